@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <mutex>
+
+// Time, injected so that tests decide what it is.
+
+namespace compilecache {
+
+using Monotonic = std::chrono::steady_clock::time_point;
+using WallTime = std::chrono::system_clock::time_point;
+using Duration = std::chrono::nanoseconds;
+
+// Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // For intervals, time-outs and lock expiry; never goes back.
+  [[nodiscard]] virtual Monotonic monotonic() const = 0;
+  // For what people read and what is compared with file times and API timestamps.
+  [[nodiscard]] virtual WallTime wall() const = 0;
+};
+
+class SystemClock : public Clock {
+ public:
+  [[nodiscard]] Monotonic monotonic() const override;
+  [[nodiscard]] WallTime wall() const override;
+  // The one instance a program needs; lives for ever.
+  static const SystemClock& instance();
+};
+
+// Stands still until told otherwise; both times advance together.
+class FakeClock : public Clock {
+ public:
+  explicit FakeClock(WallTime start = WallTime(std::chrono::hours(24 * 365 * 50)));
+  [[nodiscard]] Monotonic monotonic() const override;
+  [[nodiscard]] WallTime wall() const override;
+  void advance(Duration by);
+
+ private:
+  mutable std::mutex mutex_;
+  Monotonic monotonic_;
+  WallTime wall_;
+};
+
+}  // namespace compilecache

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace compilecache {
+
+std::vector<std::string> split(std::string_view text, char separator);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string_view trim(std::string_view text);
+
+// `text` as a Kubernetes label value: at most 63 characters of [A-Za-z0-9._-], alphanumeric at both
+// ends. Other characters become "-"; what is too long keeps its beginning and ends in a hash of the
+// whole, so that two long names stay apart.
+std::string to_label_value(std::string_view text);
+
+}  // namespace compilecache

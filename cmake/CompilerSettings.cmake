@@ -1,0 +1,24 @@
+# Warnings, sanitizers, ccache and the linker.
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+                    -Werror=return-type)
+include_directories(${CMAKE_SOURCE_DIR})
+add_compile_definitions(COMPILECACHE_VERSION="${PROJECT_VERSION}")
+
+# -DCOMPILECACHE_SANITIZE=address,undefined (or thread)
+set(COMPILECACHE_SANITIZE "" CACHE STRING "Sanitizers to build with")
+if(COMPILECACHE_SANITIZE)
+  add_compile_options(-fsanitize=${COMPILECACHE_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${COMPILECACHE_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()

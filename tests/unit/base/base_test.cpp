@@ -1,0 +1,110 @@
+#include <gtest/gtest.h>
+
+#include "base/clock.hpp"
+#include "base/duration.hpp"
+#include "base/quantity.hpp"
+#include "base/random.hpp"
+#include "base/sha256.hpp"
+#include "base/strings.hpp"
+#include "base/time_format.hpp"
+
+namespace compilecache {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+TEST(Duration, ReadsWhatKubernetesWrites) {
+  EXPECT_EQ(parse_duration("30s").value(), seconds(30));
+  EXPECT_EQ(parse_duration("1h30m").value(), minutes(90));
+  EXPECT_EQ(parse_duration("720h").value(), hours(720));
+  EXPECT_EQ(parse_duration("1.5s").value(), milliseconds(1500));
+  EXPECT_EQ(parse_duration("250ms").value(), milliseconds(250));
+  EXPECT_EQ(parse_duration("0").value(), milliseconds(0));
+}
+
+TEST(Duration, RefusesTheRestAndSaysHowToWriteIt) {
+  for (const char* text : {"", "30", "s", "-1s", "30d", "1..2s", "9999999999h"}) {
+    const auto parsed = parse_duration(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_NE(parsed.error().message.find("like 30s"), std::string::npos);
+  }
+}
+
+TEST(Duration, FormatsAndReadsBack) {
+  for (const char* text : {"0s", "30s", "1h30m", "720h", "1s500ms"}) {
+    EXPECT_EQ(format_duration(parse_duration(text).value()), text);
+  }
+}
+
+TEST(Quantity, ReadsBinaryDecimalMilliAndExponent) {
+  EXPECT_EQ(parse_bytes("1Gi").value(), 1073741824U);
+  EXPECT_EQ(parse_bytes("1.5Ki").value(), 1536U);
+  EXPECT_EQ(parse_bytes("2G").value(), 2000000000U);
+  EXPECT_EQ(parse_bytes("2e3").value(), 2000U);
+  EXPECT_EQ(parse_quantity_milli("250m").value(), 250);
+  EXPECT_EQ(parse_quantity_milli("8").value(), 8000);
+  for (const char* text : {"", "Gi", "-1", "1Zi", "1 Gi", "99999999Pi"}) {
+    EXPECT_FALSE(parse_bytes(text)) << text;
+  }
+}
+
+TEST(Quantity, FormatsForPeople) {
+  EXPECT_EQ(format_bytes(0), "0");
+  EXPECT_EQ(format_bytes(1536), "1.5Ki");
+  EXPECT_EQ(format_bytes(1073741824), "1Gi");
+}
+
+TEST(Sha256, IsTheStandardOne) {
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  Sha256 hash;
+  hash.update(std::string_view("a"));
+  hash.update(std::string_view("bc"));
+  EXPECT_EQ(hash.finish_hex(), sha256_hex("abc"));
+  EXPECT_EQ(hash.finish_hex(), sha256_hex(""));
+}
+
+TEST(TimeFormat, RoundTripsAndReadsOffsetsAndFractions) {
+  const WallTime time = parse_time("2024-02-29T12:34:56Z").value();
+  EXPECT_EQ(format_time(time), "2024-02-29T12:34:56Z");
+  EXPECT_EQ(parse_time("2024-02-29T14:34:56+02:00").value(), time);
+  EXPECT_EQ(parse_time("2024-02-29T12:34:56.250Z").value(), time + milliseconds(250));
+  EXPECT_EQ(format_micro_time(time + milliseconds(250)), "2024-02-29T12:34:56.250000Z");
+  EXPECT_FALSE(parse_time("yesterday"));
+  EXPECT_FALSE(parse_time("2024-02-29T12:34:56"));
+}
+
+TEST(Strings, SplitJoinTrim) {
+  EXPECT_EQ(split("a,b,,c", ','), (std::vector<std::string>{"a", "b", "", "c"}));
+  EXPECT_TRUE(split("", ',').empty());
+  EXPECT_EQ(join({"a", "", "c"}, ","), "a,,c");
+  EXPECT_EQ(trim("  a b\n"), "a b");
+}
+
+TEST(Strings, LabelValuesAreValidAndStayApart) {
+  EXPECT_EQ(to_label_value("NVIDIA-H100-80GB-HBM3"), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(to_label_value("-a b/c-"), "a-b-c");
+  const std::string one = to_label_value(std::string(70, 'x') + "1");
+  const std::string two = to_label_value(std::string(70, 'x') + "2");
+  EXPECT_LE(one.size(), 63U);
+  EXPECT_NE(one, two);
+}
+
+TEST(FakeClock, MovesOnlyWhenTold) {
+  FakeClock clock;
+  const auto before = clock.monotonic();
+  EXPECT_EQ(clock.monotonic(), before);
+  clock.advance(seconds(5));
+  EXPECT_EQ(clock.monotonic() - before, seconds(5));
+}
+
+TEST(Random, SeedsRepeat) {
+  EXPECT_EQ(random_id(seeded_random(7)), random_id(seeded_random(7)));
+  EXPECT_NE(random_id(system_random()), random_id(system_random()));
+  EXPECT_EQ(random_id(system_random()).size(), 16U);
+}
+
+}  // namespace
+}  // namespace compilecache
