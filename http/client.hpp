@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "http/message.hpp"
+
+// A small blocking HTTPS client for the agent, which calls the operator's API a few times in its
+// life. One connection for each call, no threads, no name resolution: the agent is given an
+// address, since pods on the host's network have no cluster DNS, and the name to check the
+// certificate against.
+//
+//   http::Client client({.address = "10.96.0.17", .port = 443, .ca_pem = pem,
+//                        .server_name = "compilecache-agent-api.compilecache-system.svc"});
+//   auto response = client.send({.method = "POST", .target = "/v1/load",
+//                                .body = "{}", .bearer_token = token});
+//   if (!response) ...            // no answer: see the error codes below
+//   if (response->status != 200)  // an answer, though not the hoped for one
+
+namespace compilecache::http {
+
+struct ClientOptions {
+  std::string address;  // an IPv4 or IPv6 address
+  uint16_t port = 443;
+  std::string ca_pem;       // one or more certificates; nothing else is trusted
+  std::string server_name;  // must be in the server's certificate
+  std::chrono::milliseconds connect_timeout{2000};  // for TCP and the TLS handshake together
+  std::chrono::milliseconds total_timeout{10000};   // for the whole call, connecting included
+  size_t max_response_bytes = 8 * 1024 * 1024;
+};
+
+struct ClientRequest {
+  std::string method = "GET";
+  std::string target = "/";  // path and query, percent-encoded
+  std::string body;
+  std::string content_type = "application/json";  // sent when there is a body
+  std::string bearer_token;                       // sent when not empty
+  // Instead of ClientOptions::total_timeout, for this call.
+  std::optional<std::chrono::milliseconds> timeout;
+};
+
+// Thread-safe: calls share nothing but the options.
+class Client {
+ public:
+  explicit Client(ClientOptions options);
+
+  // An answer of any status is a value. Without one:
+  //   kTimeout       the time was up, connecting or waiting
+  //   kUnavailable   refused, unreachable, or cut off before the answer was whole
+  //   kUnauthorized  the server could not prove to be `server_name` by `ca_pem`
+  //   kTooLarge      the answer is over max_response_bytes
+  //   kCorrupt       what came is not HTTP
+  //   kInvalid       the options cannot be used
+  // Only kTimeout and kUnavailable are worth another try. A request may have been carried out
+  // although no answer came.
+  [[nodiscard]] Result<Response> send(const ClientRequest& request) const;
+
+ private:
+  ClientOptions options_;
+};
+
+}  // namespace compilecache::http
