@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "archive/checkpoint.hpp"
+#include "archive/format.hpp"
+#include "archive/manifest.hpp"
+#include "base/error.hpp"
+
+// Reads an archive: into directories, or only to check it.
+//
+//   ExtractOptions options;
+//   options.roots = {{"torch", "/compilecache/cache/torch"}, {"triton",
+//   "/compilecache/cache/triton"}}; auto loaded = extract(store, digest, options);
+//
+// Each layer is read once, from beginning to end; frames are decoded and files created in parallel;
+// nothing is synced. Every blob's digest and every file's hash is checked, and when anything is
+// wrong all that was created is removed again.
+
+namespace compilecache::archive {
+
+// Where the files below one top-level directory of the archive go.
+struct RootMapping {
+  std::string root;       // "torch"; "" for a mapping of the whole archive to one directory
+  std::string directory;  // absolute; made (0777) when missing, its parents must exist
+};
+
+struct ExtractOptions {
+  std::vector<RootMapping> roots;
+  unsigned threads = 2;
+  // For frames and file contents under way. What the list of files takes comes on top.
+  uint64_t memory_bytes = 32ULL << 20;
+  Limits limits;
+  Checkpoint checkpoint;  // may be empty
+};
+
+struct ExtractReport {
+  uint64_t files = 0;
+  uint64_t plain_bytes = 0;
+  uint64_t compressed_bytes = 0;           // read
+  std::vector<std::string> skipped_roots;  // in the archive, but not in the mapping
+  uint64_t skipped_files = 0;
+};
+
+// Files come out 0666 (0777 if executable) and directories 0777 whatever the umask, so that an app
+// of any user can extend them; every file's access time is 1970-01-01T00:00:01Z, so that a later
+// read shows. kNotFound: a blob is missing; kCorrupt: a blob is not what its digest promises, or
+// not an archive that a writer of ours makes (the message names the digest); kConflict: a file is
+// already there; kTooLarge: over a limit; kCancelled; kIo. After any error the directories are as
+// before.
+Result<ExtractReport> extract(const std::string& store, const std::string& manifest_digest,
+                              const ExtractOptions& options);
+
+struct VerifyOptions {
+  unsigned threads = 2;
+  uint64_t memory_bytes = 32ULL << 20;
+  Limits limits;
+  Checkpoint checkpoint;
+};
+
+// Reads everything and writes nothing: manifest, config, every layer, every file. Errors as above.
+Result<ArchiveInfo> verify(const std::string& store, const std::string& manifest_digest,
+                           const VerifyOptions& options = {});
+
+}  // namespace compilecache::archive

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/format.hpp"
+#include "base/error.hpp"
+
+// What an archive says of itself: a manifest (which blobs) and a config (which files).
+//
+//   auto manifest = read_manifest(store, digest);
+//   if (!manifest) return unexpected(manifest.error());   // kNotFound: gone; kCorrupt: damaged
+//   auto config = read_config(store, *manifest);
+//   if (const FileEntry* file = config->find("torch/ab/cabc.py")) ...
+//
+// Values; safe to share between threads once made.
+
+namespace compilecache::archive {
+
+using Annotations = std::map<std::string, std::string>;
+
+struct Descriptor {
+  std::string media_type;
+  std::string digest;
+  uint64_t size = 0;
+};
+
+struct Manifest {
+  std::string digest;  // of the manifest itself
+  uint64_t size = 0;   // likewise
+  Descriptor config;
+  std::vector<Descriptor> layers;
+  Annotations annotations;
+};
+
+struct FileEntry {
+  std::string path;  // in the archive: "torch/ab/cabc.py"; the first component is called its root
+  uint64_t size = 0;
+  bool executable = false;
+  ContentHash sha256{};
+  uint32_t layer = 0;  // the layer that holds the content
+  // The path under which that layer holds it, where that is another one: equal files are stored
+  // once.
+  std::string from;
+
+  [[nodiscard]] const std::string& stored_as() const { return from.empty() ? path : from; }
+};
+
+struct LayerStats {
+  uint64_t plain_bytes = 0;    // of the tar stream
+  uint64_t content_bytes = 0;  // of the files in it, superseded ones included
+};
+
+struct Config {
+  std::vector<FileEntry> files;    // sorted by path, paths unique
+  std::vector<LayerStats> layers;  // as many as the manifest's
+
+  // Null when the archive does not hold it.
+  [[nodiscard]] const FileEntry* find(std::string_view path) const;
+  // Sum of the files' sizes, equal files counted each.
+  [[nodiscard]] uint64_t plain_bytes() const;
+};
+
+// The size and the blobs of an archive: what a commit reports.
+struct ArchiveInfo {
+  std::string manifest;  // digest
+  uint64_t manifest_bytes = 0;
+  std::string config;               // digest
+  std::vector<std::string> layers;  // digests, oldest first
+  uint64_t compressed_bytes = 0;    // of all blobs, manifest and config included
+  uint64_t plain_bytes = 0;         // as Config::plain_bytes
+  uint64_t files = 0;
+
+  // Every blob that the archive needs: manifest, config, layers.
+  [[nodiscard]] std::vector<std::string> blobs() const;
+};
+
+ArchiveInfo describe(const Manifest& manifest, const Config& config);
+
+// Reads and checks the manifest blob. kInvalid: `digest` is none; kNotFound: no such blob;
+// kCorrupt: its bytes are not what the digest promises; kInvalid: not an archive of ours, or of a
+// version that this program does not know (the message says which).
+Result<Manifest> read_manifest(const std::string& store, const std::string& digest,
+                               const Limits& limits = {});
+
+// Reads and checks the manifest's config blob; errors as above.
+Result<Config> read_config(const std::string& store, const Manifest& manifest,
+                           const Limits& limits = {});
+
+}  // namespace compilecache::archive

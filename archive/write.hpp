@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "archive/checkpoint.hpp"
+#include "archive/format.hpp"
+#include "archive/manifest.hpp"
+#include "base/error.hpp"
+
+// Writes an archive: the files that its parent lacks as one new layer, a new config, a new
+// manifest.
+//
+//   WriteRequest request;
+//   request.parent = head.manifest;                          // empty: a first save
+//   request.files = {{"/compilecache/cache/torch/ab/x.py", "torch/ab/x.py"}};
+//   auto saved = write_archive(store, request);
+//   if (saved && !saved->nothing_new) commit(saved->archive.manifest, saved->archive.blobs());
+//
+// The new archive is the union: what the parent holds stays unless a given file has the same path
+// with another content. When the parent has kMaxLayers layers, or half of its stored bytes would be
+// superseded, one full layer is written instead.
+//
+// All blobs are durable when the call returns; nothing refers to them until the caller commits the
+// manifest's digest. Any number of processes may write into one store at once.
+// Memory: below 128 MiB with the default settings.
+
+namespace compilecache::archive {
+
+struct SourceFile {
+  std::string local;  // absolute path; links are not followed
+  std::string path;   // in the archive
+};
+
+struct WriteSettings {
+  int compression_level = 9;          // zstd's, 1 to 19
+  uint64_t frame_bytes = 4ULL << 20;  // plain bytes of a frame, 64 KiB to Limits::max_frame_bytes
+  unsigned threads = 2;               // that compress
+  uint64_t max_archive_bytes = 1ULL << 30;  // of all blobs of the archive together
+  Limits limits;
+};
+
+struct WriteRequest {
+  std::string parent;             // digest of its manifest, or empty
+  std::vector<SourceFile> files;  // what may be new; at most one for each path
+  Annotations annotations;        // of the manifest
+  WriteSettings settings;
+  // Digests that are about to be deleted: written anew even if a blob of that name is there.
+  std::vector<std::string> without;
+  Checkpoint checkpoint;  // may be empty
+};
+
+enum class LeftOutReason {
+  kBusy,         // changed while it was read; a later save may have it
+  kUnreadable,   // no permission, or an I/O error
+  kVanished,     // is not there any more
+  kNotRegular,   // a link, device, directory, ...
+  kInvalidPath,  // cannot stand in an archive, see check_archive_path
+};
+const char* to_string(LeftOutReason reason);
+
+struct LeftOut {
+  std::string path;  // in the archive
+  LeftOutReason reason;
+  std::string detail;
+};
+
+struct WriteResult {
+  // The parent holds everything already; `archive` describes the parent (or is empty without one).
+  bool nothing_new = false;
+  bool compacted = false;  // one full layer was written in place of a delta
+  ArchiveInfo archive;
+  uint64_t added_files = 0;        // new or changed
+  uint64_t added_plain_bytes = 0;  // of these
+  uint64_t written_bytes = 0;      // to the volume
+  std::vector<LeftOut> left_out;
+};
+
+// kInvalid: settings or request make no sense; kNotFound, kCorrupt: the parent is gone or damaged
+// (save without a parent); kTooLarge: the archive would exceed max_archive_bytes or what a reader
+// accepts; kUnavailable: too many files keep changing, try later; kCancelled; kIo. On any error
+// nothing is left behind but whole unreferenced blobs, which the next sweep takes.
+Result<WriteResult> write_archive(const std::string& store, const WriteRequest& request);
+
+}  // namespace compilecache::archive
