@@ -13,6 +13,8 @@ const char* to_string(ErrorCode code) {
       return "NotFound";
     case ErrorCode::kConflict:
       return "Conflict";
+    case ErrorCode::kAlreadyExists:
+      return "AlreadyExists";
     case ErrorCode::kExpired:
       return "Expired";
     case ErrorCode::kUnauthorized:

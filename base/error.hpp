@@ -17,20 +17,21 @@ namespace compilecache {
 
 // What kind of failure it was, for code that has to decide. People read the message.
 enum class ErrorCode {
-  kInvalid,       // the input is wrong; the same call will fail again
-  kNotFound,      // what was asked for is not there
-  kConflict,      // somebody else changed it first; read again and decide
-  kExpired,       // a lock, token or resource version that is no longer good
-  kUnauthorized,  // no or unknown credentials
-  kForbidden,     // known, but may not
-  kTooLarge,      // over a limit
-  kTimeout,       // no answer within the time given
-  kUnavailable,   // the other side is not there now; may work later
-  kThrottled,     // asked to come back later
-  kCorrupt,       // bytes are not what was promised
-  kIo,            // the operating system said no
-  kCancelled,     // the caller gave up
-  kInternal,      // a bug of ours
+  kInvalid,        // the input is wrong; the same call will fail again
+  kNotFound,       // what was asked for is not there
+  kConflict,       // somebody else changed it first; read again and decide
+  kAlreadyExists,  // it was to be created and is there already
+  kExpired,        // a lock, token or resource version that is no longer good
+  kUnauthorized,   // no or unknown credentials
+  kForbidden,      // known, but may not
+  kTooLarge,       // over a limit
+  kTimeout,        // no answer within the time given
+  kUnavailable,    // the other side is not there now; may work later
+  kThrottled,      // asked to come back later
+  kCorrupt,        // bytes are not what was promised
+  kIo,             // the operating system said no
+  kCancelled,      // the caller gave up
+  kInternal,       // a bug of ours
 };
 
 const char* to_string(ErrorCode code);
