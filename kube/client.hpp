@@ -1,0 +1,153 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "kube/http_transport.hpp"
+#include "kube/resource.hpp"
+
+// The API server's REST interface on objects as JSON.
+//
+//   Client client(transport);
+//   auto pod = client.get(resources::kPods, "ml", "web-1");
+//   if (!pod && pod.error().code == ErrorCode::kNotFound) ...
+//
+// Errors keep the server's message. Codes: kNotFound (404), kAlreadyExists (409 of a create),
+// kConflict (other 409), kExpired (410), kThrottled (429), kInvalid (400, 415, 422), kTooLarge
+// (413), kUnauthorized (401), kForbidden (403), kTimeout (408, 504, or no answer), kUnavailable
+// (other 5xx, or no connection), kIo (the connection broke), kCancelled.
+//
+// An answer of 429 or 5xx with Retry-After is tried again after that time, at most 10 times; a
+// connection that broke is tried again for reads only. Source: client-go's rest/with_retry.go.
+
+namespace compilecache::kube {
+
+struct GetOptions {
+  std::string subresource;
+  bool metadata_only = false;  // PartialObjectMetadata: labels and annotations, no spec or status
+};
+
+struct ListOptions {
+  std::string ns;  // empty: all namespaces
+  std::string label_selector;
+  std::string field_selector;
+  int limit = 0;  // 0: no limit
+  std::string continue_token;
+  std::string resource_version;
+  std::string resource_version_match;
+  bool metadata_only = false;
+};
+
+struct WatchOptions {
+  std::string ns;
+  std::string label_selector;
+  std::string field_selector;
+  std::string resource_version;
+  std::chrono::seconds timeout{300};                   // the server ends the watch then
+  std::chrono::milliseconds idle_timeout{150 * 1000};  // silence after which it counts as dead
+  std::chrono::milliseconds start_timeout{90 * 1000};  // proxies may hold headers back
+  bool metadata_only = false;
+};
+
+struct WriteOptions {
+  std::string subresource;    // "status", "eviction", "token" ...
+  std::string field_manager;  // empty: the client's
+  bool dry_run = false;
+};
+
+enum class PatchType { kMerge, kJson, kStrategicMerge, kApply };
+
+struct PatchOptions {
+  std::string subresource;
+  std::string field_manager;  // empty: the client's
+  bool force = false;         // of kApply: take fields over from other managers
+  bool dry_run = false;
+};
+
+struct DeleteOptions {
+  std::string uid;               // delete only that very object; another uid gives kConflict
+  std::string resource_version;  // delete only that state of it
+  std::string propagation;       // "Background", "Foreground", "Orphan"; empty: the default
+  std::optional<int> grace_period_seconds;
+  bool dry_run = false;
+};
+
+struct ClientOptions {
+  std::string field_manager = "compilecache-operator";
+  std::chrono::milliseconds timeout = std::chrono::seconds(30);  // of each try
+  int max_retries = 10;
+  // Ends calls and waits early, with kCancelled.
+  Cancellation cancel;
+  // Waits between tries; true when cancelled. Tests replace it.
+  std::function<bool(Duration)> wait;
+};
+
+// Thread-safe. Calls block; every call may throw nothing.
+class Client {
+ public:
+  using Json = nlohmann::json;
+
+  explicit Client(std::shared_ptr<HttpTransport> transport, ClientOptions options = {});
+
+  // The same connection and credentials with other options (a shorter timeout for elections).
+  [[nodiscard]] Client with_timeout(std::chrono::milliseconds timeout, int max_retries) const;
+
+  Result<Json> get(const Resource& resource, const std::string& ns, const std::string& name,
+                   const GetOptions& options = {}) const;
+  // One page: {"metadata": {"resourceVersion", "continue"}, "items": [...]}, without
+  // managedFields.
+  Result<Json> list(const Resource& resource, const ListOptions& options) const;
+  // All pages, by 500; starts again without pages when the server has forgotten in between (410).
+  Result<Json> list_all(const Resource& resource, ListOptions options) const;
+
+  // Namespace and name are taken from the object's metadata. An empty body of the answer is null.
+  Result<Json> create(const Resource& resource, const Json& object,
+                      const WriteOptions& options = {}) const;
+  // Creates a subresource of an existing object: an Eviction, a TokenRequest.
+  Result<Json> create_subresource(const Resource& resource, const std::string& ns,
+                                  const std::string& name, const Json& object,
+                                  const WriteOptions& options) const;
+  // A compare-and-swap when the object carries its resourceVersion, as everything read does.
+  Result<Json> update(const Resource& resource, const Json& object,
+                      const WriteOptions& options = {}) const;
+  Result<Json> update_status(const Resource& resource, const Json& object,
+                             WriteOptions options = {}) const;
+  Result<Json> patch(const Resource& resource, const std::string& ns, const std::string& name,
+                     PatchType type, const Json& patch, const PatchOptions& options = {}) const;
+  // Server-side apply; the object says apiVersion, kind, namespace and name.
+  Result<Json> apply(const Resource& resource, const Json& object,
+                     const PatchOptions& options = {}) const;
+  Result<Json> remove(const Resource& resource, const std::string& ns, const std::string& name,
+                      const DeleteOptions& options = {}) const;
+
+  // Any path: /version, a TokenReview, a pod's log.
+  Result<std::string> raw(const std::string& method, const std::string& target,
+                          const std::string& body = {}) const;
+
+  // Lines as the server sends them: {"type": "ADDED", "object": {...}}. Not tried again.
+  StreamEnd watch(const Resource& resource, const WatchOptions& options, const LineHandler& on_line,
+                  const Cancellation& cancel) const;
+
+  [[nodiscard]] const ClientOptions& options() const { return options_; }
+
+ private:
+  Result<HttpResponse> send(HttpRequest request) const;
+  Result<Json> send_json(HttpRequest request, const std::string& doing) const;
+
+  std::shared_ptr<HttpTransport> transport_;
+  ClientOptions options_;
+};
+
+// Percent-encodes one part of a path or a query's value.
+std::string percent_encode(std::string_view text);
+
+// What an answer that is no success means; `doing` begins the message.
+Error api_error(const HttpResponse& response, const std::string& doing);
+
+}  // namespace compilecache::kube

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "kube/client.hpp"
+#include "kube/lease_machine.hpp"
+
+// Runs for leader on a Lease.
+//
+//   LeaderElector elector(client, {.ns = ns, .name = "compilecache-operator",
+//                                  .lease = {.identity = pod + "_" + random_id(random)}},
+//                         {.on_started = [&] { controllers.start(); },
+//                          .on_lost = [] { std::_Exit(1); }});
+//   elector.start();
+//   ...
+//   controllers.stop();
+//   elector.stop();          // releases the Lease, so that another takes over at once
+//
+// Losing the lease means that another may already lead: on_lost must end the process without any
+// more work. Requests of the election have a timeout of half the renew deadline and a thread of
+// their own, so that nothing else can cost the lease.
+
+namespace compilecache::kube {
+
+struct LeaderElectionOptions {
+  std::string ns;
+  std::string name;
+  lease::Config lease;
+};
+
+// Called in the elector's thread.
+struct LeaderCallbacks {
+  std::function<void()> on_started;  // we lead; must return soon
+  std::function<void()> on_lost;     // we do not lead any more, without having called stop()
+  std::function<void(const std::string& identity)> on_new_leader;  // optional; may be us
+};
+
+class LeaderElector {
+ public:
+  LeaderElector(const Client& client, LeaderElectionOptions options, LeaderCallbacks callbacks,
+                const Clock& clock = SystemClock::instance(), Random random = system_random());
+  ~LeaderElector();  // stops without releasing, as a crash would
+
+  // kInvalid when the numbers do not fit together.
+  Status start();
+  // Ends the election; releases the Lease when it is ours. Call it after the work has stopped.
+  void stop();
+
+  // True only while the lease is surely ours: by our own clock, the last write is younger than the
+  // renew deadline. Thread-safe; ask before every act that only a leader may do.
+  [[nodiscard]] bool is_leader() const;
+  // The Lease's transitions under which we lead or led last; grows with each change of leader.
+  [[nodiscard]] int transitions() const;
+  // Who leads, as last seen; empty when nobody does.
+  [[nodiscard]] std::string leader() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace compilecache::kube

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "kube/client.hpp"
+#include "kube/store.hpp"
+
+// Keeps a Store equal to what the API server holds: lists, then watches, and heals.
+//
+//   Store<Pod> pods;
+//   Reflector<Pod> reflector(client, {.resource = resources::kPods,
+//                                     .label_selector = "compilecache.dev/cache"},
+//                            parse_pod, pods);      // Result<Pod> parse_pod(const nlohmann::json&)
+//   reflector.start();
+//   wait_for_sync({[&] { return pods.has_synced(); }}, std::chrono::minutes(2), cancel);
+//
+// One thread for each reflector, in which the store's handlers run. An object that parse refuses is
+// reported in the log and left out; what the store had of it stays until it is deleted. The store
+// must outlive the reflector. stop() and the destructor end the thread.
+
+namespace compilecache::kube {
+
+struct ReflectorOptions {
+  Resource resource;
+  std::string ns;  // empty: all namespaces
+  std::string label_selector;
+  std::string field_selector;
+  bool metadata_only = false;
+};
+
+// How long a healthy state can take to be noticed broken, for health checks and metrics.
+struct ReflectorHealth {
+  bool synced = false;
+  uint64_t lists = 0;    // lists begun
+  uint64_t watches = 0;  // watches begun
+  uint64_t events = 0;   // events applied
+  std::string last_error;
+};
+
+namespace detail {
+
+// Where the driver puts objects; the template below makes them structs.
+class ReflectorSink {
+ public:
+  virtual ~ReflectorSink() = default;
+  virtual void keep(const nlohmann::json& object) = 0;
+  virtual void drop() = 0;
+  virtual void replace() = 0;
+  virtual void upsert(const nlohmann::json& object) = 0;
+  virtual void erase(const nlohmann::json& object) = 0;
+};
+
+class ReflectorDriver {
+ public:
+  ReflectorDriver(Client client, ReflectorOptions options, ReflectorSink& sink, const Clock& clock,
+                  Random random);
+  ~ReflectorDriver();
+  void start();
+  void stop();
+  [[nodiscard]] ReflectorHealth health() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+std::string key_of(const nlohmann::json& object);
+void report_unusable(const ReflectorOptions& options, const std::string& key, const Error& error);
+
+}  // namespace detail
+
+template <typename T>
+class Reflector {
+ public:
+  using Parse = std::function<Result<T>(const nlohmann::json&)>;
+
+  Reflector(Client client, ReflectorOptions options, Parse parse, Store<T>& store,
+            const Clock& clock = SystemClock::instance(), Random random = system_random())
+      : sink_(options, std::move(parse), store),
+        driver_(std::move(client), std::move(options), sink_, clock, std::move(random)) {}
+
+  void start() { driver_.start(); }
+  void stop() { driver_.stop(); }
+  [[nodiscard]] ReflectorHealth health() const { return driver_.health(); }
+
+ private:
+  class Sink : public detail::ReflectorSink {
+   public:
+    Sink(ReflectorOptions options, Parse parse, Store<T>& store)
+        : options_(std::move(options)), parse_(std::move(parse)), store_(store) {}
+
+    void keep(const nlohmann::json& object) override {
+      std::string key = detail::key_of(object);
+      auto parsed = make(key, object);
+      // One that cannot be read is there all the same: what is known of it stays.
+      if (parsed == nullptr) parsed = store_.get(key);
+      if (parsed != nullptr) kept_.emplace_back(std::move(key), std::move(parsed));
+    }
+    void drop() override { kept_.clear(); }
+    void replace() override { store_.replace(std::exchange(kept_, {})); }
+    void upsert(const nlohmann::json& object) override {
+      std::string key = detail::key_of(object);
+      if (auto parsed = make(key, object)) store_.upsert(key, std::move(parsed));
+    }
+    void erase(const nlohmann::json& object) override {
+      std::string key = detail::key_of(object);
+      store_.erase(key, make(key, object));
+    }
+
+   private:
+    typename Store<T>::Ptr make(const std::string& key, const nlohmann::json& object) {
+      Result<T> parsed = parse_(object);
+      if (parsed) return std::make_shared<const T>(std::move(*parsed));
+      detail::report_unusable(options_, key, parsed.error());
+      return nullptr;
+    }
+
+    ReflectorOptions options_;
+    Parse parse_;
+    Store<T>& store_;
+    std::vector<typename Store<T>::Item> kept_;
+  };
+
+  Sink sink_;
+  detail::ReflectorDriver driver_;
+};
+
+// Waits until all are true, looking each 100 ms; false when the time is over or cancelled.
+bool wait_for_sync(const std::vector<std::function<bool()>>& synced, Duration time,
+                   const Cancellation& cancel);
+
+}  // namespace compilecache::kube

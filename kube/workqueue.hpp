@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "base/clock.hpp"
+
+// Keys that wait for a worker. A key is worked on by one worker at a time; a key added while it is
+// worked on is worked on once more afterwards; a key added twice before that is worked on once.
+//
+//   while (auto key = queue.get()) {
+//     if (reconcile(*key)) queue.forget(*key); else queue.add_rate_limited(*key);
+//     queue.done(*key);
+//   }
+//
+// Rules and numbers: client-go's util/workqueue. Thread-safe.
+
+namespace compilecache::kube {
+
+struct WorkQueueOptions {
+  // Of a key that fails again and again: 5 ms, 10 ms, 20 ms ... 1000 s.
+  Duration failure_first = std::chrono::milliseconds(5);
+  Duration failure_cap = std::chrono::seconds(1000);
+  // Of all rate-limited adds together.
+  double bucket_per_second = 10;
+  double bucket_burst = 100;
+};
+
+class WorkQueue {
+ public:
+  explicit WorkQueue(WorkQueueOptions options = {}, const Clock& clock = SystemClock::instance());
+
+  void add(const std::string& key);
+  // Not before that time has gone by. Of two delays of a key the earlier end counts.
+  void add_after(const std::string& key, Duration delay);
+  // After the longer of the key's own delay and the common bucket's.
+  void add_rate_limited(const std::string& key);
+  // The key did well: its next failure begins with the short delay.
+  void forget(const std::string& key);
+  [[nodiscard]] int failures(const std::string& key) const;
+
+  // The next key, waiting for one; nothing after shut_down() when the queue is empty.
+  // Every key got must be given back with done().
+  std::optional<std::string> get();
+  // As get(), but nothing when none is due now.
+  std::optional<std::string> try_get();
+  void done(const std::string& key);
+
+  // No key is taken any more and delayed ones are dropped; workers get what is queued, then
+  // nothing.
+  void shut_down();
+  // And waits until every key is done.
+  void shut_down_with_drain();
+  [[nodiscard]] bool shutting_down() const;
+
+  [[nodiscard]] size_t size() const;     // queued and due
+  [[nodiscard]] size_t delayed() const;  // waiting for their time
+
+ private:
+  void add_locked(const std::string& key);
+  void add_after_locked(const std::string& key, Duration delay);
+  void move_due_locked();
+  std::optional<std::string> pop_locked();
+  Duration bucket_delay_locked();
+
+  const WorkQueueOptions options_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> queue_;
+  std::set<std::string> dirty_;
+  std::set<std::string> processing_;
+  std::map<std::string, Monotonic> delays_;
+  std::set<std::pair<Monotonic, std::string>> by_time_;
+  std::unordered_map<std::string, int> failures_;
+  double tokens_;
+  Monotonic tokens_at_;
+  bool shutting_down_ = false;
+};
+
+}  // namespace compilecache::kube
