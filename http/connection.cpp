@@ -1,0 +1,361 @@
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+
+#include "base/log.hpp"
+#include "http/responder.hpp"
+#include "http/server_state.hpp"
+
+// One accepted connection, from handshake to close. Everything runs on the socket's strand, so
+// there are no locks here; other threads come in by post(). Each wait has a deadline of its own,
+// set by expires_after(), which closes the socket when it passes.
+
+namespace compilecache::http {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using tcp = net::ip::tcp;
+using boost::system::error_code;
+using PlainStream = beast::tcp_stream;
+using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+
+namespace {
+
+// How long, and for how many bytes, a peer is listened to after it was refused in mid-request:
+// closing with unread data makes the kernel send a reset, which can overtake the refusal.
+constexpr std::chrono::seconds kLinger{2};
+constexpr size_t kLingerBytes = 16 * 1024 * 1024;
+// For the peer's half of a TLS goodbye.
+constexpr std::chrono::seconds kGoodbye{1};
+
+std::string peer_name(const tcp::socket& socket) {
+  error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  if (error) return "unknown";
+  const bool v6 = endpoint.address().is_v6();
+  const std::string address = endpoint.address().to_string(error);
+  return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(endpoint.port());
+}
+
+// 4xx for what a parser may complain of; 0 when the peer just went away.
+int status_for(const error_code& error) {
+  if (error.category() != make_error_code(bhttp::error::bad_method).category()) return 0;
+  if (error == bhttp::error::end_of_stream || error == bhttp::error::partial_message) return 0;
+  if (error == bhttp::error::body_limit) return 413;
+  if (error == bhttp::error::header_limit) return 431;
+  return 400;
+}
+
+std::string sentence_for(int status, const Limits& limits) {
+  if (status == 413) {
+    return "the body is larger than " + std::to_string(limits.body_bytes) + " bytes";
+  }
+  if (status == 431) {
+    return "the headers are larger than " + std::to_string(limits.header_bytes) + " bytes";
+  }
+  return "this is not a request that can be understood";
+}
+
+}  // namespace
+
+template <typename Stream>
+class HttpConnection : public Connection,
+                       public AnswerSink,
+                       public std::enable_shared_from_this<HttpConnection<Stream>> {
+ public:
+  static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
+
+  HttpConnection(std::shared_ptr<ServerState> state, tcp::socket socket) requires(!kTls)
+      : state_(std::move(state)),
+        peer_(peer_name(socket)),
+        stream_(std::move(socket)),
+        handler_timer_(stream_.get_executor()) {}
+
+  HttpConnection(std::shared_ptr<ServerState> state, tcp::socket socket,
+                 TlsContext tls) requires kTls : state_(std::move(state)),
+                                                 tls_(std::move(tls)),
+                                                 peer_(peer_name(socket)),
+                                                 stream_(std::move(socket), *tls_),
+                                                 handler_timer_(stream_.get_executor()) {}
+
+  void start() override {
+    post([self = self()] { self->begin(); });
+  }
+
+  void close_if_idle() override {
+    post([self = self()] {
+      if (!self->idle_since()) return;
+      self->closing_ = true;
+      self->lowest().cancel();
+    });
+  }
+
+  void cut() override {
+    post([self = self()] { self->end(); });
+  }
+
+  std::optional<IdleSince> idle_since() const override {
+    const auto since = idle_since_.load();
+    if (since == IdleSince::min()) return std::nullopt;
+    return since;
+  }
+
+  void answer(uint64_t request, Response response) override {
+    state_->post_unless_stopped([&] {
+      net::post(stream_.get_executor(),
+                [self = self(), request, response = std::move(response)]() mutable {
+                  self->send(request, std::move(response));
+                });
+    });
+  }
+
+ private:
+  std::shared_ptr<HttpConnection> self() { return this->shared_from_this(); }
+  beast::tcp_stream& lowest() { return beast::get_lowest_layer(stream_); }
+
+  template <typename Work>
+  void post(Work work) {
+    net::post(stream_.get_executor(), std::move(work));
+  }
+
+  void begin() {
+    error_code ignored;
+    lowest().socket().set_option(tcp::no_delay(true), ignored);
+    if constexpr (kTls) {
+      lowest().expires_after(limits().handshake);
+      stream_.async_handshake(net::ssl::stream_base::server, [self = self()](error_code error) {
+        if (error) {
+          log_debug("TLS handshake failed", {{"peer", self->peer_}, {"error", error.message()}});
+          return self->end();
+        }
+        self->wait_for_request();
+      });
+    } else {
+      wait_for_request();
+    }
+  }
+
+  // Waits for a request's first byte under the idle limit; from then on the header's limit counts.
+  void wait_for_request() {
+    if (closing_) return say_goodbye();
+    if (buffer_.size() > 0) return read_header();
+    buffer_.shrink_to_fit();
+    idle_since_.store(std::chrono::steady_clock::now());
+    lowest().expires_after(limits().idle);
+    stream_.async_read_some(buffer_.prepare(4096), [self = self()](error_code error, size_t size) {
+      self->idle_since_.store(IdleSince::min());
+      self->buffer_.commit(size);
+      if (error == net::error::operation_aborted && self->closing_) return self->say_goodbye();
+      if (error) return self->end();
+      self->read_header();
+    });
+  }
+
+  void read_header() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
+    parser_->body_limit(limits().body_bytes);
+    lowest().expires_after(limits().header);
+    bhttp::async_read_header(stream_, buffer_, *parser_, [self = self()](error_code error, size_t) {
+      if (error) return self->refuse(error);
+      self->read_body();
+    });
+  }
+
+  void read_body() {
+    lowest().expires_after(limits().body);
+    if (!parser_->is_done() &&
+        beast::iequals(parser_->get()[bhttp::field::expect], "100-continue")) {
+      static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+      return net::async_write(stream_, net::buffer(kContinue),
+                              [self = self()](error_code error, size_t) {
+                                if (error) return self->end();
+                                self->read_rest();
+                              });
+    }
+    read_rest();
+  }
+
+  void read_rest() {
+    bhttp::async_read(stream_, buffer_, *parser_, [self = self()](error_code error, size_t) {
+      if (error) return self->refuse(error);
+      self->dispatch();
+    });
+  }
+
+  void refuse(const error_code& error) {
+    const int status = status_for(error);
+    if (status == 0) return end();
+    log_debug("request refused", {{"peer", peer_}, {"error", error.message()}});
+    refused_ = true;
+    write(text_response(status, sentence_for(status, limits())));
+  }
+
+  void dispatch() {
+    const auto& message = parser_->get();
+    const std::string_view target(message.target().data(), message.target().size());
+    const size_t question = target.find('?');
+    auto path = percent_decode(target.substr(0, question));
+    if (!path) {
+      refused_ = true;
+      return write(text_response(400, sentence_for(400, limits())));
+    }
+    Request request;
+    request.method = std::string(message.method_string());
+    request.path = std::move(*path);
+    if (question != std::string_view::npos) request.query = target.substr(question + 1);
+    for (const auto& field : message) {
+      request.headers.emplace_back(field.name_string(), field.value());
+    }
+    request.peer = peer_;
+    keep_alive_ = message.keep_alive();
+    version_ = message.version();
+    head_ = message.method() == bhttp::verb::head;
+    request.body = std::move(parser_->get().body());
+    parser_.reset();
+    handle(std::move(request));
+  }
+
+  void handle(Request request) {
+    awaiting_answer_ = ++request_number_;
+    state_->in_flight.fetch_add(1);
+    lowest().expires_never();
+    handler_timer_.expires_after(limits().handler);
+    handler_timer_.async_wait([self = self(), number = request_number_](error_code error) {
+      if (error) return;
+      self->send(number, text_response(503, "there was no answer in time; try again"));
+    });
+    const Responder responder = make_responder(self(), request_number_);
+    const std::string method = request.method;
+    const std::string path = request.path;
+    try {
+      state_->handler(std::move(request), responder);
+    } catch (const std::exception& exception) {
+      handler_failed(responder, method, path, exception.what());
+    } catch (...) {
+      handler_failed(responder, method, path, "not a std::exception");
+    }
+  }
+
+  void handler_failed(const Responder& responder, const std::string& method,
+                      const std::string& path, const char* what) {
+    log_error("a request handler threw",
+              {{"method", method}, {"path", path}, {"error", what}, {"peer", peer_}});
+    responder(text_response(500, "internal error"));
+  }
+
+  // The answer to request `number`, unless it was answered (by the handler's limit) before.
+  void send(uint64_t number, Response response) {
+    if (awaiting_answer_ != number) return;
+    awaiting_answer_ = 0;
+    handler_timer_.cancel();
+    counted_ = true;
+    write(std::move(response));
+  }
+
+  void write(Response response) {
+    const bool last = refused_ || closing_ || !keep_alive_ || state_->draining.load();
+    outgoing_.emplace(static_cast<bhttp::status>(response.status), version_);
+    for (const auto& [name, value] : response.headers) outgoing_->insert(name, value);
+    if (!response.content_type.empty()) {
+      outgoing_->set(bhttp::field::content_type, response.content_type);
+    }
+    outgoing_->keep_alive(!last);
+    outgoing_->content_length(response.body.size());
+    if (!head_) outgoing_->body() = std::move(response.body);
+    lowest().expires_after(limits().write);
+    bhttp::async_write(stream_, *outgoing_, [self = self(), last](error_code error, size_t) {
+      self->outgoing_.reset();
+      self->uncount();
+      if (error) return self->end();
+      if (self->refused_) return self->linger();
+      if (last) return self->say_goodbye();
+      self->wait_for_request();
+    });
+  }
+
+  void uncount() {
+    if (!counted_) return;
+    counted_ = false;
+    state_->in_flight.fetch_sub(1);
+  }
+
+  void say_goodbye() {
+    if constexpr (kTls) {
+      lowest().expires_after(kGoodbye);
+      stream_.async_shutdown([self = self()](error_code) { self->end(); });
+    } else {
+      end();
+    }
+  }
+
+  void linger() {
+    error_code ignored;
+    lowest().socket().shutdown(tcp::socket::shutdown_send, ignored);
+    lowest().expires_after(kLinger);
+    discard();
+  }
+
+  void discard() {
+    buffer_.clear();
+    lowest().async_read_some(buffer_.prepare(64 * 1024),
+                             [self = self()](error_code error, size_t size) {
+                               self->discarded_ += size;
+                               if (error || self->discarded_ > kLingerBytes) return self->end();
+                               self->discard();
+                             });
+  }
+
+  void end() {
+    closing_ = true;
+    if (awaiting_answer_ != 0) {
+      awaiting_answer_ = 0;
+      counted_ = true;
+    }
+    uncount();
+    handler_timer_.cancel();
+    lowest().close();
+    state_->forget(self());
+  }
+
+  const Limits& limits() const { return state_->options.limits; }
+
+  // First, so that it goes last: the stream and the timer need its io_context.
+  const std::shared_ptr<ServerState> state_;
+  const TlsContext tls_;
+  const std::string peer_;
+  Stream stream_;
+  net::steady_timer handler_timer_;
+  beast::flat_buffer buffer_;
+  std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
+  std::optional<bhttp::response<bhttp::string_body>> outgoing_;
+  std::atomic<IdleSince> idle_since_{IdleSince::min()};
+  uint64_t request_number_ = 0;
+  uint64_t awaiting_answer_ = 0;  // 0: none
+  unsigned version_ = 11;
+  size_t discarded_ = 0;
+  bool keep_alive_ = true;
+  bool head_ = false;
+  bool refused_ = false;  // in mid-request: what the peer still sends has to be swallowed
+  bool closing_ = false;
+  bool counted_ = false;  // whether the answer being written counts as in flight
+};
+
+std::shared_ptr<Connection> make_connection(std::shared_ptr<ServerState> state, tcp::socket socket,
+                                            TlsContext tls) {
+  if (tls) {
+    return std::make_shared<HttpConnection<TlsStream>>(std::move(state), std::move(socket),
+                                                       std::move(tls));
+  }
+  return std::make_shared<HttpConnection<PlainStream>>(std::move(state), std::move(socket));
+}
+
+}  // namespace compilecache::http

@@ -1,0 +1,94 @@
+#include "http/server_state.hpp"
+
+#include <vector>
+
+namespace compilecache::http {
+
+ServerState::ServerState(ServerOptions server_options, Handler request_handler)
+    : options(std::move(server_options)), handler(std::move(request_handler)) {}
+
+bool ServerState::admit(const std::shared_ptr<Connection>& connection) {
+  std::shared_ptr<Connection> evicted;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    if (connections_.size() >= options.limits.connections) {
+      evicted = longest_idle_locked();
+      if (!evicted) return false;
+      connections_.erase(evicted);
+    }
+    connections_.insert(connection);
+  }
+  if (evicted) evicted->cut();
+  return true;
+}
+
+std::shared_ptr<Connection> ServerState::longest_idle_locked() const {
+  std::shared_ptr<Connection> longest;
+  std::optional<Connection::IdleSince> earliest;
+  for (const auto& connection : connections_) {
+    const auto since = connection->idle_since();
+    if (since && (!earliest || *since < *earliest)) {
+      longest = connection;
+      earliest = since;
+    }
+  }
+  return longest;
+}
+
+void ServerState::forget(const std::shared_ptr<Connection>& connection) {
+  const std::lock_guard lock(mutex_);
+  connections_.erase(connection);
+  if (connections_.empty()) empty_.notify_all();
+}
+
+size_t ServerState::connections() const {
+  const std::lock_guard lock(mutex_);
+  return connections_.size();
+}
+
+void ServerState::close_idle_connections() {
+  std::vector<std::shared_ptr<Connection>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.assign(connections_.begin(), connections_.end());
+  }
+  for (const auto& connection : all) connection->close_if_idle();
+}
+
+void ServerState::cut_all() {
+  std::vector<std::shared_ptr<Connection>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    all.assign(connections_.begin(), connections_.end());
+  }
+  for (const auto& connection : all) connection->cut();
+}
+
+bool ServerState::wait_until_empty(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return empty_.wait_for(lock, patience, [this] { return connections_.empty(); });
+}
+
+void ServerState::set_tls(TlsContext context) {
+  const std::lock_guard lock(mutex_);
+  tls_ = std::move(context);
+}
+
+TlsContext ServerState::tls() const {
+  const std::lock_guard lock(mutex_);
+  return tls_;
+}
+
+void ServerState::post_unless_stopped(const std::function<void()>& post) {
+  const std::lock_guard lock(post_mutex_);
+  if (!stopped_) post();
+}
+
+void ServerState::refuse_posts() {
+  const std::lock_guard lock(post_mutex_);
+  stopped_ = true;
+}
+
+}  // namespace compilecache::http

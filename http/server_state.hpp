@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "http/server.hpp"
+#include "http/tls.hpp"
+
+// What the connections of one server share; internal to this folder.
+
+namespace compilecache::http {
+
+class Connection {
+ public:
+  using IdleSince = std::chrono::steady_clock::time_point;
+
+  virtual ~Connection() = default;
+  virtual void start() = 0;
+  // Ends it in good manners if it is between requests; otherwise nothing happens.
+  virtual void close_if_idle() = 0;
+  // Ends it now, whatever it is doing.
+  virtual void cut() = 0;
+  // Since when it waits for a request; nothing while it has one.
+  [[nodiscard]] virtual std::optional<IdleSince> idle_since() const = 0;
+};
+
+// Thread-safe. Lives until the last connection and the last Responder that is just answering have
+// let go, so that a slow worker never touches a dead io_context.
+class ServerState {
+ public:
+  ServerState(ServerOptions options, Handler handler);
+
+  // Counts the connection; false when there is no room even after closing an idle one.
+  bool admit(const std::shared_ptr<Connection>& connection);
+  void forget(const std::shared_ptr<Connection>& connection);
+  [[nodiscard]] size_t connections() const;
+  void close_idle_connections();
+  // Ends all connections and admits no more.
+  void cut_all();
+  // True when all connections were gone before the time was up.
+  bool wait_until_empty(std::chrono::milliseconds patience);
+
+  void set_tls(TlsContext context);
+  [[nodiscard]] TlsContext tls() const;
+
+  // Runs `work` on the io_context's threads through `post`, unless the server has stopped: work
+  // queued after that would keep the io_context and itself alive for ever.
+  void post_unless_stopped(const std::function<void()>& post);
+  void refuse_posts();
+
+  boost::asio::io_context io;
+  const ServerOptions options;
+  const Handler handler;
+  std::atomic<bool> draining = false;
+  std::atomic<size_t> in_flight = 0;
+
+ private:
+  std::shared_ptr<Connection> longest_idle_locked() const;
+
+  mutable std::mutex mutex_;
+  std::condition_variable empty_;
+  std::set<std::shared_ptr<Connection>> connections_;
+  TlsContext tls_;
+  bool closed_ = false;
+  std::mutex post_mutex_;
+  bool stopped_ = false;
+};
+
+// Takes over an accepted socket; with `tls` unset it speaks plain HTTP. The socket's executor must
+// be a strand.
+std::shared_ptr<Connection> make_connection(std::shared_ptr<ServerState> state,
+                                            boost::asio::ip::tcp::socket socket, TlsContext tls);
+
+}  // namespace compilecache::http

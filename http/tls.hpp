@@ -1,0 +1,21 @@
+#pragma once
+
+#include <boost/asio/ssl/context.hpp>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+
+// OpenSSL contexts from PEM text; internal to this folder. TLS 1.2 is the least that is spoken.
+
+namespace compilecache::http {
+
+using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
+
+// Fails with kInvalid when chain or key cannot be read or do not belong together.
+Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& key_pem);
+
+// Trusts the certificates of `ca_pem` and nothing else; kInvalid when there is none in it.
+Result<TlsContext> client_tls(const std::string& ca_pem);
+
+}  // namespace compilecache::http
