@@ -1,0 +1,99 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "frameworks/framework.hpp"
+
+// What an administrator decides for the whole installation: one YAML file, read once at start.
+//
+//   auto settings = load_settings("/etc/compilecache/settings.yaml");
+//   if (!settings) { std::cerr << settings.error().message; return 2; }
+//
+// config/settings.yaml is the file with all defaults and an explanation of each. Keys there are the
+// camelCase form of the members here ("maxConcurrentSaves"). Durations are written like 30s or
+// 1h30m. Every key may be left out, unknown and duplicate keys are refused. Errors are kInvalid and
+// list all that is wrong, a line each: "settings.yaml:12: limits.maxConcurrentSaves: 0 is out of
+// range, allowed 1 to 10000".
+
+namespace compilecache::controller {
+
+// As in a container's resources; quantities are kept as they were written ("100m", "64Mi").
+struct ContainerResources {
+  std::map<std::string, std::string> requests, limits;
+  bool operator==(const ContainerResources&) const = default;
+};
+
+struct Settings {
+  // The image of loader, saver and sweep Jobs. Empty: the one the operator itself runs from.
+  std::string agent_image;
+
+  // Node labels that name the GPU's product and the driver's version; the first that is present
+  // counts.
+  std::vector<std::string> gpu_product_labels{"nvidia.com/gpu.product"};
+  std::vector<std::string> driver_version_labels{"nvidia.com/cuda.driver-version.full"};
+  // Node labels that stand for instruction sets in the key of pods without a GPU. Those that say
+  // "true" are joined by their last part: "AVX2+AVX512F". No such labels on the nodes: nothing in
+  // the key.
+  std::vector<std::string> cpu_feature_labels;
+
+  // Extended resources that are GPUs; `*` stands for anything ("nvidia.com/mig-*").
+  std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
+  // Extended resources that do not influence compiled code ("rdma/*"). A pod with one that is in
+  // neither list is not injected, since the product cannot be told.
+  std::vector<std::string> harmless_resources;
+
+  struct Limits {
+    int max_concurrent_saves = 50;  // of one claim
+    int max_concurrent_loads = 50;  // of one claim
+    int recent_pods = 32;           // in a CompileCache's status.recent
+    int api_threads = 8;            // of the agent API, each waits for the API server now and then
+    bool operator==(const Limits&) const = default;
+  } limits;
+
+  struct Agent {
+    // Whether a loader that gets no answer from the operator believes the volume's index.json.
+    bool index_fallback = true;
+    // Where agents reach the operator. Empty: the ClusterIP of the Service. For an operator that
+    // runs outside the cluster.
+    std::string address;
+    int port = 443;
+    // How long a loader may wait for its node's GPU product label to appear.
+    std::chrono::milliseconds label_wait{10'000};
+    bool operator==(const Agent&) const = default;
+  } agent;
+
+  struct Resources {
+    ContainerResources loader, saver, sweep;
+    bool operator==(const Resources&) const = default;
+  } resources;
+
+  struct Sweep {
+    // How long a blob is condemned before it may be deleted; outlasts any extraction.
+    std::chrono::milliseconds grace{15 * 60'000};
+    std::chrono::milliseconds ttl_after_finished{10 * 60'000};  // of the Job
+    std::chrono::milliseconds deadline{30 * 60'000};            // of the Job
+    // Two sweeps of one CompileCache are at least this far apart, whatever asks for them.
+    std::chrono::milliseconds min_interval{5'000};
+    bool operator==(const Sweep&) const = default;
+  } sweep;
+
+  // A CompileCache's status is written at most this often.
+  std::chrono::milliseconds status_interval{5'000};
+  // How long the answer of a TokenReview is believed.
+  std::chrono::milliseconds token_cache{60'000};
+
+  std::map<std::string, frameworks::Framework> frameworks;
+
+  bool operator==(const Settings&) const = default;
+};
+
+// `file_name` is for the messages.
+Result<Settings> parse_settings(const std::string& text, const std::string& file_name);
+// kNotFound or kIo when the file cannot be read.
+Result<Settings> load_settings(const std::string& path);
+
+}  // namespace compilecache::controller
