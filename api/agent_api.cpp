@@ -1,0 +1,122 @@
+#include "api/agent_api.hpp"
+
+#include <array>
+#include <utility>
+
+#include "api/json_fields.hpp"
+
+namespace compilecache::api {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadRequest, cache, waited_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadAnswer, decision, reason, retry_after_ms, match,
+                                                archive, manifest_digest, generation,
+                                                compressed_bytes, plain_bytes, budget_ms, key,
+                                                gpu_product)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, reason, message,
+                                                archive, manifest_digest, match, source,
+                                                corrupt_digest, milliseconds, bytes, files)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest, new_files,
+                                                new_bytes, refresh, final_save)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveAnswer, decision, reason, retry_after_ms, id,
+                                                fence, lock_timeout_ms, archive, key, gpu_product,
+                                                generation, parent_digest, condemned)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RenewRequest, fence)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, parent_digest,
+                                                manifest_digest, blobs, compressed_bytes,
+                                                plain_bytes, files, layers, compile_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitAnswer, manifest_digest, generation, saved_at)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, reason, final_report,
+                                                loaded_entries, read_entries, new_entries,
+                                                compile_seconds, save_outcome, save_reason,
+                                                save_message)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BlobInfo, digest, size)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, inventory, freed_bytes,
+                                                removed_blobs, removed_incomplete, corrupt,
+                                                verified, storage_error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepArchive, name, key, manifest_digest,
+                                                generation, saved_at)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check,
+                                                incomplete_timeout_ms)
+
+namespace {
+
+// How the agent API says each kind of failure.
+constexpr std::array<std::pair<ErrorCode, int>, 14> kStatuses{{{ErrorCode::kInvalid, 400},
+                                                               {ErrorCode::kUnauthorized, 401},
+                                                               {ErrorCode::kForbidden, 403},
+                                                               {ErrorCode::kNotFound, 404},
+                                                               {ErrorCode::kConflict, 409},
+                                                               {ErrorCode::kExpired, 410},
+                                                               {ErrorCode::kTooLarge, 413},
+                                                               {ErrorCode::kThrottled, 429},
+                                                               {ErrorCode::kUnavailable, 503},
+                                                               {ErrorCode::kTimeout, 504},
+                                                               {ErrorCode::kCorrupt, 422},
+                                                               {ErrorCode::kIo, 500},
+                                                               {ErrorCode::kCancelled, 500},
+                                                               {ErrorCode::kInternal, 500}}};
+
+ErrorCode code_of(int status) {
+  for (const auto& [code, number] : kStatuses) {
+    if (number == status) return code;
+  }
+  return ErrorCode::kInternal;
+}
+
+}  // namespace
+
+template <typename Message>
+Result<Message> parse(const std::string& text) {
+  auto object = parse_json(text, "a message of the agent API");
+  if (!object) return unexpected(object.error());
+  try {
+    return object->get<Message>();
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorCode::kInvalid,
+                std::string("reading a message of the agent API: ") + error.what());
+  }
+}
+
+template <typename Message>
+std::string dump(const Message& message) {
+  return nlohmann::json(message).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+#define COMPILECACHE_MESSAGE(Message)                          \
+  template Result<Message> parse<Message>(const std::string&); \
+  template std::string dump<Message>(const Message&);
+
+COMPILECACHE_MESSAGE(LoadRequest)
+COMPILECACHE_MESSAGE(LoadAnswer)
+COMPILECACHE_MESSAGE(LoadedReport)
+COMPILECACHE_MESSAGE(SaveRequest)
+COMPILECACHE_MESSAGE(SaveAnswer)
+COMPILECACHE_MESSAGE(RenewRequest)
+COMPILECACHE_MESSAGE(CommitRequest)
+COMPILECACHE_MESSAGE(CommitAnswer)
+COMPILECACHE_MESSAGE(EffectReport)
+COMPILECACHE_MESSAGE(SweepRequest)
+COMPILECACHE_MESSAGE(SweepAnswer)
+#undef COMPILECACHE_MESSAGE
+
+std::string error_body(const Error& error) {
+  const nlohmann::json body{
+      {"error", {{"code", to_string(error.code)}, {"message", error.message}}}};
+  return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Error error_of(int status, const std::string& body) {
+  const auto object = nlohmann::json::parse(body, nullptr, false);
+  const std::string message = field<std::string>(child(object, "error"), "message",
+                                                 "the operator answered " + std::to_string(status));
+  return Error{code_of(status), message};
+}
+
+int http_status(ErrorCode code) {
+  for (const auto& [known, status] : kStatuses) {
+    if (known == code) return status;
+  }
+  return 500;
+}
+
+}  // namespace compilecache::api

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "api/archive_key.hpp"
+#include "base/error.hpp"
+
+// What agents and the operator say to each other: HTTPS, JSON, `Authorization: Bearer` with the
+// projected token. The pod is taken from the token, never from a message.
+//
+//   POST   /v1/load               LoadRequest    -> LoadAnswer
+//   POST   /v1/loaded             LoadedReport   -> {}
+//   POST   /v1/saves              SaveRequest    -> SaveAnswer
+//   PUT    /v1/saves/{id}         RenewRequest   -> {}            (409 when the lock was lost)
+//   POST   /v1/saves/{id}/commit  CommitRequest  -> CommitAnswer  (409 when the fence is old or a
+//   digest condemned) DELETE /v1/saves/{id}         -> {} POST   /v1/effect EffectReport   -> {}
+//   POST   /v1/sweeps             SweepRequest   -> SweepAnswer
+//
+// Errors: status >= 400 and {"error": {"code": "Conflict", "message": "..."}}, code as in
+// base/error.hpp.
+
+namespace compilecache::api {
+
+struct LoadRequest {
+  std::string cache;
+  int64_t waited_ms = 0;  // how long this loader has been waiting for the first pod (single flight)
+};
+
+struct LoadAnswer {
+  std::string decision;  // "load", "none", "wait"
+  std::string reason;    // one word why not: "no_archive", "gpu_product_unknown", "suspect", ...
+  int64_t retry_after_ms = 0;
+  std::string match;  // "exact", "compatible"
+  std::string archive;
+  std::string manifest_digest;
+  int64_t generation = 0;
+  int64_t compressed_bytes = 0, plain_bytes = 0;
+  int64_t budget_ms = 0;
+  ArchiveKey key;
+  std::string gpu_product;
+};
+
+struct LoadedReport {
+  std::string cache;
+  std::string outcome;  // SUCCESS, SKIPPED, ERROR, DOES_NOT_EXIST
+  std::string reason;   // word; "corrupt", "timeout", "directory_filled", ...
+  std::string message;
+  std::string archive, manifest_digest, match;
+  std::string source;          // "operator", "index"
+  std::string corrupt_digest;  // the blob whose bytes are not what its name says
+  int64_t milliseconds = 0, bytes = 0, files = 0;
+};
+
+struct SaveRequest {
+  std::string cache;
+  std::string attempt;      // nonce, new for each attempt
+  std::string have_digest;  // manifest of the head that the saver last saw; empty: none
+  int64_t new_files = 0, new_bytes = 0;
+  bool refresh = false;     // mode Refresh: no parent wanted
+  bool final_save = false;  // at SIGTERM
+};
+
+struct SaveAnswer {
+  std::string decision;  // "granted", "busy", "refused"
+  std::string reason;
+  int64_t retry_after_ms = 0;
+  std::string id;  // of this save; in the later paths
+  int64_t fence = 0;
+  int64_t lock_timeout_ms = 0;  // renew at a third of it
+  std::string archive;
+  ArchiveKey key;
+  std::string gpu_product;
+  int64_t generation = 0;              // that a commit will have
+  std::string parent_digest;           // current head to extend; empty: write from scratch
+  std::vector<std::string> condemned;  // blobs to write anew even where they exist
+};
+
+struct RenewRequest {
+  int64_t fence = 0;
+};
+
+struct CommitRequest {
+  int64_t fence = 0;
+  std::string parent_digest;
+  std::string manifest_digest;
+  std::vector<std::string> blobs;
+  int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
+  double compile_seconds = 0;
+};
+
+struct CommitAnswer {
+  std::string manifest_digest;
+  int64_t generation = 0;
+  std::string saved_at;
+};
+
+struct EffectReport {
+  std::string cache;
+  std::string effect;  // full, partial, none, unused, unknown
+  std::string reason;
+  bool final_report = false;
+  int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
+  double compile_seconds = 0;  // first to last new file of this pod
+  // The last save's outcome, where one was tried.
+  std::string save_outcome;  // SUCCESS, SKIPPED, ERROR or empty
+  std::string save_reason, save_message;
+};
+
+struct BlobInfo {
+  std::string digest;
+  int64_t size = 0;
+};
+
+// A sweep Job asks twice: phase "begin" (what is live, what may be deleted), then "end" (what is
+// there now).
+struct SweepRequest {
+  std::string cache;
+  std::string phase;  // "begin", "end"
+  // end:
+  std::vector<BlobInfo> inventory;
+  int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;
+  std::vector<std::string> corrupt;   // manifests that were asked to be checked and are corrupt
+  std::vector<std::string> verified;  // and those that are whole
+  std::string storage_error;          // empty: the volume does what we rely on
+};
+
+struct SweepArchive {
+  std::string name;
+  ArchiveKey key;
+  std::string manifest_digest;
+  int64_t generation = 0;
+  std::string saved_at;
+};
+
+struct SweepAnswer {
+  std::vector<SweepArchive> archives;  // the whole index
+  std::vector<std::string> deletable;  // condemned before this Job started and still unreferenced
+  std::vector<std::string> check;      // manifests of suspect archives to verify
+  int64_t incomplete_timeout_ms = 60'000;
+};
+
+// Text to message and back. parse fails with kInvalid and names the message and the field.
+template <typename Message>
+Result<Message> parse(const std::string& text);
+template <typename Message>
+std::string dump(const Message& message);
+
+std::string error_body(const Error& error);
+// The Error that an answer with that status and body stands for.
+Error error_of(int status, const std::string& body);
+int http_status(ErrorCode code);
+
+}  // namespace compilecache::api

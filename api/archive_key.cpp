@@ -1,0 +1,82 @@
+#include "api/archive_key.hpp"
+
+#include <algorithm>
+
+#include "base/sha256.hpp"
+
+namespace compilecache::api {
+namespace {
+
+constexpr std::string_view kSharedSuffix = "-SHARED";
+constexpr std::string_view kMigResource = "nvidia.com/mig-";
+
+// Parts and values, each followed by a NUL, so that no two keys have the same text.
+std::string canonical(const ArchiveKey& key) {
+  std::string text;
+  for (const auto& [part, value] : key) {
+    text += part;
+    text += '\0';
+    text += value;
+    text += '\0';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string normalized_gpu_product(std::string_view product, std::string_view gpu_resource) {
+  if (product.ends_with(kSharedSuffix)) product.remove_suffix(kSharedSuffix.size());
+  std::string name(product);
+  if (gpu_resource.starts_with(kMigResource) && name.find("-MIG-") == std::string::npos) {
+    std::string_view profile = gpu_resource.substr(kMigResource.size());
+    if (profile.ends_with(".shared")) profile.remove_suffix(7);
+    name += "-MIG-" + std::string(profile);
+  }
+  return name;
+}
+
+Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node) {
+  const bool on_gpu = !basis.gpu_resource.empty();
+  if (on_gpu && node.gpu_product.empty()) {
+    return fail(
+        ErrorCode::kUnavailable,
+        "naming the archive: the node has no GPU product label (yet); check that its GPU feature "
+        "discovery runs, or add the label's name to gpuProductLabels in the settings");
+  }
+  const std::map<std::string, std::string> values{
+      {kGpuProductPart, on_gpu ? normalized_gpu_product(node.gpu_product, basis.gpu_resource)
+                               : "cpu-" + node.architecture},
+      {kGpuCountPart, std::to_string(basis.gpu_count)},
+      {kArchitecturePart, node.architecture},
+      {kImagePart, basis.image},
+      {kWorkloadPart, basis.workload},
+      {kDriverVersionPart, node.driver_version},
+      {kCpuFeaturesPart, node.cpu_features},
+  };
+  ArchiveKey key;
+  const auto add = [&](const std::string& part, const std::string& value) {
+    if (!value.empty()) key[part] = value;
+  };
+  for (const std::string& part : basis.parts) {
+    if (const auto found = values.find(part); found != values.end()) add(part, found->second);
+  }
+  if (!on_gpu) add(kCpuFeaturesPart, node.cpu_features);
+  add(kVersionPart, basis.version);
+  add(kDirectoriesPart, basis.directories);
+  return key;
+}
+
+std::string archive_name(std::string_view cache, const ArchiveKey& key) {
+  constexpr size_t kHashDigits = 10;
+  return std::string(cache) + "-" + sha256_hex(canonical(key)).substr(0, kHashDigits);
+}
+
+bool is_compatible(const ArchiveKey& archive, const ArchiveKey& pod) {
+  ArchiveKey a = archive;
+  ArchiveKey b = pod;
+  a.erase(kImagePart);
+  b.erase(kImagePart);
+  return a == b;
+}
+
+}  // namespace compilecache::api

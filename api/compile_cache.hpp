@@ -1,0 +1,157 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+// The CompileCache resource as structs. The schema with its defaults is crds/compilecaches.yaml;
+// the defaults here are the same, for objects that never went through an API server (`inject -f`).
+// A test holds the two together.
+
+namespace compilecache::api {
+
+using std::chrono::milliseconds;
+
+// What we use of an object's metadata.
+struct ObjectMeta {
+  std::string name;
+  std::string ns;
+  std::string uid;
+  std::string resource_version;
+  int64_t generation = 0;
+  bool deleting = false;
+  std::string creation_time;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+
+  // "namespace/name", the key in stores and queues.
+  [[nodiscard]] std::string key() const { return ns + "/" + name; }
+};
+ObjectMeta object_meta(const nlohmann::json& object);
+
+struct Condition {
+  std::string type;
+  std::string status = "Unknown";  // True, False, Unknown
+  std::string reason;              // one CamelCase word
+  std::string message;
+  std::string last_transition_time;
+  int64_t observed_generation = 0;
+};
+// The condition of that type, or nullptr.
+const Condition* find_condition(const std::vector<Condition>& conditions, const std::string& type);
+// Adds or replaces; the transition time moves only when the status changes. Returns whether
+// anything changed.
+bool set_condition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
+
+struct CompileCacheSpec {
+  struct Storage {
+    std::string claim_name;
+    std::string sub_path;
+    bool allow_read_write_once = false;
+    bool allow_node_affinity = false;
+    bool adopt = false;
+  } storage;
+  std::vector<std::string> frameworks{"torch", "triton"};
+  std::string version;
+  std::vector<std::string> key{"GPUProduct", "GPUCount", "Architecture", "Image"};
+  struct Load {
+    bool fallback_compatible = true;
+    milliseconds wait_for_first{0};
+    milliseconds timeout{120'000};
+  } load;
+  struct Save {
+    std::string policy = "OnChange";  // OnChange, Once, Never
+    milliseconds quiet_period{30'000};
+    milliseconds at_termination{15'000};
+    uint64_t max_archive_size = 1ULL << 30;
+    milliseconds lock_timeout{30'000};
+    std::vector<std::string> allowed_service_accounts;
+  } save;
+  struct Retention {
+    milliseconds unused_for{std::chrono::hours(720)};
+    uint64_t max_total_size = 50ULL << 30;
+    int keep_per_gpu = 5;
+    milliseconds incomplete_timeout{60'000};
+    milliseconds sweep_interval{std::chrono::hours(6)};
+  } retention;
+  struct Redis {
+    std::string host;  // empty: no remote cache
+    int port = 6379;
+  } redis;
+  int compression_level = 9;
+};
+
+struct LoadCounters {
+  int64_t exact = 0, compatible = 0, missing = 0, failed = 0;
+  bool operator==(const LoadCounters&) const = default;
+};
+struct EffectCounters {
+  int64_t full = 0, partial = 0, none = 0, unused = 0, unknown = 0;
+  bool operator==(const EffectCounters&) const = default;
+};
+struct SaveCounters {
+  int64_t committed = 0, unchanged = 0, refused = 0, failed = 0;
+  bool operator==(const SaveCounters&) const = default;
+};
+
+// One pod's story in a line.
+struct RecentPod {
+  std::string pod, pod_uid, node, gpu_product, archive;
+  std::string load;  // exact, compatible, none, failed
+  int64_t milliseconds = 0;
+  std::string effect;  // full, partial, none, unused, unknown; empty: not yet known
+  std::string reason;
+  std::string time;
+  bool operator==(const RecentPod&) const = default;
+};
+
+struct LastSweep {
+  std::string time;
+  int64_t freed_bytes = 0, removed_archives = 0, removed_incomplete = 0;
+  bool operator==(const LastSweep&) const = default;
+};
+
+// A digest that no head reaches; a Job may delete it once the grace is over
+// (docs/archive-format.md).
+struct CondemnedBlob {
+  std::string digest;
+  std::string since;
+  bool operator==(const CondemnedBlob&) const = default;
+};
+
+struct CompileCacheStatus {
+  int64_t observed_generation = 0;
+  std::vector<Condition> conditions;  // Ready, StorageReady, Reconciling, Stalled, InjectionPaused
+  int64_t archives = 0, gpu_products = 0, total_bytes = 0, active_pods = 0;
+  LoadCounters loads;
+  EffectCounters effect;
+  SaveCounters saves;
+  std::vector<RecentPod> recent;
+  std::string last_save_time;
+  LastSweep last_sweep;
+  int64_t seconds_saved = 0;
+  std::vector<CondemnedBlob> condemned;
+  std::vector<std::string> stuck_pods;
+};
+
+struct CompileCache {
+  ObjectMeta metadata;
+  CompileCacheSpec spec;
+  CompileCacheStatus status;
+};
+
+// Errors name the field: "spec.load.timeout: reading the duration …". An unreadable status is an
+// empty one.
+Result<CompileCache> parse_compile_cache(const nlohmann::json& object);
+nlohmann::json to_json(const CompileCacheStatus& status);
+
+// Shared with the archive resource.
+nlohmann::json conditions_json(const std::vector<Condition>& conditions);
+std::vector<Condition> parse_conditions(const nlohmann::json& status);
+
+}  // namespace compilecache::api

@@ -1,0 +1,124 @@
+#include "api/compile_cache_archive.hpp"
+
+#include "api/json_fields.hpp"
+#include "api/names.hpp"
+#include "base/strings.hpp"
+
+namespace compilecache::api {
+namespace {
+
+using nlohmann::json;
+
+ArchiveHead parse_head(const json& object) {
+  ArchiveHead head;
+  head.manifest_digest = field<std::string>(object, "manifestDigest", "");
+  head.generation = field<int64_t>(object, "generation", 0);
+  head.compressed_bytes = field<int64_t>(object, "compressedBytes", 0);
+  head.plain_bytes = field<int64_t>(object, "plainBytes", 0);
+  head.files = field<int64_t>(object, "files", 0);
+  head.layers = field<int64_t>(object, "layers", 0);
+  head.compile_seconds = field<double>(object, "compileSeconds", 0);
+  head.saved_at = field<std::string>(object, "savedAt", "");
+  head.saved_by = field<std::string>(object, "savedBy", "");
+  head.image_id = field<std::string>(object, "imageID", "");
+  head.blobs = field<std::vector<std::string>>(object, "blobs", {});
+  return head;
+}
+
+json head_json(const ArchiveHead& head) {
+  json object{{"manifestDigest", head.manifest_digest},
+              {"generation", head.generation},
+              {"compressedBytes", head.compressed_bytes},
+              {"plainBytes", head.plain_bytes},
+              {"files", head.files},
+              {"layers", head.layers},
+              {"compileSeconds", head.compile_seconds},
+              {"blobs", head.blobs}};
+  set_if(object, "savedAt", head.saved_at);
+  set_if(object, "savedBy", head.saved_by);
+  set_if(object, "imageID", head.image_id);
+  return object;
+}
+
+}  // namespace
+
+Result<CompileCacheArchive> parse_archive(const json& object) {
+  CompileCacheArchive archive;
+  archive.metadata = object_meta(object);
+  const json& spec = child(object, "spec");
+  archive.cache = field<std::string>(spec, "cache", "");
+  archive.key = field<ArchiveKey>(spec, "key", {});
+  archive.claim_name = field<std::string>(spec, "claimName", "");
+  archive.path = field<std::string>(spec, "path", "");
+  for (const json& owner : child(child(object, "metadata"), "ownerReferences")) {
+    if (field<std::string>(owner, "kind", "") == "CompileCache") {
+      archive.cache_uid = field<std::string>(owner, "uid", "");
+    }
+  }
+  if (archive.cache.empty()) {
+    return fail(ErrorCode::kInvalid,
+                "reading CompileCacheArchive " + archive.metadata.key() +
+                    ": spec.cache is missing; delete the object, it is written by the operator");
+  }
+  const json& status = child(object, "status");
+  archive.head = parse_head(child(status, "head"));
+  archive.previous = parse_head(child(status, "previous"));
+  const json& lock = child(status, "lock");
+  archive.lock = {field<std::string>(lock, "holder", ""), field<std::string>(lock, "pod", ""),
+                  field<int64_t>(lock, "fence", 0), field<std::string>(lock, "acquiredAt", "")};
+  archive.last_used_time = field<std::string>(status, "lastUsedTime", "");
+  const json& loads = child(status, "loads");
+  archive.loads = {field<int64_t>(loads, "exact", 0), field<int64_t>(loads, "compatible", 0),
+                   field<int64_t>(loads, "missing", 0), field<int64_t>(loads, "failed", 0)};
+  const json& effect = child(status, "effect");
+  archive.effect = {field<int64_t>(effect, "full", 0), field<int64_t>(effect, "partial", 0),
+                    field<int64_t>(effect, "none", 0), field<int64_t>(effect, "unused", 0),
+                    field<int64_t>(effect, "unknown", 0)};
+  archive.conditions = parse_conditions(status);
+  return archive;
+}
+
+json new_archive_json(const CompileCacheArchive& archive) {
+  const auto product = archive.key.find(kGpuProductPart);
+  json labels{{kCacheLabel, archive.cache}};
+  if (product != archive.key.end()) labels[kGpuProductLabel] = to_label_value(product->second);
+  return {{"apiVersion", kApiVersion},
+          {"kind", "CompileCacheArchive"},
+          {"metadata",
+           {{"name", archive.metadata.name},
+            {"namespace", archive.metadata.ns},
+            {"labels", labels},
+            {"ownerReferences",
+             {{{"apiVersion", kApiVersion},
+               {"kind", "CompileCache"},
+               {"name", archive.cache},
+               {"uid", archive.cache_uid},
+               {"controller", true},
+               {"blockOwnerDeletion", false}}}}}},
+          {"spec",
+           {{"cache", archive.cache},
+            {"key", archive.key},
+            {"claimName", archive.claim_name},
+            {"path", archive.path}}}};
+}
+
+json status_json(const CompileCacheArchive& archive) {
+  json status{{"lock", {{"fence", archive.lock.fence}}},
+              {"loads", {{"exact", archive.loads.exact}, {"compatible", archive.loads.compatible}}},
+              {"effect",
+               {{"full", archive.effect.full},
+                {"partial", archive.effect.partial},
+                {"none", archive.effect.none},
+                {"unused", archive.effect.unused},
+                {"unknown", archive.effect.unknown}}},
+              {"conditions", conditions_json(archive.conditions)}};
+  set_if(status["lock"], "holder", archive.lock.holder);
+  set_if(status["lock"], "pod", archive.lock.pod);
+  set_if(status["lock"], "acquiredAt", archive.lock.acquired_at);
+  set_if(status, "lastUsedTime", archive.last_used_time);
+  if (archive.head.exists()) status["head"] = head_json(archive.head);
+  if (archive.previous.exists()) status["previous"] = head_json(archive.previous);
+  return status;
+}
+
+}  // namespace compilecache::api

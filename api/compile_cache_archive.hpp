@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
+#include "base/error.hpp"
+
+// The CompileCacheArchive resource: one for each key. Its status is the truth about which archive
+// is current and who may save; lock and head change in one compare-and-swap.
+
+namespace compilecache::api {
+
+// One committed archive. Digests are "sha256:<64 hex digits>".
+struct ArchiveHead {
+  std::string manifest_digest;  // empty: none
+  int64_t generation = 0;
+  int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
+  double compile_seconds = 0;
+  std::string saved_at, saved_by, image_id;
+  std::vector<std::string> blobs;  // every blob it needs: manifest, config, layers
+
+  [[nodiscard]] bool exists() const { return !manifest_digest.empty(); }
+  bool operator==(const ArchiveHead&) const = default;
+};
+
+// Who may save. `fence` only grows, also across holders and leaders; it stays when the lock is
+// released.
+struct SaveLock {
+  std::string holder;  // "<pod uid>/<nonce of the attempt>"; empty: free
+  std::string pod;
+  int64_t fence = 0;
+  std::string acquired_at;
+  bool operator==(const SaveLock&) const = default;
+};
+
+struct CompileCacheArchive {
+  ObjectMeta metadata;
+  std::string cache;  // the CompileCache's name
+  std::string cache_uid;
+  ArchiveKey key;
+  std::string claim_name, path;
+
+  ArchiveHead head, previous;
+  SaveLock lock;
+  std::string last_used_time;
+  LoadCounters loads;
+  EffectCounters effect;
+  std::vector<Condition> conditions;  // Suspect, Corrupt
+};
+
+Result<CompileCacheArchive> parse_archive(const nlohmann::json& object);
+// The object as it is created: metadata with labels and owner reference, and spec.
+nlohmann::json new_archive_json(const CompileCacheArchive& archive);
+nlohmann::json status_json(const CompileCacheArchive& archive);
+
+}  // namespace compilecache::api

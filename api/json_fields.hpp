@@ -1,0 +1,40 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.hpp"
+
+// Reading fields of JSON that somebody else wrote: absent is the default, a wrong type is the
+// default too (for objects the API server validated) or an exception (for messages, caught by
+// parse). Internal to api/.
+
+namespace compilecache::api {
+
+template <typename T>
+T field(const nlohmann::json& object, const char* name, T fallback) {
+  if (!object.is_object()) return fallback;
+  const auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return fallback;
+  try {
+    return found->get<T>();
+  } catch (const nlohmann::json::exception&) {
+    return fallback;
+  }
+}
+
+inline const nlohmann::json& child(const nlohmann::json& object, const char* name) {
+  static const nlohmann::json none = nlohmann::json::object();
+  if (!object.is_object()) return none;
+  const auto found = object.find(name);
+  return found == object.end() ? none : *found;
+}
+
+inline void set_if(nlohmann::json& object, const char* name, const std::string& value) {
+  if (!value.empty()) object[name] = value;
+}
+
+// The text as JSON, or kInvalid naming `what`.
+Result<nlohmann::json> parse_json(const std::string& text, const std::string& what);
+
+}  // namespace compilecache::api

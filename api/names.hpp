@@ -1,0 +1,58 @@
+#pragma once
+
+// Names that both sides, users and manifests agree on. DESIGN: docs/architecture.md.
+
+namespace compilecache::api {
+
+inline constexpr char kGroup[] = "compilecache.dev";
+inline constexpr char kVersion[] = "v1alpha1";
+inline constexpr char kApiVersion[] = "compilecache.dev/v1alpha1";
+
+// Annotations on the pod template, written by users.
+inline constexpr char kCacheAnnotation[] = "compilecache.dev/cache";
+inline constexpr char kContainersAnnotation[] = "compilecache.dev/containers";
+inline constexpr char kVersionAnnotation[] = "compilecache.dev/version";
+inline constexpr char kFrameworksAnnotation[] = "compilecache.dev/frameworks";
+inline constexpr char kModeAnnotation[] = "compilecache.dev/mode";
+inline constexpr char kQuietPeriodAnnotation[] = "compilecache.dev/quiet-period";
+inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-first";
+// Written by the webhook: JSON, what was injected and by which version.
+inline constexpr char kStatusAnnotation[] = "compilecache.dev/status";
+
+// Labels. On pods: the operator watches pods that carry it. On archives: whose they are.
+inline constexpr char kCacheLabel[] = "compilecache.dev/cache";
+inline constexpr char kGpuProductLabel[] = "compilecache.dev/gpu-product";
+// On sweep Jobs and their pods: the CompileCache they work for.
+inline constexpr char kSweepLabel[] = "compilecache.dev/sweep";
+
+// What the webhook adds to a pod.
+inline constexpr char kLoaderContainer[] = "compilecache-load";
+inline constexpr char kSaverContainer[] = "compilecache-save";
+inline constexpr char kCacheVolume[] = "compilecache-cache";
+inline constexpr char kStoreVolume[] = "compilecache-store";
+inline constexpr char kTokenVolume[] = "compilecache-token";
+
+// Paths in containers. The cache directory is the same in every pod because frameworks embed
+// absolute paths.
+inline constexpr char kCachePath[] = "/compilecache/cache";
+inline constexpr char kStorePath[] = "/compilecache/store";
+// Where the API token would be: so the ServiceAccount admission mounts none of the user's into our
+// containers.
+inline constexpr char kTokenPath[] = "/var/run/secrets/kubernetes.io/serviceaccount";
+// The app and the saver talk through files here, and the loader leaves status.json.
+inline constexpr char kControlPath[] = "/compilecache/cache/control";
+
+inline constexpr char kTokenAudience[] = "compilecache.dev/operator";
+
+// Variables of the loader, the saver and the sweeper.
+inline constexpr char kConfigVariable[] = "COMPILECACHE_CONFIG";
+inline constexpr char kPodNameVariable[] = "COMPILECACHE_POD_NAME";
+inline constexpr char kPodUidVariable[] = "COMPILECACHE_POD_UID";
+inline constexpr char kNamespaceVariable[] = "COMPILECACHE_NAMESPACE";
+inline constexpr char kNodeNameVariable[] = "COMPILECACHE_NODE_NAME";
+
+// Services in the operator's namespace; also the names in the certificate (NAME.NAMESPACE.svc).
+inline constexpr char kWebhookService[] = "compilecache-webhook";
+inline constexpr char kAgentService[] = "compilecache-agent-api";
+
+}  // namespace compilecache::api

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+// Words that users meet in the status, in metrics, in Events and in logs. One spelling everywhere.
+
+namespace compilecache::api {
+
+// What became of a load or a save, as in status.json and in the control directory.
+enum class Outcome { kSuccess, kSkipped, kError, kDoesNotExist };
+std::string_view to_string(Outcome outcome);  // "SUCCESS", "SKIPPED", "ERROR", "DOES_NOT_EXIST"
+std::optional<Outcome> parse_outcome(std::string_view text);
+
+// How the archive that a pod was given fits its key.
+enum class Match { kNone, kExact, kCompatible };
+std::string_view to_string(Match match);  // "none", "exact", "compatible"
+std::optional<Match> parse_match(std::string_view text);
+
+// What a loaded archive was worth to the pod.
+//   full: a loaded entry was read, no new one made    partial: both
+//   none: new entries, no loaded one read             unused: neither (yet)
+//   unknown: reads cannot be seen on this file system
+enum class Effect { kUnused, kFull, kPartial, kNone, kUnknown };
+std::string_view to_string(Effect effect);  // "full", "partial", "none", "unused", "unknown"
+std::optional<Effect> parse_effect(std::string_view text);
+
+// compilecache.dev/mode
+enum class Mode { kReadWrite, kReadOnly, kRefresh, kDisabled, kForceCold };
+std::string_view to_string(Mode mode);
+std::optional<Mode> parse_mode(std::string_view text);
+
+}  // namespace compilecache::api

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+// What one framework's compile cache looks like. The descriptions themselves are data
+// (`config/settings.yaml`); users add frameworks there without touching code. They travel to the
+// agents inside AgentConfig.
+//
+// Patterns match paths relative to the framework's directory, '/' between components: `*` matches
+// within a component, `?` one character, `**` any number of whole components.
+
+namespace compilecache::frameworks {
+
+struct Framework {
+  // "torch": what users write in spec.frameworks and also the top-level folder in archives.
+  std::string name;
+
+  // Variables to set on the app's containers; "{directory}" stands for the framework's directory.
+  std::map<std::string, std::string> env;
+
+  // The variable by which a user may already have chosen the directory (TORCHINDUCTOR_CACHE_DIR); a
+  // literal value is honoured. Empty: the framework's directory is always ours.
+  std::string directory_variable;
+
+  // Folders that stand for one key each ("fxgraph/*/*"). A file in such a folder that the head
+  // already holds is not new, whatever its name; effect is judged by them.
+  std::vector<std::string> entry_directories;
+
+  // Files that stand for one key each where there is no entry directory
+  // ("triton/*/*/__grp__*.json").
+  std::vector<std::string> entry_files;
+
+  // Never in an archive.
+  std::vector<std::string> never_pack;
+
+  // Unfinished while they exist: temporary files and folders, by name.
+  std::vector<std::string> temporary;
+
+  // A folder that exists only while its neighbours are written (`*_CxxBuild`): files in the same
+  // folder whose name starts with the folder's name up to the pattern's fixed suffix are
+  // unfinished.
+  std::vector<std::string> build_directories;
+
+  // A folder (first) is unfinished until it holds a file of that name (second): Triton's key
+  // folders.
+  struct Completion {
+    std::string directory;
+    std::string marker;
+  };
+  std::vector<Completion> completions;
+
+  // Files that must be whole ELF files to be packed ("**/*.so").
+  std::vector<std::string> elf_files;
+
+  // Parts of the key that this framework adds ("DriverVersion" for the CUDA driver's cache).
+  std::vector<std::string> key_parts;
+
+  bool operator==(const Framework&) const = default;
+};
+
+inline bool operator==(const Framework::Completion& a, const Framework::Completion& b) {
+  return a.directory == b.directory && a.marker == b.marker;
+}
+
+}  // namespace compilecache::frameworks

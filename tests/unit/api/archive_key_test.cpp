@@ -1,0 +1,81 @@
+#include "api/archive_key.hpp"
+
+#include <gtest/gtest.h>
+
+namespace compilecache::api {
+namespace {
+
+KeyBasis gpu_pod() {
+  return {{"GPUProduct", "GPUCount", "Architecture", "Image"},
+          "nvidia.com/gpu",
+          2,
+          "app:1",
+          "",
+          "",
+          ""};
+}
+
+TEST(ArchiveKey, HoldsThePartsAskedFor) {
+  const auto key = make_key(gpu_pod(), {"NVIDIA-H100-80GB-HBM3", "amd64", "", ""});
+  ASSERT_TRUE(key);
+  EXPECT_EQ(*key, (ArchiveKey{{"GPUProduct", "NVIDIA-H100-80GB-HBM3"},
+                              {"GPUCount", "2"},
+                              {"Architecture", "amd64"},
+                              {"Image", "app:1"}}));
+}
+
+TEST(ArchiveKey, WithoutAGpuTheProductIsTheProcessor) {
+  KeyBasis basis = gpu_pod();
+  basis.gpu_resource.clear();
+  basis.gpu_count = 0;
+  const auto key = make_key(basis, {"NVIDIA-H100-80GB-HBM3", "amd64", "", "avx512"});
+  ASSERT_TRUE(key);
+  EXPECT_EQ(key->at("GPUProduct"), "cpu-amd64");
+  EXPECT_EQ(key->at("CPUFeatures"), "avx512");
+}
+
+TEST(ArchiveKey, AGpuWithoutALabelHasNoKeyYet) {
+  const auto key = make_key(gpu_pod(), {"", "amd64", "", ""});
+  ASSERT_FALSE(key);
+  EXPECT_EQ(key.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(ArchiveKey, SharedGpusAreTheSameAndSlicesAreNot) {
+  EXPECT_EQ(normalized_gpu_product("NVIDIA-A100-SHARED", "nvidia.com/gpu"), "NVIDIA-A100");
+  EXPECT_EQ(normalized_gpu_product("NVIDIA-A100-MIG-1g.5gb", "nvidia.com/gpu"),
+            "NVIDIA-A100-MIG-1g.5gb");
+  EXPECT_EQ(normalized_gpu_product("NVIDIA-A100", "nvidia.com/mig-1g.5gb"),
+            "NVIDIA-A100-MIG-1g.5gb");
+  EXPECT_EQ(normalized_gpu_product("NVIDIA-A100", "nvidia.com/mig-1g.5gb.shared"),
+            "NVIDIA-A100-MIG-1g.5gb");
+}
+
+TEST(ArchiveKey, VersionAndDirectoriesAlwaysCount) {
+  KeyBasis basis = gpu_pod();
+  const auto plain = make_key(basis, {"G", "amd64", "", ""});
+  basis.version = "2";
+  const auto version = make_key(basis, {"G", "amd64", "", ""});
+  basis.directories = "torch=/mine";
+  const auto directories = make_key(basis, {"G", "amd64", "", ""});
+  EXPECT_NE(archive_name("c", *plain), archive_name("c", *version));
+  EXPECT_NE(archive_name("c", *version), archive_name("c", *directories));
+}
+
+TEST(ArchiveKey, CompatibleMeansAllButTheImage) {
+  const ArchiveKey one{{"GPUProduct", "G"}, {"Image", "app:1"}};
+  EXPECT_TRUE(is_compatible(one, {{"GPUProduct", "G"}, {"Image", "app:2"}}));
+  EXPECT_FALSE(is_compatible(one, {{"GPUProduct", "H"}, {"Image", "app:1"}}));
+  EXPECT_FALSE(is_compatible(one, {{"GPUProduct", "G"}, {"Image", "app:2"}, {"Version", "2"}}));
+}
+
+TEST(ArchiveKey, NamesAreTheCacheAndAHash) {
+  const std::string name = archive_name("web", {{"GPUProduct", "G"}});
+  EXPECT_EQ(name.substr(0, 4), "web-");
+  EXPECT_EQ(name.size(), 14U);
+  EXPECT_EQ(name, archive_name("web", {{"GPUProduct", "G"}}));
+  EXPECT_NE(archive_name("web", {{"A", "B"}, {"C", "D"}}),
+            archive_name("web", {{"A", "BC"}, {"", "D"}}));
+}
+
+}  // namespace
+}  // namespace compilecache::api

@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/compile_cache.hpp"
+#include "api/compile_cache_archive.hpp"
+
+namespace compilecache::api {
+namespace {
+
+using nlohmann::json;
+
+json minimal() {
+  return {{"metadata", {{"name", "c"}, {"namespace", "n"}, {"generation", 3}}},
+          {"spec", {{"storage", {{"claimName", "claim"}}}}}};
+}
+
+TEST(CompileCache, DefaultsAreThoseOfTheDesign) {
+  const auto cache = parse_compile_cache(minimal());
+  ASSERT_TRUE(cache);
+  EXPECT_EQ(cache->metadata.key(), "n/c");
+  EXPECT_EQ(cache->spec.frameworks, (std::vector<std::string>{"torch", "triton"}));
+  EXPECT_EQ(cache->spec.load.timeout, std::chrono::seconds(120));
+  EXPECT_EQ(cache->spec.retention.max_total_size, 50ULL << 30);
+  EXPECT_TRUE(cache->spec.load.fallback_compatible);
+}
+
+TEST(CompileCache, ReadsEveryPartOfTheSpec) {
+  json object = minimal();
+  object["spec"]["load"] = {{"fallback", "Exact"}, {"waitForFirst", "2m"}, {"timeout", "5s"}};
+  object["spec"]["save"] = {{"policy", "Once"}, {"maxArchiveSize", "2Gi"}, {"quietPeriod", "1s"}};
+  object["spec"]["retention"] = {{"unusedFor", "10s"}, {"keepPerGPU", 2}, {"maxTotalSize", 1000}};
+  object["spec"]["remoteCache"] = {{"redis", {{"host", "redis.ml.svc"}}}};
+  const auto cache = parse_compile_cache(object);
+  ASSERT_TRUE(cache) << cache.error().message;
+  EXPECT_FALSE(cache->spec.load.fallback_compatible);
+  EXPECT_EQ(cache->spec.load.wait_for_first, std::chrono::minutes(2));
+  EXPECT_EQ(cache->spec.save.max_archive_size, 2ULL << 30);
+  EXPECT_EQ(cache->spec.retention.max_total_size, 1000U);
+  EXPECT_EQ(cache->spec.redis.host, "redis.ml.svc");
+  EXPECT_EQ(cache->spec.redis.port, 6379);
+}
+
+TEST(CompileCache, ErrorsNameTheField) {
+  const auto message_for = [](const char* section, const char* name, const json& value) {
+    json object = minimal();
+    (*section == '\0' ? object["spec"] : object["spec"][section])[name] = value;
+    const auto cache = parse_compile_cache(object);
+    return cache ? std::string("accepted") : cache.error().message;
+  };
+  EXPECT_NE(message_for("load", "timeout", "soon").find("spec.load.timeout"), std::string::npos);
+  EXPECT_NE(message_for("save", "policy", "Always").find("spec.save.policy"), std::string::npos);
+  EXPECT_NE(message_for("", "key", {"GPU"}).find("spec.key"), std::string::npos);
+  EXPECT_NE(message_for("storage", "claimName", "").find("spec.storage.claimName"),
+            std::string::npos);
+  EXPECT_NE(message_for("storage", "subPath", "../x").find("spec.storage.subPath"),
+            std::string::npos);
+  EXPECT_NE(message_for("retention", "keepPerGPU", "two").find("spec.retention.keepPerGPU"),
+            std::string::npos);
+}
+
+TEST(CompileCache, StatusRoundTrips) {
+  CompileCacheStatus status;
+  status.observed_generation = 3;
+  set_condition(status.conditions, {"Ready", "True", "Ready", "fine", "", 3},
+                "2024-01-01T00:00:00Z");
+  status.loads.exact = 2;
+  status.effect.full = 1;
+  status.recent = {{"p", "u", "node", "G", "c-1", "exact", 12, "full", "", "2024-01-01T00:00:00Z"}};
+  status.last_sweep = {"2024-01-01T00:00:00Z", 10, 1, 2};
+  status.condemned = {{"sha256:aa", "2024-01-01T00:00:00Z"}};
+  json object = minimal();
+  object["status"] = to_json(status);
+  const auto cache = parse_compile_cache(object);
+  ASSERT_TRUE(cache);
+  EXPECT_EQ(to_json(cache->status), to_json(status));
+}
+
+TEST(Conditions, TransitionTimeMovesWithTheStatusOnly) {
+  std::vector<Condition> conditions;
+  EXPECT_TRUE(set_condition(conditions, {"Ready", "False", "A", "a", "", 1}, "t1"));
+  EXPECT_FALSE(set_condition(conditions, {"Ready", "False", "A", "a", "", 1}, "t2"));
+  EXPECT_TRUE(set_condition(conditions, {"Ready", "False", "B", "b", "", 1}, "t3"));
+  EXPECT_EQ(find_condition(conditions, "Ready")->last_transition_time, "t1");
+  EXPECT_TRUE(set_condition(conditions, {"Ready", "True", "C", "", "", 1}, "t4"));
+  EXPECT_EQ(find_condition(conditions, "Ready")->last_transition_time, "t4");
+  EXPECT_EQ(find_condition(conditions, "Stalled"), nullptr);
+}
+
+TEST(CompileCacheArchive, RoundTripsAndCarriesTheProductAsALabel) {
+  CompileCacheArchive archive;
+  archive.metadata.name = "c-1";
+  archive.metadata.ns = "n";
+  archive.cache = "c";
+  archive.cache_uid = "uid";
+  archive.key = {{"GPUProduct", "NVIDIA H100"}};
+  archive.head.manifest_digest = "sha256:aa";
+  archive.head.blobs = {"sha256:aa", "sha256:bb"};
+  archive.head.generation = 4;
+  archive.lock = {"pod/nonce", "p", 9, "2024-01-01T00:00:00Z"};
+  json object = new_archive_json(archive);
+  EXPECT_EQ(object["metadata"]["labels"]["compilecache.dev/gpu-product"], "NVIDIA-H100");
+  EXPECT_FALSE(object["metadata"].contains("finalizers"));
+  object["status"] = status_json(archive);
+  const auto back = parse_archive(object);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->head, archive.head);
+  EXPECT_EQ(back->lock, archive.lock);
+  EXPECT_FALSE(back->previous.exists());
+  EXPECT_EQ(back->cache_uid, "uid");
+}
+
+}  // namespace
+}  // namespace compilecache::api
