@@ -1,0 +1,123 @@
+# Gets what a cluster needs, once: Debian packages, a Go toolchain, the Kubernetes programs. Sourced.
+# shellcheck shell=bash
+
+CONTROL_PLANE_PACKAGES=(ca-certificates gcc iproute2 jq libc6-dev openssl procps)
+NODE_PACKAGES=(buildah conntrack containerd containernetworking-plugins debootstrap ethtool iptables
+  kmod mount runc skopeo tar util-linux zstd)
+
+# install_packages NAME...: installs those that are missing, and does not touch apt when none is.
+install_packages() {
+  local missing apt_lock
+  mapfile -t missing < <(comm -13 \
+    <(dpkg-query -Wf '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | awk '$2 == "installed" { print $1 }' | sort) \
+    <(printf '%s\n' "$@" | sort))
+  [ ${#missing[@]} -gt 0 ] || return 0
+  is_root || die "these Debian packages are missing; install them as root: apt-get install ${missing[*]}"
+  log "installing Debian packages: ${missing[*]}"
+  exec {apt_lock}>"/var/lock/compilecache-apt"
+  flock "$apt_lock"
+  DEBIAN_FRONTEND=noninteractive apt-get -qq update >&2
+  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2
+  exec {apt_lock}>&-
+}
+
+# The Debian mirror that this machine's apt uses.
+debian_mirror() {
+  local mirror
+  mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+    awk '$1 == "Debian" && $2 == "main" && $4 !~ /-(security|updates|backports)/ { print $3; exit }')
+  [ -n "$mirror" ] || mirror=$(apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+    awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')
+  [ -n "$mirror" ] || die "apt on this machine knows no Debian mirror with the component main; see apt-get indextargets"
+  printf '%s\n' "${mirror%/}"
+}
+
+# go_is_usable PROGRAM
+go_is_usable() {
+  local version
+  version=$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null) || return 1
+  printf '%s\n%s\n' "$GO_OLDEST" "${version#go}" | sort -CV
+}
+
+# The Go to build with: one that is installed, else Debian's backport, unpacked into the cache.
+find_go() {
+  local go
+  for go in "$(command -v go || true)" /usr/local/go/bin/go /usr/lib/go-*/bin/go; do
+    if [ -n "$go" ] && [ -x "$go" ] && go_is_usable "$go"; then
+      printf '%s\n' "$go"
+      return
+    fi
+  done
+  go=$(make_item go "$(hash_of "$GO_BACKPORT")" unpack_go)
+  printf '%s/go/bin/go\n' "$go"
+}
+
+# Reads the backports' package list with settings of its own: the machine's apt sources stay as they are.
+unpack_go() {
+  local into=$1 apt=$1/apt options package
+  log "no Go $GO_OLDEST or newer here: fetching golang-$GO_BACKPORT of bookworm-backports (about 1 minute)"
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$into/root"
+  printf 'deb %s bookworm-backports main\n' "$(debian_mirror)" >"$apt/sources.list"
+  options=(-qq -o "Dir::Etc::SourceList=$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    -o "Dir::State::Lists=$apt/lists" -o "Dir::Cache::archives=$apt/archives" -o APT::Sandbox::User=root
+    -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
+  apt-get "${options[@]}" update >&2
+  (cd "$apt" && apt-get "${options[@]}" download "golang-$GO_BACKPORT-go" "golang-$GO_BACKPORT-src" >&2)
+  for package in "$apt"/*.deb; do dpkg-deb -x "$package" "$into/root"; done
+  rm -rf "$apt"
+  # The Go package's folders are links into the source package's, absolute ones: join the two.
+  cp -a "$into/root/usr/share/go-$GO_BACKPORT" "$into/go"
+  cp -a --remove-destination "$into/root/usr/lib/go-$GO_BACKPORT/bin" "$into/root/usr/lib/go-$GO_BACKPORT/pkg" \
+    "$into/root/usr/lib/go-$GO_BACKPORT/VERSION" "$into/go/"
+  rm -rf "$into/root"
+}
+
+# go_program NAME: builds one program once; prints its path.
+#   NAME  etcd | coredns | kube-apiserver | kubectl | kube-controller-manager | …
+go_program() {
+  local name=$1 module package path flags='-s -w'
+  case $name in
+    etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
+    coredns) module=coredns package=. ;;
+    *)
+      module=kubernetes package=k8s.io/kubernetes/cmd/$name
+      # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
+      flags+=" -X k8s.io/component-base/version.gitVersion=$KUBERNETES_VERSION"
+      ;;
+  esac
+  local sources=("$CLUSTER_HOME/$module"/go.*)
+  [ $module != coredns ] || sources+=("$CLUSTER_HOME/coredns/main.go")
+  path=$(make_item "$name" "$(hash_of "$package $flags" "${sources[@]}")" \
+    build_go_program "$name" "$module" "$package" "$flags")
+  printf '%s/%s\n' "$path" "$name"
+}
+
+build_go_program() {
+  local into=$1 name=$2 module=$3 package=$4 flags=$5 go began=$SECONDS
+  go=$(find_go)
+  log "building $name (the first Kubernetes program takes about 4 minutes on 2 cores, the others less than one)"
+  (cd "$CLUSTER_HOME/$module" && GOTOOLCHAIN=auto GOWORK=off GOFLAGS='' CGO_ENABLED=1 \
+    nice "$go" build -mod=readonly -buildvcs=false -trimpath -ldflags "$flags" -o "$into/$name" "$package" >&2)
+  log "built $name in $((SECONDS - began)) s"
+}
+
+CONTROL_PLANE_PROGRAMS=(etcd kube-apiserver kubectl)
+NODE_PROGRAMS=(kube-controller-manager kube-scheduler kubelet kube-proxy coredns)
+
+prepare_control_plane() {
+  local name
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}"
+  for name in "${CONTROL_PLANE_PROGRAMS[@]}"; do go_program "$name" >/dev/null; done
+}
+
+prepare_node() {
+  local name
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
+  for name in "${CONTROL_PLANE_PROGRAMS[@]}" "${NODE_PROGRAMS[@]}"; do go_program "$name" >/dev/null; done
+  image_store base >/dev/null
+}
+
+prepare_torch() {
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
+  image_store torch >/dev/null
+}
