@@ -1,0 +1,113 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/agent_config.hpp"
+#include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
+#include "api/compile_cache_archive.hpp"
+#include "kube/resource.hpp"
+#include "kube/store.hpp"
+#include "operator/settings.hpp"
+
+// What the operator sees of the cluster: slim structs in stores that reflectors fill, and questions
+// to them.
+//
+//   ClusterStores stores;                      // reflectors write, see kube/reflector.hpp
+//   ClusterView view(stores);
+//   auto pod = view.pod("ml", "web-1");        // nullptr: not there (yet)
+//   auto facts = view.node(pod->node);
+//
+// Tests fill the stores by hand. Thread-safe; the stores must outlive the view.
+
+namespace compilecache::controller {
+
+namespace resources {
+inline const kube::Resource kCompileCaches{"compilecache.dev", "v1alpha1", "compilecaches", true};
+inline const kube::Resource kCompileCacheArchives{"compilecache.dev", "v1alpha1",
+                                                  "compilecachearchives", true};
+}  // namespace resources
+
+struct OwnerView {
+  std::string api_version, kind, name, uid;
+};
+
+struct ContainerView {
+  std::string name;
+  std::string image_id;  // as the container runtime resolved it; empty before the pull
+  bool init = false;     // native sidecars included
+  bool running = false;
+  std::string waiting_reason;  // "ErrImagePull", "CrashLoopBackOff", "PodInitializing", ...
+  std::string waiting_message;
+  std::string ended_reason;  // of the current or last end: "OOMKilled", "Error", "Completed"
+  int exit_code = 0;
+  int restarts = 0;
+};
+
+// A pod that carries our label, or belongs to a sweep Job.
+struct PodView {
+  std::string ns, name, uid;
+  std::string node;
+  std::string phase;
+  bool deleting = false;
+  std::string created;  // RFC 3339
+  std::string service_account;
+  std::string cache;  // our label: the CompileCache that was injected; empty: none
+  std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
+  std::optional<api::InjectionStatus> injection;  // of the status annotation, where it can be read
+  std::optional<OwnerView> owner;                 // the controller
+  std::string unschedulable;  // message of PodScheduled=False, reason Unschedulable
+  std::vector<ContainerView> containers;
+
+  [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+  // The image the first chosen container runs from; empty before it was pulled.
+  [[nodiscard]] std::string image_id() const;
+};
+
+struct NodeView {
+  std::string name;
+  api::NodeFacts facts;
+};
+
+// For kube::Reflector. Never fail on what they do not know or need.
+Result<PodView> parse_pod(const nlohmann::json& object);
+// Metadata is enough (PartialObjectMetadata).
+Result<NodeView> parse_node(const nlohmann::json& object, const Settings& settings);
+
+// Keys are "namespace/name", nodes' only the name.
+struct ClusterStores {
+  kube::Store<PodView> pods;        // label selector: compilecache.dev/cache
+  kube::Store<PodView> sweep_pods;  // label selector: compilecache.dev/sweep
+  kube::Store<NodeView> nodes;
+  kube::Store<api::CompileCache> caches;
+  kube::Store<api::CompileCacheArchive> archives;
+};
+
+class ClusterView {
+ public:
+  explicit ClusterView(const ClusterStores& stores) : stores_(stores) {}
+
+  // An application's pod or a sweep Job's.
+  [[nodiscard]] std::shared_ptr<const PodView> pod(std::string_view ns,
+                                                   std::string_view name) const;
+  // Pods that use this CompileCache and have not ended.
+  [[nodiscard]] std::vector<std::shared_ptr<const PodView>> active_pods(
+      std::string_view ns, std::string_view cache) const;
+  [[nodiscard]] std::optional<api::NodeFacts> node(std::string_view name) const;
+  [[nodiscard]] std::shared_ptr<const api::CompileCache> cache(std::string_view ns,
+                                                               std::string_view name) const;
+  [[nodiscard]] std::shared_ptr<const api::CompileCacheArchive> archive(
+      std::string_view ns, std::string_view name) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(
+      std::string_view ns, std::string_view cache) const;
+
+ private:
+  const ClusterStores& stores_;
+};
+
+}  // namespace compilecache::controller

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "api/compile_cache.hpp"
+#include "api/outcomes.hpp"
+
+// What the leader has seen pods do, added up for each CompileCache: the counters, the recent pods,
+// the time saved and the condemned digests of its status. Everything is in memory; the status is
+// its backup.
+//
+//   StatusBoard board(settings.limits.recent_pods);
+//   board.on_change([&](const std::string& cache) { queue.add_after(cache,
+//   settings.status_interval); }); board.seed("ml/transformer", cache->status);      // a new
+//   leader takes over what the status says board.loaded("ml/transformer", {...});
+//   api::CompileCacheStatus status = cache->status;
+//   board.fill("ml/transformer", status);             // then the caller writes it, at a bounded
+//   rate
+//
+// A CompileCache that was never seeded counts from zero and fill() leaves its status alone, so that
+// a leader that has not read the status yet cannot wipe it out; what was counted before seed() is
+// added to it. Thread-safe. on_change runs in the reporting thread after the change; it must be
+// quick.
+
+namespace compilecache::controller {
+
+// A loader's report, as far as the status tells it.
+struct LoadSeen {
+  std::string pod, pod_uid, node, gpu_product, archive;
+  std::string load;  // exact, compatible, none, failed
+  int64_t milliseconds = 0;
+  std::string reason;  // why not, one word
+  std::string time;    // RFC 3339
+};
+
+// A saver's verdict on what was loaded; each pod has one, the latest.
+struct EffectSeen {
+  std::string pod, pod_uid, node, gpu_product;
+  api::Effect effect = api::Effect::kUnknown;
+  std::string reason;
+  double seconds_saved = 0;  // by this pod, as far as known now
+  std::string time;
+};
+
+enum class SaveSeen { kCommitted, kUnchanged, kRefused, kFailed };
+
+class StatusBoard {
+ public:
+  using ChangeHandler = std::function<void(const std::string& cache)>;
+
+  // At most `recent_limit` pods are in status.recent.
+  explicit StatusBoard(size_t recent_limit);
+
+  // Set once, before other threads come.
+  void on_change(ChangeHandler handler);
+
+  // `cache` is always "namespace/name". A second call for a CompileCache does nothing until
+  // forget().
+  void seed(const std::string& cache, const api::CompileCacheStatus& status);
+  [[nodiscard]] bool seeded(const std::string& cache) const;
+  // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
+  // last_sweep, seconds_saved, condemned. The rest is the caller's. Nothing happens before seed().
+  void fill(const std::string& cache, api::CompileCacheStatus& status) const;
+  // The CompileCache is gone, or we are no leader any more.
+  void forget(const std::string& cache);
+  void forget_all();
+
+  void loaded(const std::string& cache, const LoadSeen& seen);
+  // Moves the pod from the effect it was counted under to this one.
+  void effect(const std::string& cache, const EffectSeen& seen);
+  // `time` is that of a commit and becomes last_save_time.
+  void saved(const std::string& cache, SaveSeen seen, const std::string& time);
+  void swept(const std::string& cache, const api::LastSweep& sweep);
+  void set_condemned(const std::string& cache, std::vector<api::CondemnedBlob> condemned);
+  [[nodiscard]] std::vector<api::CondemnedBlob> condemned(const std::string& cache) const;
+
+  // What a running pod was given ("exact", "compatible", ...); nothing when it did not report.
+  [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
+                                                   const std::string& pod_uid) const;
+  // The pod is gone: its counts stay, what was kept to revise them goes.
+  void pod_gone(const std::string& cache, const std::string& pod_uid);
+
+ private:
+  // What a pod counts for now, to be taken back when it changes its mind.
+  struct PodCount {
+    std::string load;
+    std::optional<api::Effect> effect;
+    double seconds_saved = 0;
+  };
+  struct Entry {
+    bool seeded = false;
+    api::CompileCacheStatus totals;
+    double seconds_saved = 0;
+    std::unordered_map<std::string, PodCount> pods;  // by uid
+  };
+
+  api::RecentPod& recent_of(Entry& entry, const std::string& pod_uid);
+  void trim_recent(Entry& entry) const;
+  void changed(const std::string& cache) const;
+
+  const size_t recent_limit_;
+  ChangeHandler on_change_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace compilecache::controller
