@@ -121,8 +121,14 @@ class Call {
     bhttp::response_parser<bhttp::string_body> parser;
     parser.body_limit(options_.max_response_bytes);
     if (request_.method == "HEAD") parser.skip(true);
-    const auto error =
-        await(deadline_, [&](auto done) { bhttp::async_read(stream_, buffer, parser, done); });
+    // The header by itself first: Beast 1.74 overlooks a body over the limit when both come at
+    // once.
+    auto error = await(deadline_,
+                       [&](auto done) { bhttp::async_read_header(stream_, buffer, parser, done); });
+    if (!error) {
+      error =
+          await(deadline_, [&](auto done) { bhttp::async_read(stream_, buffer, parser, done); });
+    }
     if (error) return unexpected(failed("reading the answer", error).error());
     auto& message = parser.get();
     Response response;
