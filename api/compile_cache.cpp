@@ -1,6 +1,7 @@
 #include "api/compile_cache.hpp"
 
 #include "api/json_fields.hpp"
+#include "api/summary.hpp"
 #include "base/duration.hpp"
 #include "base/quantity.hpp"
 
@@ -329,6 +330,9 @@ json to_json(const CompileCacheStatus& status) {
   for (const CondemnedBlob& blob : status.condemned) {
     object["condemned"].push_back({{"digest", blob.digest}, {"since", blob.since}});
   }
+  object["summary"] = {{"size", format_bytes(static_cast<uint64_t>(status.total_bytes))},
+                       {"loads", summary(status.loads)},
+                       {"effect", summary(status.effect)}};
   set_if(object, "lastSaveTime", status.last_save_time);
   if (!status.last_sweep.time.empty()) {
     object["lastSweep"] = {{"time", status.last_sweep.time},

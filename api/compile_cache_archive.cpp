@@ -2,6 +2,8 @@
 
 #include "api/json_fields.hpp"
 #include "api/names.hpp"
+#include "api/summary.hpp"
+#include "base/quantity.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::api {
@@ -116,7 +118,11 @@ json status_json(const CompileCacheArchive& archive) {
   set_if(status["lock"], "pod", archive.lock.pod);
   set_if(status["lock"], "acquiredAt", archive.lock.acquired_at);
   set_if(status, "lastUsedTime", archive.last_used_time);
-  if (archive.head.exists()) status["head"] = head_json(archive.head);
+  status["summary"] = {{"loads", summary(archive.loads)}};
+  if (archive.head.exists()) {
+    status["head"] = head_json(archive.head);
+    status["summary"]["size"] = format_bytes(static_cast<uint64_t>(archive.head.compressed_bytes));
+  }
   if (archive.previous.exists()) status["previous"] = head_json(archive.previous);
   return status;
 }
