@@ -16,7 +16,8 @@ ProcessResult kubectl(const std::vector<std::string>& arguments, const std::stri
 nlohmann::json get_json(const std::vector<std::string>& arguments) {
   std::vector<std::string> all{"get", "-o", "json", "--ignore-not-found"};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return nlohmann::json::parse(kubectl(all).out, nullptr, false);
+  const nlohmann::json object = nlohmann::json::parse(kubectl(all).out, nullptr, false);
+  return object.is_discarded() ? nlohmann::json() : object;
 }
 
 std::string apply(const nlohmann::json& object) {

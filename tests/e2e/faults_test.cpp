@@ -1,0 +1,117 @@
+#include <sys/types.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tests/e2e/sandbox.hpp"
+
+namespace compilecache::e2e {
+namespace {
+
+class Faults : public Sandbox {
+ protected:
+  static void scale_operator(int replicas) {
+    const auto scaled = kubectl({"scale", "deployment/compilecache-operator", "-n",
+                                 kOperatorNamespace, "--replicas=" + std::to_string(replicas)});
+    ASSERT_EQ(scaled.exit_code, 0) << scaled.err;
+    if (replicas > 0) {
+      wait_for_operator();
+    } else {
+      ASSERT_TRUE(eventually(seconds(90), [] { return operator_pods().empty(); }));
+    }
+  }
+
+  void save_one() {
+    create_cache();
+    wait_until_ready();
+    run_to_ready({"one", {}});
+    wait_for_save();
+    remove_pod("one");
+  }
+};
+
+TEST_F(Faults, WithoutTheOperatorPodsStartAndInjectedOnesLoadFromTheIndex) {
+  save_one();
+  // Injected while the operator is there, held back by a scheduling gate until it is gone.
+  json gated = manifest({"gated", {}});
+  gated["spec"]["schedulingGates"] = {{{"name", "tests/wait"}}};
+  ASSERT_EQ(testing::apply(gated), "");
+  ASSERT_EQ(at(pod("gated"), "/spec/initContainers/0/name"), "compilecache-load");
+
+  scale_operator(0);
+  const json plain = run_to_ready({"new", {}});
+  EXPECT_GE(at(plain, "/misses").get<int>(), 1);
+  EXPECT_TRUE(at(pod("new"), "/spec/initContainers").is_null());
+
+  kubectl({"patch", "pod", "gated", "-n", ns(), "--type=json", "-p",
+           R"([{"op":"remove","path":"/spec/schedulingGates"}])"});
+  EXPECT_EQ(at(wait_for_result("gated"), "/misses"), 0);
+  EXPECT_NE(logs("gated", "compilecache-load").find("index"), std::string::npos)
+      << logs("gated", "compilecache-load");
+  scale_operator(2);
+}
+
+TEST_F(Faults, AFlippedByteMeansAColdStartAndACorruptArchive) {
+  save_one();
+  const json archive = archives().front();
+  const json manifest =
+      json::parse(std::ifstream(blob_path(at(archive, "/status/head/manifestDigest"))));
+  const std::string layer = blob_path(at(manifest, "/layers/0/digest"));
+  {
+    std::fstream file(layer, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(1000);
+    const char byte = static_cast<char>(file.get());
+    file.seekp(1000);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+  const json result = run_to_ready({"two", {}});
+  EXPECT_GE(at(result, "/misses").get<int>(), 1);
+  json condition;
+  EXPECT_TRUE(eventually(seconds(120), [&] {
+    for (const json& archived : archives()) {
+      for (const json& found : at(archived, "/status/conditions")) {
+        if (found["type"] == "Corrupt") condition = found;
+      }
+    }
+    return condition.value("status", "") == "True";
+  })) << condition;
+}
+
+TEST_F(Faults, ASaverKilledInASaveHarmsNobody) {
+  save_one();
+  const json before = archives().front();
+  run_to_ready({"two", {"--shapes", "8,16,24"}});
+  // SIGKILL to the saver's process on the node, a few times around the moment when it saves.
+  const std::string uid = at(pod("two"), "/metadata/uid");
+  int killed = 0;
+  for (int round = 0; round < 20 && killed < 3; ++round) {
+    const auto found = testing::run_process({"pgrep", "-f", "^compilecache-agent save"});
+    for (const std::string& text : {found.out}) {
+      std::istringstream pids(text);
+      for (pid_t process = 0; pids >> process;) {
+        std::ifstream environment("/proc/" + std::to_string(process) + "/environ");
+        const std::string all((std::istreambuf_iterator<char>(environment)), {});
+        if (all.find(uid) != std::string::npos && ::kill(process, SIGKILL) == 0) ++killed;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  }
+  ASSERT_GE(killed, 1);
+  // The app was left alone, the pod is Ready again, and there is an archive to load.
+  EXPECT_TRUE(eventually(seconds(120), [&] {
+    for (const json& condition : at(pod("two"), "/status/conditions")) {
+      if (condition["type"] == "Ready" && condition["status"] == "True") return true;
+    }
+    return false;
+  })) << at(pod("two"), "/status");
+  EXPECT_EQ(at(pod("two"), "/status/containerStatuses/0/restartCount"), 0);
+  EXPECT_GE(at(archives().front(), "/status/head/generation").get<int>(),
+            at(before, "/status/head/generation").get<int>());
+  EXPECT_EQ(at(run_to_ready({"three", {}}), "/misses"), 0);
+  wait_for_save(2, "", seconds(120));
+}
+
+}  // namespace
+}  // namespace compilecache::e2e

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/kubectl.hpp"
+
+// A namespace with a shared volume on the real cluster, for one test. The cluster and the operator
+// are there already (tests/run.sh e2e starts them); everything made here is taken away at the end,
+// and what a failed test left is printed first.
+
+namespace compilecache::e2e {
+
+using nlohmann::json;
+using std::chrono::seconds;
+using testing::at;
+using testing::eventually;
+using testing::get_json;
+using testing::kubectl;
+
+inline constexpr char kOperatorNamespace[] = "compilecache-system";
+inline constexpr char kOperatorDeployment[] = "compilecache-operator";
+
+// One pod that runs tests/e2e/torch_app.py.
+struct TorchPod {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::string cache = "transformer";  // empty: without the annotation
+  json annotations = json::object();
+  int gpus = 0;
+  json security_context;  // of the pod
+  json environment = json::array();
+};
+
+class Sandbox : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // Namespace, claim "caches" on a directory of this machine, and the ConfigMap with torch_app.py.
+  [[nodiscard]] const std::string& ns() const { return namespace_; }
+  [[nodiscard]] const std::string& volume() const { return volume_; }
+
+  // Creates a CompileCache on the claim; `spec` is merged over quick settings for tests.
+  void create_cache(const std::string& name = "transformer", const json& spec = json::object());
+  void wait_until_ready(const std::string& cache = "transformer");
+
+  // As the API server gets it from a user.
+  [[nodiscard]] json manifest(const TorchPod& pod) const;
+  void start(const TorchPod& pod);
+  // Waits for the line that torch_app.py prints; null when it does not come.
+  json wait_for_result(const std::string& pod, seconds limit = seconds(180));
+  json run_to_ready(const TorchPod& pod, seconds limit = seconds(180));
+  void remove_pod(const std::string& pod);
+
+  json pod(const std::string& name) const { return get_json({"pod", name, "-n", namespace_}); }
+  json cache(const std::string& name = "transformer") const {
+    return get_json({"cc", name, "-n", namespace_});
+  }
+  // All CompileCacheArchives of the namespace.
+  std::vector<json> archives() const;
+  // Waits until some archive of that GPU product has a head of at least that generation.
+  json wait_for_save(int generation = 1, const std::string& product = "",
+                     seconds limit = seconds(90));
+
+  // Files in the archive's head, read from the volume with tar.
+  std::set<std::string> archived_files(const json& archive) const;
+  std::string store_path(const std::string& cache = "transformer") const;
+  std::string blob_path(const std::string& digest, const std::string& cache = "transformer") const;
+  // Every blob on the volume, as "sha256:...".
+  std::set<std::string> blobs(const std::string& cache = "transformer") const;
+
+  std::string logs(const std::string& pod, const std::string& container) const;
+
+ private:
+  void dump() const;
+
+  std::string namespace_;
+  std::string volume_;
+};
+
+// The operator's replicas.
+std::vector<std::string> operator_pods();
+std::string leader_pod();
+std::string operator_logs();
+void wait_for_operator();
+
+}  // namespace compilecache::e2e

@@ -1,0 +1,73 @@
+"""What the end-to-end tests run in pods: a small transformer under torch.compile.
+
+Prints one line of JSON when it has compiled ("phase": "ready"), then waits for SIGTERM. Arguments:
+  --shapes 8,16      sequence lengths to compile, one after another
+  --setting a=b      an Inductor setting to change (torch._inductor.config), the value as JSON
+  --import-only      import torch and compile nothing
+  --wait-for FILE    compile only once this file exists (lets a test start several at once)
+"""
+
+import argparse
+import glob
+import json
+import os
+import signal
+import threading
+import time
+
+
+def compile_and_run(arguments):
+    import torch
+    import torch._inductor.config
+    from torch._dynamo.utils import counters
+
+    for setting in arguments.setting:
+        name, value = setting.split("=", 1)
+        setattr(torch._inductor.config, name, json.loads(value))
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, arguments.layers, enable_nested_tensor=False).eval()
+    compiled = torch.compile(model, dynamic=False)
+    start = time.monotonic()
+    with torch.no_grad():
+        for length in arguments.shapes:
+            compiled(torch.ones(2, length, 64))
+    seconds = time.monotonic() - start
+    inductor = counters["inductor"]
+    root = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
+    return {
+        "seconds": round(seconds, 3),
+        "hits": inductor["fxgraph_cache_hit"],
+        "misses": inductor["fxgraph_cache_miss"],
+        "torch": torch.__version__,
+        "keys": sorted(os.path.relpath(path, root) for path in glob.glob(root + "/fxgraph/*/*")),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shapes", default=[8], type=lambda text: [int(n) for n in text.split(",")])
+    parser.add_argument("--layers", default=2, type=int)
+    parser.add_argument("--setting", action="append", default=[])
+    parser.add_argument("--import-only", action="store_true")
+    parser.add_argument("--wait-for", default="")
+    arguments = parser.parse_args()
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    while arguments.wait_for and not os.path.exists(arguments.wait_for) and not stop.is_set():
+        time.sleep(0.1)
+    if arguments.import_only:
+        import torch
+
+        result = {"torch": torch.__version__}
+    else:
+        result = compile_and_run(arguments)
+    result["phase"] = "ready"
+    print(json.dumps(result), flush=True)
+    stop.wait()
+
+
+if __name__ == "__main__":
+    main()

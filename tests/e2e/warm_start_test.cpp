@@ -1,0 +1,104 @@
+#include "tests/e2e/sandbox.hpp"
+
+namespace compilecache::e2e {
+namespace {
+
+class WarmStart : public Sandbox {
+ protected:
+  // Waits until a counter of the CompileCache's status has that value.
+  void expect_status(const std::string& pointer, const json& value) {
+    json last;
+    EXPECT_TRUE(eventually(seconds(45),
+                           [&] {
+                             last = at(cache(), pointer);
+                             return last == value;
+                           }))
+        << pointer << " is " << last << ", expected " << value;
+  }
+};
+
+TEST_F(WarmStart, ColdSaveWarm) {
+  create_cache();
+  wait_until_ready();
+  const json cold = run_to_ready({"one", {}});
+  EXPECT_GE(at(cold, "/misses").get<int>(), 1);
+  const json archive = wait_for_save();
+  EXPECT_EQ(at(archive, "/metadata/labels/compilecache.dev~1gpu-product"), "cpu-amd64");
+  EXPECT_EQ(at(archive, "/status/head/savedBy"), "one");
+  for (const std::string& file : archived_files(archive)) {
+    EXPECT_EQ(file.find(".lock"), std::string::npos) << file;
+  }
+  remove_pod("one");
+
+  const json warm = run_to_ready({"two", {}});
+  EXPECT_EQ(at(warm, "/misses"), 0);
+  EXPECT_GE(at(warm, "/hits").get<int>(), 1);
+  expect_status("/status/loads/exact", 1);
+  expect_status("/status/effect/full", 1);
+  expect_status("/status/loads/missing", 1);
+  EXPECT_LT(at(warm, "/seconds").get<double>(), at(cold, "/seconds").get<double>());
+
+  const auto listed = kubectl({"get", "cc", "-n", ns()});
+  EXPECT_NE(listed.out.find("caches"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("True"), std::string::npos) << listed.out;
+}
+
+TEST_F(WarmStart, APodOfAnotherUserExtendsWhatItWasGiven) {
+  create_cache();
+  wait_until_ready();
+  run_to_ready({"root", {}});
+  wait_for_save();
+  remove_pod("root");
+  TorchPod other{"other", {"--shapes", "8,16"}};
+  other.security_context = {{"runAsUser", 4321}, {"runAsGroup", 4321}, {"runAsNonRoot", true}};
+  other.environment = {{{"name", "HOME"}, {"value", "/tmp"}}, {{"name", "USER"}, {"value", "app"}}};
+  const json result = run_to_ready(other);
+  EXPECT_EQ(at(result, "/misses"), 1);
+  EXPECT_EQ(at(result, "/hits"), 1);
+  wait_for_save(2);
+}
+
+TEST_F(WarmStart, APodThatOnlyImportsTorchCountsAsUnused) {
+  create_cache();
+  wait_until_ready();
+  run_to_ready({"one", {}});
+  wait_for_save();
+  remove_pod("one");
+  run_to_ready({"idle", {"--import-only"}});
+  expect_status("/status/loads/exact", 1);
+  remove_pod("idle");
+  expect_status("/status/effect/unused", 1);
+  expect_status("/status/effect/full", 0);
+}
+
+TEST_F(WarmStart, AChangedInductorSettingCountsAsNone) {
+  create_cache();
+  wait_until_ready();
+  run_to_ready({"one", {}});
+  wait_for_save();
+  remove_pod("one");
+  const json result = run_to_ready({"tuned", {"--setting", "max_fusion_size=32"}});
+  EXPECT_EQ(at(result, "/hits"), 0);
+  expect_status("/status/effect/none", 1);
+}
+
+TEST_F(WarmStart, MoreShapesLaterAddALayer) {
+  create_cache();
+  wait_until_ready();
+  run_to_ready({"one", {"--shapes", "8"}});
+  const json first = wait_for_save();
+  EXPECT_EQ(at(first, "/status/head/layers"), 1);
+  remove_pod("one");
+  const json both = run_to_ready({"two", {"--shapes", "8,16"}});
+  EXPECT_EQ(at(both, "/misses"), 1);
+  const json second = wait_for_save(2);
+  EXPECT_EQ(at(second, "/status/head/layers"), 2);
+  EXPECT_EQ(at(second, "/status/previous/manifestDigest"),
+            at(first, "/status/head/manifestDigest"));
+  remove_pod("two");
+  const json third = run_to_ready({"three", {"--shapes", "8,16"}});
+  EXPECT_EQ(at(third, "/misses"), 0);
+}
+
+}  // namespace
+}  // namespace compilecache::e2e
