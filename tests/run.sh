@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Builds everything and runs the tests.
+#
+#   tests/run.sh                    all: unit, sanitized, integration (real etcd and kube-apiserver), end to end
+#                                   (real kubelet, containers and PyTorch)
+#   tests/run.sh unit|sanitized|integration|e2e
+#   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
+#
+# What is built once is kept in ${COMPILECACHE_CACHE:-~/.cache/compilecache}; the first run on a new machine takes
+# about 40 minutes on 2 cores, later ones a few. Needs Debian 12; root for installing packages and for the
+# end-to-end tests.
+set -Eeuo pipefail
+
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cluster=$project/tests/cluster/cluster
+build=${COMPILECACHE_BUILD:-$project/build}
+part=all
+pattern=
+running=()      # clusters to take down at the end
+summary=()
+failed=0
+
+usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+step() { printf '\n==== [%4d s] %s\n' "$SECONDS" "$*"; }
+
+take_down() {
+  local name
+  for name in "${running[@]}"; do "$cluster" down "$name" || true; done
+  rm -rf "${volumes:-/nonexistent}"
+}
+trap take_down EXIT
+trap 'exit 130' INT TERM
+
+parse_arguments() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      all | unit | sanitized | integration | e2e) part=$1 ;;
+      -k) pattern=${2?-k needs a pattern}; shift ;;
+      -h | --help) usage; exit 0 ;;
+      *) usage >&2; exit 2 ;;
+    esac
+    shift
+  done
+}
+
+wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
+
+install_packages() {
+  local missing=() package
+  while read -r package; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+  done < <(cat "$project/cmake/debian-packages.txt" "$project/tests/debian-packages.txt")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "tests/run.sh: missing packages; as root: apt-get install ${missing[*]}" >&2
+    exit 3
+  fi
+  step "installing ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Objects are found again by ccache wherever the tree lies.
+configure_and_build() {
+  local folder=$1
+  shift
+  export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
+  cmake -S "$project" -B "$folder" -G Ninja "$@" >"$folder.cmake.log" 2>&1 || { cat "$folder.cmake.log"; exit 1; }
+  ninja -C "$folder" --quiet
+}
+
+build_all() {
+  step "building"
+  configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release
+}
+
+# run_tests NAME FOLDER LABEL: ctest on one label; its summary is printed again at the end.
+run_tests() {
+  local name=$1 folder=$2 label=$3 log=$2/$1.log
+  step "$name tests"
+  if ! ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure --no-tests=ignore \
+    -j "$([ "$label" = unit ] && nproc || echo 1)" 2>&1 | tee "$log"; then
+    failed=1
+  fi
+  summary+=("$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1)")
+}
+
+# The parts that read what strangers wrote, and those with threads, once more under sanitizers.
+run_sanitized() {
+  step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
+  configure_and_build "$build/sanitized" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=address,undefined \
+    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;http;webhook"
+  run_tests sanitized "$build/sanitized" unit
+}
+
+run_integration() {
+  local name=integration-$$
+  step "starting etcd and kube-apiserver"
+  "$cluster" prepare control-plane
+  running+=("$name")
+  "$cluster" up "$name" --control-plane
+  use_cluster "$name"
+  run_tests integration "$build" integration
+}
+
+use_cluster() {
+  KUBECONFIG=$("$cluster" dir "$1")/kubeconfig
+  KUBECTL=$build/kubectl
+  printf '#!/bin/sh\nexec "%s" kubectl "%s" "$@"\n' "$cluster" "$1" >"$KUBECTL"
+  chmod +x "$KUBECTL"
+  export KUBECONFIG KUBECTL
+}
+
+run_e2e() {
+  local name=e2e-$$ reason archive image
+  if ! reason=$("$cluster" check 2>&1); then
+    printf '%s\n' "$reason"
+    summary+=("e2e: NOT RUN, as this machine cannot run containers: $(tail -n +2 <<<"$reason" | tr '\n' ' ')")
+    [ "$part" = all ] || failed=1
+    return
+  fi
+  step "starting a cluster"
+  "$cluster" prepare all
+  running+=("$name")
+  image=$(sed -n 's/^ *image: *//p' "$project/config/install.yaml" | head -n 1)
+  archive=$("$cluster" build-image "$image" "$(programs)")
+  "$cluster" up "$name" --with-torch
+  "$cluster" load-image "$name" "$archive"
+  use_cluster "$name"
+  volumes=$(mktemp -d)
+  chmod 755 "$volumes"
+  CC_TORCH_IMAGE=$("$cluster" torch-image)
+  CC_INSTALL_MANIFEST=$project/config/install.yaml
+  CC_VOLUMES=$volumes
+  export CC_VOLUMES CC_TORCH_IMAGE CC_INSTALL_MANIFEST
+  "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
+  "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
+  run_tests e2e "$build" e2e
+}
+
+# Both programs in one folder, as build-image wants them.
+programs() {
+  mkdir -p "$build/programs"
+  cp "$build/operator/compilecache-operator" "$build/agent/compilecache-agent" "$build/programs/"
+  strip "$build/programs/"*
+  echo "$build/programs"
+}
+
+parse_arguments "$@"
+mkdir -p "$build"
+install_packages
+build_all
+if wants unit; then run_tests unit "$build" unit; fi
+if wants sanitized; then run_sanitized; fi
+if wants integration; then run_integration; fi
+if wants e2e; then run_e2e; fi
+
+step "summary"
+printf '%s\n' "${summary[@]}"
+exit "$failed"
