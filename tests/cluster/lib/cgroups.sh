@@ -8,6 +8,9 @@ cgroup_mounts() {
   awk '$3 == "cgroup" { print $2; found = 1 } $3 == "cgroup2" { two = $2 } END { if (!found) print two }' /proc/mounts
 }
 
+# Where groups may have been made: runc also makes them in version 2's mount beside version 1.
+all_cgroup_mounts() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts; }
+
 # make_cgroups NAME NODES: for each node a group, which the kubelet wants to find, and one for our programs.
 make_cgroups() {
   local name=$1 nodes=$2 mount group index
@@ -51,7 +54,7 @@ cgroup_procs_files() {
 
 cgroup_pids() {
   local mount
-  for mount in $(cgroup_mounts); do
+  for mount in $(all_cgroup_mounts); do
     find "$mount/$(cgroup_of "$1")" -name cgroup.procs -exec cat {} + 2>/dev/null || true
   done | sort -u
 }
@@ -64,7 +67,7 @@ kill_cgroup() {
     kill -KILL $pids 2>/dev/null || true
     sleep 0.05
   done
-  for mount in $(cgroup_mounts); do
+  for mount in $(all_cgroup_mounts); do
     [ ! -d "$mount/$(cgroup_of "$name")" ] ||
       find "$mount/$(cgroup_of "$name")" -depth -type d -exec rmdir {} \; 2>/dev/null || true
   done

@@ -50,7 +50,7 @@ start_controllers() {
     --use-service-account-credentials --root-ca-file "$run/pki/ca.crt" --cert-dir "$run/pki" \
     --service-account-private-key-file "$run/pki/service-account.key" \
     --cluster-signing-cert-file "$run/pki/ca.crt" --cluster-signing-key-file "$run/pki/ca.key" \
-    --flex-volume-plugin-dir "$run/flex"
+    --flex-volume-plugin-dir "$run/flex" --pvclaimbinder-sync-period 2s
   start "$run" kube-scheduler "$(go_program kube-scheduler)" --leader-elect=false --bind-address 127.0.0.1 \
     --kubeconfig "$run/pki/kube-scheduler.kubeconfig" --cert-dir "$run/pki"
 }

@@ -36,11 +36,13 @@ remove_network() {
   [ -z "$number" ] || ip link delete "cc-$number" 2>/dev/null || true   # its routes go with it
 }
 
-# What containerd's shims and the kubelet put outside their folders.
+# What containerd's shims, the network plugins and the kubelet put outside their folders.
 remove_traces() {
-  local run=$1 link
-  find "$run" -maxdepth 6 -name address -path '*/io.containerd.runtime.v2.task/*' -exec sed 's|^unix://||' {} + \
-    2>/dev/null | xargs -r rm -f
+  local run=$1 bundle link
+  for bundle in "$run"/node*/state/io.containerd.runtime.v2.task/k8s.io/*/; do
+    rm -f /var/lib/cni/results/*-"$(basename "$bundle")"-*
+    [ ! -f "$bundle/address" ] || rm -f "$(sed 's|^unix://||' "$bundle/address")"
+  done
   for link in /var/log/containers/*.log; do
     [[ "$(readlink "$link" 2>/dev/null || true)" != "$run"/* ]] || rm -f "$link"
   done

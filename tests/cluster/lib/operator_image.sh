@@ -15,12 +15,18 @@ build_image() {
   import_base_for_buildah
   context=$(mktemp -d "$CACHE/images/context.XXXXXX")
   mkdir "$context/prebuilt"
-  cp "$bin/compilecache-operator" "$bin/compilecache-agent" "$context/prebuilt/"
+  for program in compilecache-operator compilecache-agent; do
+    strip -o "$context/prebuilt/$program" "$bin/$program" 2>/dev/null || cp "$bin/$program" "$context/prebuilt/"
+  done
   cp "$PROJECT/Dockerfile" "$context/"
   log "building the image $name"
   buildah_here bud --isolation chroot --network host --pull-never --layers --build-arg BINARIES=prebuilt \
-    --tag "$name" --file "$context/Dockerfile" "$context" >"$CACHE/images/build.log" 2>&1 ||
-    { tail -n 20 "$CACHE/images/build.log" >&2 && die "buildah failed; its whole output is in $CACHE/images/build.log"; }
+    --tag "$name" --file "$context/Dockerfile" "$context" >"$CACHE/images/build.log" 2>&1 || {
+    tail -n 20 "$CACHE/images/build.log" >&2
+    buildah_here rm --all >/dev/null 2>&1 || true   # else its working containers stay mounted
+    rm -rf "$context"
+    die "buildah failed; its whole output is in $CACHE/images/build.log"
+  }
   out=$CACHE/images/$(tr -c 'A-Za-z0-9._\n-' _ <<<"$name").tar
   layout=$context/layout
   buildah_here push -q --format oci --disable-compression "$name" "oci:$layout:${name##*:}"

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 CONTROL_PLANE_PACKAGES=(ca-certificates gcc iproute2 jq libc6-dev openssl procps)
-NODE_PACKAGES=(buildah conntrack containerd containernetworking-plugins debootstrap ethtool iptables
+NODE_PACKAGES=(binutils buildah conntrack containerd containernetworking-plugins debootstrap ethtool iptables
   kmod mount runc skopeo tar util-linux zstd)
 
 # install_packages NAME...: installs those that are missing, and does not touch apt when none is.

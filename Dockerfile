@@ -1,0 +1,32 @@
+# The image with both programs. `docker build .` compiles them; with --build-arg BINARIES=prebuilt they are
+# taken from prebuilt/ in the build context, as the tests and the demo do with what they have built.
+ARG BINARIES=build
+
+FROM debian:bookworm-slim AS build
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      cmake g++ ninja-build pkg-config libboost-dev libboost-filesystem-dev libcli11-dev libcpprest-dev \
+      libexpected-dev libfmt-dev libspdlog-dev libssl-dev libyaml-cpp-dev libzstd-dev nlohmann-json3-dev \
+      prometheus-cpp-dev \
+    && rm -rf /var/lib/apt/lists/*
+COPY . /source
+RUN cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF \
+    && ninja -C /build compilecache-operator compilecache-agent \
+    && mkdir /programs \
+    && find /build -name 'compilecache-*' -type f -perm -u+x -exec strip {} + -exec cp {} /programs/ ';'
+
+FROM scratch AS prebuilt
+COPY prebuilt/ /programs/
+
+FROM ${BINARIES} AS programs
+
+FROM debian:bookworm-slim
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      ca-certificates libboost-filesystem1.74.0 libcpprest2.10 libfmt9 libprometheus-cpp-core1.0 \
+      libspdlog1.10 libssl3 libyaml-cpp0.7 libzstd1 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt
+COPY --from=programs /programs/compilecache-operator /programs/compilecache-agent /usr/local/bin/
+# A library that the list above lacks is found here, and not in a pod.
+RUN ! ldd /usr/local/bin/compilecache-* | grep 'not found'
+# A number, so that runAsNonRoot can be checked without the image's user list.
+USER 65532:65532
+CMD ["compilecache-operator"]
