@@ -17,6 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kNone{0};
+
 // Collects what is wrong, so that one start shows all of it.
 class Problems {
  public:
@@ -239,7 +241,6 @@ std::vector<Field> fields_of(Settings& s) {
   using std::chrono::hours;
   using std::chrono::minutes;
   using std::chrono::seconds;
-  constexpr milliseconds kNone{0};
   return {
       {"agentImage", text(s.agent_image)},
       {"gpuProductLabels", texts(s.gpu_product_labels)},

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -84,13 +85,15 @@ class StatusBoard {
   // What a running pod was given ("exact", "compatible", ...); nothing when it did not report.
   [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
                                                    const std::string& pod_uid) const;
+  // Archives that pods loaded which are still there: not to be collected.
+  [[nodiscard]] std::set<std::string> archives_in_use(const std::string& cache) const;
   // The pod is gone: its counts stay, what was kept to revise them goes.
   void pod_gone(const std::string& cache, const std::string& pod_uid);
 
  private:
   // What a pod counts for now, to be taken back when it changes its mind.
   struct PodCount {
-    std::string load;
+    std::string load, archive;
     std::optional<api::Effect> effect;
     double seconds_saved = 0;
   };

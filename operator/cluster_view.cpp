@@ -1,0 +1,195 @@
+#include "operator/cluster_view.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "api/names.hpp"
+#include "base/strings.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+
+// The API server's objects are well-formed; what is missing or odd reads as empty, never as an
+// error, so that one strange object cannot blind us.
+const json& at(const json& object, const char* key) {
+  static const json kNothing;
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() ? *found : kNothing;
+}
+
+std::string text(const json& object, const char* key) {
+  const json& value = at(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+int number(const json& object, const char* key) {
+  const json& value = at(object, key);
+  return value.is_number_integer() ? value.get<int>() : 0;
+}
+
+bool flag(const json& object, const char* key) {
+  const json& value = at(object, key);
+  return value.is_boolean() && value.get<bool>();
+}
+
+ContainerView container_view(const json& status, bool init) {
+  ContainerView container;
+  container.name = text(status, "name");
+  container.image_id = text(status, "imageID");
+  container.init = init;
+  container.restarts = number(status, "restartCount");
+  const json& state = at(status, "state");
+  container.running = at(state, "running").is_object();
+  const json& waiting = at(state, "waiting");
+  container.waiting_reason = text(waiting, "reason");
+  container.waiting_message = text(waiting, "message");
+  const json& ended = at(state, "terminated").is_object()
+                          ? at(state, "terminated")
+                          : at(at(status, "lastState"), "terminated");
+  container.ended_reason = text(ended, "reason");
+  container.exit_code = number(ended, "exitCode");
+  return container;
+}
+
+void add_containers(PodView& pod, const json& statuses, bool init) {
+  if (!statuses.is_array()) return;
+  for (const json& status : statuses) pod.containers.push_back(container_view(status, init));
+}
+
+std::optional<OwnerView> owner_of(const json& metadata) {
+  const json& owners = at(metadata, "ownerReferences");
+  if (!owners.is_array()) return std::nullopt;
+  for (const json& owner : owners) {
+    if (!flag(owner, "controller")) continue;
+    return OwnerView{text(owner, "apiVersion"), text(owner, "kind"), text(owner, "name"),
+                     text(owner, "uid")};
+  }
+  return std::nullopt;
+}
+
+std::string unschedulable_message(const json& status) {
+  const json& conditions = at(status, "conditions");
+  if (!conditions.is_array()) return "";
+  for (const json& condition : conditions) {
+    if (text(condition, "type") == "PodScheduled" && text(condition, "status") == "False" &&
+        text(condition, "reason") == "Unschedulable") {
+      return text(condition, "message");
+    }
+  }
+  return "";
+}
+
+std::string first_label(const json& labels, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::string value = text(labels, name.c_str());
+    if (!value.empty()) return value;
+  }
+  return "";
+}
+
+// "AVX2+AVX512F": the last part of each label that says "true"; other values are added as they are.
+std::string cpu_features(const json& labels, const std::vector<std::string>& names) {
+  std::vector<std::string> features;
+  for (const std::string& name : names) {
+    const std::string value = text(labels, name.c_str());
+    if (value.empty() || value == "false") continue;
+    const size_t cut = name.find_last_of("./");
+    const std::string last = cut == std::string::npos ? name : name.substr(cut + 1);
+    features.push_back(value == "true" ? last : last + "=" + value);
+  }
+  return join(features, "+");
+}
+
+std::string architecture_of(const json& labels) {
+  std::string architecture = text(labels, "kubernetes.io/arch");
+  return architecture.empty() ? text(labels, "beta.kubernetes.io/arch") : architecture;
+}
+
+}  // namespace
+
+std::string PodView::image_id() const {
+  if (!injection) return "";
+  for (const std::string& chosen : injection->containers) {
+    for (const ContainerView& container : containers) {
+      if (container.name == chosen) return container.image_id;
+    }
+  }
+  return "";
+}
+
+Result<PodView> parse_pod(const json& object) {
+  PodView pod;
+  const json& metadata = at(object, "metadata");
+  const json& spec = at(object, "spec");
+  const json& status = at(object, "status");
+  pod.ns = text(metadata, "namespace");
+  pod.name = text(metadata, "name");
+  pod.uid = text(metadata, "uid");
+  pod.node = text(spec, "nodeName");
+  pod.phase = text(status, "phase");
+  pod.deleting = at(metadata, "deletionTimestamp").is_string();
+  pod.created = text(metadata, "creationTimestamp");
+  pod.service_account = text(spec, "serviceAccountName");
+  pod.cache = text(at(metadata, "labels"), api::kCacheLabel);
+  pod.sweep = text(at(metadata, "labels"), api::kSweepLabel);
+  const std::string injected = text(at(metadata, "annotations"), api::kStatusAnnotation);
+  if (!injected.empty()) {
+    if (auto parsed = api::parse_injection_status(injected)) pod.injection = std::move(*parsed);
+  }
+  pod.owner = owner_of(metadata);
+  pod.unschedulable = unschedulable_message(status);
+  add_containers(pod, at(status, "initContainerStatuses"), true);
+  add_containers(pod, at(status, "containerStatuses"), false);
+  return pod;
+}
+
+Result<NodeView> parse_node(const json& object, const Settings& settings) {
+  const json& metadata = at(object, "metadata");
+  const json& labels = at(metadata, "labels");
+  NodeView node;
+  node.name = text(metadata, "name");
+  node.facts.gpu_product = first_label(labels, settings.gpu_product_labels);
+  node.facts.architecture = architecture_of(labels);
+  node.facts.driver_version = first_label(labels, settings.driver_version_labels);
+  node.facts.cpu_features = cpu_features(labels, settings.cpu_feature_labels);
+  return node;
+}
+
+std::shared_ptr<const PodView> ClusterView::pod(std::string_view ns, std::string_view name) const {
+  const std::string key = kube::object_key(ns, name);
+  if (auto pod = stores_.pods.get(key)) return pod;
+  return stores_.sweep_pods.get(key);
+}
+
+std::vector<std::shared_ptr<const PodView>> ClusterView::active_pods(std::string_view ns,
+                                                                     std::string_view cache) const {
+  auto pods = stores_.pods.list(ns);
+  std::erase_if(pods, [&](const auto& pod) { return pod->cache != cache || pod->ended(); });
+  return pods;
+}
+
+std::optional<api::NodeFacts> ClusterView::node(std::string_view name) const {
+  const auto node = stores_.nodes.get(name);
+  if (node == nullptr) return std::nullopt;
+  return node->facts;
+}
+
+std::shared_ptr<const api::CompileCache> ClusterView::cache(std::string_view ns,
+                                                            std::string_view name) const {
+  return stores_.caches.get(kube::object_key(ns, name));
+}
+
+std::shared_ptr<const api::CompileCacheArchive> ClusterView::archive(std::string_view ns,
+                                                                     std::string_view name) const {
+  return stores_.archives.get(kube::object_key(ns, name));
+}
+
+std::vector<std::shared_ptr<const api::CompileCacheArchive>> ClusterView::archives_of(
+    std::string_view ns, std::string_view cache) const {
+  auto archives = stores_.archives.list(ns);
+  std::erase_if(archives, [&](const auto& archive) { return archive->cache != cache; });
+  return archives;
+}
+
+}  // namespace compilecache::controller

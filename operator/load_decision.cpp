@@ -1,0 +1,117 @@
+#include "operator/load_decision.hpp"
+
+#include <algorithm>
+
+#include "operator/archive_trust.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLeastBudget{5'000};
+constexpr milliseconds kAskAgain{1'000};
+
+api::LoadAnswer none(std::string reason) {
+  api::LoadAnswer answer;
+  answer.decision = "none";
+  answer.reason = std::move(reason);
+  return answer;
+}
+
+api::LoadAnswer wait(std::string reason, milliseconds left) {
+  api::LoadAnswer answer;
+  answer.decision = "wait";
+  answer.reason = std::move(reason);
+  answer.retry_after_ms = std::clamp(left, milliseconds(1), kAskAgain).count();
+  return answer;
+}
+
+struct Choice {
+  const api::CompileCacheArchive* archive = nullptr;
+  const api::ArchiveHead* head = nullptr;
+  const char* match = "";
+};
+
+Choice choose(const LoadSituation& situation) {
+  Choice best;
+  for (const auto& archive : situation.archives) {
+    if (archive->metadata.deleting) continue;
+    const api::ArchiveHead* head = usable_head(*archive);
+    if (head == nullptr) continue;
+    if (archive->key == *situation.key) return {archive.get(), head, "exact"};
+    if (!situation.fallback_compatible || !api::is_compatible(archive->key, *situation.key))
+      continue;
+    // RFC 3339 in UTC sorts by time.
+    if (best.head == nullptr || head->saved_at > best.head->saved_at) {
+      best = {archive.get(), head, "compatible"};
+    }
+  }
+  return best;
+}
+
+// Why there is nothing to load.
+std::string why_none(const LoadSituation& situation) {
+  for (const auto& archive : situation.archives) {
+    if (archive->key != *situation.key) continue;
+    if (is_corrupt(*archive)) return "corrupt";
+    if (is_suspect(*archive)) return "suspect";
+  }
+  return "no_archive";
+}
+
+api::LoadAnswer load(const Choice& choice, const LoadSituation& situation) {
+  api::LoadAnswer answer;
+  answer.decision = "load";
+  answer.match = choice.match;
+  answer.archive = choice.archive->metadata.name;
+  answer.manifest_digest = choice.head->manifest_digest;
+  answer.generation = choice.head->generation;
+  answer.compressed_bytes = choice.head->compressed_bytes;
+  answer.plain_bytes = choice.head->plain_bytes;
+  answer.budget_ms = load_budget(situation.timeout, choice.head->compile_seconds).count();
+  return answer;
+}
+
+api::LoadAnswer decide(const LoadSituation& situation) {
+  if (situation.mode == "Refresh") return none("mode_refresh");
+  const Choice choice = choose(situation);
+  if (choice.head != nullptr) {
+    const milliseconds budget = load_budget(situation.timeout, choice.head->compile_seconds);
+    if (!situation.too_many_loads) return load(choice, situation);
+    if (situation.waited < budget) return wait("too_many_loads", budget - situation.waited);
+    return none("too_many_loads");
+  }
+  if (situation.first_is_compiling && situation.waited < situation.wait_for_first) {
+    return wait("waiting_for_first", situation.wait_for_first - situation.waited);
+  }
+  return none(why_none(situation));
+}
+
+}  // namespace
+
+milliseconds load_budget(milliseconds timeout, double compile_seconds) {
+  if (compile_seconds <= 0) return timeout;
+  const milliseconds half(static_cast<int64_t>(compile_seconds * 500));
+  return std::min(timeout, std::max(kLeastBudget, half));
+}
+
+api::LoadAnswer decide_load(const LoadSituation& situation) {
+  if (!situation.key) {
+    // The only thing that may still come is the node's label; anything else is final.
+    const bool may_come = situation.key.error().code == ErrorCode::kUnavailable;
+    if (may_come && situation.waited < situation.label_wait) {
+      return wait("gpu_product_unknown", situation.label_wait - situation.waited);
+    }
+    return none(may_come ? "gpu_product_unknown" : "key_unknown");
+  }
+  api::LoadAnswer answer = decide(situation);
+  answer.key = *situation.key;
+  if (const auto product = situation.key->find(api::kGpuProductPart);
+      product != situation.key->end()) {
+    answer.gpu_product = product->second;
+  }
+  return answer;
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,261 @@
+#include "operator/status_board.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace compilecache::controller {
+namespace {
+
+int64_t* counter_of(api::LoadCounters& counters, const std::string& load) {
+  if (load == "exact") return &counters.exact;
+  if (load == "compatible") return &counters.compatible;
+  if (load == "none") return &counters.missing;
+  if (load == "failed") return &counters.failed;
+  return nullptr;
+}
+
+int64_t& counter_of(api::EffectCounters& counters, api::Effect effect) {
+  switch (effect) {
+    case api::Effect::kFull:
+      return counters.full;
+    case api::Effect::kPartial:
+      return counters.partial;
+    case api::Effect::kNone:
+      return counters.none;
+    case api::Effect::kUnused:
+      return counters.unused;
+    case api::Effect::kUnknown:
+      break;
+  }
+  return counters.unknown;
+}
+
+void count_load(api::LoadCounters& counters, const std::string& load, int64_t by) {
+  if (int64_t* counter = counter_of(counters, load)) *counter = std::max<int64_t>(0, *counter + by);
+}
+
+void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by) {
+  int64_t& counter = counter_of(counters, effect);
+  counter = std::max<int64_t>(0, counter + by);
+}
+
+bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
+
+}  // namespace
+
+StatusBoard::StatusBoard(size_t recent_limit) : recent_limit_(std::max<size_t>(1, recent_limit)) {}
+
+void StatusBoard::on_change(ChangeHandler handler) { on_change_ = std::move(handler); }
+
+void StatusBoard::changed(const std::string& cache) const {
+  if (on_change_) on_change_(cache);
+}
+
+void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& status) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[cache];
+  if (entry.seeded) return;
+  entry.seeded = true;
+  api::CompileCacheStatus& totals = entry.totals;
+  for (const char* load : {"exact", "compatible", "none", "failed"}) {
+    api::LoadCounters before = status.loads;
+    count_load(totals.loads, load, *counter_of(before, load));
+  }
+  for (const api::Effect effect : {api::Effect::kFull, api::Effect::kPartial, api::Effect::kNone,
+                                   api::Effect::kUnused, api::Effect::kUnknown}) {
+    api::EffectCounters before = status.effect;
+    count_effect(totals.effect, effect, counter_of(before, effect));
+  }
+  totals.saves.committed += status.saves.committed;
+  totals.saves.unchanged += status.saves.unchanged;
+  totals.saves.refused += status.saves.refused;
+  totals.saves.failed += status.saves.failed;
+  totals.recent.insert(totals.recent.begin(), status.recent.begin(), status.recent.end());
+  trim_recent(entry);
+  if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
+  if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
+  if (totals.condemned.empty()) totals.condemned = status.condemned;
+  entry.seconds_saved += static_cast<double>(status.seconds_saved);
+  // Pods that are still running may revise what they said to the leader before us.
+  for (const api::RecentPod& pod : status.recent) {
+    entry.pods.try_emplace(pod.pod_uid,
+                           PodCount{pod.load, pod.archive, api::parse_effect(pod.effect), 0});
+  }
+}
+
+bool StatusBoard::seeded(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  return found != entries_.end() && found->second.seeded;
+}
+
+void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  if (found == entries_.end() || !found->second.seeded) return;
+  const api::CompileCacheStatus& totals = found->second.totals;
+  status.loads = totals.loads;
+  status.effect = totals.effect;
+  status.saves = totals.saves;
+  status.recent = totals.recent;
+  status.last_save_time = totals.last_save_time;
+  status.last_sweep = totals.last_sweep;
+  status.condemned = totals.condemned;
+  status.seconds_saved = std::llround(found->second.seconds_saved);
+}
+
+void StatusBoard::forget(const std::string& cache) {
+  const std::lock_guard lock(mutex_);
+  entries_.erase(cache);
+}
+
+void StatusBoard::forget_all() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+}
+
+api::RecentPod& StatusBoard::recent_of(Entry& entry, const std::string& pod_uid) {
+  std::vector<api::RecentPod>& recent = entry.totals.recent;
+  const auto found = std::find_if(recent.begin(), recent.end(),
+                                  [&](const auto& pod) { return pod.pod_uid == pod_uid; });
+  if (found != recent.end()) return *found;
+  recent.emplace_back().pod_uid = pod_uid;
+  return recent.back();
+}
+
+// Oldest first out, but pods that did not go well stay longer: up to three quarters of the list.
+void StatusBoard::trim_recent(Entry& entry) const {
+  std::vector<api::RecentPod>& recent = entry.totals.recent;
+  while (recent.size() > recent_limit_) {
+    const auto bad = static_cast<size_t>(
+        std::count_if(recent.begin(), recent.end(), [](const auto& p) { return !went_well(p); }));
+    const bool drop_good = bad * 4 <= recent_limit_ * 3;
+    const auto victim = std::find_if(recent.begin(), recent.end(),
+                                     [&](const auto& pod) { return went_well(pod) == drop_good; });
+    recent.erase(victim == recent.end() ? recent.begin() : victim);
+  }
+}
+
+void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[cache];
+    PodCount& pod = entry.pods[seen.pod_uid];
+    count_load(entry.totals.loads, pod.load, -1);
+    count_load(entry.totals.loads, seen.load, 1);
+    pod.load = seen.load;
+    pod.archive = seen.archive;
+    api::RecentPod& recent = recent_of(entry, seen.pod_uid);
+    recent.pod = seen.pod;
+    recent.node = seen.node;
+    recent.gpu_product = seen.gpu_product;
+    recent.archive = seen.archive;
+    recent.load = seen.load;
+    recent.milliseconds = seen.milliseconds;
+    recent.reason = seen.reason;
+    recent.time = seen.time;
+    trim_recent(entry);
+  }
+  changed(cache);
+}
+
+void StatusBoard::effect(const std::string& cache, const EffectSeen& seen) {
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[cache];
+    PodCount& pod = entry.pods[seen.pod_uid];
+    if (pod.effect) count_effect(entry.totals.effect, *pod.effect, -1);
+    count_effect(entry.totals.effect, seen.effect, 1);
+    pod.effect = seen.effect;
+    entry.seconds_saved += seen.seconds_saved - pod.seconds_saved;
+    pod.seconds_saved = seen.seconds_saved;
+    api::RecentPod& recent = recent_of(entry, seen.pod_uid);
+    recent.pod = seen.pod;
+    recent.node = seen.node;
+    recent.gpu_product = seen.gpu_product;
+    recent.effect = std::string(api::to_string(seen.effect));
+    if (!seen.reason.empty()) recent.reason = seen.reason;
+    if (recent.time.empty()) recent.time = seen.time;
+    trim_recent(entry);
+  }
+  changed(cache);
+}
+
+void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::string& time) {
+  {
+    const std::lock_guard lock(mutex_);
+    api::CompileCacheStatus& totals = entries_[cache].totals;
+    switch (seen) {
+      case SaveSeen::kCommitted:
+        ++totals.saves.committed;
+        totals.last_save_time = time;
+        break;
+      case SaveSeen::kUnchanged:
+        ++totals.saves.unchanged;
+        break;
+      case SaveSeen::kRefused:
+        ++totals.saves.refused;
+        break;
+      case SaveSeen::kFailed:
+        ++totals.saves.failed;
+        break;
+    }
+  }
+  changed(cache);
+}
+
+void StatusBoard::swept(const std::string& cache, const api::LastSweep& sweep) {
+  {
+    const std::lock_guard lock(mutex_);
+    entries_[cache].totals.last_sweep = sweep;
+  }
+  changed(cache);
+}
+
+void StatusBoard::set_condemned(const std::string& cache,
+                                std::vector<api::CondemnedBlob> condemned) {
+  {
+    const std::lock_guard lock(mutex_);
+    api::CompileCacheStatus& totals = entries_[cache].totals;
+    if (totals.condemned == condemned) return;
+    totals.condemned = std::move(condemned);
+  }
+  changed(cache);
+}
+
+std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  return found == entries_.end() ? std::vector<api::CondemnedBlob>()
+                                 : found->second.totals.condemned;
+}
+
+std::optional<std::string> StatusBoard::load_of(const std::string& cache,
+                                                const std::string& pod_uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  if (entry == entries_.end()) return std::nullopt;
+  const auto pod = entry->second.pods.find(pod_uid);
+  if (pod == entry->second.pods.end() || pod->second.load.empty()) return std::nullopt;
+  return pod->second.load;
+}
+
+std::set<std::string> StatusBoard::archives_in_use(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> archives;
+  const auto entry = entries_.find(cache);
+  if (entry == entries_.end()) return archives;
+  for (const auto& [uid, pod] : entry->second.pods) {
+    if (!pod.archive.empty()) archives.insert(pod.archive);
+  }
+  return archives;
+}
+
+void StatusBoard::pod_gone(const std::string& cache, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  if (entry != entries_.end()) entry->second.pods.erase(pod_uid);
+}
+
+}  // namespace compilecache::controller
