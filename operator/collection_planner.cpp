@@ -67,7 +67,8 @@ class Plan {
   std::vector<StaleArchive> take() { return std::move(stale_); }
 
  private:
-  // Objects whose first save has not been committed; they hold nothing, so only time makes them stale.
+  // Objects whose first save has not been committed; they hold nothing, so only time makes them
+  // stale.
   static constexpr char kUncommitted[] = "";
 
   static std::string product(const api::CompileCacheArchive& archive) {
@@ -84,8 +85,8 @@ class Plan {
 
   void drop(std::vector<Candidate>& members, size_t i, StaleReason reason) {
     const api::CompileCacheArchive& archive = *members[i].archive;
-    stale_.push_back({archive.metadata.name, archive.metadata.uid, reason,
-                      archive.head.compressed_bytes});
+    stale_.push_back(
+        {archive.metadata.name, archive.metadata.uid, reason, archive.head.compressed_bytes});
     total_ -= archive.head.compressed_bytes;
     members.erase(members.begin() + static_cast<std::ptrdiff_t>(i));
   }

@@ -18,8 +18,9 @@
 //   unusedFor     nobody loaded or saved it for that long
 //   keepPerGPU    of each GPU product only that many stay, the last saved ones
 //   maxTotalSize  the least recently used go until the rest fits
-// An archive in `in_use`, or one that somebody is saving, is never stale, and the last saved one of a
-// product stays as long as any other of that product does: what is newest is what the next pod wants.
+// An archive in `in_use`, or one that somebody is saving, is never stale, and the last saved one of
+// a product stays as long as any other of that product does: what is newest is what the next pod
+// wants.
 //
 // Pure: no clock, no I/O. Thread-safe.
 

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
+// Our own certificate authority and the certificate that the webhook and the agent API serve, by
+// OpenSSL (ECDSA P-256), and when what of it is renewed.
+//
+//   auto made = make_certificates(names, {}, now);
+//   ...
+//   while (auto step = next_rotation(certificates, names, {}, now)) {
+//     certificates = *rotate(certificates, *step, names, {}, now);    // then store it
+//   }
+//
+// A new authority is trusted long before it signs, since API servers and running pods were told
+// only of what there was when they asked. Nothing here reads a clock or does I/O. Thread-safe.
+
+namespace compilecache::controller {
+
+struct KeyPair {
+  std::string certificate;  // PEM
+  std::string key;          // PEM
+  [[nodiscard]] bool empty() const { return certificate.empty(); }
+};
+
+struct Certificates {
+  KeyPair ca;               // signs
+  KeyPair next_ca;          // empty, or trusted already and to sign later
+  std::string previous_ca;  // PEM, empty, or still trusted
+  KeyPair leaf;             // signed by `ca`, for all names
+
+  // What those who call us must trust: a caBundle in PEM.
+  [[nodiscard]] std::string bundle() const;
+};
+
+struct RotationPolicy {
+  using Hours = std::chrono::hours;
+  // A running pod trusts what was in the bundle when it was made, so authorities live long and
+  // overlap long. Sources of the lives: cert-controller, vault-k8s (ten years; leaves of days to a
+  // year).
+  std::chrono::seconds ca_life = Hours(24 * 3650);
+  std::chrono::seconds ca_next_before = Hours(24 * 365);           // left when the next one is made
+  std::chrono::seconds ca_switch_before = Hours(24 * 90);          // left when the next one signs
+  std::chrono::seconds ca_min_trusted = std::chrono::minutes(10);  // between those two at least
+  std::chrono::seconds leaf_life = Hours(24 * 90);
+  std::chrono::seconds leaf_renew_before = Hours(24 * 30);
+  // Certificates begin that long ago, for clocks that are behind ours.
+  std::chrono::seconds backdate = Hours(1);
+};
+
+enum class RotationStep {
+  kStartAnew,     // unusable: nothing can be kept
+  kAddNextCa,     // trust a new authority beside the old one
+  kSwitchCa,      // the new one signs, the old one is still trusted
+  kDropPrevious,  // the old one has expired
+  kRenewLeaf,
+};
+const char* to_string(RotationStep step);
+
+// The names a service of ours is reached by: "compilecache-webhook.NS.svc", and the agent API's.
+std::vector<std::string> service_names(const std::string& ns);
+
+Result<Certificates> make_certificates(const std::vector<std::string>& names,
+                                       const RotationPolicy& policy, WallTime now);
+
+// What is due now, one step at a time; nothing when all is well.
+std::optional<RotationStep> next_rotation(const Certificates& certificates,
+                                          const std::vector<std::string>& names,
+                                          const RotationPolicy& policy, WallTime now);
+
+Result<Certificates> rotate(const Certificates& certificates, RotationStep step,
+                            const std::vector<std::string>& names, const RotationPolicy& policy,
+                            WallTime now);
+
+// As the entries of a Secret ("ca.crt" is the bundle's first, "tls.crt" and "tls.key" the leaf),
+// not encoded.
+std::map<std::string, std::string> secret_entries(const Certificates& certificates);
+// Missing entries are empty; next_rotation() says kStartAnew to those.
+Certificates from_secret_entries(const std::map<std::string, std::string>& entries);
+
+struct CertificateFacts {
+  WallTime not_before{}, not_after{};
+  std::vector<std::string> dns_names;
+};
+// kInvalid when it is not a certificate in PEM.
+Result<CertificateFacts> read_certificate(const std::string& pem);
+
+}  // namespace compilecache::controller

@@ -1,0 +1,99 @@
+#include "operator/certificates.hpp"
+
+#include <gtest/gtest.h>
+
+#include "operator/x509.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::hours;
+
+const WallTime kNow{hours(24 * 365 * 56)};
+const std::vector<std::string> kNames = service_names("compilecache-system");
+const RotationPolicy kPolicy;
+
+Certificates made() {
+  auto certificates = make_certificates(kNames, kPolicy, kNow);
+  if (!certificates) throw std::runtime_error(certificates.error().message);
+  return *certificates;
+}
+
+Certificates step(const Certificates& before, RotationStep what, WallTime now) {
+  auto after = rotate(before, what, kNames, kPolicy, now);
+  if (!after) throw std::runtime_error(after.error().message);
+  return *after;
+}
+
+TEST(Certificates, NewOnesServeBothNamesAndNeedNothing) {
+  const Certificates certificates = made();
+  const auto leaf = read_certificate(certificates.leaf.certificate);
+  ASSERT_TRUE(leaf);
+  EXPECT_EQ(leaf->dns_names,
+            (std::vector<std::string>{"compilecache-webhook.compilecache-system.svc",
+                                      "compilecache-agent-api.compilecache-system.svc"}));
+  EXPECT_EQ(leaf->not_before, kNow - hours(1));
+  EXPECT_TRUE(belongs_together(certificates.leaf, certificates.ca.certificate));
+  EXPECT_FALSE(next_rotation(certificates, kNames, kPolicy, kNow));
+}
+
+TEST(Certificates, TheLeafIsRenewedByTheSameAuthority) {
+  const Certificates before = made();
+  const WallTime later = kNow + hours(24 * 61);
+  ASSERT_EQ(next_rotation(before, kNames, kPolicy, later), RotationStep::kRenewLeaf);
+  const Certificates after = step(before, RotationStep::kRenewLeaf, later);
+  EXPECT_EQ(after.bundle(), before.bundle());
+  EXPECT_NE(after.leaf.certificate, before.leaf.certificate);
+  EXPECT_FALSE(next_rotation(after, kNames, kPolicy, later));
+}
+
+TEST(Certificates, ALeafForOtherNamesIsRenewed) {
+  EXPECT_EQ(next_rotation(made(), service_names("elsewhere"), kPolicy, kNow),
+            RotationStep::kRenewLeaf);
+}
+
+// The next authority is trusted first, signs much later, and the old one stays trusted until its
+// end.
+TEST(Certificates, AnAuthorityIsReplacedWithOverlap) {
+  const Certificates before = made();
+  WallTime now = kNow + kPolicy.ca_life - kPolicy.ca_next_before + hours(1);
+  ASSERT_EQ(next_rotation(before, kNames, kPolicy, now), RotationStep::kAddNextCa);
+  Certificates both = step(before, RotationStep::kAddNextCa, now);
+  EXPECT_EQ(both.bundle(), before.ca.certificate + both.next_ca.certificate);
+  EXPECT_EQ(both.ca.certificate, before.ca.certificate);
+  EXPECT_EQ(next_rotation(both, kNames, kPolicy, now), RotationStep::kRenewLeaf);
+
+  now = kNow + kPolicy.ca_life - kPolicy.ca_switch_before + hours(1);
+  ASSERT_EQ(next_rotation(both, kNames, kPolicy, now), RotationStep::kSwitchCa);
+  Certificates switched = step(both, RotationStep::kSwitchCa, now);
+  EXPECT_TRUE(belongs_together(switched.leaf, both.next_ca.certificate));
+  EXPECT_NE(switched.bundle().find(before.ca.certificate), std::string::npos);
+  EXPECT_FALSE(next_rotation(switched, kNames, kPolicy, now));
+
+  now = kNow + kPolicy.ca_life + hours(1);
+  ASSERT_EQ(next_rotation(switched, kNames, kPolicy, now), RotationStep::kDropPrevious);
+  const Certificates alone = step(switched, RotationStep::kDropPrevious, now);
+  EXPECT_EQ(alone.bundle(), switched.ca.certificate);
+}
+
+TEST(Certificates, ANextAuthorityDoesNotSignTheMomentItIsKnown) {
+  const WallTime late = kNow + kPolicy.ca_life - hours(24);
+  const Certificates both = step(made(), RotationStep::kAddNextCa, late);
+  EXPECT_NE(next_rotation(both, kNames, kPolicy, late), RotationStep::kSwitchCa);
+  EXPECT_EQ(next_rotation(both, kNames, kPolicy, late + kPolicy.ca_min_trusted),
+            RotationStep::kSwitchCa);
+}
+
+TEST(Certificates, SurviveASecretAndGarbageStartsAnew) {
+  const Certificates before = made();
+  const Certificates after = from_secret_entries(secret_entries(before));
+  EXPECT_EQ(after.leaf.key, before.leaf.key);
+  EXPECT_FALSE(next_rotation(after, kNames, kPolicy, kNow));
+  EXPECT_EQ(next_rotation(from_secret_entries({{"tls.crt", "x"}}), kNames, kPolicy, kNow),
+            RotationStep::kStartAnew);
+  EXPECT_EQ(next_rotation(before, kNames, kPolicy, kNow + kPolicy.ca_life),
+            RotationStep::kStartAnew);
+}
+
+}  // namespace
+}  // namespace compilecache::controller

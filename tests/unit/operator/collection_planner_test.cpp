@@ -1,0 +1,125 @@
+#include "operator/collection_planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/time_format.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::hours;
+
+const WallTime kNow = *parse_time("2026-05-01T12:00:00Z");
+
+api::CompileCacheArchive archive(const std::string& name, const std::string& product,
+                                 int saved_hours_ago, int used_hours_ago, int64_t bytes = 100) {
+  api::CompileCacheArchive made;
+  made.metadata.name = name;
+  made.metadata.uid = "uid-" + name;
+  made.metadata.creation_time = format_time(kNow - hours(10000));
+  made.key[api::kGpuProductPart] = product;
+  made.head.manifest_digest = "sha256:" + name;
+  made.head.saved_at = format_time(kNow - hours(saved_hours_ago));
+  made.head.compressed_bytes = bytes;
+  made.last_used_time = format_time(kNow - hours(used_hours_ago));
+  return made;
+}
+
+std::vector<std::string> stale_names(const std::vector<api::CompileCacheArchive>& archives,
+                                     const api::CompileCacheSpec::Retention& retention,
+                                     const std::set<std::string>& in_use = {}) {
+  std::vector<std::string> names;
+  for (const StaleArchive& stale : plan_collection(archives, retention, in_use, kNow)) {
+    names.push_back(stale.name + " " + to_string(stale.reason));
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(CollectionPlanner, KeepsWhatIsUsedAndFits) {
+  EXPECT_EQ(stale_names({archive("a", "H100", 500, 1), archive("b", "A100", 2, 2)}, {}), Names{});
+}
+
+TEST(CollectionPlanner, DropsWhatNobodyUsed) {
+  EXPECT_EQ(stale_names({archive("old", "H100", 900, 800), archive("new", "H100", 10, 5)}, {}),
+            Names{"old unusedFor"});
+}
+
+TEST(CollectionPlanner, ASaveCountsAsUse) {
+  auto saved = archive("a", "H100", 10, 10);
+  saved.last_used_time.clear();
+  EXPECT_EQ(stale_names({saved}, {}), Names{});
+}
+
+TEST(CollectionPlanner, DropsAWholeProductThatNobodyUsesOldestFirst) {
+  EXPECT_EQ(stale_names({archive("new", "H100", 800, 800), archive("old", "H100", 900, 900)}, {}),
+            (Names{"old unusedFor", "new unusedFor"}));
+}
+
+TEST(CollectionPlanner, NeverDropsWhatARunningPodLoaded) {
+  EXPECT_EQ(stale_names({archive("a", "H100", 900, 900)}, {}, {"a"}), Names{});
+}
+
+TEST(CollectionPlanner, NeverDropsWhatIsBeingSaved) {
+  auto saving = archive("a", "H100", 900, 900);
+  saving.lock.holder = "uid/nonce";
+  EXPECT_EQ(stale_names({saving}, {}), Names{});
+}
+
+TEST(CollectionPlanner, TheNewestOfAProductStaysWhileAnOlderOneIsInUse) {
+  EXPECT_EQ(stale_names({archive("new", "H100", 800, 800), archive("old", "H100", 900, 900)}, {},
+                        {"old"}),
+            Names{});
+}
+
+TEST(CollectionPlanner, KeepsTheLastSavedOfEachProduct) {
+  api::CompileCacheSpec::Retention retention;
+  retention.keep_per_gpu = 2;
+  EXPECT_EQ(stale_names({archive("h1", "H100", 1, 1), archive("h2", "H100", 2, 1),
+                         archive("h3", "H100", 3, 1), archive("a3", "A100", 9, 1)},
+                        retention),
+            Names{"h3 keepPerGPU"});
+}
+
+TEST(CollectionPlanner, LeastRecentlyUsedGoFirstWhenTheTotalIsTooLarge) {
+  api::CompileCacheSpec::Retention retention;
+  retention.max_total_size = 250;
+  EXPECT_EQ(stale_names({archive("a", "H100", 30, 20), archive("b", "H100", 20, 9),
+                         archive("c", "H100", 10, 5)},
+                        retention),
+            Names{"a maxTotalSize"});
+}
+
+TEST(CollectionPlanner, AnOlderOneGoesBeforeTheNewestEvenWhenItWasUsedLater) {
+  api::CompileCacheSpec::Retention retention;
+  retention.max_total_size = 150;
+  EXPECT_EQ(stale_names({archive("new", "H100", 10, 9), archive("old", "H100", 30, 1)}, retention),
+            Names{"old maxTotalSize"});
+}
+
+TEST(CollectionPlanner, WhatIsInUseMayExceedTheTotal) {
+  api::CompileCacheSpec::Retention retention;
+  retention.max_total_size = 10;
+  EXPECT_EQ(stale_names({archive("a", "H100", 10, 9), archive("b", "A100", 30, 1)}, retention,
+                        {"a", "b"}),
+            Names{});
+}
+
+TEST(CollectionPlanner, AnArchiveWithoutASaveGoesAfterTimeOnly) {
+  api::CompileCacheArchive fresh;
+  fresh.metadata.name = "fresh";
+  fresh.metadata.creation_time = format_time(kNow - hours(1));
+  api::CompileCacheArchive old = fresh;
+  old.metadata.name = "old";
+  old.metadata.creation_time = format_time(kNow - hours(1000));
+  api::CompileCacheSpec::Retention retention;
+  retention.keep_per_gpu = 1;
+  EXPECT_EQ(stale_names({fresh, old, archive("a", "H100", 1, 1)}, retention),
+            Names{"old unusedFor"});
+}
+
+}  // namespace
+}  // namespace compilecache::controller

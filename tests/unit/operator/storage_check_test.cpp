@@ -1,0 +1,203 @@
+#include "operator/storage_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/conditions.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+Claim bound(std::vector<std::string> modes = {"ReadWriteMany"}) {
+  return {.ns = "ml",
+          .name = "caches",
+          .phase = "Bound",
+          .access_modes = std::move(modes),
+          .volume_name = "pv-1"};
+}
+
+struct Case {
+  const char* name;
+  StorageFacts facts;
+  api::CompileCacheSpec::Storage storage;
+  const char* status;
+  const char* reason;
+  const char* says;  // part of the message
+};
+
+class StorageCheck : public testing::TestWithParam<Case> {};
+
+TEST_P(StorageCheck, SaysWhatIsWrongAndWhatToDo) {
+  Case given = GetParam();
+  given.storage.claim_name = "caches";
+  const StorageVerdict verdict = check_storage(given.storage, given.facts);
+  EXPECT_EQ(verdict.status, given.status);
+  EXPECT_EQ(verdict.reason, given.reason);
+  EXPECT_NE(verdict.message.find(given.says), std::string::npos) << verdict.message;
+}
+
+Claim with_phase(const char* phase) {
+  Claim claim = bound();
+  claim.phase = phase;
+  if (std::string(phase) != "Bound") claim.volume_name.clear();
+  return claim;
+}
+
+Claim deleting() {
+  Claim claim = bound();
+  claim.deleting = true;
+  return claim;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StorageCheck,
+    testing::Values(
+        Case{"missing", {}, {}, "False", "ClaimNotFound", "\"caches\" does not exist"},
+        Case{"deleting", {.claim = deleting()}, {}, "False", "ClaimDeleting", "create it anew"},
+        Case{"lost", {.claim = with_phase("Lost")}, {}, "False", "ClaimLost", "restore"},
+        Case{"pending",
+             {.claim = with_phase("Pending")},
+             {},
+             "Unknown",
+             "ClaimNotBound",
+             "kubectl describe pvc caches"},
+        Case{"rwo",
+             {.claim = bound({"ReadWriteOnce"})},
+             {},
+             "False",
+             "ReadWriteOnce",
+             "allowReadWriteOnce"},
+        Case{"rwo allowed",
+             {.claim = bound({"ReadWriteOnce"}), .volume = Volume{}, .prepared = true},
+             {.allow_read_write_once = true},
+             "True",
+             "Ready",
+             "prepared"},
+        Case{"rwop",
+             {.claim = bound({"ReadWriteOncePod"})},
+             {.allow_read_write_once = true},
+             "False",
+             "ReadWriteOncePod",
+             "ReadWriteMany"},
+        Case{"rox",
+             {.claim = bound({"ReadOnlyMany"})},
+             {},
+             "False",
+             "ReadOnlyClaim",
+             "ReadOnlyMany"},
+        Case{"affinity",
+             {.claim = bound(), .volume = Volume{true}},
+             {},
+             "False",
+             "VolumeHasNodeAffinity",
+             "allowNodeAffinity"},
+        Case{"affinity allowed",
+             {.claim = bound(), .volume = Volume{true}, .prepared = true},
+             {.allow_node_affinity = true},
+             "True",
+             "Ready",
+             "prepared"},
+        Case{"not prepared",
+             {.claim = bound(), .volume = Volume{}},
+             {},
+             "Unknown",
+             "Preparing",
+             "Job"},
+        Case{"cannot prepare",
+             {.claim = bound(), .volume = Volume{}, .job_trouble = "no pod appeared"},
+             {},
+             "False",
+             "CannotPrepare",
+             "no pod appeared"},
+        Case{"bad volume",
+             {.claim = bound(), .volume = Volume{}, .prepared = true, .storage_error = "no space"},
+             {},
+             "False",
+             "StoreUnusable",
+             "no space"},
+        Case{"good",
+             {.claim = bound(), .volume = Volume{}, .prepared = true},
+             {},
+             "True",
+             "Ready",
+             "prepared"}),
+    [](const auto& tested) {
+      std::string name = tested.param.name;
+      for (char& c : name) c = c == ' ' ? '_' : c;
+      return name;
+    });
+
+TEST(Claims, AreReadFromTheApiServersObjects) {
+  const auto object = nlohmann::json::parse(R"({"metadata": {"namespace": "ml", "name": "caches",
+      "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+      "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pv-1"},
+      "status": {"phase": "Bound", "accessModes": ["ReadWriteMany"]}})");
+  const auto claim = parse_claim(object);
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->access_modes, std::vector<std::string>{"ReadWriteMany"});
+  EXPECT_TRUE(claim->deleting);
+  EXPECT_FALSE(is_single_node(*claim));
+  EXPECT_TRUE(parse_volume(nlohmann::json::parse(R"({"spec": {"nodeAffinity": {"required": {}}}})"))
+                  .has_node_affinity);
+}
+
+const api::Condition& condition(const std::vector<api::Condition>& all, const char* type) {
+  const api::Condition* found = api::find_condition(all, type);
+  if (found == nullptr) throw std::runtime_error(std::string("no condition ") + type);
+  return *found;
+}
+
+TEST(Conditions, ReadyWhenStorageIs) {
+  std::vector<api::Condition> all;
+  EXPECT_TRUE(
+      update_conditions(all, {.generation = 3, .storage = {"True", "Ready", "good"}}, "t1"));
+  EXPECT_EQ(condition(all, kReady).status, "True");
+  EXPECT_EQ(condition(all, kReady).observed_generation, 3);
+  EXPECT_EQ(condition(all, kReconciling).status, "False");
+  EXPECT_EQ(condition(all, kStalled).status, "False");
+  EXPECT_FALSE(
+      update_conditions(all, {.generation = 3, .storage = {"True", "Ready", "good"}}, "t2"));
+}
+
+TEST(Conditions, StalledWhenOnlyTheUserCanHelp) {
+  std::vector<api::Condition> all;
+  update_conditions(all, {.storage = {"False", "ClaimNotFound", "no claim", false, true}}, "t");
+  EXPECT_EQ(condition(all, kReady).message, "no claim");
+  EXPECT_EQ(condition(all, kStalled).status, "True");
+  EXPECT_EQ(condition(all, kReconciling).status, "False");
+}
+
+TEST(Conditions, ReconcilingWhileTheStoreIsPrepared) {
+  std::vector<api::Condition> all;
+  update_conditions(all, {.storage = {"Unknown", "Preparing", "a Job", true, false}}, "t");
+  EXPECT_EQ(condition(all, kReady).status, "False");
+  EXPECT_EQ(condition(all, kReconciling).status, "True");
+  EXPECT_EQ(condition(all, kStalled).status, "False");
+}
+
+TEST(Conditions, AnUnusableSpecIsStalledWithItsMessage) {
+  std::vector<api::Condition> all;
+  const std::string unknown = unknown_frameworks({"torch", "tensorflow"}, {"torch", "triton"});
+  EXPECT_EQ(unknown,
+            "spec.frameworks: \"tensorflow\" is not in the operator's settings; known are "
+            "torch, triton");
+  update_conditions(all,
+                    {.invalid = unknown,
+                     .invalid_reason = "UnknownFramework",
+                     .storage = {"True", "Ready", "good"}},
+                    "t");
+  EXPECT_EQ(condition(all, kReady).reason, "UnknownFramework");
+  EXPECT_EQ(condition(all, kStalled).message, unknown);
+  EXPECT_EQ(condition(all, kStorageReady).status, "True");
+}
+
+TEST(Conditions, PausedInjectionIsNotReady) {
+  std::vector<api::Condition> all{{kInjectionPausedCondition, "True", "ImagePull", "pods wait"}};
+  update_conditions(all, {.storage = {"True", "Ready", "good"}}, "t");
+  EXPECT_EQ(condition(all, kReady).status, "False");
+  EXPECT_EQ(condition(all, kReady).message, "pods wait");
+}
+
+}  // namespace
+}  // namespace compilecache::controller

@@ -1,0 +1,189 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "api/agent_config.hpp"
+#include "api/names.hpp"
+#include "operator/sweep_job.hpp"
+#include "operator/sweep_schedule.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const WallTime kNow{std::chrono::hours(24 * 365 * 56)};
+
+SweepFacts idle() {
+  return {.may_run = true,
+          .prepared = true,
+          .last_start = kNow - minutes(10),
+          .last_report = kNow - minutes(9),
+          .interval = minutes(60),
+          .min_interval = seconds(5)};
+}
+
+TEST(SweepSchedule, TheFirstPreparesTheStoreAtOnce) {
+  EXPECT_EQ(decide_sweep({.may_run = true}, kNow).reason, "prepare");
+}
+
+TEST(SweepSchedule, NothingRunsWithoutAClaimOrBesideAnother) {
+  EXPECT_FALSE(decide_sweep({}, kNow).start());
+  SweepFacts facts = idle();
+  facts.running = facts.asked = true;
+  EXPECT_FALSE(decide_sweep(facts, kNow).start());
+}
+
+TEST(SweepSchedule, WaitsForTheInterval) {
+  SweepFacts facts = idle();
+  EXPECT_FALSE(decide_sweep(facts, kNow).start());
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(51));
+  facts.last_report = kNow - minutes(60);
+  EXPECT_EQ(decide_sweep(facts, kNow).reason, "interval");
+}
+
+TEST(SweepSchedule, ComesSoonerForDeletedSuspectAndCondemned) {
+  SweepFacts facts = idle();
+  facts.asked = true;
+  EXPECT_EQ(decide_sweep(facts, kNow).reason, "asked");
+  facts = idle();
+  facts.suspects = true;
+  EXPECT_EQ(decide_sweep(facts, kNow).reason, "suspect");
+  facts = idle();
+  facts.first_deletable = kNow + minutes(3);
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(3));
+  facts.first_deletable = kNow;
+  EXPECT_EQ(decide_sweep(facts, kNow).reason, "condemned");
+}
+
+TEST(SweepSchedule, FailuresAreRetriedEverMoreRarely) {
+  SweepFacts facts = idle();
+  facts.asked = true;
+  facts.last_start = kNow;
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(5));
+  facts.failures = 3;
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(40));
+  facts.failures = 30;
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(10));
+}
+
+api::CompileCache cache() {
+  api::CompileCache made;
+  made.metadata.name = "transformer";
+  made.metadata.ns = "ml";
+  made.metadata.uid = "u-1";
+  made.spec.storage.claim_name = "compile-caches";
+  made.spec.storage.sub_path = "team/a";
+  return made;
+}
+
+SweepJobInput input() {
+  return {.name = "transformer-sweep-12345678",
+          .image = "example.com/compilecache:1",
+          .cluster_uid = "c-1",
+          .agent_address = "10.96.0.7",
+          .agent_name = "compilecache-agent-api.compilecache-system.svc",
+          .agent_ca = "PEM"};
+}
+
+TEST(SweepJobs, RunTheAgentOnTheClaimWithATokenOfOurAudienceAlone) {
+  const json job = sweep_job(cache(), input(), {});
+  const json& pod = job["spec"]["template"]["spec"];
+  EXPECT_EQ(job["metadata"]["ownerReferences"][0]["uid"], "u-1");
+  EXPECT_EQ(job["spec"]["template"]["metadata"]["labels"][api::kSweepLabel], "transformer");
+  EXPECT_EQ(job["spec"]["backoffLimit"], 0);
+  EXPECT_EQ(pod["automountServiceAccountToken"], false);
+  EXPECT_EQ(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], "compile-caches");
+  EXPECT_EQ(pod["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"]["audience"],
+            api::kTokenAudience);
+  const json& container = pod["containers"][0];
+  EXPECT_EQ(container["args"], json::array({"sweep"}));
+  const auto config = api::parse_agent_config(container["env"][0]["value"].get<std::string>());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->store_path, "/compilecache/store/team/a/transformer");
+  EXPECT_EQ(config->operator_address, "10.96.0.7");
+  EXPECT_EQ(config->sweep.cluster_uid, "c-1");
+  EXPECT_FALSE(pod.contains("tolerations"));
+  EXPECT_FALSE(pod.contains("affinity"));
+}
+
+TEST(SweepJobs, UseTheMostThatTheNamespaceLetsThem) {
+  EXPECT_EQ(first_privilege(""), 0u);
+  EXPECT_EQ(first_privilege("privileged"), 0u);
+  EXPECT_EQ(first_privilege("baseline"), 0u);
+  EXPECT_EQ(first_privilege("restricted"), 1u);
+  const json root = sweep_job(cache(), input(), {});
+  const json& as_root = root["spec"]["template"]["spec"]["containers"][0]["securityContext"];
+  EXPECT_EQ(as_root["runAsUser"], 0);
+  EXPECT_EQ(as_root["capabilities"]["add"], (json::array({"CHOWN", "DAC_OVERRIDE", "FOWNER"})));
+  SweepJobInput lower = input();
+  lower.privilege = 1;
+  const json job = sweep_job(cache(), lower, {});
+  const json& context = job["spec"]["template"]["spec"]["containers"][0]["securityContext"];
+  EXPECT_EQ(context["runAsNonRoot"], true);
+  EXPECT_FALSE(context.contains("runAsUser"));
+  EXPECT_FALSE(context["capabilities"].contains("add"));
+}
+
+TEST(SweepJobs, GoToTheNodeThatHasAReadWriteOnceClaim) {
+  SweepJobInput there = input();
+  there.node = "node7";
+  const json job = sweep_job(cache(), there, {});
+  EXPECT_NE(job["spec"]["template"]["spec"]["affinity"].dump().find("node7"), std::string::npos);
+}
+
+TEST(SweepJobs, DoNotPileUpWhereSweepsFollowClosely) {
+  api::CompileCache often = cache();
+  often.spec.retention.sweep_interval = seconds(5);
+  EXPECT_EQ(sweep_job(often, input(), {})["spec"]["ttlSecondsAfterFinished"], 30);
+  EXPECT_EQ(sweep_job(cache(), input(), {})["spec"]["ttlSecondsAfterFinished"], 600);
+}
+
+TEST(SweepJobs, NamesFitALabel) {
+  const std::string name = sweep_job_name(std::string(63, 'a'), "0123456789abcdef");
+  EXPECT_LE(name.size(), 63u);
+  EXPECT_EQ(sweep_job_name("transformer", "0123456789abcdef"), "transformer-sweep-01234567");
+}
+
+TEST(SweepJobs, AreReadBack) {
+  SweepJobInput lower = input();
+  lower.privilege = 1;
+  json object = sweep_job(cache(), lower, {});
+  object["metadata"]["uid"] = "j-1";
+  object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z";
+  object["status"] = {{"active", 1}};
+  auto job = parse_sweep_job(object);
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->cache, "transformer");
+  EXPECT_EQ(job->cache_uid, "u-1");
+  EXPECT_EQ(job->claim, "compile-caches");
+  EXPECT_EQ(job->privilege, 1u);
+  EXPECT_EQ(job->active, 1);
+  EXPECT_EQ(job->state, SweepJob::State::kRunning);
+  object["status"] = {{"conditions",
+                       {{{"type", "Failed"},
+                         {"status", "True"},
+                         {"reason", "DeadlineExceeded"},
+                         {"message", "too long"}}}}};
+  job = parse_sweep_job(object);
+  EXPECT_EQ(job->state, SweepJob::State::kFailed);
+  EXPECT_EQ(job->failure, "DeadlineExceeded: too long");
+}
+
+TEST(SweepJobs, TheirPodsTroubleIsTold) {
+  EXPECT_EQ(pod_trouble(json::parse(R"({"status": {"conditions": [{"type": "PodScheduled",
+                "status": "False", "message": "0/3 nodes are available"}]}})")),
+            "its pod cannot be scheduled: 0/3 nodes are available");
+  EXPECT_EQ(pod_trouble(json::parse(R"({"status": {"containerStatuses": [{"state": {"waiting":
+                {"reason": "ErrImagePull", "message": "refused"}}}]}})")),
+            "its container waits: ErrImagePull: refused");
+  EXPECT_EQ(pod_trouble(json::parse(R"({"status": {"containerStatuses": [{"state": {"waiting":
+                {"reason": "ContainerCreating"}}}]}})")),
+            "");
+}
+
+}  // namespace
+}  // namespace compilecache::controller
