@@ -32,10 +32,12 @@ struct Framework {
   // ("triton/*/*/__grp__*.json").
   std::vector<std::string> entry_files;
 
-  // Never in an archive.
+  // Never in an archive: files, or folders with all that is in them. One component: a name.
   std::vector<std::string> never_pack;
 
-  // Unfinished while they exist: temporary files and folders, by name.
+  // Unfinished while they exist: temporary files and folders ("tmp.*"), only folders with a '/' at
+  // the end
+  // ("tmp????????/"). One component: a name.
   std::vector<std::string> temporary;
 
   // A folder that exists only while its neighbours are written (`*_CxxBuild`): files in the same
@@ -51,7 +53,7 @@ struct Framework {
   };
   std::vector<Completion> completions;
 
-  // Files that must be whole ELF files to be packed ("**/*.so").
+  // Files that must be whole ELF files to be packed ("*.so"). One component: a name.
   std::vector<std::string> elf_files;
 
   // Parts of the key that this framework adds ("DriverVersion" for the CUDA driver's cache).

@@ -1,0 +1,82 @@
+#include "frameworks/effect.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace compilecache::frameworks {
+namespace {
+
+// Distinct entries of one kind, by folder or file.
+struct Entries {
+  std::unordered_set<std::string_view> loaded, read, made;
+};
+
+api::Effect judge(uint64_t read, uint64_t made, bool reads_visible) {
+  if (!reads_visible) return api::Effect::kUnknown;
+  if (read > 0) return made > 0 ? api::Effect::kPartial : api::Effect::kFull;
+  return made > 0 ? api::Effect::kNone : api::Effect::kUnused;
+}
+
+}  // namespace
+
+double Evidence::compile_seconds() const {
+  if (!first_new || !last_new) return 0;
+  return std::chrono::duration<double>(*last_new - *first_new).count();
+}
+
+void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* loaded) {
+  Entries folders;
+  Entries files;
+  const auto entry_of = [&](std::string_view path) -> std::pair<Entries*, std::string_view> {
+    if (const auto folder = rules.entry_directory(path)) return {&folders, *folder};
+    if (rules.is_entry_file(path)) return {&files, path};
+    return {nullptr, {}};
+  };
+
+  if (loaded != nullptr) {
+    reads_visible_ = reads_visible_ && loaded->reads_visible;
+    for (const std::string& path : loaded->files) {
+      if (const auto [kind, entry] = entry_of(path); kind != nullptr) kind->loaded.insert(entry);
+    }
+  }
+  const Classified unfinished = find_unfinished(rules, scan);
+  for (size_t i = 0; i < scan.size(); ++i) {
+    const FileInfo& file = scan[i];
+    if (file.type != FileType::kRegular || unfinished.unit_of[i] >= 0) continue;
+    const bool was_loaded = loaded != nullptr && loaded->files.contains(file.path);
+    if (!was_loaded && rules.never_packed(file.path)) continue;
+    const auto [kind, entry] = entry_of(file.path);
+    if (was_loaded) {
+      if (kind != nullptr && file.accessed > kUnreadTime) kind->read.insert(entry);
+      continue;
+    }
+    if (kind != nullptr) kind->made.insert(entry);
+    first_new_ = std::min(first_new_.value_or(file.modified), file.modified);
+    last_new_ = std::max(last_new_.value_or(file.modified), file.modified);
+  }
+
+  const auto sum = [](Counts& counts, const Entries& entries) {
+    counts.loaded += entries.loaded.size();
+    counts.read += entries.read.size();
+    counts.made += entries.made.size();
+  };
+  sum(folders_, folders);
+  sum(files_, files);
+}
+
+Evidence EffectJudge::result() const {
+  const bool folders_tell = folders_.read + folders_.made > 0;
+  const bool files_tell = files_.read + files_.made > 0;
+  const bool by_folders = folders_tell || (!files_tell && folders_.loaded > 0);
+  const Counts& counts = by_folders ? folders_ : files_;
+  Evidence evidence;
+  evidence.effect = judge(counts.read, counts.made, reads_visible_);
+  evidence.loaded_entries = counts.loaded;
+  evidence.read_entries = counts.read;
+  evidence.new_entries = counts.made;
+  evidence.first_new = first_new_;
+  evidence.last_new = last_new_;
+  return evidence;
+}
+
+}  // namespace compilecache::frameworks

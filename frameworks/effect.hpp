@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "api/outcomes.hpp"
+#include "frameworks/rules.hpp"
+#include "frameworks/scan.hpp"
+
+// Whether a loaded archive was of use, judged from what the app read and what it made.
+//
+//   EffectJudge judge;
+//   for (each framework) judge.add(rules, scan, loaded);
+//   Evidence evidence = judge.result();      // evidence.effect, evidence.read_entries, ...
+//
+// Entries decide, not files: a warm run reads the entry, while a changed setting misses every graph
+// and makes one new entry. An entry made in a folder that was loaded is a new one as well: the app
+// looked there and compiled nevertheless. Entry files (Triton's) count only where no entry folder
+// (Inductor's) tells: Inductor writes Triton's files out of its own entries on a hit, so new ones
+// prove no compile.
+
+namespace compilecache::frameworks {
+
+struct Evidence {
+  api::Effect effect = api::Effect::kUnused;
+  uint64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
+  // Of the finished files that this pod made: compiling took at least from the one to the other.
+  std::optional<WallTime> first_new, last_new;
+
+  [[nodiscard]] double compile_seconds() const;
+  bool operator==(const Evidence&) const = default;
+};
+
+// Not thread-safe; one object judges one moment.
+class EffectJudge {
+ public:
+  // `loaded` may be null: nothing was loaded into this directory.
+  void add(const Rules& rules, const Scan& scan, const LoadedFiles* loaded);
+  [[nodiscard]] Evidence result() const;
+
+ private:
+  struct Counts {
+    uint64_t loaded = 0, read = 0, made = 0;
+  };
+  Counts folders_, files_;
+  bool reads_visible_ = true;
+  std::optional<WallTime> first_new_, last_new_;
+};
+
+}  // namespace compilecache::frameworks

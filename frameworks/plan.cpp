@@ -1,0 +1,125 @@
+#include "frameworks/plan.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace compilecache::frameworks {
+namespace {
+
+// The kernel stamps files with the time of its last tick, up to 10 ms ago (CONFIG_HZ=100).
+constexpr std::chrono::milliseconds kTick{10};
+
+using Views = std::unordered_set<std::string_view>;
+
+class Planner {
+ public:
+  Planner(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge, WallTime now,
+          const IsWholeElf& is_whole_elf)
+      : rules_(rules), scan_(scan), know_(knowledge), now_(now), is_whole_elf_(is_whole_elf) {}
+
+  SavePlan run() {
+    classified_ = find_unfinished(rules_, scan_);
+    note_held_entries();
+    note_read_units();
+    for (size_t i = 0; i < scan_.size(); ++i) {
+      const FileInfo& item = scan_[i];
+      plan_.last_activity = std::max({plan_.last_activity, item.modified, item.changed});
+      if (item.type != FileType::kDirectory && classified_.unit_of[i] < 0) decide(item);
+    }
+    for (const UnfinishedUnit& unit : classified_.units) note_unfinished(unit.path, unit.newest);
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] bool is_loaded(std::string_view path) const {
+    return know_.loaded != nullptr && know_.loaded->files.contains(path);
+  }
+  [[nodiscard]] bool is_held(std::string_view path) const {
+    return know_.held != nullptr && know_.held->contains(path);
+  }
+
+  // Whether this pod wrote the file after it was loaded or last saved.
+  [[nodiscard]] bool rewritten(const FileInfo& file) const {
+    const bool loaded = is_loaded(file.path);
+    if (loaded && file.modified <= know_.loaded->at) return false;
+    return know_.saved_at ? file.modified + kTick > *know_.saved_at : loaded;
+  }
+
+  // Entries that the archive holds and that are not this pod's own work. An entry is its own where
+  // the archive has a file of it that lies here without having been loaded.
+  void note_held_entries() {
+    if (know_.held == nullptr) return;
+    for (const std::string& path : *know_.held) {
+      if (const auto entry = rules_.entry_directory(path)) held_entries_.insert(*entry);
+    }
+    for (const FileInfo& item : scan_) {
+      if (item.type != FileType::kRegular || !is_held(item.path) || is_loaded(item.path)) continue;
+      if (const auto entry = rules_.entry_directory(item.path)) held_entries_.erase(*entry);
+    }
+  }
+
+  void note_read_units() {
+    if (know_.loaded == nullptr || !know_.loaded->reads_visible) return;
+    for (const FileInfo& item : scan_) {
+      if (is_loaded(item.path) && item.accessed > kUnreadTime) {
+        read_units_.insert(rules_.unit(item.path));
+      }
+    }
+  }
+
+  [[nodiscard]] bool dead(const FileInfo& file) const {
+    return is_loaded(file.path) && know_.loaded->reads_visible && !rewritten(file) &&
+           !read_units_.contains(rules_.unit(file.path));
+  }
+
+  void decide(const FileInfo& file) {
+    if (file.type != FileType::kRegular) {
+      ++plan_.not_regular;
+    } else if (rules_.never_packed(file.path)) {
+      ++plan_.never_packed;
+    } else if (is_held(file.path)) {
+      rewritten(file) ? pack(file) : static_cast<void>(++plan_.held);
+    } else if (const auto entry = rules_.entry_directory(file.path);
+               entry && held_entries_.contains(*entry)) {
+      ++plan_.held_entries;
+    } else if (dead(file)) {
+      ++plan_.unread;
+    } else {
+      pack(file);
+    }
+  }
+
+  void pack(const FileInfo& file) {
+    if (rules_.must_be_elf(file.path) && !is_whole_elf_(file)) {
+      note_unfinished(file.path, std::max(file.modified, file.changed));
+      return;
+    }
+    plan_.pack.push_back(&file);
+    plan_.pack_bytes += file.size;
+  }
+
+  // A time in the future (the clock was set back) is nobody's work of now.
+  void note_unfinished(const std::string& path, WallTime newest) {
+    const auto age = now_ - newest;
+    const bool young = age < know_.young && age > -know_.young;
+    (young ? plan_.busy : plan_.left_over).push_back(path);
+  }
+
+  const Rules& rules_;
+  const Scan& scan_;
+  const SaveKnowledge& know_;
+  const WallTime now_;
+  const IsWholeElf& is_whole_elf_;
+  Classified classified_;
+  Views held_entries_, read_units_;
+  SavePlan plan_;
+};
+
+}  // namespace
+
+SavePlan plan_save(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge,
+                   WallTime now, const IsWholeElf& is_whole_elf) {
+  return Planner(rules, scan, knowledge, now, is_whole_elf).run();
+}
+
+}  // namespace compilecache::frameworks

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frameworks/rules.hpp"
+#include "frameworks/scan.hpp"
+
+// Which files of a framework's directory belong into the next archive.
+//
+//   SavePlan plan = plan_save(rules, scan, knowledge, now, is_whole_elf);
+//   if (!plan.pack.empty() && plan.busy.empty()) ...   // something new, nothing under way
+//
+// A pure function; time and the bytes of ELF files come from the caller.
+
+namespace compilecache::frameworks {
+
+struct SaveKnowledge {
+  // What the archive that is to be extended holds of this directory; empty: written from scratch.
+  const PathSet* held = nullptr;
+  const LoadedFiles* loaded = nullptr;  // what this pod was given; null: it started cold
+  // When the directory was scanned for this pod's last save. Only files of its own that changed
+  // since replace what the archive holds under their path.
+  std::optional<WallTime> saved_at;
+  // An unfinished unit that has not changed for this long is a left-over of something that died.
+  std::chrono::milliseconds young{60'000};
+};
+
+// Asked only for files that would be packed, and that the description wants to be ELF.
+using IsWholeElf = std::function<bool(const FileInfo& file)>;
+
+struct SavePlan {
+  std::vector<const FileInfo*> pack;  // into the scan
+  uint64_t pack_bytes = 0;
+
+  std::vector<std::string> busy;       // unfinished units that changed lately: wait for them
+  std::vector<std::string> left_over;  // and those that did not: never packed, never waited for
+
+  // Why files stay out.
+  uint64_t held = 0;          // the archive has them
+  uint64_t held_entries = 0;  // the archive has their entry under another file name
+  uint64_t unread = 0;        // loaded from another archive and not used
+  uint64_t never_packed = 0;
+  uint64_t not_regular = 0;  // links, devices, sockets
+
+  // The last change of anything in the directory but access times; nothing in it: the beginning of
+  // time. Loaded files count as changed when they were loaded.
+  WallTime last_activity{};
+};
+
+SavePlan plan_save(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge,
+                   WallTime now, const IsWholeElf& is_whole_elf);
+
+}  // namespace compilecache::frameworks

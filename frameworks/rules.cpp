@@ -1,0 +1,216 @@
+#include "frameworks/rules.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/strings.hpp"
+
+namespace compilecache::frameworks {
+namespace {
+
+// The first `count` components of `path`, as they stand in it.
+std::string_view prefix(std::string_view path, const std::vector<std::string_view>& parts,
+                        size_t count) {
+  const std::string_view last = parts[count - 1];
+  return path.substr(0, static_cast<size_t>(last.data() + last.size() - path.data()));
+}
+
+std::string_view parent(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view{} : path.substr(0, slash);
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+Rules::Rules(const Framework& framework)
+    : name_(framework.name),
+      never_pack_(compile(framework.never_pack)),
+      temporary_(compile(framework.temporary)),
+      build_directories_(compile(framework.build_directories)),
+      elf_files_(compile(framework.elf_files)) {
+  for (const auto& pattern : framework.entry_directories) entry_directories_.emplace_back(pattern);
+  for (const auto& pattern : framework.entry_files) entry_files_.emplace_back(pattern);
+  for (const auto& completion : framework.completions) {
+    completions_.push_back({Glob(completion.directory), split(completion.marker, '|')});
+  }
+}
+
+std::vector<Rules::Pattern> Rules::compile(const std::vector<std::string>& patterns) {
+  std::vector<Pattern> compiled;
+  for (const std::string& pattern : patterns) {
+    Glob glob(pattern);
+    const bool by_name = glob.size() == 1;
+    compiled.push_back({std::move(glob), by_name, pattern.ends_with('/')});
+  }
+  return compiled;
+}
+
+bool Rules::matches(const Pattern& pattern, const std::vector<std::string_view>& path,
+                    size_t count) {
+  if (pattern.by_name) return name_matches(pattern.glob.last(), path[count - 1]);
+  return pattern.glob.matches(path, count);
+}
+
+bool Rules::never_packed(std::string_view path) const {
+  const auto parts = components(path);
+  for (const Pattern& pattern : never_pack_) {
+    for (size_t count = 1; count <= parts.size(); ++count) {
+      if (matches(pattern, parts, count)) return true;
+    }
+  }
+  return false;
+}
+
+bool Rules::must_be_elf(std::string_view path) const {
+  const auto parts = components(path);
+  return std::any_of(elf_files_.begin(), elf_files_.end(),
+                     [&](const Pattern& pattern) { return matches(pattern, parts, parts.size()); });
+}
+
+std::optional<std::string_view> Rules::temporary(std::string_view path, bool is_directory) const {
+  const auto parts = components(path);
+  for (size_t count = 1; count <= parts.size(); ++count) {
+    const bool directory = is_directory || count < parts.size();
+    for (const Pattern& pattern : temporary_) {
+      if (pattern.only_directories && !directory) continue;
+      if (matches(pattern, parts, count)) return prefix(path, parts, count);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> Rules::build_stem(std::string_view directory) const {
+  const auto parts = components(directory);
+  for (const Pattern& pattern : build_directories_) {
+    if (!matches(pattern, parts, parts.size())) continue;
+    const std::string& last = pattern.glob.last();
+    const size_t wildcard = last.find_last_of("*?");
+    const size_t suffix = wildcard == std::string::npos ? 0 : last.size() - wildcard - 1;
+    return directory.substr(0, directory.size() - suffix);
+  }
+  return std::nullopt;
+}
+
+std::optional<Rules::Completable> Rules::completable(std::string_view path) const {
+  const auto parts = components(path);
+  for (size_t rule = 0; rule < completions_.size(); ++rule) {
+    for (size_t count = parts.size() - 1; count >= 1 && count < parts.size(); --count) {
+      if (completions_[rule].directory.matches(parts, count)) {
+        return Completable{prefix(path, parts, count), rule};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool Rules::completes(size_t rule, std::string_view name) const {
+  const auto& markers = completions_[rule].markers;
+  return std::any_of(markers.begin(), markers.end(),
+                     [&](const std::string& marker) { return name_matches(marker, name); });
+}
+
+std::optional<std::string_view> Rules::entry_directory(std::string_view path) const {
+  const auto parts = components(path);
+  for (size_t count = 1; count < parts.size(); ++count) {
+    for (const Glob& glob : entry_directories_) {
+      if (glob.matches(parts, count)) return prefix(path, parts, count);
+    }
+  }
+  return std::nullopt;
+}
+
+bool Rules::is_entry_file(std::string_view path) const {
+  if (entry_directories_.empty() && entry_files_.empty()) return true;
+  const auto parts = components(path);
+  return std::any_of(entry_files_.begin(), entry_files_.end(),
+                     [&](const Glob& glob) { return glob.matches(parts); });
+}
+
+std::string_view Rules::unit(std::string_view path) const {
+  if (const auto entry = entry_directory(path)) return *entry;
+  if (const auto folder = completable(path)) return folder->directory;
+  return path;
+}
+
+namespace {
+
+class UnitFinder {
+ public:
+  UnitFinder(const Rules& rules, const Scan& scan) : rules_(rules), scan_(scan) {}
+
+  Classified run() {
+    result_.unit_of.assign(scan_.size(), -1);
+    collect_folders();
+    for (size_t i = 0; i < scan_.size(); ++i) {
+      if (const auto unit = unit_of(scan_[i])) result_.unit_of[i] = add(*unit, scan_[i]);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Which build folders there are, and which completable folders hold their marker.
+  void collect_folders() {
+    for (const FileInfo& item : scan_) {
+      if (item.type == FileType::kDirectory) {
+        if (const auto stem = rules_.build_stem(item.path)) {
+          stems_[parent(item.path)].push_back(*stem);
+        }
+      } else if (const auto folder = rules_.completable(item.path)) {
+        if (parent(item.path) == folder->directory &&
+            rules_.completes(folder->rule, base_name(item.path))) {
+          complete_.insert(folder->directory);
+        }
+      }
+    }
+  }
+
+  std::optional<std::string_view> unit_of(const FileInfo& item) const {
+    const bool directory = item.type == FileType::kDirectory;
+    if (rules_.never_packed(item.path)) return std::nullopt;
+    if (const auto temporary = rules_.temporary(item.path, directory)) return temporary;
+    if (const auto stem = building(item.path)) return stem;
+    if (directory) return std::nullopt;
+    const auto folder = rules_.completable(item.path);
+    if (folder && !complete_.contains(folder->directory)) return folder->directory;
+    return std::nullopt;
+  }
+
+  // The stem of a build folder that `path` is, is in, or is an output of.
+  std::optional<std::string_view> building(std::string_view path) const {
+    if (stems_.empty()) return std::nullopt;
+    for (std::string_view at = path; !at.empty(); at = parent(at)) {
+      const auto found = stems_.find(parent(at));
+      if (found == stems_.end()) continue;
+      for (const std::string_view stem : found->second) {
+        if (at.starts_with(stem)) return stem;
+      }
+    }
+    return std::nullopt;
+  }
+
+  int add(std::string_view unit, const FileInfo& item) {
+    const auto [found, is_new] = numbers_.try_emplace(unit, static_cast<int>(result_.units.size()));
+    if (is_new) result_.units.push_back({std::string(unit), {}});
+    WallTime& newest = result_.units[static_cast<size_t>(found->second)].newest;
+    newest = std::max({newest, item.modified, item.changed});
+    return found->second;
+  }
+
+  const Rules& rules_;
+  const Scan& scan_;
+  Classified result_;
+  std::unordered_map<std::string_view, std::vector<std::string_view>> stems_;
+  std::unordered_set<std::string_view> complete_;
+  std::unordered_map<std::string_view, int> numbers_;
+};
+
+}  // namespace
+
+Classified find_unfinished(const Rules& rules, const Scan& scan) {
+  return UnitFinder(rules, scan).run();
+}
+
+}  // namespace compilecache::frameworks

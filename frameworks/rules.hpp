@@ -1,0 +1,85 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frameworks/framework.hpp"
+#include "frameworks/glob.hpp"
+#include "frameworks/scan.hpp"
+
+// A framework's description, ready to be asked about paths.
+
+namespace compilecache::frameworks {
+
+// Immutable, safe from any thread.
+class Rules {
+ public:
+  explicit Rules(const Framework& framework);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] bool never_packed(std::string_view path) const;
+  [[nodiscard]] bool must_be_elf(std::string_view path) const;
+
+  // The temporary file or folder that `path` is or is in.
+  [[nodiscard]] std::optional<std::string_view> temporary(std::string_view path,
+                                                          bool is_directory) const;
+  // For a build folder "ab/cxyz_CxxBuild" the beginning of its neighbours, "ab/cxyz".
+  [[nodiscard]] std::optional<std::string_view> build_stem(std::string_view directory) const;
+  // The folder with a completion rule that `path` is in, and the rule's number.
+  struct Completable {
+    std::string_view directory;
+    size_t rule;
+  };
+  [[nodiscard]] std::optional<Completable> completable(std::string_view path) const;
+  // Whether the file `name` makes such a folder complete.
+  [[nodiscard]] bool completes(size_t rule, std::string_view name) const;
+
+  // The entry directory that the file is in.
+  [[nodiscard]] std::optional<std::string_view> entry_directory(std::string_view path) const;
+  // Whether the file itself stands for a key. Where a description names no entries at all, every
+  // file does.
+  [[nodiscard]] bool is_entry_file(std::string_view path) const;
+  // What is only useful whole: the entry directory or completable folder of the file, else the
+  // file.
+  [[nodiscard]] std::string_view unit(std::string_view path) const;
+
+ private:
+  struct Pattern {
+    Glob glob;
+    bool by_name;
+    bool only_directories;
+  };
+  struct CompletionRule {
+    Glob directory;
+    std::vector<std::string> markers;
+  };
+  static std::vector<Pattern> compile(const std::vector<std::string>& patterns);
+  static bool matches(const Pattern& pattern, const std::vector<std::string_view>& path,
+                      size_t count);
+
+  std::string name_;
+  std::vector<Pattern> never_pack_, temporary_, build_directories_, elf_files_;
+  std::vector<Glob> entry_directories_, entry_files_;
+  std::vector<CompletionRule> completions_;
+};
+
+// A part of the directory that is not finished: a temporary file, a folder that lacks its marker,
+// the outputs of a build that goes on.
+struct UnfinishedUnit {
+  std::string path;
+  WallTime newest{};  // the last change of anything in it
+};
+
+struct Classified {
+  // One for each item of the scan: the number of the unfinished unit that it belongs to, or -1.
+  std::vector<int> unit_of;
+  std::vector<UnfinishedUnit> units;
+};
+
+// Without the check of ELF files, which needs their bytes.
+Classified find_unfinished(const Rules& rules, const Scan& scan);
+
+}  // namespace compilecache::frameworks

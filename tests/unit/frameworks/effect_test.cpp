@@ -1,0 +1,239 @@
+#include "frameworks/effect.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/unit/frameworks/directory.hpp"
+
+// The cases are those that were run with torch 2.6 and 2.14 on CPU; what each creates and reads was
+// seen there.
+
+namespace compilecache::frameworks {
+namespace {
+
+using api::Effect;
+
+constexpr char kFx[] = "fxgraph/hw/fhwqm6/uh3fgg";
+constexpr char kAot[] = "aotautograd/a4ag5k/ftwaqu";
+constexpr char kModule[] = "jr/cjrlb6.py";
+constexpr char kKernel[] = "2g/c2gdue.main.so";
+constexpr char kSource[] = "2g/c2gdue.main.cpp";
+constexpr char kProbe[] = "ar/cars25.cpp";
+
+// What a cold run of the small transformer left, as loaded into a new pod.
+Directory restored() {
+  Directory directory;
+  for (const char* path : {kFx, kAot, kModule, kKernel, kSource, kProbe}) directory.load(path);
+  return directory;
+}
+
+void hit(Directory& directory) {
+  for (const char* path : {kFx, kAot, kModule, kKernel, kProbe}) directory.read(path, 5);
+}
+
+Evidence judge(const Directory& directory) {
+  const Rules rules(torch());
+  EffectJudge judge;
+  judge.add(rules, directory.scan, &directory.loaded);
+  return judge.result();
+}
+
+struct Case {
+  const char* what;
+  std::function<void(Directory&)> run;
+  Effect effect;
+  uint64_t read, made;
+};
+
+TEST(Effect, AsTorchDoesIt) {
+  const Case cases[] = {
+      {"2, 3: the same again, restored",
+       [](Directory& d) {
+         hit(d);
+         d.add("locks/c2gdue.lock", 5);
+       },
+       Effect::kFull, 2, 0},
+      {"4: restored without locks",
+       [](Directory& d) {
+         hit(d);
+         d.folder("locks", 4);
+         for (const char* lock : {"locks/a.lock", "locks/b.lock"}) d.add(lock, 4);
+       },
+       Effect::kFull, 2, 0},
+      {"5: an old shape and a new one",
+       [](Directory& d) {
+         hit(d);
+         for (const char* path : {"xx/cnew.main.cpp", "xx/cnew.main.so", "xx/cnew.py"}) {
+           d.add(path, 7);
+         }
+         d.add("fxgraph/yy/fnew/file", 8);
+         d.add("aotautograd/anew/file", 8);
+       },
+       Effect::kPartial, 2, 2},
+      {"6 on 2.6: max_fusion_size makes one fxgraph file and reads no entry",
+       [](Directory& d) {
+         d.read(kModule, 5);
+         d.read(kKernel, 5);
+         d.add("fxgraph/yy/fother/file", 6);
+       },
+       Effect::kNone, 0, 1},
+      {"6 on 2.14: and one aotautograd file",
+       [](Directory& d) {
+         d.read(kKernel, 5);
+         d.add("fxgraph/yy/fother/file", 6);
+         d.add("aotautograd/aother/file", 6);
+       },
+       Effect::kNone, 0, 2},
+      {"8: freezing on 2.14 makes one fxgraph file and a module",
+       [](Directory& d) {
+         d.add("fxgraph/yy/ffrozen/file", 6);
+         d.add("zz/cfrozen.py", 6);
+       },
+       Effect::kNone, 0, 1},
+      {"9: dynamic shapes, all new",
+       [](Directory& d) {
+         d.add("fxgraph/yy/fdyn/file", 6);
+         d.add("aotautograd/adyn/file", 6);
+         d.add("zz/cdyn.py", 6);
+       },
+       Effect::kNone, 0, 2},
+      {"10, 11, 15, 16: other paths, users, threads, CPU flags: hits", [](Directory& d) { hit(d); },
+       Effect::kFull, 2, 0},
+      {"12: another user, only locks are new",
+       [](Directory& d) {
+         hit(d);
+         d.add("locks/c2gdue.lock", 5);
+       },
+       Effect::kFull, 2, 0},
+      {"13: two processes, warm", [](Directory& d) { hit(d), hit(d); }, Effect::kFull, 2, 0},
+      {"17: profile-guided state is no entry",
+       [](Directory& d) {
+         hit(d);
+         d.add("dynamo/code_state_job_None_.pkl", 6);
+         d.add("dynamo/code_state_job_None_.pkl.lock", 6);
+       },
+       Effect::kFull, 2, 0},
+      {"18: caches forced off fill a temporary folder",
+       [](Directory& d) {
+         d.folder("tmpabcdefgh", 5);
+         d.add("tmpabcdefgh/fxgraph/yy/fother/file", 6);
+       },
+       Effect::kUnused, 0, 0},
+      {"an import alone reads nothing", [](Directory&) {}, Effect::kUnused, 0, 0},
+      {"the ISA probe runs in every process",
+       [](Directory& d) {
+         d.read(kProbe, 3);
+         d.folder("ar/cars25_CxxBuild", 3);
+       },
+       Effect::kUnused, 0, 0},
+      {"a truncated entry is read and compiled again",
+       [](Directory& d) {
+         d.read(kFx, 5);
+         d.add("fxgraph/hw/fhwqm6/second", 9);
+       },
+       Effect::kPartial, 1, 1},
+      {"a hit whose Triton folder was missing writes it out of its bundle",
+       [](Directory& d) {
+         hit(d);
+         d.add("triton/0/KEY/__grp__kernel.json", 6);
+         d.add("triton/0/KEY/kernel.cubin", 6);
+       },
+       Effect::kFull, 2, 0},
+  };
+  for (const Case& c : cases) {
+    Directory directory = restored();
+    c.run(directory);
+    const Evidence evidence = judge(directory);
+    EXPECT_EQ(evidence.effect, c.effect) << c.what;
+    EXPECT_EQ(evidence.read_entries, c.read) << c.what;
+    EXPECT_EQ(evidence.new_entries, c.made) << c.what;
+    EXPECT_EQ(evidence.loaded_entries, 2u) << c.what;
+  }
+}
+
+TEST(Effect, Case20OnlySharedLibrariesKept) {
+  Directory directory;
+  directory.load(kKernel);
+  directory.read(kKernel, 2);
+  directory.add(kFx, 3);
+  directory.add(kAot, 4);
+  EXPECT_EQ(judge(directory).effect, Effect::kNone);
+}
+
+TEST(Effect, UnknownWhereReadsDoNotShow) {
+  Directory directory = restored();
+  directory.loaded.reads_visible = false;
+  EXPECT_EQ(judge(directory).effect, Effect::kUnknown);
+  directory.add("fxgraph/yy/fnew/file", 6);
+  EXPECT_EQ(judge(directory).effect, Effect::kUnknown);
+}
+
+TEST(Effect, CompileWindowIsFromTheFirstToTheLastNewFile) {
+  Directory directory;
+  directory.add("locks/a.lock", 1);  // not compiling yet
+  directory.add(kProbe, 10);
+  directory.add(kKernel, 17);
+  directory.add(kFx, 32.5);
+  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 22.5);
+  EXPECT_DOUBLE_EQ(judge(restored()).compile_seconds(), 0);
+}
+
+struct Pair {
+  Directory torch_directory = restored();
+  Directory triton_directory;
+  Pair() {
+    triton_directory.load("KEY/__grp__kernel.json");
+    triton_directory.load("KEY/kernel.cubin");
+  }
+  [[nodiscard]] Evidence judge() const {
+    const Rules torch_rules(torch());
+    const Rules triton_rules(triton());
+    EffectJudge judge;
+    judge.add(torch_rules, torch_directory.scan, &torch_directory.loaded);
+    judge.add(triton_rules, triton_directory.scan, &triton_directory.loaded);
+    return judge.result();
+  }
+};
+
+TEST(Effect, NewTritonFilesBesideAnInductorHitProveNoCompile) {
+  Pair pair;
+  hit(pair.torch_directory);
+  pair.triton_directory.add("OTHER/__grp__kernel.json", 6);
+  EXPECT_EQ(pair.judge().effect, Effect::kFull);
+}
+
+TEST(Effect, TritonAloneIsJudgedByItsOwnEntries) {
+  Pair pair;
+  EXPECT_EQ(pair.judge().effect, Effect::kUnused);
+  pair.triton_directory.read("KEY/__grp__kernel.json", 5);
+  EXPECT_EQ(pair.judge().effect, Effect::kFull);
+  pair.triton_directory.add("OTHER/__grp__kernel.json", 6);
+  EXPECT_EQ(pair.judge().effect, Effect::kPartial);
+  pair.triton_directory.find("KEY/__grp__kernel.json").accessed = kUnreadTime;
+  EXPECT_EQ(pair.judge().effect, Effect::kNone);
+}
+
+TEST(Effect, AnInductorMissIsNoneThoughItsTritonKernelsHit) {
+  Pair pair;
+  pair.triton_directory.read("KEY/__grp__kernel.json", 5);
+  pair.torch_directory.add("fxgraph/yy/fother/file", 6);
+  EXPECT_EQ(pair.judge().effect, Effect::kNone);
+}
+
+TEST(Effect, WithoutEntriesInTheDescriptionEveryFileIsOne) {
+  Framework plain;
+  plain.name = "plain";
+  const Rules rules(plain);
+  Directory directory;
+  directory.load("a");
+  directory.load("b");
+  directory.read("a", 3);
+  EffectJudge judge;
+  judge.add(rules, directory.scan, &directory.loaded);
+  EXPECT_EQ(judge.result().effect, Effect::kFull);
+  EXPECT_EQ(judge.result().loaded_entries, 2u);
+}
+
+}  // namespace
+}  // namespace compilecache::frameworks

@@ -1,0 +1,236 @@
+#include "frameworks/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/frameworks/directory.hpp"
+
+namespace compilecache::frameworks {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class Plan : public ::testing::Test {
+ protected:
+  void make(double now = 100) {
+    const Rules rules(framework);
+    SaveKnowledge knowledge;
+    knowledge.held = &directory.held;
+    knowledge.loaded = &directory.loaded;
+    knowledge.saved_at = saved_at;
+    knowledge.young = std::chrono::seconds(60);
+    plan = plan_save(rules, directory.scan, knowledge, at(now),
+                     [&](const FileInfo& file) { return !directory.torn.contains(file.path); });
+  }
+  [[nodiscard]] std::vector<std::string> packed() const {
+    std::vector<std::string> paths;
+    for (const FileInfo* file : plan.pack) paths.push_back(file->path);
+    return paths;
+  }
+
+  Framework framework = torch();
+  Directory directory;
+  std::optional<WallTime> saved_at;
+  SavePlan plan;
+};
+
+TEST_F(Plan, Case1AColdRunIsPackedWithoutItsLocks) {
+  directory.folder("fxgraph", 1);
+  directory.folder("fxgraph/hw", 1);
+  for (const char* path : {"2g/c2g.cpp", "2g/c2g.so", "vw/c.h", "jr/c.py", "fxgraph/hw/KEY/f"}) {
+    directory.add(path, 5);
+  }
+  directory.add("locks/c2g.lock", 5);
+  make();
+  EXPECT_THAT(packed(),
+              ElementsAre("2g/c2g.cpp", "2g/c2g.so", "vw/c.h", "jr/c.py", "fxgraph/hw/KEY/f"));
+  EXPECT_EQ(plan.pack_bytes, 500u);
+  EXPECT_EQ(plan.never_packed, 1u);
+  EXPECT_EQ(plan.last_activity, at(5));
+}
+
+TEST_F(Plan, Case2TheSameAgainIsNothingNew) {
+  directory.load("fxgraph/hw/KEY/f");
+  directory.load("2g/c2g.so");
+  directory.read("fxgraph/hw/KEY/f", 3);
+  directory.add("locks/c2g.lock", 3);
+  make();
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_EQ(plan.held, 2u);
+}
+
+TEST_F(Plan, Case5ANewShapeIsPackedAlone) {
+  directory.load("fxgraph/hw/KEY/f");
+  directory.load("2g/c2g.so");
+  directory.add("zz/cnew.so", 9);
+  directory.add("fxgraph/yy/NEW/f", 9);
+  make();
+  EXPECT_THAT(packed(), UnorderedElementsAre("zz/cnew.so", "fxgraph/yy/NEW/f"));
+}
+
+TEST_F(Plan, Case14AnEntryThatTheArchiveHasUnderAnotherNameDoesNotGrowIt) {
+  directory.held = {"fxgraph/hw/KEY/theirs", "aotautograd/AKEY/theirs", "jr/shared.py"};
+  directory.add("fxgraph/hw/KEY/mine", 9);
+  directory.add("aotautograd/AKEY/mine", 9);
+  directory.add("jr/shared.py", 9);
+  directory.add("fxgraph/hw/MINE/f", 9);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("fxgraph/hw/MINE/f"));
+  EXPECT_EQ(plan.held_entries, 2u);
+  EXPECT_EQ(plan.held, 1u);
+}
+
+TEST_F(Plan, Case14TwoProcessesOfOnePodKeepBothFilesOfAKey) {
+  directory.add("fxgraph/hw/KEY/one", 9);
+  directory.add("fxgraph/hw/KEY/two", 9);
+  make();
+  EXPECT_EQ(plan.pack.size(), 2u);
+}
+
+TEST_F(Plan, WhatThisPodSavedOfAnEntryIsCompletedLater) {
+  directory.add("fxgraph/hw/KEY/one", 5);
+  directory.held = {"fxgraph/hw/KEY/one"};
+  directory.add("fxgraph/hw/KEY/two", 50);
+  saved_at = at(40);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("fxgraph/hw/KEY/two"));
+}
+
+TEST_F(Plan, Case17ProfileStateIsPackedItsLockIsNot) {
+  directory.add("dynamo/code_state_job_None_.pkl", 5);
+  directory.add("dynamo/code_state_job_None_.pkl.lock", 5);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("dynamo/code_state_job_None_.pkl"));
+}
+
+TEST_F(Plan, Case18ATemporaryFolderIsBusyThenLeftOver) {
+  directory.folder("tmpabcdefgh", 90);
+  directory.add("tmpabcdefgh/2g/c.so", 95);
+  directory.add("tmpabcdefgh/fxgraph/hw/KEY/f", 95);
+  make(100);
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_THAT(plan.busy, ElementsAre("tmpabcdefgh"));
+  make(200);
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_THAT(plan.busy, IsEmpty());
+  EXPECT_THAT(plan.left_over, ElementsAre("tmpabcdefgh"));
+}
+
+TEST_F(Plan, Case19KilledInMidCompile) {
+  directory.add("2g/cdone.cpp", 5);
+  directory.add("2g/cdone.so", 6);
+  directory.add("2g/chalf.cpp", 7);
+  directory.add("2g/chalf.so", 8);
+  directory.folder("2g/chalf_CxxBuild", 7);
+  directory.add("2g/chalf_CxxBuild/x.o", 8);
+  make(20);
+  EXPECT_THAT(packed(), UnorderedElementsAre("2g/cdone.cpp", "2g/cdone.so"));
+  EXPECT_THAT(plan.busy, ElementsAre("2g/chalf"));
+  make(1000);
+  EXPECT_THAT(packed(), UnorderedElementsAre("2g/cdone.cpp", "2g/cdone.so"));
+  EXPECT_THAT(plan.left_over, ElementsAre("2g/chalf"));
+}
+
+TEST_F(Plan, ATornLibraryStaysOutAndIsBusyWhileYoung) {
+  directory.add("2g/c.so", 95);
+  directory.torn = {"2g/c.so"};
+  make(100);
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_THAT(plan.busy, ElementsAre("2g/c.so"));
+  make(300);
+  EXPECT_THAT(plan.left_over, ElementsAre("2g/c.so"));
+}
+
+TEST_F(Plan, LoadedLibrariesAreNotEvenLookedAt) {
+  directory.load("2g/c.so");
+  directory.torn = {"2g/c.so"};
+  make();
+  EXPECT_THAT(plan.busy, IsEmpty());
+  EXPECT_EQ(plan.held, 1u);
+}
+
+TEST_F(Plan, TritonFoldersAreTakenWhole) {
+  directory.add("triton/0/HALF/kernel.ttir", 95);
+  directory.add("triton/0/HALF/tmp.1234", 95);
+  directory.add("triton/0/WHOLE/kernel.cubin", 95);
+  directory.add("triton/0/WHOLE/__grp__kernel.json", 95);
+  directory.add("triton/0/LAUNCHER/__triton_launcher.so", 95);
+  make(100);
+  EXPECT_THAT(packed(), UnorderedElementsAre("triton/0/WHOLE/kernel.cubin",
+                                             "triton/0/WHOLE/__grp__kernel.json",
+                                             "triton/0/LAUNCHER/__triton_launcher.so"));
+  EXPECT_THAT(plan.busy, UnorderedElementsAre("triton/0/HALF", "triton/0/HALF/tmp.1234"));
+}
+
+TEST_F(Plan, TemporaryFilesOfWriteAtomicStayOut) {
+  directory.add("jr/.12.3456.tmp", 99);
+  directory.add("jr/tmp.pid_1_abc", 99);
+  directory.add("jr/c.py", 99);
+  make(100);
+  EXPECT_THAT(packed(), ElementsAre("jr/c.py"));
+  EXPECT_EQ(plan.busy.size(), 2u);
+}
+
+TEST_F(Plan, LinksAndDevicesStayOut) {
+  directory.add("link", 1, FileType::kOther);
+  make();
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_EQ(plan.not_regular, 1u);
+}
+
+TEST_F(Plan, UnderAnotherKeyOnlyWhatIsNewOrWasReadIsPacked) {
+  directory.load("fxgraph/hw/USED/f");
+  directory.load("fxgraph/hw/DEAD/f");
+  directory.load("triton/0/KEY/__grp__k.json");
+  directory.load("triton/0/KEY/k.ttir");
+  directory.load("2g/dead.so");
+  directory.held.clear();  // another archive, written from scratch
+  directory.read("fxgraph/hw/USED/f", 5);
+  directory.read("triton/0/KEY/__grp__k.json", 5);
+  directory.add("fxgraph/hw/NEW/f", 6);
+  make();
+  // A Triton folder is useful only whole, so its unread file comes along.
+  EXPECT_THAT(packed(), UnorderedElementsAre("fxgraph/hw/USED/f", "triton/0/KEY/__grp__k.json",
+                                             "triton/0/KEY/k.ttir", "fxgraph/hw/NEW/f"));
+  EXPECT_EQ(plan.unread, 2u);
+}
+
+TEST_F(Plan, WhereReadsDoNotShowAllOfItIsPacked) {
+  directory.load("fxgraph/hw/MAYBE/f");
+  directory.held.clear();
+  directory.loaded.reads_visible = false;
+  make();
+  EXPECT_THAT(packed(), ElementsAre("fxgraph/hw/MAYBE/f"));
+}
+
+TEST_F(Plan, ALoadedFileThatWasRewrittenIsPackedAgain) {
+  directory.load("cache/autotune");
+  directory.find("cache/autotune").modified = at(50);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("cache/autotune"));
+  saved_at = at(60);
+  make();
+  EXPECT_THAT(packed(), IsEmpty());
+  directory.find("cache/autotune").modified = at(70);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("cache/autotune"));
+}
+
+TEST_F(Plan, AnArchiveFromScratchGetsEverythingOfAColdPod) {
+  directory.add("2g/c.so", 5);
+  saved_at = at(60);  // saved before, but that archive is gone
+  make();
+  EXPECT_THAT(packed(), ElementsAre("2g/c.so"));
+}
+
+TEST_F(Plan, AClockThatWasSetBackKeepsNothingBusyForEver) {
+  directory.add("jr/.1.2.tmp", 100000);
+  make(100);
+  EXPECT_THAT(plan.busy, IsEmpty());
+  EXPECT_EQ(plan.left_over.size(), 1u);
+}
+
+}  // namespace
+}  // namespace compilecache::frameworks
