@@ -84,19 +84,21 @@ struct ClientOptions {
   int max_retries = 10;
   // Ends calls and waits early, with kCancelled.
   Cancellation cancel;
-  // Waits between tries; true when cancelled. Tests replace it.
+  // Waits between tries; true when cancelled. Empty: by `cancel`. Tests replace it.
   std::function<bool(Duration)> wait;
 };
 
-// Thread-safe. Calls block; every call may throw nothing.
+// Thread-safe. Calls block; no call throws.
 class Client {
  public:
   using Json = nlohmann::json;
 
   explicit Client(std::shared_ptr<HttpTransport> transport, ClientOptions options = {});
 
-  // The same connection and credentials with other options (a shorter timeout for elections).
+  // The same connection and credentials with other options: a shorter timeout for elections, a
+  // cancellation for what has to stop by itself.
   [[nodiscard]] Client with_timeout(std::chrono::milliseconds timeout, int max_retries) const;
+  [[nodiscard]] Client with_cancel(const Cancellation& cancel) const;
 
   Result<Json> get(const Resource& resource, const std::string& ns, const std::string& name,
                    const GetOptions& options = {}) const;

@@ -60,8 +60,8 @@ class ReflectorSink {
 
 class ReflectorDriver {
  public:
-  ReflectorDriver(Client client, ReflectorOptions options, ReflectorSink& sink, const Clock& clock,
-                  Random random);
+  ReflectorDriver(const Client& client, ReflectorOptions options, ReflectorSink& sink,
+                  const Clock& clock, Random random);
   ~ReflectorDriver();
   void start();
   void stop();
@@ -82,10 +82,10 @@ class Reflector {
  public:
   using Parse = std::function<Result<T>(const nlohmann::json&)>;
 
-  Reflector(Client client, ReflectorOptions options, Parse parse, Store<T>& store,
+  Reflector(const Client& client, ReflectorOptions options, Parse parse, Store<T>& store,
             const Clock& clock = SystemClock::instance(), Random random = system_random())
       : sink_(options, std::move(parse), store),
-        driver_(std::move(client), std::move(options), sink_, clock, std::move(random)) {}
+        driver_(client, std::move(options), sink_, clock, std::move(random)) {}
 
   void start() { driver_.start(); }
   void stop() { driver_.stop(); }

@@ -112,11 +112,16 @@ struct State {
   std::string last_version;          // empty: never listed
   bool version_unavailable = false;  // the server no longer (or not yet) has last_version
   bool synced = false;               // there was a Replace
+  // A list at "0" came in pages: this server has no watch cache for the resource, so that pages
+  // are kept at real versions too.
+  bool paginated = false;
 
   // of the list under way
   std::string list_version;  // what it was asked at
-  int pages = 0;
-  bool unpaged = false;  // the one retry without pages
+  int limit = 0;
+  int pages = 0;              // that have come
+  std::string pages_version;  // the first page's
+  bool unpaged = false;       // the one retry without pages
 
   // of the watch under way
   std::string watch_version;

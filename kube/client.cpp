@@ -1,0 +1,372 @@
+#include "kube/client.hpp"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "kube/json.hpp"
+
+namespace compilecache::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kListPage = 500;                             // client-go's tools/pager
+constexpr Duration kAgainAfter = std::chrono::seconds(1);  // when Retry-After is no number
+
+// Collects "?a=b&c=d".
+class Query {
+ public:
+  void add(std::string_view name, std::string_view value) {
+    if (value.empty()) return;
+    text_ += text_.empty() ? '?' : '&';
+    text_ += name;
+    text_ += '=';
+    text_ += percent_encode(value);
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string describe(const std::string& verb, const Resource& resource, const std::string& ns,
+                     const std::string& name) {
+  std::string text = verb + " " + resource.plural;
+  if (!resource.group.empty()) text += "." + resource.group;
+  const std::string key = object_key(ns, name);
+  return key.empty() ? text : text + " " + key;
+}
+
+std::string accept_header(bool metadata_only, bool list) {
+  if (!metadata_only) return "application/json";
+  return std::string("application/json;as=PartialObjectMetadata") + (list ? "List" : "") +
+         ";g=meta.k8s.io;v=v1";
+}
+
+const char* patch_content_type(PatchType type) {
+  switch (type) {
+    case PatchType::kMerge:
+      return "application/merge-patch+json";
+    case PatchType::kJson:
+      return "application/json-patch+json";
+    case PatchType::kStrategicMerge:
+      return "application/strategic-merge-patch+json";
+    case PatchType::kApply:
+      return "application/apply-patch+yaml";  // JSON is YAML
+  }
+  return "";
+}
+
+NamespacedName name_of(const Json& object) {
+  return {string_at(object, {"metadata", "namespace"}), string_at(object, {"metadata", "name"})};
+}
+
+// Replaces the characters that are not UTF-8 instead of throwing.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Duration> retry_after(const HttpResponse& response) {
+  if (response.status != 429 && response.status < 500) return std::nullopt;
+  auto header = response.headers.find("retry-after");
+  if (header == response.headers.end()) return std::nullopt;
+  int seconds = 0;
+  const std::string& text = header->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || seconds < 0) return kAgainAfter;
+  return std::chrono::seconds(seconds);
+}
+
+ErrorCode code_of(int status, const std::string& reason) {
+  switch (status) {
+    case 400:
+    case 415:
+    case 422:
+      return ErrorCode::kInvalid;
+    case 401:
+      return ErrorCode::kUnauthorized;
+    case 403:
+      return ErrorCode::kForbidden;
+    case 404:
+      return ErrorCode::kNotFound;
+    case 408:
+    case 504:
+      return ErrorCode::kTimeout;
+    case 409:
+      return reason == "AlreadyExists" ? ErrorCode::kAlreadyExists : ErrorCode::kConflict;
+    case 410:
+      return ErrorCode::kExpired;
+    case 413:
+      return ErrorCode::kTooLarge;
+    case 429:
+      return ErrorCode::kThrottled;
+    default:
+      return status >= 500 ? ErrorCode::kUnavailable : ErrorCode::kInvalid;
+  }
+}
+
+std::string advice(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUnauthorized:
+      return "; check the token or client certificate";
+    case ErrorCode::kForbidden:
+      return "; grant it in the program's role";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string percent_encode(std::string_view text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.' || c == '_' || c == '~';
+    if (plain) {
+      encoded += c;
+    } else {
+      encoded += '%';
+      encoded += kHex[byte >> 4];
+      encoded += kHex[byte & 15];
+    }
+  }
+  return encoded;
+}
+
+Error api_error(const HttpResponse& response, const std::string& doing) {
+  const Json body = Json::parse(response.body, nullptr, false);
+  const bool is_status = string_at(body, {"kind"}) == "Status";
+  const std::string reason = is_status ? string_at(body, {"reason"}) : "";
+  std::string message = is_status ? string_at(body, {"message"}) : response.body.substr(0, 300);
+  if (message.empty()) message = "no explanation";
+  const ErrorCode code = code_of(response.status, reason);
+  return Error{code, doing + ": " + message + " (" + std::to_string(response.status) +
+                         (reason.empty() ? "" : " " + reason) + ")" + advice(code)};
+}
+
+Client::Client(std::shared_ptr<HttpTransport> transport, ClientOptions options)
+    : transport_(std::move(transport)), options_(std::move(options)) {}
+
+Client Client::with_timeout(std::chrono::milliseconds timeout, int max_retries) const {
+  Client other = *this;
+  other.options_.timeout = timeout;
+  other.options_.max_retries = max_retries;
+  return other;
+}
+
+Client Client::with_cancel(const Cancellation& cancel) const {
+  Client other = *this;
+  other.options_.cancel = cancel;
+  return other;
+}
+
+Result<Json> Client::get(const Resource& resource, const std::string& ns, const std::string& name,
+                         const GetOptions& options) const {
+  HttpRequest request;
+  request.target = resource.path(ns, name, options.subresource);
+  request.accept = accept_header(options.metadata_only, false);
+  return send_json(std::move(request), describe("getting", resource, ns, name));
+}
+
+Result<Json> Client::list(const Resource& resource, const ListOptions& options) const {
+  Query query;
+  query.add("labelSelector", options.label_selector);
+  query.add("fieldSelector", options.field_selector);
+  if (options.limit > 0) query.add("limit", std::to_string(options.limit));
+  query.add("continue", options.continue_token);
+  query.add("resourceVersion", options.resource_version);
+  query.add("resourceVersionMatch", options.resource_version_match);
+  HttpRequest request;
+  request.target = resource.path(options.ns) + query.text();
+  request.accept = accept_header(options.metadata_only, true);
+  const std::string doing = describe("listing", resource, options.ns, "");
+  Result<Json> list = send_json(std::move(request), doing);
+  if (list && (!list->is_object() || !list->contains("items"))) {
+    return fail(ErrorCode::kUnavailable, doing + ": the answer is no list; is this an API server?");
+  }
+  // Go writes an empty list of some kinds as null.
+  if (list && !(*list)["items"].is_array()) (*list)["items"] = Json::array();
+  return list;
+}
+
+Result<Json> Client::list_all(const Resource& resource, ListOptions options) const {
+  if (options.limit == 0) options.limit = kListPage;
+  Result<Json> all = list(resource, options);
+  while (all) {
+    options.continue_token = string_at(*all, {"metadata", "continue"});
+    if (options.continue_token.empty()) break;
+    options.resource_version.clear();
+    options.resource_version_match.clear();
+    Result<Json> page = list(resource, options);
+    if (!page && page.error().code == ErrorCode::kExpired) {
+      options.limit = 0;
+      options.continue_token.clear();
+      return list(resource, options);
+    }
+    if (!page) return page;
+    for (Json& item : (*page)["items"]) (*all)["items"].push_back(std::move(item));
+    (*all)["metadata"]["continue"] = string_at(*page, {"metadata", "continue"});
+  }
+  return all;
+}
+
+Result<Json> Client::create(const Resource& resource, const Json& object,
+                            const WriteOptions& options) const {
+  const NamespacedName name = name_of(object);
+  Query query;
+  query.add("fieldManager",
+            options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  if (options.dry_run) query.add("dryRun", "All");
+  HttpRequest request;
+  request.method = "POST";
+  request.target = resource.path(name.ns) + query.text();
+  request.content_type = "application/json";
+  request.body = dump(object);
+  return send_json(std::move(request), describe("creating", resource, name.ns, name.name));
+}
+
+Result<Json> Client::create_subresource(const Resource& resource, const std::string& ns,
+                                        const std::string& name, const Json& object,
+                                        const WriteOptions& options) const {
+  Query query;
+  if (options.dry_run) query.add("dryRun", "All");
+  HttpRequest request;
+  request.method = "POST";
+  request.target = resource.path(ns, name, options.subresource) + query.text();
+  request.content_type = "application/json";
+  request.body = dump(object);
+  const std::string verb = "creating " + options.subresource + " of";
+  return send_json(std::move(request), describe(verb, resource, ns, name));
+}
+
+Result<Json> Client::update(const Resource& resource, const Json& object,
+                            const WriteOptions& options) const {
+  const NamespacedName name = name_of(object);
+  Query query;
+  query.add("fieldManager",
+            options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  if (options.dry_run) query.add("dryRun", "All");
+  HttpRequest request;
+  request.method = "PUT";
+  request.target = resource.path(name.ns, name.name, options.subresource) + query.text();
+  request.content_type = "application/json";
+  request.body = dump(object);
+  const std::string verb =
+      options.subresource.empty() ? "updating" : "updating " + options.subresource + " of";
+  return send_json(std::move(request), describe(verb, resource, name.ns, name.name));
+}
+
+Result<Json> Client::update_status(const Resource& resource, const Json& object,
+                                   WriteOptions options) const {
+  options.subresource = "status";
+  return update(resource, object, options);
+}
+
+Result<Json> Client::patch(const Resource& resource, const std::string& ns, const std::string& name,
+                           PatchType type, const Json& patch, const PatchOptions& options) const {
+  Query query;
+  query.add("fieldManager",
+            options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  if (type == PatchType::kApply && options.force) query.add("force", "true");
+  if (options.dry_run) query.add("dryRun", "All");
+  HttpRequest request;
+  request.method = "PATCH";
+  request.target = resource.path(ns, name, options.subresource) + query.text();
+  request.content_type = patch_content_type(type);
+  request.body = dump(patch);
+  return send_json(std::move(request), describe("patching", resource, ns, name));
+}
+
+Result<Json> Client::apply(const Resource& resource, const Json& object,
+                           const PatchOptions& options) const {
+  const NamespacedName name = name_of(object);
+  return patch(resource, name.ns, name.name, PatchType::kApply, object, options);
+}
+
+Result<Json> Client::remove(const Resource& resource, const std::string& ns,
+                            const std::string& name, const DeleteOptions& options) const {
+  Json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}};
+  if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
+  if (!options.resource_version.empty()) {
+    body["preconditions"]["resourceVersion"] = options.resource_version;
+  }
+  if (!options.propagation.empty()) body["propagationPolicy"] = options.propagation;
+  if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
+  if (options.dry_run) body["dryRun"] = Json::array({"All"});
+  HttpRequest request;
+  request.method = "DELETE";
+  request.target = resource.path(ns, name);
+  request.content_type = "application/json";
+  request.body = dump(body);
+  return send_json(std::move(request), describe("deleting", resource, ns, name));
+}
+
+Result<std::string> Client::raw(const std::string& method, const std::string& target,
+                                const std::string& body) const {
+  HttpRequest request;
+  request.method = method;
+  request.target = target;
+  request.accept = "application/json, */*";
+  if (!body.empty()) request.content_type = "application/json";
+  request.body = body;
+  const std::string doing = method + " " + target;
+  Result<HttpResponse> response = send(std::move(request));
+  if (!response) return unexpected(response.error().with(doing));
+  if (response->status / 100 != 2) return unexpected(api_error(*response, doing));
+  return std::move(response->body);
+}
+
+StreamEnd Client::watch(const Resource& resource, const WatchOptions& options,
+                        const LineHandler& on_line, const Cancellation& cancel) const {
+  Query query;
+  query.add("watch", "1");
+  query.add("resourceVersion", options.resource_version);
+  query.add("allowWatchBookmarks", "true");
+  query.add("timeoutSeconds", std::to_string(options.timeout.count()));
+  query.add("labelSelector", options.label_selector);
+  query.add("fieldSelector", options.field_selector);
+  HttpRequest request;
+  request.target = resource.path(options.ns) + query.text();
+  request.accept = accept_header(options.metadata_only, false);
+  request.timeout = options.start_timeout;
+  request.idle_timeout = options.idle_timeout;
+  return transport_->stream(request, on_line, cancel);
+}
+
+Result<HttpResponse> Client::send(HttpRequest request) const {
+  request.timeout = options_.timeout;
+  const bool read_only = request.method == "GET";
+  for (int tries = 0;; ++tries) {
+    Result<HttpResponse> response = transport_->send(request, options_.cancel);
+    const bool last = tries >= options_.max_retries;
+    std::optional<Duration> again;
+    if (response) {
+      again = retry_after(*response);
+    } else if (read_only && response.error().code == ErrorCode::kIo) {
+      again = tries == 0 ? Duration(0) : kAgainAfter;
+    }
+    if (!again || last) return response;
+    if (options_.wait ? options_.wait(*again) : options_.cancel.wait_for(*again)) {
+      return fail(ErrorCode::kCancelled, "given up while waiting for the API server");
+    }
+  }
+}
+
+Result<Json> Client::send_json(HttpRequest request, const std::string& doing) const {
+  Result<HttpResponse> response = send(std::move(request));
+  if (!response) return unexpected(response.error().with(doing));
+  if (response->status / 100 != 2) return unexpected(api_error(*response, doing));
+  if (response->body.empty()) return Json();
+  Json json = parse_without_managed_fields(response->body);
+  if (json.is_discarded()) {
+    return fail(ErrorCode::kUnavailable,
+                doing + ": the answer is not JSON; is this an API server?");
+  }
+  return json;
+}
+
+}  // namespace compilecache::kube

@@ -1,0 +1,181 @@
+#include "kube/events.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/time_format.hpp"
+
+namespace compilecache::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+// Source: client-go's tools/record/event.go.
+constexpr size_t kQueueLimit = 1000;
+constexpr int kTries = 12;
+constexpr Duration kBetweenTries = std::chrono::seconds(10);
+constexpr Duration kStopTime = std::chrono::seconds(2);
+
+const char* type_name(EventType type) { return type == EventType::kWarning ? "Warning" : "Normal"; }
+
+bool worth_another_try(ErrorCode code) {
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout || code == ErrorCode::kIo ||
+         code == ErrorCode::kThrottled;
+}
+
+}  // namespace
+
+struct EventRecorder::Impl {
+  Impl(const Client& c, std::string comp, std::string inst, const Clock& k, AggregatorOptions o)
+      : client(c.with_cancel(cancel)),
+        component(std::move(comp)),
+        instance(std::move(inst)),
+        clock(k),
+        aggregator(o) {}
+
+  struct Queued {
+    EventRecord record;
+    Monotonic at;
+    WallTime wall;
+  };
+
+  const Cancellation cancel;  // given up
+  const Client client;
+  const std::string component;
+  const std::string instance;
+  const Clock& clock;
+  EventAggregator aggregator;  // only of the thread
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Queued> queue;
+  bool stopping = false;
+  std::atomic<uint64_t> dropped{0};
+  std::thread thread;
+
+  void run();
+  void deliver(const Queued& queued);
+  Status write(const EventAggregator::Write& write);
+  [[nodiscard]] Json object(const EventAggregator::Write& write) const;
+};
+
+void EventRecorder::Impl::run() {
+  while (true) {
+    Queued next;
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return stopping || !queue.empty(); });
+      if (queue.empty() || cancel.cancelled()) {
+        dropped += queue.size();
+        queue.clear();
+        changed.notify_all();
+        return;
+      }
+      next = std::move(queue.front());
+      queue.pop_front();
+    }
+    deliver(next);
+  }
+}
+
+void EventRecorder::Impl::deliver(const Queued& queued) {
+  auto what = aggregator.add(queued.record, queued.at, queued.wall);
+  if (!what) {
+    ++dropped;
+    return;
+  }
+  for (int tries = 1;; ++tries) {
+    Status status = write(*what);
+    if (status) return;
+    if (!what->create && status.error().code == ErrorCode::kNotFound) {
+      what->create = true;  // somebody deleted it; its count goes on
+      continue;
+    }
+    if (tries >= kTries || !worth_another_try(status.error().code) ||
+        cancel.wait_for(kBetweenTries)) {
+      ++dropped;
+      aggregator.forget(queued.record);
+      log_warn("event not written",
+               {{"reason", queued.record.reason}, {"error", status.error().message}});
+      return;
+    }
+  }
+}
+
+Status EventRecorder::Impl::write(const EventAggregator::Write& write) {
+  const std::string ns = write.record.object.ns.empty() ? "default" : write.record.object.ns;
+  if (write.create) {
+    Result<Json> created = client.create(resources::kEvents, object(write));
+    if (!created) return unexpected(created.error());
+    return {};
+  }
+  const Json patch = {{"count", write.count},
+                      {"lastTimestamp", format_time(write.last)},
+                      {"message", write.record.message}};
+  Result<Json> patched = client.patch(resources::kEvents, ns, write.name, PatchType::kMerge, patch);
+  if (!patched) return unexpected(patched.error());
+  return {};
+}
+
+Json EventRecorder::Impl::object(const EventAggregator::Write& write) const {
+  const ObjectReference& about = write.record.object;
+  Json involved = {{"apiVersion", about.api_version}, {"kind", about.kind}, {"name", about.name}};
+  if (!about.ns.empty()) involved["namespace"] = about.ns;
+  if (!about.uid.empty()) involved["uid"] = about.uid;
+  Json source = {{"component", component}};
+  if (!instance.empty()) source["host"] = instance;
+  return {
+      {"apiVersion", "v1"},
+      {"kind", "Event"},
+      {"metadata", {{"namespace", about.ns.empty() ? "default" : about.ns}, {"name", write.name}}},
+      {"involvedObject", std::move(involved)},
+      {"type", type_name(write.record.type)},
+      {"reason", write.record.reason},
+      {"message", write.record.message},
+      {"count", write.count},
+      {"firstTimestamp", format_time(write.first)},
+      {"lastTimestamp", format_time(write.last)},
+      {"source", std::move(source)},
+      {"reportingComponent", component},
+      {"reportingInstance", instance}};
+}
+
+EventRecorder::EventRecorder(const Client& client, std::string component, std::string instance,
+                             const Clock& clock, AggregatorOptions options)
+    : impl_(std::make_unique<Impl>(client, std::move(component), std::move(instance), clock,
+                                   options)) {
+  impl_->thread = std::thread([this] { impl_->run(); });
+}
+
+EventRecorder::~EventRecorder() { stop(); }
+
+void EventRecorder::record(const EventRecord& record) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  if (impl_->stopping || impl_->queue.size() >= kQueueLimit) {
+    ++impl_->dropped;
+    return;
+  }
+  impl_->queue.push_back({record, impl_->clock.monotonic(), impl_->clock.wall()});
+  impl_->changed.notify_all();
+}
+
+void EventRecorder::stop() {
+  {
+    std::unique_lock<std::mutex> lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->changed.notify_all();
+    impl_->changed.wait_for(lock, kStopTime, [&] { return impl_->queue.empty(); });
+  }
+  impl_->cancel.cancel();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+uint64_t EventRecorder::dropped() const { return impl_->dropped; }
+
+}  // namespace compilecache::kube

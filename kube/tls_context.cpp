@@ -1,0 +1,105 @@
+#include "kube/tls_context.hpp"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+#include <exception>
+#include <memory>
+
+#include "base/log.hpp"
+
+namespace compilecache::kube {
+namespace {
+
+template <auto Free>
+struct Deleter {
+  template <typename T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
+using Context = std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>>;
+
+Bio memory(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+Certificate next_certificate(BIO* bio) {
+  Certificate certificate(PEM_read_bio_X509(bio, nullptr, nullptr, nullptr));
+  if (!certificate) ERR_clear_error();
+  return certificate;
+}
+
+Status trust_only(SSL_CTX* context, const std::string& pem) {
+  // The library has put the system's authorities in; ours replace them.
+  X509_STORE* store = X509_STORE_new();
+  SSL_CTX_set_cert_store(context, store);
+  const Bio bio = memory(pem);
+  int count = 0;
+  while (Certificate certificate = next_certificate(bio.get())) {
+    X509_STORE_add_cert(store, certificate.get());
+    ++count;
+  }
+  if (count == 0) {
+    return fail(ErrorCode::kInvalid, "the certificate authority holds no PEM certificate");
+  }
+  return {};
+}
+
+Status identify(SSL_CTX* context, const Credentials& credentials) {
+  const Bio chain = memory(credentials.client_certificate);
+  const Certificate leaf = next_certificate(chain.get());
+  if (!leaf || SSL_CTX_use_certificate(context, leaf.get()) != 1) {
+    return fail(ErrorCode::kInvalid, "the client certificate is no PEM certificate");
+  }
+  while (Certificate issuer = next_certificate(chain.get())) {
+    SSL_CTX_add1_chain_cert(context, issuer.get());
+  }
+  const Bio key_text = memory(credentials.client_key);
+  const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
+  if (!key || SSL_CTX_use_PrivateKey(context, key.get()) != 1 ||
+      SSL_CTX_check_private_key(context) != 1) {
+    ERR_clear_error();
+    return fail(ErrorCode::kInvalid,
+                "the client key is no PEM private key or does not fit the client certificate");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status TlsContext::use(const Credentials& credentials) {
+  if (!credentials.client_certificate.empty()) {
+    const Context trial(SSL_CTX_new(TLS_client_method()));
+    if (auto status = identify(trial.get(), credentials); !status) return status;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  credentials_ = credentials;
+  return {};
+}
+
+void TlsContext::apply(SSL_CTX* context) const noexcept {
+  try {
+    std::lock_guard<std::mutex> lock(mutex_);
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    Status status;
+    auto ca = read_pem(config_.ca, "the certificate authority");
+    if (!ca) {
+      status = unexpected(ca.error());
+    } else if (!ca->empty()) {
+      status = trust_only(context, *ca);
+    }
+    if (status && !credentials_.client_certificate.empty()) {
+      status = identify(context, credentials_);
+    }
+    if (!status) log_warn("preparing TLS failed", {{"error", status.error().message}});
+  } catch (const std::exception& error) {
+    log_warn("preparing TLS failed", {{"error", error.what()}});
+  }
+}
+
+}  // namespace compilecache::kube

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <openssl/types.h>
+
+#include <mutex>
+#include <string>
+
+#include "base/error.hpp"
+#include "kube/config.hpp"
+#include "kube/credentials.hpp"
+
+namespace compilecache::kube {
+
+// Puts our certificates into OpenSSL contexts, one for each new connection. Thread-safe.
+class TlsContext {
+ public:
+  explicit TlsContext(const Config& config) : config_(config) {}
+
+  // The client certificate of connections to come; refuses one that is no certificate or does not
+  // fit its key.
+  Status use(const Credentials& credentials);
+
+  // TLS 1.2 or newer, only our certificate authority when there is one (its file is read again, so
+  // that a new authority needs no restart), the client certificate. What cannot be applied is left
+  // out and logged: the handshake then fails. Never throws, as the caller is inside a library that
+  // would end the process.
+  void apply(SSL_CTX* context) const noexcept;
+
+ private:
+  const Config config_;
+  mutable std::mutex mutex_;
+  Credentials credentials_;
+};
+
+}  // namespace compilecache::kube
