@@ -23,10 +23,12 @@ FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
       ca-certificates libboost-filesystem1.74.0 libcpprest2.10 libfmt9 libprometheus-cpp-core1.0 \
       libspdlog1.10 libssl3 libyaml-cpp0.7 libzstd1 \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt \
+    && echo 'compilecache:x:65532:' >>/etc/group \
+    && echo 'compilecache:x:65532:65532::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
 COPY --from=programs /programs/compilecache-operator /programs/compilecache-agent /usr/local/bin/
 # A library that the list above lacks is found here, and not in a pod.
 RUN ! ldd /usr/local/bin/compilecache-* | grep 'not found'
-# A number, so that runAsNonRoot can be checked without the image's user list.
+# A number, so that runAsNonRoot can be checked; with its line in passwd, else the group would be root's.
 USER 65532:65532
 CMD ["compilecache-operator"]

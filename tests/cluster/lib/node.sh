@@ -47,7 +47,8 @@ write_containerd_config() {
   [ "$3" = node ] || disabled='"io.containerd.grpc.v1.cri"'
   mkdir -p "$folder/certs.d/_default" "$folder/cni"
   # No registry: a pull is refused at once, where it would otherwise wait for names to resolve.
-  echo 'server = "http://127.0.0.1:1"' >"$folder/certs.d/_default/hosts.toml"
+  printf 'server = "http://127.0.0.1:1"\n[host."http://127.0.0.1:1"]\n  capabilities = ["pull", "resolve"]\n' \
+    >"$folder/certs.d/_default/hosts.toml"
   cat >"$folder/containerd.toml" <<EOF
 version = 2
 root = "$root"

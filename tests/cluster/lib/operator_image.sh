@@ -23,7 +23,7 @@ build_image() {
   buildah_here bud --isolation chroot --network host --pull-never --layers --build-arg BINARIES=prebuilt \
     --tag "$name" --file "$context/Dockerfile" "$context" >"$CACHE/images/build.log" 2>&1 || {
     tail -n 20 "$CACHE/images/build.log" >&2
-    buildah_here rm --all >/dev/null 2>&1 || true   # else its working containers stay mounted
+    tidy_buildah
     rm -rf "$context"
     die "buildah failed; its whole output is in $CACHE/images/build.log"
   }
@@ -31,12 +31,20 @@ build_image() {
   layout=$context/layout
   buildah_here push -q --format oci --disable-compression "$name" "oci:$layout:${name##*:}"
   pack_layout "$layout" "$name" "$out"
+  tidy_buildah
   rm -rf "$context"
   exec {lock}>&-
   printf '%s\n' "$out"
 }
 
 buildah_here() { buildah --root "$CACHE/buildah" --runroot "$CACHE/buildah-run" "$@"; }
+
+# Working containers, which would stay mounted, and images that an earlier build left without a name.
+tidy_buildah() {
+  buildah_here rm --all >/dev/null 2>&1 || true
+  buildah_here rmi --prune >/dev/null 2>&1 || true
+  umount "$CACHE/buildah/overlay" 2>/dev/null || true
+}
 
 import_base_for_buildah() {
   local archive
