@@ -55,6 +55,7 @@ struct CompileCacheSpec {
     bool allow_read_write_once = false;
     bool allow_node_affinity = false;
     bool adopt = false;
+    bool operator==(const Storage&) const = default;
   } storage;
   std::vector<std::string> frameworks{"torch", "triton"};
   std::string version;
@@ -63,6 +64,7 @@ struct CompileCacheSpec {
     bool fallback_compatible = true;
     milliseconds wait_for_first{0};
     milliseconds timeout{120'000};
+    bool operator==(const Load&) const = default;
   } load;
   struct Save {
     std::string policy = "OnChange";  // OnChange, Once, Never
@@ -71,6 +73,7 @@ struct CompileCacheSpec {
     uint64_t max_archive_size = 1ULL << 30;
     milliseconds lock_timeout{30'000};
     std::vector<std::string> allowed_service_accounts;
+    bool operator==(const Save&) const = default;
   } save;
   struct Retention {
     milliseconds unused_for{std::chrono::hours(720)};
@@ -78,12 +81,16 @@ struct CompileCacheSpec {
     int keep_per_gpu = 5;
     milliseconds incomplete_timeout{60'000};
     milliseconds sweep_interval{std::chrono::hours(6)};
+    bool operator==(const Retention&) const = default;
   } retention;
   struct Redis {
     std::string host;  // empty: no remote cache
     int port = 6379;
+    bool operator==(const Redis&) const = default;
   } redis;
   int compression_level = 9;
+
+  bool operator==(const CompileCacheSpec&) const = default;
 };
 
 struct LoadCounters {

@@ -70,8 +70,9 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
                   field<int64_t>(lock, "fence", 0), field<std::string>(lock, "acquiredAt", "")};
   archive.last_used_time = field<std::string>(status, "lastUsedTime", "");
   const json& loads = child(status, "loads");
-  archive.loads = {field<int64_t>(loads, "exact", 0), field<int64_t>(loads, "compatible", 0),
-                   field<int64_t>(loads, "missing", 0), field<int64_t>(loads, "failed", 0)};
+  archive.loads.exact = field<int64_t>(loads, "exact", 0);
+  archive.loads.compatible = field<int64_t>(loads, "compatible", 0);
+  archive.loads.failed = field<int64_t>(loads, "failed", 0);
   const json& effect = child(status, "effect");
   archive.effect = {field<int64_t>(effect, "full", 0), field<int64_t>(effect, "partial", 0),
                     field<int64_t>(effect, "none", 0), field<int64_t>(effect, "unused", 0),
@@ -106,7 +107,10 @@ json new_archive_json(const CompileCacheArchive& archive) {
 
 json status_json(const CompileCacheArchive& archive) {
   json status{{"lock", {{"fence", archive.lock.fence}}},
-              {"loads", {{"exact", archive.loads.exact}, {"compatible", archive.loads.compatible}}},
+              {"loads",
+               {{"exact", archive.loads.exact},
+                {"compatible", archive.loads.compatible},
+                {"failed", archive.loads.failed}}},
               {"effect",
                {{"full", archive.effect.full},
                 {"partial", archive.effect.partial},
