@@ -47,7 +47,7 @@ struct Limits {
   // Of plain to compressed bytes of a layer, counted after the first 64 MiB of plain bytes. Real
   // caches of near-equal files reach 220 (vLLM's subgraphs).
   uint64_t max_ratio = 2'000;
-  uint64_t max_manifest_bytes = 4ULL << 20;
+  uint64_t max_manifest_bytes = 1ULL << 20;
   uint64_t max_config_plain_bytes = 256ULL << 20;
   // Plain bytes of one zstd frame; a reader holds a few frames in memory.
   uint64_t max_frame_bytes = 16ULL << 20;

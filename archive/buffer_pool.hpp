@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "archive/shared_state.hpp"
+
+namespace compilecache::archive {
+
+// Memory for frames under way, with a bound. Buffers go back when the last holder lets go, and are
+// used again: fresh memory costs a page fault for each 4 KiB.
+//
+// Thread-safe; must outlive its buffers.
+class BufferPool {
+ public:
+  // Bytes that are not cleared first, unlike a vector's.
+  class Buffer {
+   public:
+    explicit Buffer(size_t capacity)
+        : bytes_(std::make_unique_for_overwrite<uint8_t[]>(capacity)), capacity_(capacity) {}
+    [[nodiscard]] uint8_t* data() { return bytes_.get(); }
+    [[nodiscard]] const uint8_t* data() const { return bytes_.get(); }
+    [[nodiscard]] size_t size() const { return size_; }
+    [[nodiscard]] size_t capacity() const { return capacity_; }
+    [[nodiscard]] std::span<uint8_t> span() { return {data(), size_}; }
+    void set_size(size_t size) { size_ = size; }
+
+   private:
+    std::unique_ptr<uint8_t[]> bytes_;
+    size_t capacity_;
+    size_t size_ = 0;
+  };
+  using Shared = std::shared_ptr<Buffer>;
+
+  // `activity` hears of every buffer that comes back.
+  BufferPool(uint64_t limit, Activity& activity) : limit_(limit), activity_(activity) {}
+
+  // Whether `size` more bytes fit; always true when nothing is in use, so that one frame that is
+  // larger than the bound passes.
+  [[nodiscard]] bool fits(uint64_t size) const;
+  // A buffer of this size, whether it fits or not.
+  Shared take(size_t size);
+
+ private:
+  void give_back(Buffer* buffer, size_t counted);
+
+  const uint64_t limit_;
+  Activity& activity_;
+  mutable std::mutex mutex_;
+  uint64_t used_ = 0;
+  std::vector<std::unique_ptr<Buffer>> spare_;
+};
+
+}  // namespace compilecache::archive

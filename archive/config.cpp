@@ -1,0 +1,274 @@
+#include <zstd.h>
+
+#include <algorithm>
+#include <istream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <streambuf>
+
+#include "archive/encode.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+using Json = nlohmann::json;
+
+// Config blobs are small and mostly hashes, which do not compress; nothing to gain above this.
+constexpr int kConfigLevel = 6;
+
+tl::unexpected<Error> corrupt(const std::string& what) {
+  return fail(ErrorCode::kCorrupt, "config: " + what);
+}
+
+// The plain bytes of a zstd stream as a streambuf, so that the JSON is never in memory as a whole.
+class ZstdInput : public std::streambuf {
+ public:
+  ZstdInput(const std::string& compressed, const Limits& limits)
+      : context_(ZSTD_createDCtx(), &ZSTD_freeDCtx),
+        input_{compressed.data(), compressed.size(), 0},
+        remaining_(limits.max_config_plain_bytes),
+        chunk_(64U << 10) {
+    ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, limits.max_window_log);
+  }
+
+  [[nodiscard]] const char* problem() const { return problem_; }
+
+ protected:
+  int_type underflow() override {
+    while (problem_ == nullptr) {
+      ZSTD_outBuffer output{chunk_.data(), chunk_.size(), 0};
+      const size_t hint = ZSTD_decompressStream(context_.get(), &output, &input_);
+      if (ZSTD_isError(hint) != 0) {
+        problem_ = ZSTD_getErrorName(hint);
+      } else if (output.pos > remaining_) {
+        problem_ = "it is larger than accepted";
+      } else if (output.pos > 0) {
+        remaining_ -= output.pos;
+        unfinished_ = hint != 0;
+        setg(chunk_.data(), chunk_.data(), chunk_.data() + output.pos);
+        return traits_type::to_int_type(chunk_.front());
+      } else if (input_.pos == input_.size) {
+        if (unfinished_ && hint != 0) problem_ = "it is cut off";
+        break;
+      }
+    }
+    return traits_type::eof();
+  }
+
+ private:
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context_;
+  ZSTD_inBuffer input_;
+  uint64_t remaining_;
+  bool unfinished_ = true;
+  const char* problem_ = nullptr;
+  std::vector<char> chunk_;
+};
+
+// Takes the config out of the JSON as it passes by. Members it does not know are skipped.
+class ConfigHandler : public nlohmann::json_sax<Json> {
+ public:
+  ConfigHandler(Config& config, const Limits& limits) : config_(config), limits_(limits) {}
+
+  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] uint64_t version() const { return version_; }
+
+  bool null() override { return scalar(); }
+  bool boolean(bool value) override {
+    if (place_ == Place::kFile && key_ == "executable") file_.executable = value;
+    return scalar();
+  }
+  bool number_integer(number_integer_t) override {
+    return skipping() ? scalar() : stop(corrupt("a negative number"));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (place_ == Place::kRoot && key_ == "formatVersion") version_ = value;
+    if (place_ == Place::kLayer && key_ == "plainBytes") layer_.plain_bytes = value;
+    if (place_ == Place::kLayer && key_ == "contentBytes") layer_.content_bytes = value;
+    if (place_ == Place::kFile && key_ == "size") file_.size = value;
+    if (place_ == Place::kFile && key_ == "layer")
+      file_.layer = static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
+    return scalar();
+  }
+  bool number_float(number_float_t, const string_t&) override { return scalar(); }
+  bool string(string_t& value) override {
+    if (place_ == Place::kFile && key_ == "path") file_.path = std::move(value);
+    if (place_ == Place::kFile && key_ == "from") file_.from = std::move(value);
+    if (place_ == Place::kFile && key_ == "sha256") {
+      auto hash = parse_content_hash(value);
+      if (!hash) return stop(corrupt(hash.error().message));
+      file_.sha256 = *hash;
+      has_hash_ = true;
+    }
+    return scalar();
+  }
+  bool binary(binary_t&) override { return false; }
+  bool key(string_t& value) override {
+    key_ = std::move(value);
+    return true;
+  }
+
+  bool start_object(std::size_t) override {
+    if (!skipping()) {
+      if (place_ == Place::kStart) return enter(Place::kRoot);
+      if (place_ == Place::kLayers) {
+        layer_ = {};
+        return enter(Place::kLayer);
+      }
+      if (place_ == Place::kFiles) {
+        file_ = {};
+        has_hash_ = false;
+        return enter(Place::kFile);
+      }
+    }
+    return skip();
+  }
+  bool end_object() override {
+    if (skipping()) return unskip();
+    if (place_ == Place::kLayer) {
+      if (config_.layers.size() >= kMaxLayers) return stop(corrupt("too many layers"));
+      config_.layers.push_back(layer_);
+      return enter(Place::kLayers);
+    }
+    if (place_ == Place::kFile) return take_file() && enter(Place::kFiles);
+    return enter(Place::kStart);
+  }
+  bool start_array(std::size_t) override {
+    if (!skipping() && place_ == Place::kRoot && key_ == "files") return enter(Place::kFiles);
+    if (!skipping() && place_ == Place::kRoot && key_ == "layers") return enter(Place::kLayers);
+    return skip();
+  }
+  bool end_array() override { return skipping() ? unskip() : enter(Place::kRoot); }
+
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::detail::exception& problem) override {
+    return stop(corrupt(std::string("not JSON: ") + problem.what()));
+  }
+
+ private:
+  enum class Place { kStart, kRoot, kLayers, kLayer, kFiles, kFile };
+
+  [[nodiscard]] bool skipping() const { return skipped_ > 0; }
+  bool enter(Place place) {
+    place_ = place;
+    return true;
+  }
+  // Something in brackets that we do not know. Its scalars must not be taken for ours.
+  bool skip() {
+    if (++skipped_ > 16) return stop(corrupt("nested too deeply"));
+    key_.clear();
+    return true;
+  }
+  bool unskip() {
+    --skipped_;
+    return true;
+  }
+  bool scalar() {
+    if (!skipping() && (place_ == Place::kFiles || place_ == Place::kLayers))
+      return stop(corrupt("a list with something else than objects"));
+    return true;
+  }
+  bool stop(const tl::unexpected<Error>& error) {
+    if (status_) status_ = error;
+    return false;
+  }
+
+  bool take_file() {
+    if (config_.files.size() >= limits_.max_entries)
+      return stop(fail(ErrorCode::kTooLarge, "config: too many files"));
+    if (auto good = check_archive_path(file_.path); !good)
+      return stop(corrupt(good.error().message));
+    if (!file_.from.empty()) {
+      if (auto good = check_archive_path(file_.from); !good)
+        return stop(corrupt(good.error().message));
+    }
+    if (!has_hash_) return stop(corrupt("no hash for " + file_.path));
+    if (!config_.files.empty() && config_.files.back().path >= file_.path)
+      return stop(corrupt("files are not sorted, or listed twice, at " + file_.path));
+    // Each file is bounded first, so the sum cannot overflow.
+    if (file_.size > limits_.max_plain_bytes ||
+        (plain_bytes_ += file_.size) > limits_.max_plain_bytes)
+      return stop(fail(ErrorCode::kTooLarge, "config: the files are too large"));
+    config_.files.push_back(std::move(file_));
+    return true;
+  }
+
+  Config& config_;
+  const Limits& limits_;
+  Status status_;
+  uint64_t version_ = 0;
+  Place place_ = Place::kStart;
+  int skipped_ = 0;
+  std::string key_;
+  LayerStats layer_;
+  FileEntry file_;
+  bool has_hash_ = false;
+  uint64_t plain_bytes_ = 0;
+};
+
+std::string config_json(const Config& config) {
+  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
+  std::string out = "{\"formatVersion\":" + std::to_string(kFormatVersion) + ",\"layers\":[";
+  const char* separator = "";
+  for (const LayerStats& layer : config.layers) {
+    out += separator + std::string("{\"plainBytes\":") + std::to_string(layer.plain_bytes) +
+           ",\"contentBytes\":" + std::to_string(layer.content_bytes) + "}";
+    separator = ",";
+  }
+  out += "],\"files\":[";
+  separator = "\n";
+  for (const FileEntry& file : config.files) {
+    out += separator + std::string("{\"path\":") + quoted(file.path) +
+           ",\"size\":" + std::to_string(file.size) + ",\"sha256\":\"" + to_hex(file.sha256) +
+           "\",\"layer\":" + std::to_string(file.layer);
+    if (file.executable) out += ",\"executable\":true";
+    if (!file.from.empty()) out += ",\"from\":" + quoted(file.from);
+    out += "}";
+    separator = ",\n";
+  }
+  out += "\n]}\n";
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> encode_config(const Config& config) {
+  const std::string plain = config_json(config);
+  std::string compressed(ZSTD_compressBound(plain.size()), '\0');
+  const size_t size =
+      ZSTD_compress(compressed.data(), compressed.size(), plain.data(), plain.size(), kConfigLevel);
+  if (ZSTD_isError(size) != 0)
+    return fail(ErrorCode::kInternal,
+                std::string("compressing the config: ") + ZSTD_getErrorName(size));
+  compressed.resize(size);
+  return compressed;
+}
+
+Result<Config> decode_config(const std::string& compressed, const Limits& limits) {
+  Config config;
+  ConfigHandler handler(config, limits);
+  ZstdInput input(compressed, limits);
+  std::istream stream(&input);
+  bool parsed = false;
+  try {
+    parsed = Json::sax_parse(stream, &handler);
+  } catch (const std::exception& problem) {
+    return corrupt(problem.what());
+  }
+  if (input.problem() != nullptr) return corrupt(std::string("unpacking it: ") + input.problem());
+  // An unknown version explains whatever else is strange, so it comes first.
+  if (handler.version() != 0 && handler.version() != kFormatVersion) {
+    return fail(ErrorCode::kInvalid,
+                "config: format version " + std::to_string(handler.version()) +
+                    "; this program knows " + std::to_string(kFormatVersion) +
+                    ": use the release that wrote it, or let the archive be saved anew");
+  }
+  if (!handler.status()) return unexpected(handler.status().error());
+  if (!parsed || handler.version() == 0) return corrupt("no format version");
+  for (const FileEntry& file : config.files) {
+    if (file.layer >= config.layers.size())
+      return corrupt(file.path + " is in a layer that is not there");
+  }
+  return config;
+}
+
+}  // namespace compilecache::archive

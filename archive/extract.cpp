@@ -1,0 +1,115 @@
+#include "archive/extract.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "archive/destination.hpp"
+#include "archive/file_sink.hpp"
+#include "archive/layer_reader.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+struct Opened {
+  Manifest manifest;
+  Config config;
+};
+
+Result<Opened> open_archive(const std::string& store, const std::string& digest,
+                            const Limits& limits) {
+  auto manifest = read_manifest(store, digest, limits);
+  if (!manifest) return unexpected(manifest.error());
+  auto config = read_config(store, *manifest, limits);
+  if (!config) return unexpected(config.error());
+  return Opened{std::move(*manifest), std::move(*config)};
+}
+
+// Reads all layers into `sink` and waits until every task is done.
+Status read_layers(ReadSession& session, const std::string& store, const Manifest& manifest,
+                   FileSink& sink) {
+  for (uint32_t i = 0; i < manifest.layers.size(); ++i) {
+    const Descriptor& layer = manifest.layers[i];
+    sink.begin_layer(i);
+    auto read = read_layer(session, store, layer, sink);
+    if (read) {
+      read = sink.end_layer();
+      if (!read) read = unexpected(read.error().with("layer " + layer.digest + " in " + store));
+    }
+    if (!read) {
+      session.failure.set(read.error());
+      break;
+    }
+  }
+  session.pool.drain();
+  return session.failure.status();
+}
+
+uint64_t layer_bytes(const Manifest& manifest) {
+  uint64_t sum = 0;
+  for (const Descriptor& layer : manifest.layers) sum += layer.size;
+  return sum;
+}
+
+void set_totals(Progress& progress, const Opened& archive) {
+  progress.total_compressed_bytes = layer_bytes(archive.manifest);
+  for (const LayerStats& layer : archive.config.layers)
+    progress.total_plain_bytes += layer.plain_bytes;
+}
+
+ExtractReport make_report(const Opened& archive, const Destination& destination) {
+  ExtractReport report;
+  std::set<std::string> skipped;
+  for (const FileEntry& file : archive.config.files) {
+    if (destination.is_mapped(file.path)) {
+      ++report.files;
+      report.plain_bytes += file.size;
+    } else {
+      ++report.skipped_files;
+      skipped.insert(file.path.substr(0, file.path.find('/')));
+    }
+  }
+  report.skipped_roots.assign(skipped.begin(), skipped.end());
+  report.compressed_bytes =
+      layer_bytes(archive.manifest) + archive.manifest.size + archive.manifest.config.size;
+  return report;
+}
+
+}  // namespace
+
+Result<ExtractReport> extract(const std::string& store, const std::string& manifest_digest,
+                              const ExtractOptions& options) {
+  auto archive = open_archive(store, manifest_digest, options.limits);
+  if (!archive) return unexpected(archive.error());
+  auto destination = Destination::open(options.roots);
+  if (!destination) return unexpected(destination.error());
+
+  Status done;
+  {
+    ReadSession session(
+        {options.threads, options.memory_bytes, options.limits, options.checkpoint});
+    set_totals(session.progress, *archive);
+    FileSink sink(session, archive->config, destination->get());
+    done = read_layers(session, store, archive->manifest, sink);
+  }
+  if (!done) {
+    Error error = done.error();
+    if (auto removed = (*destination)->remove_created(); !removed)
+      error.message += "; and " + removed.error().message;
+    return unexpected(error);
+  }
+  return make_report(*archive, **destination);
+}
+
+Result<ArchiveInfo> verify(const std::string& store, const std::string& manifest_digest,
+                           const VerifyOptions& options) {
+  auto archive = open_archive(store, manifest_digest, options.limits);
+  if (!archive) return unexpected(archive.error());
+  ReadSession session({options.threads, options.memory_bytes, options.limits, options.checkpoint});
+  set_totals(session.progress, *archive);
+  FileSink sink(session, archive->config, nullptr);
+  if (auto done = read_layers(session, store, archive->manifest, sink); !done)
+    return unexpected(done.error());
+  return describe(archive->manifest, archive->config);
+}
+
+}  // namespace compilecache::archive

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "archive/destination.hpp"
+#include "archive/layer_reader.hpp"
+#include "archive/manifest.hpp"
+
+namespace compilecache::archive {
+
+class OutputFile;
+
+// Takes the files of the layers and, on the session's threads, hashes them and creates them, or
+// only hashes them when there is no destination. Failures go to the session.
+class FileSink : public TarSink {
+ public:
+  // All must outlive it and the session's tasks. `destination` may be null.
+  FileSink(ReadSession& session, const Config& config, Destination* destination);
+  ~FileSink() override;
+
+  // Before and after each layer is read.
+  void begin_layer(uint32_t layer);
+  // kCorrupt: the layer lacks files that the config expects in it.
+  Status end_layer();
+
+  Status begin_file(const TarEntry& entry) override;
+  Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) override;
+  Status end_file() override;
+
+  // Files that were created (or checked) so far.
+  [[nodiscard]] uint64_t files() const { return files_; }
+
+ private:
+  struct Wanted {
+    std::vector<const FileEntry*> entries;  // one content, under these paths
+    bool seen = false;
+  };
+
+  Status check(const TarEntry& entry, const Wanted& wanted) const;
+
+  ReadSession& session_;
+  const Config& config_;
+  Destination* destination_;
+  std::unordered_map<std::string_view, Wanted> wanted_;
+  std::shared_ptr<OutputFile> current_;  // null while the layer has what nobody wants
+  uint64_t files_ = 0;
+};
+
+}  // namespace compilecache::archive

@@ -1,0 +1,194 @@
+#include "archive/fs.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/random.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr std::string_view kIncompleteSuffix = ".incomplete";
+
+std::span<const uint8_t> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// Removes the temporary file unless it was renamed away.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFile() {
+    if (!kept_) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  std::string path_;
+  bool kept_ = false;
+};
+
+}  // namespace
+
+void Fd::reset() { close(); }
+
+int Fd::close() {
+  if (fd_ < 0) return 0;
+  // Never retried: on Linux the descriptor is gone whatever close() says.
+  const int failed = ::close(std::exchange(fd_, -1));
+  return failed == 0 || errno == EINTR ? 0 : errno;
+}
+
+Error io_error(const std::string& doing, int error_number) {
+  Error error = errno_error(doing, error_number);
+  switch (error_number) {
+    case ENOENT:
+    case ESTALE:
+      error.code = ErrorCode::kNotFound;
+      break;
+    case EACCES:
+    case EPERM:
+      error.code = ErrorCode::kForbidden;
+      break;
+    default:
+      error.code = ErrorCode::kIo;
+  }
+  return error;
+}
+
+Error local_error(const std::string& doing, int error_number) {
+  Error error = io_error(doing, error_number);
+  if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kIo;
+  return error;
+}
+
+Result<Fd> open_regular(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == ELOOP) return fail(ErrorCode::kInvalid, "opening " + path + ": it is a link");
+    return unexpected(io_error("opening " + path, errno));
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return unexpected(io_error("looking at " + path, errno));
+  if (!S_ISREG(info.st_mode))
+    return fail(ErrorCode::kInvalid, "opening " + path + ": it is not a regular file");
+  return fd;
+}
+
+Result<Fd> open_directory(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return unexpected(io_error("opening directory " + path, errno));
+  return fd;
+}
+
+Status write_all(int fd, std::span<const uint8_t> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return unexpected(io_error("writing " + path, errno));
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Result<size_t> read_full(int fd, std::span<uint8_t> bytes, const std::string& path) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = ::read(fd, bytes.data() + done, bytes.size() - done);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return unexpected(io_error("reading " + path, errno));
+    }
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+Result<size_t> pread_full(int fd, std::span<uint8_t> bytes, uint64_t offset,
+                          const std::string& path) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count =
+        ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return unexpected(io_error("reading " + path, errno));
+    }
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
+  auto fd = open_regular(path);
+  if (!fd) return unexpected(fd.error());
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0) return unexpected(io_error("looking at " + path, errno));
+  if (static_cast<uint64_t>(info.st_size) > limit) {
+    return fail(ErrorCode::kTooLarge, "reading " + path + ": it has " +
+                                          std::to_string(info.st_size) + " bytes, allowed are " +
+                                          std::to_string(limit));
+  }
+  std::string content(static_cast<size_t>(info.st_size), '\0');
+  auto count =
+      read_full(fd->get(), {reinterpret_cast<uint8_t*>(content.data()), content.size()}, path);
+  if (!count) return unexpected(count.error());
+  content.resize(*count);
+  return content;
+}
+
+std::string incomplete_name() {
+  static const Random random = system_random();
+  return random_id(random) + std::string(kIncompleteSuffix);
+}
+
+bool is_incomplete_name(std::string_view name) { return name.ends_with(kIncompleteSuffix); }
+
+Status replace_file(const std::string& directory, const std::string& name,
+                    std::string_view content) {
+  const std::string temporary = directory + "/" + incomplete_name();
+  const std::string path = directory + "/" + name;
+  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!fd.valid()) return unexpected(io_error("creating " + temporary, errno));
+  TemporaryFile guard(temporary);
+  if (::fchmod(fd.get(), 0644) != 0) return unexpected(io_error("chmod of " + temporary, errno));
+  if (auto written = write_all(fd.get(), as_bytes(content), temporary); !written) return written;
+  if (::fsync(fd.get()) != 0) return unexpected(io_error("syncing " + temporary, errno));
+  if (auto renamed = rename_file(temporary, path, fd.get()); !renamed) return renamed;
+  guard.keep();
+  if (const int error = fd.close(); error != 0)
+    return unexpected(io_error("closing " + path, error));
+  return sync_directory(directory);
+}
+
+Status rename_file(const std::string& from, const std::string& to, int from_fd) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  const int error = errno;
+  struct stat source {};
+  struct stat target {};
+  if (::fstat(from_fd, &source) == 0 && ::lstat(to.c_str(), &target) == 0 &&
+      source.st_ino == target.st_ino && source.st_dev == target.st_dev) {
+    return {};
+  }
+  return unexpected(io_error("renaming " + from + " to " + to, error));
+}
+
+Status sync_directory(const std::string& path) {
+  auto fd = open_directory(path);
+  if (!fd) return unexpected(fd.error());
+  // EINVAL: a file system without this; its renames are as durable as they get.
+  if (::fsync(fd->get()) != 0 && errno != EINVAL)
+    return unexpected(io_error("syncing directory " + path, errno));
+  return {};
+}
+
+}  // namespace compilecache::archive

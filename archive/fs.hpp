@@ -1,0 +1,78 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+
+// System calls as the rest of archive/ wants them: interrupted ones go on, short ones are finished,
+// failures say what was done to which path.
+
+namespace compilecache::archive {
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() { reset(); }
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  void reset();
+  // For files that were written: network file systems report lost writes here. Returns errno or 0.
+  int close();
+
+ private:
+  int fd_ = -1;
+};
+
+// errno as an Error. ENOENT and ESTALE (deleted under us on a network file system) are kNotFound,
+// EACCES and EPERM kForbidden, the rest kIo.
+Error io_error(const std::string& doing, int error_number);
+// The same for what is not in the store: nothing there is "not found", as that would look like a
+// missing blob.
+Error local_error(const std::string& doing, int error_number);
+
+// Opens a regular file for reading; links are not followed and nothing blocks on a FIFO.
+// kInvalid: not a regular file.
+Result<Fd> open_regular(const std::string& path);
+Result<Fd> open_directory(const std::string& path);
+
+Status write_all(int fd, std::span<const uint8_t> bytes, const std::string& path);
+// Up to bytes.size() bytes, fewer only at the end of the file.
+Result<size_t> read_full(int fd, std::span<uint8_t> bytes, const std::string& path);
+Result<size_t> pread_full(int fd, std::span<uint8_t> bytes, uint64_t offset,
+                          const std::string& path);
+
+// A whole small file. kTooLarge above `limit` bytes.
+Result<std::string> read_small_file(const std::string& path, uint64_t limit);
+
+// A name that nobody else uses at the moment and that a sweep recognises: "<random>.incomplete".
+std::string incomplete_name();
+bool is_incomplete_name(std::string_view name);
+
+// Puts a file of mode 0644 at directory/name, at once and durably, over what is there.
+Status replace_file(const std::string& directory, const std::string& name,
+                    std::string_view content);
+
+// rename(2), which on a network file system can report a failure of what it has done: then the
+// inode decides.
+Status rename_file(const std::string& from, const std::string& to, int from_fd);
+
+Status sync_directory(const std::string& path);
+
+}  // namespace compilecache::archive

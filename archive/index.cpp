@@ -1,0 +1,132 @@
+#include "archive/index.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "archive/checked_json.hpp"
+#include "archive/fs.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kIndexName = "index.json";
+constexpr uint64_t kMaxIndexBytes = 8ULL << 20;
+
+std::optional<IndexEntry> parse_entry(const Json& json) {
+  const auto digest = string_member(json, "digest");
+  const auto size = number_member(json, "size");
+  if (!digest || !is_digest(*digest) || !size) return std::nullopt;
+  IndexEntry entry{*digest, *size, {}};
+  const auto annotations = json.find("annotations");
+  if (annotations != json.end() && annotations->is_object()) {
+    for (const auto& [key, value] : annotations->items()) {
+      if (value.is_string()) entry.annotations[key] = value.get<std::string>();
+    }
+  }
+  return entry;
+}
+
+Json entry_json(const IndexEntry& entry) {
+  return {{"mediaType", kManifestMediaType},
+          {"artifactType", kArtifactType},
+          {"digest", entry.digest},
+          {"size", entry.size},
+          {"annotations", entry.annotations}};
+}
+
+bool comes_before(const IndexEntry& a, const IndexEntry& b) {
+  if (a.name() != b.name()) return a.name() < b.name();
+  if (a.generation() != b.generation()) return a.generation() > b.generation();
+  return a.digest < b.digest;
+}
+
+// Sorted, and of each name the highest generation.
+void keep_newest(std::vector<IndexEntry>& entries) {
+  std::sort(entries.begin(), entries.end(), comes_before);
+  const auto older = [](const IndexEntry& a, const IndexEntry& b) {
+    return !a.name().empty() && a.name() == b.name();
+  };
+  entries.erase(std::unique(entries.begin(), entries.end(), older), entries.end());
+}
+
+}  // namespace
+
+std::string IndexEntry::name() const {
+  const auto found = annotations.find(kAnnotationName);
+  return found == annotations.end() ? "" : found->second;
+}
+
+uint64_t IndexEntry::generation() const {
+  const auto found = annotations.find(kAnnotationGeneration);
+  if (found == annotations.end()) return 0;
+  const std::string& text = found->second;
+  uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+Index read_index(const std::string& store) {
+  Index index;
+  const std::string path = store + "/" + kIndexName;
+  auto text = read_small_file(path, kMaxIndexBytes);
+  if (!text) {
+    index.problems.push_back(text.error().message);
+    return index;
+  }
+  auto json = parse_json(*text, path);
+  if (!json) {
+    index.problems.push_back(json.error().message);
+    return index;
+  }
+  const auto manifests = json->is_object() ? json->find("manifests") : json->end();
+  if (manifests == json->end() || !manifests->is_array()) {
+    index.problems.push_back(path + " has no list of manifests");
+    return index;
+  }
+  for (const Json& item : *manifests) {
+    if (auto entry = parse_entry(item)) {
+      index.entries.push_back(std::move(*entry));
+    } else {
+      index.problems.push_back(path + " has an entry without usable digest and size");
+    }
+  }
+  keep_newest(index.entries);
+  return index;
+}
+
+Status write_index(const std::string& store, const std::vector<IndexEntry>& entries) {
+  std::vector<IndexEntry> sorted = entries;
+  std::sort(sorted.begin(), sorted.end(), comes_before);
+  Json manifests = Json::array();
+  for (const IndexEntry& entry : sorted) manifests.push_back(entry_json(entry));
+  const Json json = {
+      {"schemaVersion", 2}, {"mediaType", kIndexMediaType}, {"manifests", std::move(manifests)}};
+  auto written = replace_file(store, kIndexName,
+                              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!written) return unexpected(written.error().with("writing the index of store " + store));
+  return {};
+}
+
+Status upsert_index_entry(const std::string& store, const IndexEntry& entry) {
+  if (entry.name().empty()) {
+    return fail(ErrorCode::kInvalid, "adding " + entry.digest + " to the index of " + store +
+                                         ": it has no " + kAnnotationName);
+  }
+  std::vector<IndexEntry> entries = read_index(store).entries;
+  const auto same = [&](const IndexEntry& other) { return other.name() == entry.name(); };
+  const auto found = std::find_if(entries.begin(), entries.end(), same);
+  if (found == entries.end()) {
+    entries.push_back(entry);
+  } else if (found->generation() <= entry.generation()) {
+    *found = entry;
+  } else {
+    return {};  // a later save was faster
+  }
+  return write_index(store, entries);
+}
+
+}  // namespace compilecache::archive

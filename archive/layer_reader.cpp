@@ -1,0 +1,262 @@
+#include "archive/layer_reader.hpp"
+
+#include <fcntl.h>
+// For ZSTD_getFrameHeader, which tells the window before any memory is taken for it.
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "archive/blob.hpp"
+#include "archive/fs.hpp"
+#include "archive/seek_table.hpp"
+#include "base/sha256.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr size_t kReadBytes = 1U << 20;
+constexpr uint64_t kMaxTableBytes = 8ULL << 20;
+constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
+constexpr std::chrono::milliseconds kLongestWait{50};
+
+// Reads a file from beginning to end in large pieces and hashes it on the way.
+class SequentialReader {
+ public:
+  SequentialReader(int fd, const std::string& path) : fd_(fd), path_(path), chunk_(kReadBytes) {}
+
+  // kCorrupt when the file ends before.
+  Status read(std::span<uint8_t> out) {
+    while (!out.empty()) {
+      if (begin_ == end_) {
+        auto count = read_full(fd_, chunk_, path_);
+        if (!count) return unexpected(count.error());
+        if (*count == 0) return fail(ErrorCode::kCorrupt, path_ + " ends too early");
+        begin_ = 0;
+        end_ = *count;
+        hash_.update(std::span<const uint8_t>(chunk_).first(end_));
+      }
+      const size_t count = std::min(out.size(), end_ - begin_);
+      std::memcpy(out.data(), chunk_.data() + begin_, count);
+      begin_ += count;
+      out = out.subspan(count);
+    }
+    return {};
+  }
+
+  // Of all bytes of the file, those after the last read() too.
+  Result<std::string> digest() {
+    for (;;) {
+      auto count = read_full(fd_, chunk_, path_);
+      if (!count) return unexpected(count.error());
+      if (*count == 0) return "sha256:" + hash_.finish_hex();
+      hash_.update(std::span<const uint8_t>(chunk_).first(*count));
+    }
+  }
+
+ private:
+  int fd_;
+  const std::string& path_;
+  std::vector<uint8_t> chunk_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  Sha256 hash_;
+};
+
+tl::unexpected<Error> corrupt(const std::string& what) { return fail(ErrorCode::kCorrupt, what); }
+
+// The frame must be exactly one zstd frame of exactly this many plain bytes, with a window and
+// memory within the limits.
+Status decode(const BufferPool::Buffer& compressed, BufferPool::Buffer& plain,
+              const Limits& limits) {
+  ZSTD_frameHeader header;
+  if (ZSTD_getFrameHeader(&header, compressed.data(), compressed.size()) != 0 ||
+      header.frameType != ZSTD_frame) {
+    return corrupt("not a zstd frame");
+  }
+  if (header.windowSize > (uint64_t{1} << limits.max_window_log)) {
+    return fail(ErrorCode::kTooLarge,
+                "a zstd window of " + std::to_string(header.windowSize) + " bytes");
+  }
+  if (header.dictID != 0) return corrupt("a zstd frame with a dictionary");
+  if (ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) != compressed.size())
+    return corrupt("a zstd frame of another length than the seek table says");
+  thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
+                                                                                  &ZSTD_freeDCtx);
+  const size_t size = ZSTD_decompressDCtx(context.get(), plain.data(), plain.size(),
+                                          compressed.data(), compressed.size());
+  if (ZSTD_isError(size) != 0) return corrupt(std::string("decoding: ") + ZSTD_getErrorName(size));
+  if (size != plain.size()) return corrupt("a frame has fewer bytes than the seek table says");
+  return {};
+}
+
+class LayerReader {
+ public:
+  LayerReader(ReadSession& session, const Descriptor& layer, int fd, const std::string& path,
+              TarSink& sink)
+      : session_(session),
+        layer_(layer),
+        fd_(fd),
+        path_(path),
+        reader_(fd, path_),
+        parser_(sink, max_tar_entries(session.limits)) {}
+
+  ~LayerReader() {
+    // Frames under way refer to nothing of ours but the session; forget them.
+    pending_.clear();
+  }
+
+  Status run() {
+    if (auto table = read_table(); !table) return table;
+    while (next_ < table_.frames.size() || !pending_.empty()) {
+      if (auto fine = session_.check(); !fine) return fine;
+      const uint64_t seen = session_.activity.count();
+      bool idle = true;
+      if (may_read()) {
+        if (auto read = read_frame(); !read) return read;
+        idle = false;
+      }
+      if (!pending_.empty() && pending_.front()->ready) {
+        if (auto parsed = parse_frame(); !parsed) return parsed;
+        idle = false;
+      }
+      if (idle) session_.activity.wait(seen, kLongestWait);
+    }
+    if (auto ended = parser_.finish(); !ended) return ended;
+    return check_end();
+  }
+
+  // After a failure: whether it is because the blob is not what it was.
+  bool damaged() {
+    auto digest = reader_.digest();
+    return digest && *digest != layer_.digest;
+  }
+
+ private:
+  struct DecodedFrame {
+    BufferPool::Shared plain;
+    std::atomic<bool> ready = false;
+  };
+
+  Status read_table() {
+    std::array<uint8_t, kSeekFooterBytes> footer{};
+    if (layer_.size < footer.size()) return corrupt("too short");
+    auto count = pread_full(fd_, footer, layer_.size - footer.size(), path_);
+    if (!count) return unexpected(count.error());
+    auto bytes = seek_table_bytes(std::span(footer).first(*count));
+    if (!bytes) return unexpected(bytes.error());
+    if (*bytes > std::min(layer_.size, kMaxTableBytes)) return corrupt("seek table: too long");
+    table_bytes_.resize(*bytes);
+    count = pread_full(fd_, table_bytes_, layer_.size - *bytes, path_);
+    if (!count) return unexpected(count.error());
+    auto table =
+        parse_seek_table(std::span(table_bytes_).first(*count), layer_.size, session_.limits);
+    if (!table) return unexpected(table.error());
+    table_ = std::move(*table);
+    return check_totals();
+  }
+
+  Status check_totals() const {
+    const uint64_t plain = table_.plain_bytes();
+    if (plain > session_.limits.max_plain_bytes ||
+        (plain > kRatioCountsFrom && plain / session_.limits.max_ratio > layer_.size)) {
+      return fail(ErrorCode::kTooLarge, std::to_string(layer_.size) + " bytes that unpack to " +
+                                            std::to_string(plain) + ", more than is accepted");
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool may_read() const {
+    if (next_ == table_.frames.size()) return false;
+    const Frame& frame = table_.frames[next_];
+    return session_.buffers.fits(uint64_t{frame.compressed} + frame.plain);
+  }
+
+  Status read_frame() {
+    const Frame frame = table_.frames[next_];
+    auto compressed = session_.buffers.take(frame.compressed);
+    if (auto read = reader_.read(compressed->span()); !read) return read;
+    session_.progress.compressed_bytes += frame.compressed;
+    auto decoded = std::make_shared<DecodedFrame>();
+    decoded->plain = session_.buffers.take(frame.plain);
+    pending_.push_back(decoded);
+    ReadSession& session = session_;
+    session_.pool.post([&session, compressed, decoded, index = next_] {
+      if (session.failure.failed()) return;
+      if (auto done = decode(*compressed, *decoded->plain, session.limits); !done) {
+        session.failure.set(done.error().with("frame " + std::to_string(index)));
+      }
+      decoded->ready = true;
+      session.activity.notify();
+    });
+    ++next_;
+    return {};
+  }
+
+  Status parse_frame() {
+    if (auto failed = session_.failure.status(); !failed) return failed;
+    const auto decoded = std::move(pending_.front());
+    pending_.pop_front();
+    session_.progress.plain_bytes += decoded->plain->size();
+    return parser_.feed(decoded->plain->span(), decoded->plain);
+  }
+
+  Status check_end() {
+    std::vector<uint8_t> table(table_bytes_.size());
+    if (auto read = reader_.read(table); !read) return read;
+    session_.progress.compressed_bytes += table.size();
+    auto digest = reader_.digest();
+    if (!digest) return unexpected(digest.error());
+    if (table != table_bytes_ || *digest != layer_.digest)
+      return corrupt("its bytes are not what its digest promises");
+    return {};
+  }
+
+  ReadSession& session_;
+  const Descriptor& layer_;
+  int fd_;
+  const std::string path_;
+  SequentialReader reader_;
+  TarParser parser_;
+  std::vector<uint8_t> table_bytes_;
+  SeekTable table_;
+  size_t next_ = 0;
+  std::deque<std::shared_ptr<DecodedFrame>> pending_;
+};
+
+}  // namespace
+
+Status ReadSession::check() {
+  if (auto failed = failure.status(); !failed) return failed;
+  if (checkpoint && !checkpoint(progress))
+    return fail(ErrorCode::kCancelled, "reading the archive: given up by the caller");
+  return {};
+}
+
+Status read_layer(ReadSession& session, const std::string& store, const Descriptor& layer,
+                  TarSink& sink) {
+  const std::string context = "layer " + layer.digest + " in " + store;
+  const std::string path = blob_path(store, layer.digest);
+  if (auto size = check_blob_size(store, layer.digest, layer.size); !size) return size;
+  auto fd = open_regular(path);
+  if (!fd) return unexpected(fd.error());
+  ::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+
+  LayerReader reader(session, layer, fd->get(), path, sink);
+  auto done = reader.run();
+  if (done) return done;
+  session.failure.set(done.error());  // the tasks under way stop
+  Error error = done.error();
+  const bool structural = error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kTooLarge ||
+                          error.code == ErrorCode::kInvalid;
+  if (structural && reader.damaged()) {
+    error = {ErrorCode::kCorrupt, "its bytes are not what its digest promises (" + error.message +
+                                      "); the archive is lost, save a new one"};
+  }
+  return unexpected(error.with(context));
+}
+
+}  // namespace compilecache::archive

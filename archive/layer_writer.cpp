@@ -1,0 +1,109 @@
+#include "archive/layer_writer.hpp"
+
+#include <array>
+
+#include "archive/tar_parser.hpp"
+#include "archive/tar_writer.hpp"
+#include "base/quantity.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
+
+std::span<const uint8_t> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+LayerWriter::LayerWriter(BlobWriter blob, const WriteSettings& settings,
+                         const Checkpoint& checkpoint, uint64_t other_bytes)
+    : blob_(std::move(blob)),
+      settings_(settings),
+      checkpoint_(checkpoint),
+      other_bytes_(other_bytes),
+      compressor_(blob_, {settings.compression_level, settings.frame_bytes, settings.threads}) {}
+
+Result<std::unique_ptr<LayerWriter>> LayerWriter::create(const std::string& store,
+                                                         const WriteSettings& settings,
+                                                         const Checkpoint& checkpoint,
+                                                         uint64_t other_bytes) {
+  auto blob = BlobWriter::create(store);
+  if (!blob) return unexpected(blob.error());
+  return std::unique_ptr<LayerWriter>(
+      new LayerWriter(std::move(*blob), settings, checkpoint, other_bytes));
+}
+
+Status LayerWriter::begin_file(const std::string& path, uint64_t size, bool executable) {
+  if (auto added = add_directories(path); !added) return added;
+  file_bytes_ = size;
+  content_bytes_ += size;
+  ++entries_;
+  return append(as_bytes(tar_header({path, TarType::kFile, size, executable, ""})));
+}
+
+Status LayerWriter::data(std::span<const uint8_t> bytes) { return append(bytes); }
+
+Status LayerWriter::end_file() { return append_zeros(tar_padding(file_bytes_)); }
+
+Status LayerWriter::add_link(const std::string& path, const std::string& target, bool executable) {
+  if (auto added = add_directories(path); !added) return added;
+  ++entries_;
+  return append(as_bytes(tar_header({path, TarType::kHardLink, 0, executable, target})));
+}
+
+Result<LayerWriter::Finished> LayerWriter::finish(const std::vector<std::string>& without) {
+  if (auto ended = append_zeros(kTarEndBytes); !ended) return unexpected(ended.error());
+  if (auto finished = compressor_.finish(); !finished) return unexpected(finished.error());
+  if (auto fine = check(); !fine) return unexpected(fine.error());
+  const uint64_t plain = compressor_.plain_bytes();
+  if (entries_ > max_tar_entries(settings_.limits) || plain > settings_.limits.max_plain_bytes ||
+      (plain > kRatioCountsFrom && plain / settings_.limits.max_ratio > blob_.size())) {
+    return fail(ErrorCode::kTooLarge, "the layer has " + std::to_string(entries_) +
+                                          " entries and " + format_bytes(plain) + " packed into " +
+                                          format_bytes(blob_.size()) +
+                                          ", which no reader would accept: cache less");
+  }
+  auto blob = blob_.finish(without);
+  if (!blob) return unexpected(blob.error());
+  return Finished{{kLayerMediaType, blob->digest, blob->size},
+                  {plain, content_bytes_},
+                  blob->existed ? 0 : blob->size};
+}
+
+Status LayerWriter::add_directories(const std::string& path) {
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string directory = path.substr(0, slash);
+    if (!directories_.insert(directory).second) continue;
+    ++entries_;
+    if (auto added = append(as_bytes(tar_header({directory, TarType::kDirectory, 0, true, ""})));
+        !added)
+      return added;
+  }
+  return {};
+}
+
+Status LayerWriter::append(std::span<const uint8_t> bytes) {
+  if (auto appended = compressor_.append(bytes); !appended) return appended;
+  return check();
+}
+
+Status LayerWriter::append_zeros(size_t count) {
+  static constexpr std::array<uint8_t, kTarEndBytes> kZeros{};
+  return append(std::span(kZeros).first(count));
+}
+
+Status LayerWriter::check() {
+  if (other_bytes_ + blob_.size() > settings_.max_archive_bytes) {
+    return fail(ErrorCode::kTooLarge,
+                "the archive would be larger than " + format_bytes(settings_.max_archive_bytes) +
+                    ": raise save.maxArchiveSize, or let the app compile less");
+  }
+  if (checkpoint_ && !checkpoint_({blob_.size(), compressor_.plain_bytes(), 0, 0}))
+    return fail(ErrorCode::kCancelled, "writing the archive: given up by the caller");
+  return {};
+}
+
+}  // namespace compilecache::archive

@@ -1,0 +1,172 @@
+#include "archive/plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace compilecache::archive {
+namespace {
+
+using Paths = std::unordered_set<std::string_view>;
+
+// A content as a tar entry: hard links share the mode.
+using ContentKey = std::pair<ContentHash, bool>;
+
+void add_parents(std::string_view path, Paths& directories) {
+  for (size_t slash = path.rfind('/'); slash != std::string_view::npos; slash = path.rfind('/')) {
+    path = path.substr(0, slash);
+    if (!directories.insert(path).second) return;
+  }
+}
+
+bool is_beneath(std::string_view path, const Paths& files) {
+  for (size_t slash = path.rfind('/'); slash != std::string_view::npos; slash = path.rfind('/')) {
+    path = path.substr(0, slash);
+    if (files.contains(path)) return true;
+  }
+  return false;
+}
+
+bool same_content(const FileEntry& held, const Source& source) {
+  return held.size == source.stamp.size && held.executable == source.stamp.executable &&
+         (held.size == 0 || (source.hash && *source.hash == held.sha256));
+}
+
+ContentHash empty_hash() {
+  return *parse_content_hash("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+// The parent's entries that stay.
+std::vector<FileEntry> kept_entries(const Config& parent, const std::vector<Source>& sources) {
+  Paths paths;
+  Paths directories;
+  for (const Source& source : sources) {
+    paths.insert(source.file.path);
+    add_parents(source.file.path, directories);
+  }
+  std::vector<FileEntry> kept;
+  for (const FileEntry& file : parent.files) {
+    if (paths.contains(file.path) || directories.contains(file.path) ||
+        is_beneath(file.path, paths))
+      continue;
+    kept.push_back(file);
+  }
+  return kept;
+}
+
+// Where contents are stored: in the parent's layers, then in the new one.
+class StoredContents {
+ public:
+  explicit StoredContents(const Config& parent) {
+    for (const FileEntry& file : parent.files) add(file);
+  }
+  void add(const FileEntry& file) {
+    if (file.size > 0)
+      known_.try_emplace({file.sha256, file.executable}, file.layer, file.stored_as());
+  }
+  // Lets `file` refer to the same content if there is one.
+  bool refer(FileEntry& file) const {
+    const auto found = known_.find({file.sha256, file.executable});
+    if (file.size == 0 || found == known_.end()) return false;
+    file.layer = found->second.first;
+    file.from = found->second.second == file.path ? "" : found->second.second;
+    return true;
+  }
+
+ private:
+  std::map<ContentKey, std::pair<uint32_t, std::string>> known_;
+};
+
+FileEntry entry_of(const Source& source, uint32_t layer) {
+  FileEntry file;
+  file.path = source.file.path;
+  file.size = source.stamp.size;
+  file.executable = source.stamp.executable;
+  file.sha256 = file.size == 0 ? empty_hash() : source.hash.value_or(ContentHash{});
+  file.layer = layer;
+  return file;
+}
+
+}  // namespace
+
+Candidates find_candidates(const Config& parent, const std::vector<Source>& sources) {
+  std::unordered_set<uint64_t> parent_sizes;
+  for (const FileEntry& file : parent.files) parent_sizes.insert(file.size);
+  std::unordered_map<uint64_t, std::vector<size_t>> by_size;
+  Candidates candidates;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const uint64_t size = sources[i].stamp.size;
+    if (size == 0 || sources[i].hash) continue;
+    if (parent_sizes.contains(size)) {
+      candidates.hash.push_back(i);
+    } else {
+      by_size[size].push_back(i);
+    }
+  }
+  for (auto& [size, group] : by_size) {
+    if (group.size() > 1) candidates.same_size.push_back(std::move(group));
+  }
+  return candidates;
+}
+
+Plan make_plan(const Config& parent, const std::vector<Source>& sources) {
+  Plan plan;
+  plan.new_layer = static_cast<uint32_t>(parent.layers.size());
+  plan.files = kept_entries(parent, sources);
+  StoredContents stored(parent);
+  std::unordered_map<std::string_view, size_t> packed;  // path -> source
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
+    const FileEntry* held = parent.find(source.file.path);
+    if (held != nullptr && same_content(*held, source)) {
+      plan.files.push_back(*held);
+      continue;
+    }
+    ++plan.added_files;
+    plan.added_plain_bytes += source.stamp.size;
+    FileEntry file = entry_of(source, plan.new_layer);
+    if (!source.hash || !stored.refer(file)) {
+      packed.emplace(source.file.path, i);
+      if (source.hash) stored.add(file);
+    }
+    plan.files.push_back(std::move(file));
+  }
+  std::sort(plan.files.begin(), plan.files.end(),
+            [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
+  std::unordered_map<std::string_view, size_t> pack_of;  // path -> pack
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    const FileEntry& file = plan.files[i];
+    if (file.layer != plan.new_layer || !file.from.empty()) continue;
+    pack_of[file.path] = plan.packs.size();
+    plan.packs.push_back({packed.at(file.path), i, {}});
+  }
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    const FileEntry& file = plan.files[i];
+    if (file.layer == plan.new_layer && !file.from.empty())
+      plan.packs[pack_of.at(file.from)].links.push_back(i);
+  }
+  return plan;
+}
+
+bool should_compact(const Config& parent, const Plan& plan) {
+  if (parent.layers.empty()) return false;
+  if (!plan.packs.empty() && parent.layers.size() >= kMaxLayers) return true;
+  uint64_t stored = 0;
+  for (const LayerStats& layer : parent.layers) stored += layer.content_bytes;
+  uint64_t used = 0;
+  std::set<std::pair<uint32_t, std::string_view>> counted;
+  for (const FileEntry& file : plan.files) {
+    if (file.layer != plan.new_layer) {
+      if (counted.emplace(file.layer, file.stored_as()).second) used += file.size;
+    } else if (file.from.empty()) {
+      used += file.size;
+      stored += file.size;
+    }
+  }
+  return stored > 2 * used;
+}
+
+}  // namespace compilecache::archive

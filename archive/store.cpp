@@ -1,0 +1,237 @@
+#include "archive/store.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "archive/checked_json.hpp"
+#include "archive/format.hpp"
+#include "archive/fs.hpp"
+#include "archive/index.hpp"
+#include "base/strings.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr const char* kMarkerName = "compilecache.json";
+constexpr const char* kLayoutName = "oci-layout";
+constexpr const char* kLayout = R"({"imageLayoutVersion":"1.0.0"})";
+constexpr uint64_t kMaxSmallFile = 64U << 10;
+constexpr mode_t kOpenToAll = 0777;
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+// Makes the directory 0777 if it is not there; if it is, its mode must do or be ours to change.
+Status make_open_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), kOpenToAll) != 0 && errno != EEXIST)
+    return unexpected(local_error("creating directory " + path, errno));
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return unexpected(local_error("looking at " + path, errno));
+  if (!S_ISDIR(info.st_mode))
+    return fail(ErrorCode::kConflict, path + " is not a directory; move it away");
+  if ((info.st_mode & (kOpenToAll | S_ISVTX)) == kOpenToAll) return {};
+  if (::chmod(path.c_str(), ((info.st_mode & 07777) | kOpenToAll) & ~unsigned{S_ISVTX}) != 0) {
+    return unexpected(local_error("making " + path +
+                                      " writable for pods of every user (chmod 0777 it as its "
+                                      "owner, or let the Job run as root)",
+                                  errno));
+  }
+  return {};
+}
+
+// `store` and the parents of it that are missing. Existing parents are somebody else's.
+Status make_store_directory(const std::string& store) {
+  for (size_t slash = store.find('/', 1); slash != std::string::npos;
+       slash = store.find('/', slash + 1)) {
+    const std::string parent = store.substr(0, slash);
+    if (exists(parent)) continue;
+    if (auto made = make_open_directory(parent); !made) return made;
+  }
+  return make_open_directory(store);
+}
+
+std::string marker_text(const StoreOwner& owner) {
+  const nlohmann::json json = {{"formatVersion", kFormatVersion},
+                               {"cluster", owner.cluster},
+                               {"namespace", owner.ns},
+                               {"compileCache", owner.compile_cache}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Status write_if_different(const std::string& directory, const std::string& name,
+                          const std::string& content) {
+  const auto now = read_small_file(directory + "/" + name, kMaxSmallFile);
+  if (now && *now == content) return {};
+  return replace_file(directory, name, content);
+}
+
+// What is known of the owner before anything is touched: none, one, or something we cannot read.
+struct Claim {
+  bool any = false;
+  std::optional<StoreOwner> owner;
+};
+
+Result<Claim> current_claim(const std::string& store) {
+  auto owner = read_store_owner(store);
+  if (owner) return Claim{true, *owner};
+  if (owner.error().code == ErrorCode::kCorrupt) return Claim{true, std::nullopt};
+  if (owner.error().code != ErrorCode::kNotFound) return unexpected(owner.error());
+  // An image layout without our marker is another program's.
+  return Claim{exists(store + "/" + kLayoutName) || exists(store + "/blobs"), std::nullopt};
+}
+
+std::string name_of(const std::optional<StoreOwner>& owner) {
+  if (!owner) return "somebody unknown";
+  return "CompileCache " + owner->compile_cache + " of namespace " + owner->ns + " in cluster " +
+         owner->cluster;
+}
+
+// Node names are DNS subdomains.
+bool is_node_name(const std::string& node) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !node.empty() && node.size() <= 253 && node.front() != '.' &&
+         std::all_of(node.begin(), node.end(), allowed);
+}
+
+std::string nodes_directory(const std::string& store) { return store + "/nodes"; }
+
+// The steps of probe_store on a file of its own.
+class Probe {
+ public:
+  explicit Probe(const std::string& store)
+      : first_(store + "/" + incomplete_name()), second_(store + "/" + incomplete_name()) {}
+  ~Probe() {
+    ::unlink(first_.c_str());
+    ::unlink(second_.c_str());
+  }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+  Result<bool> run(const std::string& store) {
+    if (auto made = make(first_); !made) return unexpected(made.error());
+    const bool linked = ::link(first_.c_str(), second_.c_str()) == 0;
+    if (linked) ::unlink(second_.c_str());
+    if (auto made = make(second_); !made) return unexpected(made.error());
+    if (::rename(first_.c_str(), second_.c_str()) != 0)
+      return unexpected(local_error("renaming over a file in " + store, errno));
+    if (auto synced = sync_directory(store); !synced) return unexpected(synced.error());
+    if (::unlink(second_.c_str()) != 0)
+      return unexpected(local_error("removing " + second_, errno));
+    return linked;
+  }
+
+ private:
+  static Status make(const std::string& path) {
+    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!fd.valid()) return unexpected(local_error("creating " + path, errno));
+    const std::string text = "probe";
+    if (auto written =
+            write_all(fd.get(), {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, path);
+        !written)
+      return written;
+    if (::fsync(fd.get()) != 0) return unexpected(local_error("syncing " + path, errno));
+    if (const int error = fd.close(); error != 0)
+      return unexpected(local_error("closing " + path, error));
+    return {};
+  }
+
+  std::string first_;
+  std::string second_;
+};
+
+}  // namespace
+
+Result<PreparedStore> prepare_store(const std::string& store, const StoreOwner& owner, bool adopt) {
+  if (store.empty() || store.front() != '/')
+    return fail(ErrorCode::kInvalid, "preparing a store: \"" + store + "\" is not absolute");
+  auto claim = current_claim(store);
+  if (!claim) return unexpected(claim.error());
+  const bool foreign = claim->any && claim->owner != owner;
+  if (foreign && !adopt) {
+    return fail(ErrorCode::kConflict,
+                "preparing store " + store + ": it belongs to " + name_of(claim->owner) +
+                    "; use another claim or subPath, or set spec.storage.adopt to take it over");
+  }
+  PreparedStore prepared;
+  prepared.created = !claim->any;
+  if (foreign) prepared.adopted_from = claim->owner.value_or(StoreOwner{});
+
+  if (auto made = make_store_directory(store); !made) return unexpected(made.error());
+  // The marker first: whoever comes while the rest is missing knows whose it is.
+  if (auto written = write_if_different(store, kMarkerName, marker_text(owner)); !written)
+    return unexpected(written.error());
+  for (const std::string& directory :
+       {store + "/blobs", store + "/blobs/sha256", nodes_directory(store)}) {
+    if (auto made = make_open_directory(directory); !made) return unexpected(made.error());
+  }
+  if (auto written = write_if_different(store, kLayoutName, kLayout); !written)
+    return unexpected(written.error());
+  if (!exists(store + "/index.json")) {
+    if (auto written = write_index(store, {}); !written) return unexpected(written.error());
+  }
+  return prepared;
+}
+
+Result<StoreOwner> read_store_owner(const std::string& store) {
+  const std::string path = store + "/" + kMarkerName;
+  auto text = read_small_file(path, kMaxSmallFile);
+  if (!text) {
+    Error error = text.error().with("reading whose store " + store + " is");
+    if (error.code == ErrorCode::kTooLarge || error.code == ErrorCode::kInvalid)
+      error.code = ErrorCode::kCorrupt;
+    return unexpected(error);
+  }
+  auto json = parse_json(*text, path);
+  if (!json) return unexpected(json.error());
+  const auto cluster = string_member(*json, "cluster");
+  const auto ns = string_member(*json, "namespace");
+  const auto compile_cache = string_member(*json, "compileCache");
+  if (!cluster || !ns || !compile_cache)
+    return fail(ErrorCode::kCorrupt, path + " does not name an owner");
+  return StoreOwner{*cluster, *ns, *compile_cache};
+}
+
+Result<StoreProbe> probe_store(const std::string& store) {
+  const std::string context = "trying store " + store;
+  StoreProbe probe;
+  auto linked = Probe(store).run(store);
+  if (!linked) return unexpected(linked.error().with(context));
+  probe.can_link = *linked;
+  struct statvfs info {};
+  if (::statvfs(store.c_str(), &info) != 0)
+    return unexpected(local_error("asking for free space", errno).with(context));
+  probe.free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
+  probe.total_bytes = uint64_t{info.f_blocks} * info.f_frsize;
+  probe.free_inodes = info.f_favail;
+  return probe;
+}
+
+Status note_node_product(const std::string& store, const std::string& node,
+                         const std::string& product) {
+  if (!is_node_name(node) || product.empty() || product.find('\n') != std::string::npos)
+    return fail(ErrorCode::kInvalid,
+                "noting product \"" + product + "\" of node \"" + node + "\": not usable as names");
+  return write_if_different(nodes_directory(store), node, product + "\n");
+}
+
+Result<std::string> read_node_product(const std::string& store, const std::string& node) {
+  if (!is_node_name(node)) return fail(ErrorCode::kInvalid, "not a node name: \"" + node + "\"");
+  auto text = read_small_file(nodes_directory(store) + "/" + node, kMaxSmallFile);
+  if (!text) return unexpected(text.error().with("reading the GPU product of node " + node));
+  const std::string product(trim(*text));
+  if (product.empty())
+    return fail(ErrorCode::kNotFound, "the note of node " + node + " in " + store + " is empty");
+  return product;
+}
+
+}  // namespace compilecache::archive

@@ -1,0 +1,56 @@
+#include "archive/task_pool.hpp"
+
+#include <algorithm>
+
+namespace compilecache::archive {
+
+TaskPool::TaskPool(unsigned threads) {
+  for (unsigned i = 0; i < std::max(1U, threads); ++i) threads_.emplace_back([this] { work(); });
+}
+
+TaskPool::~TaskPool() {
+  drain();
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  posted_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void TaskPool::post_urgent(Task task) { push(urgent_, std::move(task)); }
+
+void TaskPool::post(Task task) { push(normal_, std::move(task)); }
+
+void TaskPool::push(std::deque<Task>& queue, Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue.push_back(std::move(task));
+  }
+  posted_.notify_one();
+}
+
+void TaskPool::drain() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return urgent_.empty() && normal_.empty() && running_ == 0; });
+}
+
+void TaskPool::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    posted_.wait(lock, [this] { return stopping_ || !urgent_.empty() || !normal_.empty(); });
+    std::deque<Task>& queue = urgent_.empty() ? normal_ : urgent_;
+    if (queue.empty()) return;
+    {
+      const Task task = std::move(queue.front());
+      queue.pop_front();
+      ++running_;
+      lock.unlock();
+      task();
+    }  // what the task holds is gone before anybody hears that it is done
+    lock.lock();
+    if (--running_ == 0 && urgent_.empty() && normal_.empty()) idle_.notify_all();
+  }
+}
+
+}  // namespace compilecache::archive

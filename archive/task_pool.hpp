@@ -1,0 +1,44 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace compilecache::archive {
+
+// A fixed number of threads and two queues: what frees memory (creating files) goes before what
+// takes it (decoding). The destructor waits for all tasks that were posted.
+//
+// post() may be called from any thread, tasks included.
+class TaskPool {
+ public:
+  using Task = std::function<void()>;
+
+  explicit TaskPool(unsigned threads);
+  ~TaskPool();
+  TaskPool(const TaskPool&) = delete;
+  TaskPool& operator=(const TaskPool&) = delete;
+
+  void post_urgent(Task task);
+  void post(Task task);
+  // Until no task is queued or running. Not to be called by a task.
+  void drain();
+
+ private:
+  void work();
+  void push(std::deque<Task>& queue, Task task);
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::condition_variable idle_;
+  std::deque<Task> urgent_;
+  std::deque<Task> normal_;
+  size_t running_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace compilecache::archive

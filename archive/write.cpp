@@ -1,0 +1,442 @@
+#include "archive/write.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "archive/blob.hpp"
+#include "archive/encode.hpp"
+#include "archive/layer_reader.hpp"
+#include "archive/layer_writer.hpp"
+#include "archive/plan.hpp"
+#include "archive/source.hpp"
+#include "base/sha256.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr size_t kChunkBytes = 1U << 20;
+// How often a layer is begun anew because a large file changed while it was packed.
+constexpr int kMaxAttempts = 4;
+
+// A file that changed in the middle of the layer: the layer is worth nothing.
+struct Changed {
+  size_t source;
+  LeftOut why;
+};
+
+class ArchiveWriter {
+ public:
+  ArchiveWriter(const std::string& store, const WriteRequest& request)
+      : store_(store), request_(request), chunk_(kChunkBytes) {}
+
+  Result<WriteResult> run();
+
+ private:
+  Status check_request() const;
+  Status read_parent();
+  void look_at_sources();
+  Status find_equal_files();
+  Status hash_source(size_t index);
+  void drop_left_out();
+  void drop_changed();
+  Status check_checkpoint() const;
+
+  Result<WriteResult> write();
+  Status write_delta(Plan& plan);
+  Status write_full(Plan& plan);
+  Status pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item);
+  Status pack_content(LayerWriter& layer, const Source& source, const FileEntry& file,
+                      SourceReader& reader, Sha256& hash);
+  Status changed(size_t source, const LeftOut& why);
+  Status finish_layer(LayerWriter& layer);
+  Result<WriteResult> commit(Plan plan);
+  Result<FinishedBlob> put_blob(const std::string& content);
+
+  const std::string& store_;
+  const WriteRequest& request_;
+  std::vector<uint8_t> chunk_;
+  std::vector<uint8_t> whole_;  // a file that fits into a frame
+
+  Manifest parent_manifest_;
+  Config parent_;
+  std::vector<Source> sources_;
+  std::vector<bool> dropped_;  // of sources_
+  std::optional<Changed> changed_;
+
+  Manifest manifest_;  // being made
+  Config config_;
+  WriteResult result_;
+};
+
+// Takes the parent's files that are still in use over into the new layer.
+class CopySink : public TarSink {
+ public:
+  // The contents of one layer, by the path under which it stores them.
+  using Wanted = std::unordered_map<std::string, std::vector<FileEntry*>>;
+
+  CopySink(LayerWriter& layer, Wanted wanted) : layer_(layer), wanted_(std::move(wanted)) {}
+
+  Status begin_file(const TarEntry& entry) override {
+    const auto found = wanted_.find(entry.path);
+    current_ = nullptr;
+    if (found == wanted_.end()) return {};
+    entries_ = std::move(found->second);
+    wanted_.erase(found);
+    current_ = entries_.front();
+    for (const FileEntry* file : entries_) {
+      if (file->size != entry.size || file->sha256 != current_->sha256)
+        return fail(ErrorCode::kCorrupt, "layer and config disagree about " + file->path);
+    }
+    return layer_.begin_file(current_->path, current_->size, current_->executable);
+  }
+
+  Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>&) override {
+    if (current_ == nullptr) return {};
+    hash_.update(bytes);
+    return layer_.data(bytes);
+  }
+
+  Status end_file() override {
+    if (current_ == nullptr) return {};
+    if (hash_.finish_hex() != to_hex(current_->sha256))
+      return fail(ErrorCode::kCorrupt, "the content of " + current_->path + " is not as listed");
+    if (auto ended = layer_.end_file(); !ended) return ended;
+    for (FileEntry* file : entries_) {
+      file->layer = 0;
+      file->from.clear();
+      if (file == current_) continue;
+      file->from = current_->path;
+      if (auto added = layer_.add_link(file->path, current_->path, file->executable); !added)
+        return added;
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool complete() const { return wanted_.empty(); }
+
+ private:
+  LayerWriter& layer_;
+  Wanted wanted_;
+  std::vector<FileEntry*> entries_;
+  FileEntry* current_ = nullptr;
+  Sha256 hash_;
+};
+
+Status ArchiveWriter::check_request() const {
+  const WriteSettings& settings = request_.settings;
+  if (settings.compression_level < 1 || settings.compression_level > 19) {
+    return fail(ErrorCode::kInvalid, "compression level " +
+                                         std::to_string(settings.compression_level) +
+                                         ": allowed are 1 to 19");
+  }
+  if (settings.frame_bytes < (64U << 10) || settings.frame_bytes > settings.limits.max_frame_bytes)
+    return fail(ErrorCode::kInvalid, "frames of " + std::to_string(settings.frame_bytes) +
+                                         " bytes: allowed are 64 KiB to 16 MiB");
+  return {};
+}
+
+Status ArchiveWriter::read_parent() {
+  if (request_.parent.empty()) return {};
+  auto manifest = read_manifest(store_, request_.parent, request_.settings.limits);
+  if (!manifest) return unexpected(manifest.error().with("reading the parent archive"));
+  auto config = read_config(store_, *manifest, request_.settings.limits);
+  if (!config) return unexpected(config.error().with("reading the parent archive"));
+  // A new manifest must not promise what is already lost.
+  for (const Descriptor& layer : manifest->layers) {
+    if (auto there = check_blob_size(store_, layer.digest, layer.size); !there)
+      return unexpected(there.error().with("looking at the parent archive"));
+  }
+  parent_manifest_ = std::move(*manifest);
+  parent_ = std::move(*config);
+  return {};
+}
+
+void ArchiveWriter::look_at_sources() {
+  for (const SourceFile& file : request_.files) {
+    auto source = look_at(file);
+    if (source) {
+      sources_.push_back(std::move(*source));
+    } else {
+      result_.left_out.push_back(source.error());
+    }
+  }
+  std::stable_sort(sources_.begin(), sources_.end(),
+                   [](const Source& a, const Source& b) { return a.file.path < b.file.path; });
+  const auto same = [](const Source& a, const Source& b) { return a.file.path == b.file.path; };
+  sources_.erase(std::unique(sources_.begin(), sources_.end(), same), sources_.end());
+  dropped_.assign(sources_.size(), false);
+}
+
+Status ArchiveWriter::hash_source(size_t index) {
+  if (auto fine = check_checkpoint(); !fine) return fine;
+  auto hash = hash_content(sources_[index], chunk_);
+  if (hash) {
+    sources_[index].hash = *hash;
+  } else {
+    dropped_[index] = true;
+    result_.left_out.push_back(hash.error());
+  }
+  return {};
+}
+
+// Hashes as little as is needed to know which sources are equal to something.
+Status ArchiveWriter::find_equal_files() {
+  const Candidates candidates = find_candidates(parent_, sources_);
+  for (const size_t index : candidates.hash) {
+    if (auto hashed = hash_source(index); !hashed) return hashed;
+  }
+  for (const std::vector<size_t>& group : candidates.same_size) {
+    std::map<uint64_t, std::vector<size_t>> alike;
+    for (const size_t index : group) {
+      auto print = fingerprint(sources_[index]);
+      if (print) {
+        alike[*print].push_back(index);
+      } else {
+        dropped_[index] = true;
+        result_.left_out.push_back(print.error());
+      }
+    }
+    for (const auto& [print, indices] : alike) {
+      if (indices.size() < 2) continue;
+      for (const size_t index : indices) {
+        if (auto hashed = hash_source(index); !hashed) return hashed;
+      }
+    }
+  }
+  drop_left_out();
+  return {};
+}
+
+void ArchiveWriter::drop_left_out() {
+  std::vector<Source> kept;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (!dropped_[i]) kept.push_back(std::move(sources_[i]));
+  }
+  sources_ = std::move(kept);
+  dropped_.assign(sources_.size(), false);
+}
+
+Status ArchiveWriter::check_checkpoint() const {
+  if (request_.checkpoint && !request_.checkpoint({}))
+    return fail(ErrorCode::kCancelled, "writing the archive: given up by the caller");
+  return {};
+}
+
+Result<WriteResult> ArchiveWriter::run() {
+  if (auto good = check_request(); !good) return unexpected(good.error());
+  if (auto read = read_parent(); !read) return unexpected(read.error());
+  look_at_sources();
+  if (auto found = find_equal_files(); !found) return unexpected(found.error());
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    changed_.reset();
+    auto written = write();
+    if (written || !changed_) return written;
+    drop_changed();
+  }
+  return fail(ErrorCode::kUnavailable,
+              "writing the archive: files keep changing while they are read, the last one " +
+                  changed_->why.path + "; try again when the directory is still");
+}
+
+// Where one file changed others may have: each costs a whole attempt, so they are looked for now.
+void ArchiveWriter::drop_changed() {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (i == changed_->source) {
+      result_.left_out.push_back(changed_->why);
+      dropped_[i] = true;
+      continue;
+    }
+    auto now = look_at(sources_[i].file);
+    if (now && now->stamp == sources_[i].stamp) continue;
+    result_.left_out.push_back(now ? LeftOut{sources_[i].file.path, LeftOutReason::kBusy,
+                                             sources_[i].file.local + " changed"}
+                                   : now.error());
+    dropped_[i] = true;
+  }
+  drop_left_out();
+}
+
+Result<WriteResult> ArchiveWriter::write() {
+  Plan plan = make_plan(parent_, sources_);
+  result_.added_files = plan.added_files;
+  result_.added_plain_bytes = plan.added_plain_bytes;
+  result_.written_bytes = 0;
+  if (plan.added_files == 0) {
+    result_.nothing_new = true;
+    if (!request_.parent.empty()) result_.archive = describe(parent_manifest_, parent_);
+    return result_;
+  }
+  if (plan.files.size() > request_.settings.limits.max_entries) {
+    return fail(ErrorCode::kTooLarge, "an archive of " + std::to_string(plan.files.size()) +
+                                          " files: allowed are " +
+                                          std::to_string(request_.settings.limits.max_entries));
+  }
+  result_.compacted = should_compact(parent_, plan);
+  manifest_ = {};
+  config_ = {};
+  auto written = result_.compacted ? write_full(plan) : write_delta(plan);
+  if (!written) return unexpected(written.error());
+  return commit(std::move(plan));
+}
+
+Status ArchiveWriter::write_delta(Plan& plan) {
+  manifest_.layers = parent_manifest_.layers;
+  config_.layers = parent_.layers;
+  if (plan.packs.empty()) return {};  // other names for what is there
+  uint64_t others = 0;
+  for (const Descriptor& layer : parent_manifest_.layers) others += layer.size;
+  auto layer = LayerWriter::create(store_, request_.settings, request_.checkpoint, others);
+  if (!layer) return unexpected(layer.error());
+  for (const Plan::Pack& item : plan.packs) {
+    if (auto packed = pack(**layer, plan, item); !packed) return packed;
+  }
+  return finish_layer(**layer);
+}
+
+// All that is in use, the parent's layers first, in their order.
+Status ArchiveWriter::write_full(Plan& plan) {
+  auto layer = LayerWriter::create(store_, request_.settings, request_.checkpoint, 0);
+  if (!layer) return unexpected(layer.error());
+  std::vector<CopySink::Wanted> wanted(parent_manifest_.layers.size());
+  for (FileEntry& file : plan.files) {
+    if (file.layer != plan.new_layer) wanted[file.layer][file.stored_as()].push_back(&file);
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].empty()) continue;
+    // One thread to decode is enough: compressing what it yields takes many times longer.
+    ReadSession session(
+        {1, 2 * request_.settings.limits.max_frame_bytes, request_.settings.limits, nullptr});
+    CopySink sink(**layer, std::move(wanted[i]));
+    const Descriptor& from = parent_manifest_.layers[i];
+    if (auto read = read_layer(session, store_, from, sink); !read)
+      return unexpected(read.error().with("rewriting the parent archive as one layer"));
+    if (!sink.complete())
+      return fail(ErrorCode::kCorrupt, "layer " + from.digest + " lacks files of its config");
+  }
+  for (const Plan::Pack& item : plan.packs) {
+    if (auto packed = pack(**layer, plan, item); !packed) return packed;
+  }
+  for (FileEntry& file : plan.files) file.layer = 0;
+  return finish_layer(**layer);
+}
+
+Status ArchiveWriter::finish_layer(LayerWriter& layer) {
+  auto finished = layer.finish(request_.without);
+  if (!finished) return unexpected(finished.error());
+  manifest_.layers.push_back(finished->descriptor);
+  config_.layers.push_back(finished->stats);
+  result_.written_bytes += finished->written_bytes;
+  return {};
+}
+
+Status ArchiveWriter::pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item) {
+  FileEntry& file = plan.files[item.file];
+  const Source& source = sources_[item.source];
+  changed_.reset();
+  auto reader = SourceReader::open(source);
+  if (!reader) return changed(item.source, reader.error());
+  Sha256 hash;
+  if (auto packed = pack_content(layer, source, file, *reader, hash); !packed) {
+    if (changed_) changed_->source = item.source;
+    return packed;
+  }
+  const ContentHash content = *parse_content_hash(hash.finish_hex());
+  if (source.hash && *source.hash != content) {
+    return changed(item.source, {file.path, LeftOutReason::kBusy,
+                                 source.file.local + " changed while it was read"});
+  }
+  file.sha256 = content;
+  for (const size_t link : item.links) {
+    if (auto added = layer.add_link(plan.files[link].path, file.path, file.executable); !added)
+      return added;
+  }
+  return {};
+}
+
+// A small file is read as a whole before anything of it is packed; a large one as it goes.
+Status ArchiveWriter::pack_content(LayerWriter& layer, const Source& source, const FileEntry& file,
+                                   SourceReader& reader, Sha256& hash) {
+  const uint64_t size = source.stamp.size;
+  const bool small = size <= request_.settings.frame_bytes;
+  std::vector<uint8_t>& memory = small ? whole_ : chunk_;
+  if (small && memory.size() < size) memory.resize(size);
+  if (!small) {
+    if (auto begun = layer.begin_file(file.path, size, file.executable); !begun) return begun;
+  }
+  for (uint64_t left = size; left > 0;) {
+    const auto piece =
+        std::span(memory).first(static_cast<size_t>(std::min<uint64_t>(left, memory.size())));
+    if (auto read = reader.read(piece); !read) return changed(0, read.error());
+    hash.update(piece);
+    left -= piece.size();
+    if (small) continue;
+    if (auto added = layer.data(piece); !added) return added;
+  }
+  if (auto same = reader.finish(); !same) return changed(0, same.error());
+  if (small) {
+    if (auto begun = layer.begin_file(file.path, size, file.executable); !begun) return begun;
+    if (auto added = layer.data(std::span(memory).first(size)); !added) return added;
+  }
+  return layer.end_file();
+}
+
+Status ArchiveWriter::changed(size_t source, const LeftOut& why) {
+  changed_ = Changed{source, why};
+  return fail(ErrorCode::kUnavailable, why.path + ": " + why.detail);
+}
+
+Result<FinishedBlob> ArchiveWriter::put_blob(const std::string& content) {
+  auto blob = BlobWriter::create(store_);
+  if (!blob) return unexpected(blob.error());
+  auto written = blob->write({reinterpret_cast<const uint8_t*>(content.data()), content.size()});
+  if (!written) return unexpected(written.error());
+  auto finished = blob->finish(request_.without);
+  if (finished && !finished->existed) result_.written_bytes += finished->size;
+  return finished;
+}
+
+Result<WriteResult> ArchiveWriter::commit(Plan plan) {
+  config_.files = std::move(plan.files);
+  auto encoded = encode_config(config_);
+  if (!encoded) return unexpected(encoded.error());
+  auto config = put_blob(*encoded);
+  if (!config) return unexpected(config.error().with("writing the config"));
+  manifest_.config = {kConfigMediaType, config->digest, config->size};
+  manifest_.annotations = request_.annotations;
+  const std::string text = encode_manifest(manifest_);
+  auto manifest = put_blob(text);
+  if (!manifest) return unexpected(manifest.error().with("writing the manifest"));
+  manifest_.digest = manifest->digest;
+  manifest_.size = manifest->size;
+  if (auto synced = sync_blobs(store_); !synced) return unexpected(synced.error());
+  result_.archive = describe(manifest_, config_);
+  if (result_.archive.compressed_bytes > request_.settings.max_archive_bytes)
+    return fail(ErrorCode::kTooLarge,
+                "the archive would be larger than save.maxArchiveSize allows: raise it");
+  return result_;
+}
+
+}  // namespace
+
+const char* to_string(LeftOutReason reason) {
+  switch (reason) {
+    case LeftOutReason::kBusy:
+      return "busy";
+    case LeftOutReason::kUnreadable:
+      return "unreadable";
+    case LeftOutReason::kVanished:
+      return "vanished";
+    case LeftOutReason::kNotRegular:
+      return "not_regular";
+    case LeftOutReason::kInvalidPath:
+      return "invalid_path";
+  }
+  return "unknown";
+}
+
+Result<WriteResult> write_archive(const std::string& store, const WriteRequest& request) {
+  return ArchiveWriter(store, request).run();
+}
+
+}  // namespace compilecache::archive
