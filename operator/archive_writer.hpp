@@ -1,0 +1,57 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api/compile_cache_archive.hpp"
+#include "base/error.hpp"
+#include "kube/client.hpp"
+
+// The API server's CompileCacheArchives, as whoever changes them needs them: read, create, and a
+// compare-and-swap on the status.
+//
+//   auto archive = modify_archive(writer, "ml", "transformer-3f9a1c04b2", [&](auto& a) {
+//     return mark_suspect(a, digest, pod, now);      // false: nothing to change
+//   });
+//
+// Thread-safe. Errors as in kube/client.hpp; kConflict means that somebody else was first, and
+// after any other failure of a write nobody knows whether it happened.
+
+namespace compilecache::controller {
+
+class ArchiveWriter {
+ public:
+  virtual ~ArchiveWriter() = default;
+  virtual Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) = 0;
+  // All of a CompileCache, as the API server has them now.
+  virtual Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
+                                                             const std::string& cache) = 0;
+  // kAlreadyExists when there is one.
+  virtual Result<api::CompileCacheArchive> create(const api::CompileCacheArchive& archive) = 0;
+  // kConflict unless the resource version is still what `archive` carries.
+  virtual Result<api::CompileCacheArchive> update_status(
+      const api::CompileCacheArchive& archive) = 0;
+};
+
+class KubeArchiveWriter : public ArchiveWriter {
+ public:
+  explicit KubeArchiveWriter(kube::Client client) : client_(std::move(client)) {}
+  Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) override;
+  Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
+                                                     const std::string& cache) override;
+  Result<api::CompileCacheArchive> create(const api::CompileCacheArchive& archive) override;
+  Result<api::CompileCacheArchive> update_status(const api::CompileCacheArchive& archive) override;
+
+ private:
+  kube::Client client_;
+};
+
+// Reads, changes and writes, again when somebody else was first (5 times). `change` may run more
+// than once and returns whether there is anything to write; the result is the archive as it is
+// then.
+Result<api::CompileCacheArchive> modify_archive(
+    ArchiveWriter& writer, const std::string& ns, const std::string& name,
+    const std::function<bool(api::CompileCacheArchive&)>& change);
+
+}  // namespace compilecache::controller

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "api/agent_api.hpp"
+#include "api/compile_cache.hpp"
+#include "api/compile_cache_archive.hpp"
+
+// The rules of saving, as pure functions on the archive: who may, what a save extends, what a
+// commit writes. The coordinator (save_coordinator.hpp) puts them between a read and a
+// compare-and-swap.
+
+namespace compilecache::controller {
+
+// Who asks, for what. Put together from the token, the pod and the CompileCache; nothing is the
+// agent's word.
+struct SaveContext {
+  std::string ns, pod, pod_uid, service_account;
+  std::string cache, cache_uid;  // CompileCache
+  std::string claim_name, path;
+  api::CompileCacheSpec::Save save;
+  api::ArchiveKey key;
+  std::string image_id;
+  // The pod runs on what it loaded from this archive, so its compile time comes on top of the
+  // head's.
+  bool loaded_head = false;
+};
+
+// "transformer-3f9a1c04b2.17" -> archive and fence; kInvalid otherwise.
+struct SaveId {
+  std::string archive;
+  int64_t fence = 0;
+};
+Result<SaveId> parse_save_id(std::string_view id);
+
+std::string holder_uid(const api::SaveLock& lock);
+
+// Why this pod's save will never be granted, or "": "policy_never", "service_account_not_allowed".
+std::string refusal(const SaveContext& context);
+// The same once the archive is known: "saved_once", "already_current".
+std::string refusal(const SaveContext& context, const api::SaveRequest& request,
+                    const api::CompileCacheArchive& archive);
+
+// Whether the save adds a layer to the head: not in mode Refresh, not when the image's tag was
+// moved since, not when the head is distrusted.
+bool extends_head(const SaveContext& context, const api::SaveRequest& request,
+                  const api::CompileCacheArchive& archive);
+
+// The generation that a commit under the present lock will have.
+int64_t next_generation(const api::CompileCacheArchive& archive);
+
+// Whether the message can be meant; kInvalid.
+Status check_commit_request(const api::CommitRequest& request);
+
+// What this very save committed before, when the answer was lost; nullptr: it did not.
+const api::ArchiveHead* already_committed(const SaveContext& context,
+                                          const api::CompileCacheArchive& archive, int64_t fence,
+                                          const api::CommitRequest& request);
+
+// The new head, the generation before it and the free lock: what the compare-and-swap writes.
+void put_head(const SaveContext& context, const api::CommitRequest& request, const std::string& now,
+              api::CompileCacheArchive& archive);
+
+}  // namespace compilecache::controller
