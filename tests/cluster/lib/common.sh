@@ -10,9 +10,10 @@ RUNS=$CACHE/clusters
 
 log() { printf '[%4d s] %s\n' "$SECONDS" "$*" >&2; }
 
+# Ends with 64, which the trap in the main script takes as "said already".
 die() {
   printf 'cluster: %s\n' "$*" >&2
-  exit 1
+  exit 64
 }
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
@@ -40,7 +41,7 @@ make_item() {
     flock -n "$lock" || { log "waiting for another run that makes $name" && flock "$lock"; }
     if [ ! -d "$path" ]; then
       building=$CACHE/items/.building-$name
-      rm -rf "$building"
+      clear_unfinished "$building"
       mkdir "$building"
       "$1" "$building" "${@:2}"   # not in a condition: that would switch set -e off inside it
       drop_old_items "$name"
@@ -49,6 +50,14 @@ make_item() {
     exec {lock}>&-
   fi
   printf '%s\n' "$path"
+}
+
+# What a run that was killed left: maybe a containerd, maybe debootstrap's mounts.
+clear_unfinished() {
+  [ -d "$1" ] || return 0
+  stop "$1/run" containerd 0
+  unmount_below "$1"
+  rm -rf --one-file-system "$1"
 }
 
 # Items that an older recipe left. Kept while any cluster is up: it may be using them.
@@ -78,13 +87,15 @@ existing_run() {
 }
 
 # start RUN NAME PROGRAM ARGS...: starts a program in the background, detached from this shell, with its
-# output in RUN/logs/NAME.log and its pid and start time in RUN/pids/NAME. START_PREFIX (an array) goes
-# before the program, e.g. nsenter; START_CGROUPS are the cgroup.procs files it is entered in.
+# output in RUN/logs/NAME.log, its pid and start time in RUN/pids/NAME, and what to start again in
+# RUN/commands/NAME. START_PREFIX (an array) goes before the program, e.g. nsenter; START_CGROUPS are the
+# cgroup.procs files that it is entered in.
 start() {
   local run=$1 name=$2
   shift 2
-  mkdir -p "$run/logs" "$run/pids"
+  mkdir -p "$run/logs" "$run/pids" "$run/commands"
   rm -f "$run/pids/$name"
+  printf '%q ' "${START_PREFIX[@]}" "$@" >"$run/commands/$name"
   setsid --fork bash -c '
     echo "$$ $(cut -d" " -f22 /proc/$$/stat)" >"$1"
     for procs in $2; do echo $$ >"$procs"; done

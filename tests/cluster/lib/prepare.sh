@@ -49,7 +49,7 @@ find_go() {
     fi
   done
   go=$(make_item go "$(hash_of "$GO_BACKPORT")" unpack_go)
-  printf '%s/go/bin/go\n' "$go"
+  printf '%s/go/lib/go-%s/bin/go\n' "$go" "$GO_BACKPORT"
 }
 
 # Reads the backports' package list with settings of its own: the machine's apt sources stay as they are.
@@ -65,12 +65,12 @@ unpack_go() {
   (cd "$apt" && apt-get "${options[@]}" download "golang-$GO_BACKPORT-go" "golang-$GO_BACKPORT-src" >&2)
   for package in "$apt"/*.deb; do dpkg-deb -x "$package" "$into/root"; done
   rm -rf "$apt"
-  # The Go package's folders are links into the source package's, absolute ones: join the two.
-  cp -a "$into/root/usr/share/go-$GO_BACKPORT" "$into/go"
-  cp -a --remove-destination "$into/root/usr/lib/go-$GO_BACKPORT/bin" "$into/root/usr/lib/go-$GO_BACKPORT/pkg" \
-    "$into/root/usr/lib/go-$GO_BACKPORT/VERSION" "$into/go/"
+  # The packages' folders point at each other with links relative to /usr: kept as they are, below go/.
+  mv "$into/root/usr" "$into/go"
   rm -rf "$into/root"
 }
+
+kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kubernetes/go.mod"; }
 
 # go_program NAME: builds one program once; prints its path.
 #   NAME  etcd | coredns | kube-apiserver | kubectl | kube-controller-manager | …
@@ -82,7 +82,7 @@ go_program() {
     *)
       module=kubernetes package=k8s.io/kubernetes/cmd/$name
       # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
-      flags+=" -X k8s.io/component-base/version.gitVersion=$KUBERNETES_VERSION"
+      flags+=" -X k8s.io/component-base/version.gitVersion=$(kubernetes_version)"
       ;;
   esac
   local sources=("$CLUSTER_HOME/$module"/go.*)

@@ -23,6 +23,7 @@ up() {
   exec {lock}>"$CACHE/locks/cluster-$name"
   flock -n "$lock" || die "another run is starting or stopping the cluster '$name'"
   run=$(run_dir "$name")
+  [ ${#run} -le 80 ] || die "the folder $run is too long a path for the sockets in it; set COMPILECACHE_CACHE to a shorter one"
   if [ -d "$run" ]; then
     ! alive "$run" kube-apiserver || die "the cluster '$name' is up already; cluster down $name takes it down"
     remove_cluster "$name"
