@@ -160,11 +160,13 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
   changed(cache);
 }
 
-void StatusBoard::effect(const std::string& cache, const EffectSeen& seen) {
+StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const EffectSeen& seen) {
+  EffectMove move;
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[cache];
     PodCount& pod = entry.pods[seen.pod_uid];
+    move = {pod.effect, pod.archive};
     if (pod.effect) count_effect(entry.totals.effect, *pod.effect, -1);
     count_effect(entry.totals.effect, seen.effect, 1);
     pod.effect = seen.effect;
@@ -180,6 +182,7 @@ void StatusBoard::effect(const std::string& cache, const EffectSeen& seen) {
     trim_recent(entry);
   }
   changed(cache);
+  return move;
 }
 
 void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::string& time) {
@@ -205,10 +208,17 @@ void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::stri
   changed(cache);
 }
 
-void StatusBoard::swept(const std::string& cache, const api::LastSweep& sweep) {
+void StatusBoard::archives_removed(const std::string& cache, int64_t count) {
+  const std::lock_guard lock(mutex_);
+  entries_[cache].removed_archives += count;
+}
+
+void StatusBoard::swept(const std::string& cache, api::LastSweep sweep) {
   {
     const std::lock_guard lock(mutex_);
-    entries_[cache].totals.last_sweep = sweep;
+    Entry& entry = entries_[cache];
+    sweep.removed_archives = std::exchange(entry.removed_archives, 0);
+    entry.totals.last_sweep = std::move(sweep);
   }
   changed(cache);
 }
@@ -229,6 +239,14 @@ std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache)
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<api::CondemnedBlob>()
                                  : found->second.totals.condemned;
+}
+
+std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  if (entry == entries_.end()) return "";
+  const auto pod = entry->second.pods.find(pod_uid);
+  return pod == entry->second.pods.end() ? "" : pod->second.archive;
 }
 
 std::optional<std::string> StatusBoard::load_of(const std::string& cache,

@@ -74,14 +74,24 @@ class StatusBoard {
   void forget_all();
 
   void loaded(const std::string& cache, const LoadSeen& seen);
-  // Moves the pod from the effect it was counted under to this one.
-  void effect(const std::string& cache, const EffectSeen& seen);
+  // Moves the pod from the effect it was counted under to this one; returns the former and the
+  // archive that the pod loaded.
+  struct EffectMove {
+    std::optional<api::Effect> before;
+    std::string archive;
+  };
+  EffectMove effect(const std::string& cache, const EffectSeen& seen);
   // `time` is that of a commit and becomes last_save_time.
   void saved(const std::string& cache, SaveSeen seen, const std::string& time);
-  void swept(const std::string& cache, const api::LastSweep& sweep);
+  // Archives that collection has thrown away; they count for the sweep that reports next.
+  void archives_removed(const std::string& cache, int64_t count);
+  // removed_archives is filled in here.
+  void swept(const std::string& cache, api::LastSweep sweep);
   void set_condemned(const std::string& cache, std::vector<api::CondemnedBlob> condemned);
   [[nodiscard]] std::vector<api::CondemnedBlob> condemned(const std::string& cache) const;
 
+  // The archive that a running pod loaded; empty: none that is known of.
+  [[nodiscard]] std::string archive_of(const std::string& cache, const std::string& pod_uid) const;
   // What a running pod was given ("exact", "compatible", ...); nothing when it did not report.
   [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
                                                    const std::string& pod_uid) const;
@@ -101,6 +111,7 @@ class StatusBoard {
     bool seeded = false;
     api::CompileCacheStatus totals;
     double seconds_saved = 0;
+    int64_t removed_archives = 0;                    // since the last sweep
     std::unordered_map<std::string, PodCount> pods;  // by uid
   };
 

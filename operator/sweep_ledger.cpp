@@ -28,7 +28,7 @@ std::set<std::string> referenced_digests(const std::vector<api::CompileCacheArch
   return digests;
 }
 
-std::vector<api::CondemnedBlob> condemn(const SweepFacts& facts) {
+std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts) {
   const std::set<std::string> present(facts.inventory.begin(), facts.inventory.end());
   std::vector<api::CondemnedBlob> listed;
   std::set<std::string> known;

@@ -29,7 +29,7 @@ namespace compilecache::controller {
 // What heads and the heads before them need.
 std::set<std::string> referenced_digests(const std::vector<api::CompileCacheArchive>& archives);
 
-struct SweepFacts {
+struct LedgerFacts {
   std::vector<std::string> inventory;      // what the Job found when it was done
   std::set<std::string> referenced;        // at the same time
   std::vector<api::CondemnedBlob> listed;  // before
@@ -41,7 +41,7 @@ struct SweepFacts {
   WallTime now{};
 };
 
-std::vector<api::CondemnedBlob> condemn(const SweepFacts& facts);
+std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts);
 
 std::set<std::string> condemned_digests(const std::vector<api::CondemnedBlob>& listed, WallTime now,
                                         std::chrono::milliseconds grace);

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "api/agent_api.hpp"
+#include "base/clock.hpp"
+#include "http/message.hpp"
+#include "http/server.hpp"
+#include "kube/events.hpp"
+#include "operator/archive_registry.hpp"
+#include "operator/cluster_view.hpp"
+#include "operator/load_traffic.hpp"
+#include "operator/metrics.hpp"
+#include "operator/save_coordinator.hpp"
+#include "operator/settings.hpp"
+#include "operator/status_board.hpp"
+#include "operator/token_auth.hpp"
+
+// The API that agents call (api/agent_api.hpp), as the handler of an http::Server.
+//
+//   AgentApi agent_api(parts, settings, hooks, clock);
+//   agent_api.start();                                   // worker threads; they wait for the API
+//   server auto server = http::Server::start(options, [&](auto request, auto respond) {
+//     agent_api.handle(std::move(request), std::move(respond));
+//   });
+//   ...
+//   agent_api.stop();                                    // finishes what it has begun
+//
+// Only the leader answers; others say 503 with Retry-After. The caller's pod is taken from its
+// token and must be alive and carry our injection (or be a sweep Job's pod). Whatever is sent, the
+// answer is JSON as api/agent_api.hpp says. Thread-safe. All parts must outlive it.
+
+namespace compilecache::controller {
+
+// What it works with; all of it shared with the rest of the operator.
+struct AgentApiParts {
+  const ClusterView& view;
+  TokenAuth& auth;
+  SaveCoordinator& saves;
+  CacheLocks& locks;
+  ArchiveWriter& archives;
+  ArchiveRegistry& registry;
+  LoadTraffic& traffic;
+  StatusBoard& board;
+  Metrics& metrics;
+  kube::EventSink& events;
+};
+
+// What it asks of the rest.
+struct AgentApiHooks {
+  std::function<bool()> is_leader;
+  // A pod that the view does not have yet, from the API server; kNotFound when there is none.
+  std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
+  // A sweep of that CompileCache is wanted soon: an archive became suspect, a commit met a
+  // condemned blob.
+  std::function<void(const std::string& ns, const std::string& cache)> sweep_wanted;
+  // A sweep Job said that it begins or ended. `pod` is the Job's; `owner` in it names the Job.
+  std::function<void(const PodView& pod, const api::SweepRequest& request)> sweep_reported;
+};
+
+class AgentApi {
+ public:
+  AgentApi(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks, const Clock& clock);
+  ~AgentApi();
+  AgentApi(const AgentApi&) = delete;
+  AgentApi& operator=(const AgentApi&) = delete;
+
+  void start();
+  void stop();
+
+  // Queues the request for a worker; answers 503 at once when too many wait.
+  void handle(http::Request request, http::Responder respond);
+  // The answer itself, in this thread.
+  [[nodiscard]] http::Response answer(const http::Request& request);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The digests that a commit may not name now; for SaveOptions::condemned.
+std::function<std::set<std::string>(const std::string& cache)> condemned_by(
+    const StatusBoard& board, const Settings& settings, const Clock& clock);
+
+}  // namespace compilecache::controller

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
+// Who a caller of the agent API is: its projected token, checked by the API server for our
+// audience.
+//
+//   TokenAuth auth([&](const nlohmann::json& review) { return client.create(kTokenReviews, review);
+//   },
+//                  settings.token_cache, clock);
+//   auto identity = auth.identify(bearer_token);
+//   if (!identity) ...                               // kUnauthorized, or why the review failed
+//
+// Answers are believed for a while, by the token's hash; refusals for a tenth of it, so that a loop
+// with a bad token costs the API server little. Thread-safe.
+
+namespace compilecache::controller {
+
+// Only a token that is bound to a pod names one, and only such a token is accepted. That the pod is
+// alive and is ours is the caller's check.
+struct TokenIdentity {
+  std::string ns, service_account;
+  std::string pod, pod_uid;
+  std::string node;  // empty: not scheduled when the token was made, or an old API server
+};
+
+// The object to create, and what the API server made of it. kUnauthorized says why.
+nlohmann::json token_review(std::string_view token);
+Result<TokenIdentity> parse_token_review(const nlohmann::json& answer);
+
+class TokenAuth {
+ public:
+  using Review = std::function<Result<nlohmann::json>(const nlohmann::json& review)>;
+
+  TokenAuth(Review review, std::chrono::milliseconds believe_for, const Clock& clock);
+  Result<TokenIdentity> identify(std::string_view token);
+
+ private:
+  struct Known {
+    Result<TokenIdentity> identity;
+    Monotonic until;
+  };
+  void remember(const std::string& hash, const Result<TokenIdentity>& identity);
+
+  const Review review_;
+  const std::chrono::milliseconds believe_for_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;  // by SHA-256 of the token
+};
+
+}  // namespace compilecache::controller
