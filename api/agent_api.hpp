@@ -99,7 +99,7 @@ struct CommitAnswer {
 
 struct EffectReport {
   std::string cache;
-  std::string effect;  // full, partial, none, unused, unknown
+  std::string effect;  // full, partial, none, unused, unknown; empty: the pod loaded nothing
   std::string reason;
   bool final_report = false;
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
