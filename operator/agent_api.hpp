@@ -71,6 +71,11 @@ class AgentApi {
   void start();
   void stop();
 
+  // Call once, when this replica has become the leader and the stores are synced, before
+  // is_leader() says so: takes over what the statuses say, and gives every holder of a save lock
+  // one full time-out.
+  void take_over();
+
   // Queues the request for a worker; answers 503 at once when too many wait.
   void handle(http::Request request, http::Responder respond);
   // The answer itself, in this thread.

@@ -101,6 +101,9 @@ class ClusterView {
   [[nodiscard]] std::optional<api::NodeFacts> node(std::string_view name) const;
   [[nodiscard]] std::shared_ptr<const api::CompileCache> cache(std::string_view ns,
                                                                std::string_view name) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCache>> caches() const {
+    return stores_.caches.list();
+  }
   [[nodiscard]] std::shared_ptr<const api::CompileCacheArchive> archive(
       std::string_view ns, std::string_view name) const;
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(

@@ -1,0 +1,245 @@
+#include "operator/agent_api.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/strings.hpp"
+#include "operator/agent_handlers.hpp"
+#include "operator/sweep_ledger.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using http::Request;
+using http::Response;
+
+// Messages are a few hundred bytes; only a sweep's inventory is long (100,000 blobs are 10 MB).
+constexpr size_t kMaxBody = 256 * 1024;
+constexpr size_t kMaxSweepBody = 16 * 1024 * 1024;
+// Requests that wait for a worker. With an answer in 20 ms and 8 workers that is 10 s of work.
+constexpr size_t kMaxWaiting = 4096;
+constexpr char kRetryAfterSeconds[] = "2";
+
+Response error_response(const Error& error) {
+  Response response;
+  response.status = api::http_status(error.code);
+  response.body = api::error_body(error);
+  if (response.status == 503 || response.status == 429) {
+    response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
+  }
+  return response;
+}
+
+Response error_response(int status, ErrorCode code, const std::string& message) {
+  Response response = error_response({code, message});
+  response.status = status;
+  return response;
+}
+
+template <typename Message>
+Response reply(const Result<Message>& result) {
+  if (!result) return error_response(result.error());
+  Response response;
+  response.body = api::dump(*result);
+  return response;
+}
+
+Response reply(const Status& status) {
+  if (!status) return error_response(status.error());
+  Response response;
+  response.body = "{}";
+  return response;
+}
+
+// Parses the body and hands it to `handle`.
+template <typename Message, typename Handle>
+Response with_message(const Request& request, Handle handle) {
+  const auto message = api::parse<Message>(request.body);
+  if (!message) return error_response(message.error());
+  return reply(handle(*message));
+}
+
+// "/v1/saves/{id}" and "/v1/saves/{id}/commit"; `id` is empty when the path is neither.
+struct SavePath {
+  std::string id;
+  bool commit = false;
+};
+SavePath save_path(const std::string& path) {
+  constexpr std::string_view kPrefix = "/v1/saves/";
+  if (!path.starts_with(kPrefix)) return {};
+  const std::vector<std::string> parts = split(path.substr(kPrefix.size()), '/');
+  if (parts.size() == 1) return {parts[0], false};
+  if (parts.size() == 2 && parts[1] == "commit") return {parts[0], true};
+  return {};
+}
+
+}  // namespace
+
+struct AgentApi::Impl {
+  struct Task {
+    Request request;
+    http::Responder respond;
+  };
+
+  Impl(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks, const Clock& clock)
+      : handlers(parts, settings, std::move(hooks), clock), threads(settings.limits.api_threads) {}
+
+  Response route(const Request& request);
+  Response route_message(const Request& request, const Caller& caller);
+  Response route_save(const Request& request, const Caller& caller, const SavePath& path);
+  Response safely(const Request& request);
+  void work();
+  void write_use();
+
+  AgentHandlers handlers;
+  const int threads;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stopping = false;
+  std::deque<Task> waiting;
+  std::vector<std::thread> workers;
+};
+
+Response AgentApi::Impl::route_save(const Request& request, const Caller& caller,
+                                    const SavePath& path) {
+  if (path.commit && request.method == "POST") {
+    return with_message<api::CommitRequest>(
+        request, [&](const auto& message) { return handlers.commit(caller, path.id, message); });
+  }
+  if (!path.commit && request.method == "PUT") {
+    return with_message<api::RenewRequest>(
+        request, [&](const auto& message) { return handlers.renew(caller, path.id, message); });
+  }
+  if (!path.commit && request.method == "DELETE") return reply(handlers.release(caller, path.id));
+  return error_response(405, ErrorCode::kInvalid, request.method + " is not for " + request.path);
+}
+
+Response AgentApi::Impl::route_message(const Request& request, const Caller& caller) {
+  if (request.path == "/v1/load") {
+    return with_message<api::LoadRequest>(
+        request, [&](const auto& message) { return handlers.load(caller, message); });
+  }
+  if (request.path == "/v1/loaded") {
+    return with_message<api::LoadedReport>(
+        request, [&](const auto& message) { return handlers.loaded(caller, message); });
+  }
+  if (request.path == "/v1/saves") {
+    return with_message<api::SaveRequest>(
+        request, [&](const auto& message) { return handlers.request_save(caller, message); });
+  }
+  if (request.path == "/v1/effect") {
+    return with_message<api::EffectReport>(
+        request, [&](const auto& message) { return handlers.effect(caller, message); });
+  }
+  return with_message<api::SweepRequest>(
+      request, [&](const auto& message) { return handlers.sweep(caller, message); });
+}
+
+Response AgentApi::Impl::route(const Request& request) {
+  const bool sweep = request.path == "/v1/sweeps";
+  const bool message = sweep || request.path == "/v1/load" || request.path == "/v1/loaded" ||
+                       request.path == "/v1/saves" || request.path == "/v1/effect";
+  const SavePath save = save_path(request.path);
+  if (!message && save.id.empty()) {
+    return error_response(404, ErrorCode::kNotFound, "the agent API has no " + request.path);
+  }
+  if (message && request.method != "POST") {
+    return error_response(405, ErrorCode::kInvalid, request.method + " is not for " + request.path);
+  }
+  if (request.body.size() > (sweep ? kMaxSweepBody : kMaxBody)) {
+    return error_response(413, ErrorCode::kTooLarge, "the message is too large");
+  }
+  if (!handlers.is_leader()) {
+    return error_response(503, ErrorCode::kUnavailable,
+                          "this replica is not the leader; try again, the Service leads there");
+  }
+  const auto caller = handlers.caller(request.bearer_token().value_or(""));
+  if (!caller) return error_response(caller.error());
+  return message ? route_message(request, *caller) : route_save(request, *caller, save);
+}
+
+Response AgentApi::Impl::safely(const Request& request) {
+  try {
+    return route(request);
+  } catch (const std::exception& e) {
+    log_error("a call of the agent API failed",
+              {{"reason", "exception"}, {"path", request.path}, {"error", e.what()}});
+    return error_response({ErrorCode::kInternal, "this is a bug of the operator; see its log"});
+  }
+}
+
+void AgentApi::Impl::work() {
+  for (;;) {
+    std::unique_lock lock(mutex);
+    wake.wait(lock, [&] { return stopping || !waiting.empty(); });
+    if (waiting.empty()) return;
+    Task task = std::move(waiting.front());
+    waiting.pop_front();
+    lock.unlock();
+    task.respond(safely(task.request));
+  }
+}
+
+void AgentApi::Impl::write_use() {
+  std::unique_lock lock(mutex);
+  while (!wake.wait_for(lock, std::chrono::seconds(1), [&] { return stopping; })) {
+    lock.unlock();
+    if (handlers.is_leader()) handlers.write_use(false);
+    lock.lock();
+  }
+  lock.unlock();
+  if (handlers.is_leader()) handlers.write_use(true);
+}
+
+AgentApi::AgentApi(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks,
+                   const Clock& clock)
+    : impl_(std::make_unique<Impl>(parts, settings, std::move(hooks), clock)) {}
+
+AgentApi::~AgentApi() { stop(); }
+
+void AgentApi::start() {
+  for (int i = 0; i < impl_->threads; ++i) {
+    impl_->workers.emplace_back([this] { impl_->work(); });
+  }
+  impl_->workers.emplace_back([this] { impl_->write_use(); });
+}
+
+void AgentApi::stop() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopping = true;
+  }
+  impl_->wake.notify_all();
+  for (std::thread& worker : impl_->workers) worker.join();
+  impl_->workers.clear();
+}
+
+void AgentApi::take_over() { impl_->handlers.take_over(); }
+
+void AgentApi::handle(Request request, http::Responder respond) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->stopping && impl_->waiting.size() < kMaxWaiting) {
+      impl_->waiting.push_back({std::move(request), std::move(respond)});
+      // Not notify_one: the thread that writes use waits on the same condition.
+      impl_->wake.notify_all();
+      return;
+    }
+  }
+  respond(error_response({ErrorCode::kUnavailable, "too many agents are asking; try again"}));
+}
+
+Response AgentApi::answer(const Request& request) { return impl_->safely(request); }
+
+std::function<std::set<std::string>(const std::string& cache)> condemned_by(
+    const StatusBoard& board, const Settings& settings, const Clock& clock) {
+  return [&board, &settings, &clock](const std::string& cache) {
+    return condemned_digests(board.condemned(cache), clock.wall(), settings.sweep.grace);
+  };
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,405 @@
+#include "operator/agent_handlers.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "base/time_format.hpp"
+#include "operator/archive_trust.hpp"
+#include "operator/load_decision.hpp"
+#include "operator/sweep_ledger.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+
+Status check_cache(const Caller& caller, const std::string& named) {
+  if (named.empty() || named == caller.cache->metadata.name) return {};
+  return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " was injected for CompileCache " +
+                                         caller.cache->metadata.name + ", not for " + named);
+}
+
+// Not the agent's word but one of ours, so that labels and logs stay bounded.
+std::string load_word(const api::LoadedReport& report) {
+  const auto outcome = api::parse_outcome(report.outcome);
+  if (!outcome || *outcome == api::Outcome::kError) return "failed";
+  if (*outcome != api::Outcome::kSuccess) return "none";
+  return report.match == "compatible" ? "compatible" : "exact";
+}
+
+std::string cut(const std::string& text, size_t length) {
+  return text.size() <= length ? text : text.substr(0, length);
+}
+
+constexpr size_t kReasonLength = 64;
+constexpr size_t kMessageLength = 512;
+
+}  // namespace
+
+AgentHandlers::AgentHandlers(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks,
+                             const Clock& clock)
+    : parts_(parts), settings_(settings), hooks_(std::move(hooks)), clock_(clock) {}
+
+Result<std::shared_ptr<const PodView>> AgentHandlers::pod_of(const TokenIdentity& identity) const {
+  auto pod = parts_.view.pod(identity.ns, identity.pod);
+  if (pod == nullptr || pod->uid != identity.pod_uid) {
+    // Created a moment ago, perhaps under the name of one that has just gone.
+    if (!hooks_.fetch_pod)
+      return fail(ErrorCode::kForbidden, "pod " + identity.pod + " is unknown");
+    auto fetched = hooks_.fetch_pod(identity.ns, identity.pod);
+    if (!fetched && fetched.error().code != ErrorCode::kNotFound) {
+      return unexpected(fetched.error().with("looking up the caller's pod"));
+    }
+    if (!fetched || fetched->uid != identity.pod_uid) {
+      return fail(ErrorCode::kForbidden, "pod " + identity.ns + "/" + identity.pod +
+                                             " is gone; its token is no longer served");
+    }
+    pod = std::make_shared<const PodView>(std::move(*fetched));
+  }
+  return pod;
+}
+
+Result<Caller> AgentHandlers::caller(std::string_view token) {
+  auto identity = parts_.auth.identify(token);
+  if (!identity) return unexpected(identity.error());
+  auto pod = pod_of(*identity);
+  if (!pod) return unexpected(pod.error());
+  Caller caller{std::move(*identity), std::move(*pod), nullptr, false};
+  caller.sweeper =
+      !caller.pod->sweep.empty() && caller.pod->owner && caller.pod->owner->kind == "Job";
+  if (!caller.sweeper && (caller.pod->cache.empty() || !caller.pod->injection)) {
+    return fail(
+        ErrorCode::kForbidden,
+        "pod " + caller.ns() + "/" + caller.pod->name +
+            " does not carry our injection; only pods that the webhook injected are served");
+  }
+  const std::string& name = caller.sweeper ? caller.pod->sweep : caller.pod->cache;
+  caller.cache = parts_.view.cache(caller.ns(), name);
+  if (caller.cache == nullptr || caller.cache->metadata.deleting) {
+    return fail(ErrorCode::kNotFound, "CompileCache " + caller.ns() + "/" + name +
+                                          " is gone; create it again to load and save");
+  }
+  parts_.board.seed(caller.key(), caller.cache->status);
+  return caller;
+}
+
+Result<api::ArchiveKey> AgentHandlers::key_of(const Caller& caller) const {
+  const std::string& node = caller.identity.node.empty() ? caller.pod->node : caller.identity.node;
+  const auto facts = parts_.view.node(node);
+  if (!facts) {
+    return fail(ErrorCode::kUnavailable, "node " + node + " is not known yet; ask again");
+  }
+  return api::make_key(caller.pod->injection->key_basis, *facts);
+}
+
+Result<api::ArchiveKey> AgentHandlers::app_key(const Caller& caller) const {
+  if (caller.sweeper) {
+    return fail(ErrorCode::kForbidden, "a sweep Job's pod neither loads nor saves");
+  }
+  return key_of(caller);
+}
+
+std::string AgentHandlers::product_of(const Caller& caller) const {
+  if (caller.sweeper) return "";
+  const auto key = key_of(caller);
+  if (!key) return "";
+  const auto product = key->find(api::kGpuProductPart);
+  return product == key->end() ? "" : product->second;
+}
+
+// Single flight: who asks first goes ahead, the others may wait for its archive.
+void AgentHandlers::judge_first(const Caller& caller, LoadSituation& situation) {
+  if (!situation.key || situation.wait_for_first <= milliseconds(0)) return;
+  const std::string archive = api::archive_name(situation.cache, *situation.key);
+  situation.first_is_compiling = parts_.traffic.goes_second(
+      caller.ns() + "/" + archive, caller.pod->name, caller.pod->uid,
+      [&](const std::string& pod, const std::string& uid) {
+        const auto first = parts_.view.pod(caller.ns(), pod);
+        return first != nullptr && first->uid == uid && !first->deleting && !first->ended();
+      });
+}
+
+Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::LoadRequest& request) {
+  if (const Status ok = check_cache(caller, request.cache); !ok) return unexpected(ok.error());
+  if (caller.sweeper) return unexpected(app_key(caller).error());
+  const api::CompileCacheSpec& spec = caller.cache->spec;
+  LoadSituation situation{.cache = caller.cache->metadata.name, .key = key_of(caller)};
+  situation.archives = parts_.view.archives_of(caller.ns(), situation.cache);
+  situation.mode = caller.pod->injection->mode;
+  situation.fallback_compatible = spec.load.fallback_compatible;
+  situation.timeout = spec.load.timeout;
+  situation.wait_for_first = milliseconds(caller.pod->injection->wait_for_first_ms);
+  situation.label_wait = settings_.agent.label_wait;
+  situation.waited = milliseconds(std::max<int64_t>(0, request.waited_ms));
+  api::LoadAnswer answer = decide_load(situation);
+  if (answer.decision == "none") {
+    judge_first(caller, situation);
+    if (situation.first_is_compiling) answer = decide_load(situation);
+  }
+  const std::string claim = caller.ns() + "/" + spec.storage.claim_name;
+  if (answer.decision == "load" &&
+      !parts_.traffic.begin(claim, caller.pod->uid, milliseconds(answer.budget_ms))) {
+    situation.too_many_loads = true;
+    answer = decide_load(situation);
+  }
+  log_info("load decided", {{"reason", answer.decision == "load" ? answer.match : answer.reason},
+                            {"decision", answer.decision},
+                            {"namespace", caller.ns()},
+                            {"cache", situation.cache},
+                            {"pod", caller.pod->name},
+                            {"archive", answer.archive},
+                            {"gpu_product", answer.gpu_product}});
+  return answer;
+}
+
+void AgentHandlers::event(const Caller& caller, bool warning, const std::string& reason,
+                          const std::string& message) {
+  kube::ObjectReference object{"v1", "Pod", caller.ns(), caller.pod->name, caller.pod->uid};
+  if (const auto& owner = caller.pod->owner) {
+    object = {owner->api_version, owner->kind, caller.ns(), owner->name, owner->uid};
+  }
+  parts_.events.record({object, warning ? kube::EventType::kWarning : kube::EventType::kNormal,
+                        reason, "pod " + caller.pod->name + ": " + message});
+}
+
+// Handed out no more at once; a sweep Job will read it.
+void AgentHandlers::distrust(const Caller& caller, const api::LoadedReport& report) {
+  const auto archive = parts_.view.archive(caller.ns(), report.archive);
+  if (archive == nullptr || archive->cache != caller.cache->metadata.name) return;
+  const std::string& digest =
+      report.corrupt_digest.empty() ? report.manifest_digest : report.corrupt_digest;
+  const auto marked =
+      parts_.registry.suspect(caller.ns(), report.archive, digest, caller.pod->name);
+  if (!marked) {
+    log_warn("a suspect archive could not be marked", {{"reason", to_string(marked.error().code)},
+                                                       {"archive", report.archive},
+                                                       {"error", marked.error().message}});
+  }
+  if (hooks_.sweep_wanted) hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
+}
+
+Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& report) {
+  if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
+  if (caller.sweeper) return unexpected(app_key(caller).error());
+  const std::string& cache = caller.cache->metadata.name;
+  parts_.traffic.end(caller.ns() + "/" + caller.cache->spec.storage.claim_name, caller.pod->uid);
+  if (report.reason == "corrupt" || !report.corrupt_digest.empty()) distrust(caller, report);
+  const bool again = report.outcome == api::to_string(api::Outcome::kSkipped) &&
+                     parts_.board.load_of(caller.key(), caller.pod->uid).has_value();
+  if (again) return {};  // init containers ran again over a directory that is filled
+
+  const std::string load = load_word(report);
+  const bool warm = load == "exact" || load == "compatible";
+  const std::string product = product_of(caller);
+  parts_.board.loaded(
+      caller.key(), {.pod = caller.pod->name,
+                     .pod_uid = caller.pod->uid,
+                     .node = caller.identity.node.empty() ? caller.pod->node : caller.identity.node,
+                     .gpu_product = product,
+                     .archive = warm ? cut(report.archive, 253) : "",
+                     .load = load,
+                     .milliseconds = std::max<int64_t>(0, report.milliseconds),
+                     .reason = cut(report.reason, kReasonLength),
+                     .time = format_time(clock_.wall())});
+  parts_.metrics.load({caller.ns(), cache, product, load == "none" ? "missing" : load,
+                       static_cast<double>(report.milliseconds) / 1000});
+  if (warm && parts_.view.archive(caller.ns(), report.archive) != nullptr) {
+    parts_.registry.loaded(caller.ns(), report.archive,
+                           load == "exact" ? api::Match::kExact : api::Match::kCompatible);
+  }
+  if (warm) {
+    event(caller, false, "CacheLoaded",
+          "loaded archive " + report.archive + " (" + load + ") in " +
+              std::to_string(report.milliseconds) + " ms");
+  } else if (load == "failed") {
+    event(caller, true, "CacheLoadFailed",
+          "starts cold: " + cut(report.reason, kReasonLength) + ": " +
+              cut(report.message, kMessageLength));
+  }
+  log_info("loaded", {{"reason", warm ? load : cut(report.reason, kReasonLength)},
+                      {"outcome", cut(report.outcome, kReasonLength)},
+                      {"namespace", caller.ns()},
+                      {"cache", cache},
+                      {"pod", caller.pod->name},
+                      {"archive", cut(report.archive, 253)},
+                      {"source", cut(report.source, kReasonLength)},
+                      {"milliseconds", std::to_string(report.milliseconds)},
+                      {"message", cut(report.message, kMessageLength)}});
+  return {};
+}
+
+SaveContext AgentHandlers::save_context(const Caller& caller, const api::ArchiveKey& key) const {
+  const api::CompileCache& cache = *caller.cache;
+  const std::string& sub_path = cache.spec.storage.sub_path;
+  SaveContext context;
+  context.ns = caller.ns();
+  context.pod = caller.pod->name;
+  context.pod_uid = caller.pod->uid;
+  context.service_account = caller.identity.service_account;
+  context.cache = cache.metadata.name;
+  context.cache_uid = cache.metadata.uid;
+  context.claim_name = cache.spec.storage.claim_name;
+  context.path = sub_path.empty() ? context.cache : sub_path + "/" + context.cache;
+  context.save = cache.spec.save;
+  context.key = key;
+  context.image_id = caller.pod->image_id();
+  context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) ==
+                        api::archive_name(context.cache, key);
+  return context;
+}
+
+Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
+                                                    const api::SaveRequest& request) {
+  if (const Status ok = check_cache(caller, request.cache); !ok) return unexpected(ok.error());
+  const auto key = app_key(caller);
+  if (!key) return unexpected(key.error().with("asking for a save"));
+  api::SaveAnswer answer;
+  if (const std::string& mode = caller.pod->injection->mode; mode == "ReadOnly") {
+    answer.decision = "refused";
+    answer.reason = "mode_read_only";
+  } else {
+    auto asked = parts_.saves.request(save_context(caller, *key), request);
+    if (!asked) return asked;
+    answer = std::move(*asked);
+  }
+  if (answer.decision != "granted") {
+    log_info("save not granted", {{"reason", answer.reason},
+                                  {"decision", answer.decision},
+                                  {"namespace", caller.ns()},
+                                  {"cache", caller.cache->metadata.name},
+                                  {"pod", caller.pod->name}});
+  }
+  return answer;
+}
+
+Status AgentHandlers::renew(const Caller& caller, const std::string& id,
+                            const api::RenewRequest& request) {
+  return parts_.saves.renew(caller.ns(), caller.pod->uid, id, request.fence);
+}
+
+Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std::string& id,
+                                                const api::CommitRequest& request) {
+  const auto key = app_key(caller);
+  if (!key) return unexpected(key.error().with("committing a save"));
+  const SaveContext context = save_context(caller, *key);
+  auto committed = parts_.saves.commit(context, id, request);
+  const std::string& cache = caller.cache->metadata.name;
+  if (!committed) {
+    log_warn("save not committed", {{"reason", to_string(committed.error().code)},
+                                    {"namespace", caller.ns()},
+                                    {"cache", cache},
+                                    {"pod", caller.pod->name},
+                                    {"save", id},
+                                    {"error", committed.error().message}});
+    // It may be a condemned blob, which only a sweep can free.
+    if (committed.error().code == ErrorCode::kConflict && hooks_.sweep_wanted &&
+        !parts_.board.condemned(caller.key()).empty()) {
+      hooks_.sweep_wanted(caller.ns(), cache);
+    }
+    return committed;
+  }
+  parts_.board.saved(caller.key(), SaveSeen::kCommitted, committed->saved_at);
+  parts_.metrics.save(caller.ns(), cache, "committed");
+  const std::string archive = api::archive_name(cache, *key);
+  parts_.traffic.saved(caller.ns() + "/" + archive);
+  event(caller, false, "CacheSaved",
+        "saved generation " + std::to_string(committed->generation) + " of archive " + archive);
+  return committed;
+}
+
+Status AgentHandlers::release(const Caller& caller, const std::string& id) {
+  return parts_.saves.release(caller.ns(), caller.cache->metadata.name, caller.pod->uid, id);
+}
+
+// Reports repeat the last save's outcome; each change of it counts once. Commits were counted when
+// they were made.
+void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& report) {
+  const auto outcome = api::parse_outcome(report.save_outcome);
+  if (!outcome) return;
+  {
+    const std::string said = report.save_outcome + "/" + cut(report.save_reason, kReasonLength);
+    const std::lock_guard lock(mutex_);
+    if (save_reports_.size() > 100'000) save_reports_.clear();
+    std::string& before = save_reports_[caller.pod->uid];
+    if (before == said) return;
+    before = said;
+  }
+  if (*outcome == api::Outcome::kSuccess) return;
+  const bool failed = *outcome == api::Outcome::kError;
+  const bool unchanged =
+      report.save_reason == "unchanged" || report.save_reason == "already_current";
+  const SaveSeen seen = failed      ? SaveSeen::kFailed
+                        : unchanged ? SaveSeen::kUnchanged
+                                    : SaveSeen::kRefused;
+  parts_.board.saved(caller.key(), seen, "");
+  parts_.metrics.save(caller.ns(), caller.cache->metadata.name,
+                      failed      ? "failed"
+                      : unchanged ? "unchanged"
+                                  : "refused");
+  if (failed || !unchanged) {
+    event(caller, failed, failed ? "CacheSaveFailed" : "CacheSaveRefused",
+          cut(report.save_reason, kReasonLength) + ": " + cut(report.save_message, kMessageLength));
+  }
+}
+
+double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
+                                    double compile_seconds) const {
+  if (effect != api::Effect::kFull && effect != api::Effect::kPartial) return 0;
+  const std::string name = parts_.board.archive_of(caller.key(), caller.pod->uid);
+  const auto archive = parts_.view.archive(caller.ns(), name);
+  if (archive == nullptr) return 0;
+  return std::max(0.0, archive->head.compile_seconds - std::max(0.0, compile_seconds));
+}
+
+Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& report) {
+  if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
+  if (caller.sweeper) return unexpected(app_key(caller).error());
+  count_save(caller, report);
+  const auto effect = api::parse_effect(report.effect);
+  const auto load = parts_.board.load_of(caller.key(), caller.pod->uid);
+  // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
+  // may be unknown here; then its own word has to do.
+  const bool warm = load ? *load == "exact" || *load == "compatible" : report.loaded_entries > 0;
+  if (!effect || !warm) return {};
+  const std::string product = product_of(caller);
+  const auto move = parts_.board.effect(
+      caller.key(), {.pod = caller.pod->name,
+                     .pod_uid = caller.pod->uid,
+                     .node = caller.identity.node.empty() ? caller.pod->node : caller.identity.node,
+                     .gpu_product = product,
+                     .effect = *effect,
+                     .reason = cut(report.reason, kReasonLength),
+                     .seconds_saved = seconds_saved(caller, *effect, report.compile_seconds),
+                     .time = format_time(clock_.wall())});
+  if (move.before == effect) return {};
+  if (!move.archive.empty()) {
+    parts_.registry.effect(caller.ns(), move.archive, move.before, *effect);
+  }
+  const std::string& cache = caller.cache->metadata.name;
+  parts_.metrics.effect(caller.ns(), cache, product, report.effect);
+  if (*effect == api::Effect::kNone) {
+    event(caller, true, "CacheNotEffective",
+          "loaded archive " + move.archive +
+              ", but nothing of it was used: " + cut(report.reason, kReasonLength));
+  }
+  log_info("effect judged", {{"reason", cut(report.reason, kReasonLength)},
+                             {"effect", report.effect},
+                             {"namespace", caller.ns()},
+                             {"cache", cache},
+                             {"pod", caller.pod->name},
+                             {"archive", move.archive},
+                             {"read_entries", std::to_string(report.read_entries)},
+                             {"new_entries", std::to_string(report.new_entries)}});
+  return {};
+}
+
+void AgentHandlers::take_over() {
+  for (const auto& cache : parts_.view.caches()) {
+    parts_.board.seed(cache->metadata.key(), cache->status);
+    for (const auto& archive : parts_.view.archives_of(cache->metadata.ns, cache->metadata.name)) {
+      parts_.saves.take_over(*archive, cache->spec.save.lock_timeout);
+    }
+  }
+}
+
+}  // namespace compilecache::controller

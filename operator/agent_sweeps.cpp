@@ -1,0 +1,123 @@
+// The calls of sweep Jobs, part of agent_handlers.hpp.
+
+#include "base/log.hpp"
+#include "base/time_format.hpp"
+#include "operator/agent_handlers.hpp"
+#include "operator/archive_trust.hpp"
+#include "operator/sweep_ledger.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+// What the API server has in the status as well as what is known here: only that may be deleted,
+// since the next leader will know it too.
+std::vector<api::CondemnedBlob> persisted(const std::vector<api::CondemnedBlob>& listed,
+                                          const std::vector<api::CondemnedBlob>& in_status) {
+  std::set<std::string> written;
+  for (const api::CondemnedBlob& blob : in_status) written.insert(blob.digest);
+  std::vector<api::CondemnedBlob> both = listed;
+  std::erase_if(both, [&](const auto& blob) { return !written.contains(blob.digest); });
+  return both;
+}
+
+}  // namespace
+
+Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
+                                              const api::SweepRequest& request) {
+  if (!caller.sweeper) {
+    return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " is no sweep Job's pod");
+  }
+  if (request.phase == "begin") {
+    auto answer = sweep_begins(caller);
+    if (answer && hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
+    return answer;
+  }
+  if (request.phase == "end") {
+    if (const Status done = sweep_ends(caller, request); !done) return unexpected(done.error());
+    if (hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
+    return api::SweepAnswer{};
+  }
+  return fail(ErrorCode::kInvalid, "reading a SweepRequest: phase is neither begin nor end");
+}
+
+Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
+  const std::string& cache = caller.cache->metadata.name;
+  const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+  const auto archives = parts_.archives.list(caller.ns(), cache);
+  if (!archives) return unexpected(archives.error().with("beginning a sweep"));
+  api::SweepAnswer answer;
+  answer.incomplete_timeout_ms = caller.cache->spec.retention.incomplete_timeout.count();
+  for (const api::CompileCacheArchive& archive : *archives) {
+    for (std::string& manifest : manifests_to_check(archive)) {
+      answer.check.push_back(std::move(manifest));
+    }
+    const api::ArchiveHead* head = usable_head(archive);
+    if (head == nullptr) continue;
+    answer.archives.push_back({archive.metadata.name, archive.key, head->manifest_digest,
+                               head->generation, head->saved_at});
+  }
+  answer.deletable = deletable_digests(
+      persisted(parts_.board.condemned(caller.key()), caller.cache->status.condemned),
+      referenced_digests(*archives), clock_.wall(), settings_.sweep.grace);
+  log_info("sweep begins", {{"reason", "job_began"},
+                            {"namespace", caller.ns()},
+                            {"cache", cache},
+                            {"job_pod", caller.pod->name},
+                            {"archives", std::to_string(answer.archives.size())},
+                            {"deletable", std::to_string(answer.deletable.size())},
+                            {"to_check", std::to_string(answer.check.size())}});
+  return answer;
+}
+
+Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& request) {
+  const std::string& cache = caller.cache->metadata.name;
+  if (!request.storage_error.empty()) {
+    log_warn("the volume cannot be used", {{"reason", "storage_error"},
+                                           {"namespace", caller.ns()},
+                                           {"cache", cache},
+                                           {"error", request.storage_error}});
+    return {};
+  }
+  const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+  auto archives = parts_.archives.list(caller.ns(), cache);
+  if (!archives) return unexpected(archives.error().with("ending a sweep"));
+  for (const api::CompileCacheArchive& archive : *archives) {
+    // A manifest that is not this archive's changes nothing.
+    for (const std::string& manifest : request.verified) {
+      if (const Status done = parts_.registry.verified(archive, manifest); !done) return done;
+    }
+    for (const std::string& manifest : request.corrupt) {
+      if (const Status done = parts_.registry.corrupt(archive, manifest); !done) return done;
+    }
+  }
+  if (!request.corrupt.empty()) {  // their heads are gone
+    archives = parts_.archives.list(caller.ns(), cache);
+    if (!archives) return unexpected(archives.error().with("ending a sweep"));
+  }
+  LedgerFacts facts;
+  for (const api::BlobInfo& blob : request.inventory) facts.inventory.push_back(blob.digest);
+  facts.referenced = referenced_digests(*archives);
+  facts.listed = parts_.board.condemned(caller.key());
+  for (const api::CompileCacheArchive& archive : *archives) {
+    facts.saves_in_flight = facts.saves_in_flight || !archive.lock.holder.empty();
+  }
+  facts.now = clock_.wall();
+  const auto condemned = condemn(facts);
+  parts_.board.set_condemned(caller.key(), condemned);
+  parts_.board.swept(caller.key(), {.time = format_time(facts.now),
+                                    .freed_bytes = request.freed_bytes,
+                                    .removed_incomplete = request.removed_incomplete});
+  parts_.metrics.sweep(caller.ns(), cache, "done");
+  log_info("sweep ended", {{"reason", "job_ended"},
+                           {"namespace", caller.ns()},
+                           {"cache", cache},
+                           {"blobs", std::to_string(request.inventory.size())},
+                           {"freed_bytes", std::to_string(request.freed_bytes)},
+                           {"removed_blobs", std::to_string(request.removed_blobs)},
+                           {"removed_incomplete", std::to_string(request.removed_incomplete)},
+                           {"condemned", std::to_string(condemned.size())},
+                           {"corrupt", std::to_string(request.corrupt.size())}});
+  return {};
+}
+
+}  // namespace compilecache::controller
