@@ -206,7 +206,9 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
 };
 
 std::string config_json(const Config& config) {
-  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
+  const auto quoted = [](const std::string& text) {
+    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
   std::string out = "{\"formatVersion\":" + std::to_string(kFormatVersion) + ",\"layers\":[";
   const char* separator = "";
   for (const LayerStats& layer : config.layers) {

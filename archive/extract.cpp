@@ -27,21 +27,21 @@ Result<Opened> open_archive(const std::string& store, const std::string& digest,
 // Reads all layers into `sink` and waits until every task is done.
 Status read_layers(ReadSession& session, const std::string& store, const Manifest& manifest,
                    FileSink& sink) {
-  for (uint32_t i = 0; i < manifest.layers.size(); ++i) {
+  Status read;
+  for (uint32_t i = 0; i < manifest.layers.size() && read; ++i) {
     const Descriptor& layer = manifest.layers[i];
     sink.begin_layer(i);
-    auto read = read_layer(session, store, layer, sink);
-    if (read) {
-      read = sink.end_layer();
-      if (!read) read = unexpected(read.error().with("layer " + layer.digest + " in " + store));
-    }
-    if (!read) {
-      session.failure.set(read.error());
-      break;
-    }
+    read = read_layer(session, store, layer, sink);
+    if (!read) break;
+    read = sink.end_layer();
+    if (!read) read = unexpected(read.error().with("layer " + layer.digest + " in " + store));
   }
+  if (!read) session.failure.set(read.error());  // so that the tasks under way stop
   session.pool.drain();
-  return session.failure.status();
+  if (!read) return read;
+  auto done = session.failure.status();
+  if (!done) return unexpected(done.error().with("archive " + manifest.digest + " in " + store));
+  return done;
 }
 
 uint64_t layer_bytes(const Manifest& manifest) {

@@ -248,7 +248,7 @@ Status read_layer(ReadSession& session, const std::string& store, const Descript
   LayerReader reader(session, layer, fd->get(), path, sink);
   auto done = reader.run();
   if (done) return done;
-  session.failure.set(done.error());  // the tasks under way stop
+  session.failure.set(done.error());  // so that the tasks under way stop
   Error error = done.error();
   const bool structural = error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kTooLarge ||
                           error.code == ErrorCode::kInvalid;

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "archive/extract.hpp"
+#include "archive/store.hpp"
+#include "archive/write.hpp"
+
+namespace compilecache::archive::test {
+
+// Gone with everything in it at the end.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  [[nodiscard]] std::string path(const std::string& relative = "") const {
+    return relative.empty() ? path_ : path_ + "/" + relative;
+  }
+
+ private:
+  std::string path_;
+};
+
+struct FileContent {
+  std::string bytes;
+  bool executable = false;
+  bool operator==(const FileContent&) const = default;
+};
+// By path relative to the root.
+using Tree = std::map<std::string, FileContent>;
+
+void write_file(const std::string& path, const std::string& bytes, bool executable = false);
+std::string read_file(const std::string& path);
+void write_tree(const std::string& root, const Tree& tree);
+Tree read_tree(const std::string& root);
+// Every name below root, directories too, to see that nothing was left.
+std::vector<std::string> names_below(const std::string& root);
+
+// Bytes that do not compress, the same for the same seed.
+std::string noise(size_t size, uint64_t seed);
+
+// Unpacks one of the real caches of tests/testdata/caches.
+void unpack_real_cache(const std::string& name, const std::string& into);
+
+// Runs a shell command and gives its standard output; the test fails when the command does.
+std::string run(const std::string& command);
+
+// A prepared store, a tree to save and a place to load it.
+class ArchiveTest : public ::testing::Test {
+ protected:
+  ArchiveTest();
+
+  // Every file below `root`, in the archive under the root "torch".
+  static std::vector<SourceFile> sources(const std::string& root,
+                                         const std::string& prefix = "torch/");
+  // Saves `tree` on top of `parent`; the test fails if that does.
+  WriteResult save(const Tree& tree, const std::string& parent = "",
+                   const WriteSettings& settings = {});
+  // Loads into a directory that is empty before, and reads it.
+  Tree load(const std::string& manifest, unsigned threads = 2);
+  Result<ExtractReport> try_load(const std::string& manifest, const std::string& into);
+
+  TempDir temp_;
+  const std::string store_;
+  const StoreOwner owner_{"cluster-1", "ml", "cc-uid-1"};
+  int counter_ = 0;
+};
+
+}  // namespace compilecache::archive::test

@@ -1,0 +1,176 @@
+#include <sys/stat.h>
+
+#include "archive_fixture.hpp"
+
+// What is not whole is not loaded, and leaves nothing.
+
+namespace compilecache::archive::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Damage : public ArchiveTest {
+ protected:
+  void flip(const std::string& digest, size_t at) {
+    const std::string path = blob_path(store_, digest);
+    std::string bytes = read_file(path);
+    ASSERT_LT(at, bytes.size());
+    bytes[at] = static_cast<char>(bytes[at] ^ 0x21);
+    write_file(path, bytes);
+  }
+  // A load that must fail like this and leave its directory as it was.
+  void expect_failure(const std::string& manifest, ErrorCode code, const std::string& named) {
+    const std::string into = temp_.path("into");
+    fs::create_directories(into + "/kept");
+    const auto loaded = try_load(manifest, into);
+    ASSERT_FALSE(loaded) << named;
+    EXPECT_EQ(loaded.error().code, code) << loaded.error().message;
+    EXPECT_NE(loaded.error().message.find(named), std::string::npos) << loaded.error().message;
+    EXPECT_EQ(names_below(into), std::vector<std::string>{"kept"});
+    const auto verified = verify(store_, manifest);
+    ASSERT_FALSE(verified);
+    EXPECT_EQ(verified.error().code, code) << verified.error().message;
+  }
+};
+
+TEST_F(Damage, AFlippedByteAnywhereInAnyBlobIsCorrupt) {
+  const Tree tree = {{"a/b", {noise(60'000, 50), false}},
+                     {"a/c", {std::string(70'000, 'c'), true}},
+                     {"d", {"text", false}}};
+  const auto first = save(tree);
+  const auto second = save({{"e/f", {noise(5'000, 51), false}}}, first.archive.manifest);
+  for (const std::string& blob : second.archive.blobs()) {
+    const size_t size = fs::file_size(blob_path(store_, blob));
+    // All of the ends, where headers and tables are, and some of the middle.
+    for (size_t at = 0; at < size;
+         at += at < 40 || at + 40 > size ? 1 : std::max<size_t>(1, size / 7)) {
+      flip(blob, at);
+      expect_failure(second.archive.manifest, ErrorCode::kCorrupt, blob);
+      flip(blob, at);
+      if (at < size - 40 && at + size / 7 > size - 40 && at > 40) at = size - 41;
+    }
+  }
+  EXPECT_EQ(load(second.archive.manifest).size(), 4U);
+}
+
+TEST_F(Damage, ACutOffOrLongerBlobIsCorrupt) {
+  const auto saved = save({{"a", {noise(60'000, 52), false}}});
+  for (const std::string& blob : saved.archive.blobs()) {
+    const std::string path = blob_path(store_, blob);
+    const std::string whole = read_file(path);
+    for (const std::string& bytes :
+         {std::string(), whole.substr(0, 7), whole.substr(0, whole.size() - 1), whole + "x"}) {
+      write_file(path, bytes);
+      expect_failure(saved.archive.manifest, ErrorCode::kCorrupt, blob);
+    }
+    write_file(path, whole);
+  }
+}
+
+TEST_F(Damage, AMissingBlobIsAMissAndNotCorruption) {
+  const auto first = save({{"a", {noise(60'000, 53), false}}});
+  const auto second = save({{"b", {noise(60'000, 54), false}}}, first.archive.manifest);
+  for (const std::string& blob : second.archive.blobs()) {
+    fs::rename(blob_path(store_, blob), temp_.path("away"));
+    expect_failure(second.archive.manifest, ErrorCode::kNotFound, blob.substr(7));
+    fs::rename(temp_.path("away"), blob_path(store_, blob));
+  }
+  expect_failure("sha256:" + std::string(64, '0'), ErrorCode::kNotFound, std::string(64, '0'));
+}
+
+TEST_F(Damage, WhatIsNoDigestIsRefused) {
+  for (const std::string& digest :
+       {std::string(), std::string("sha256:../../etc/passwd"), std::string(64, 'a'),
+        "sha256:" + std::string(64, 'A'), "sha512:" + std::string(64, 'a')}) {
+    const auto loaded = try_load(digest, temp_.path("into"));
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, ErrorCode::kInvalid) << digest;
+  }
+}
+
+TEST_F(Damage, ALinkInPlaceOfABlobIsNotFollowed) {
+  const auto saved = save({{"a", {noise(60'000, 55), false}}});
+  for (const std::string& blob : saved.archive.blobs()) {
+    fs::rename(blob_path(store_, blob), temp_.path("away"));
+    fs::create_symlink(temp_.path("away"), blob_path(store_, blob));
+    EXPECT_FALSE(try_load(saved.archive.manifest, temp_.path("into")));
+    EXPECT_TRUE(names_below(temp_.path("into")).empty());
+    fs::rename(temp_.path("away"), blob_path(store_, blob));
+  }
+}
+
+TEST_F(Damage, AFileThatIsThereIsAConflictAndStays) {
+  const auto saved = save({{"a", {"archive", false}},
+                           {"b/c", {noise(9 << 20, 56), false}},
+                           {"m/n", {"archive", false}}});
+  const std::string into = temp_.path("into");
+  write_tree(into, {{"m/n", {"mine", false}}, {"m/o", {"mine too", false}}});
+  const auto loaded = try_load(saved.archive.manifest, into);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kConflict) << loaded.error().message;
+  EXPECT_EQ(read_tree(into), (Tree{{"m/n", {"mine", false}}, {"m/o", {"mine too", false}}}));
+  EXPECT_FALSE(fs::exists(into + "/b"));
+}
+
+TEST_F(Damage, LinksInTheDestinationAreNotFollowed) {
+  const auto saved = save({{"a/b", {"archive", false}}});
+  fs::create_directories(temp_.path("elsewhere"));
+  fs::create_directories(temp_.path("into"));
+  fs::create_directory_symlink(temp_.path("elsewhere"), temp_.path("into/a"));
+  const auto loaded = try_load(saved.archive.manifest, temp_.path("into"));
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kIo) << loaded.error().message;
+  EXPECT_TRUE(names_below(temp_.path("elsewhere")).empty());
+}
+
+TEST_F(Damage, ALoadGivesUpWhenToldToAndCleansUp) {
+  Tree tree;
+  for (int i = 0; i < 300; ++i)
+    tree["d" + std::to_string(i % 7) + "/f" + std::to_string(i)] = {noise(100'000, i), false};
+  const auto saved = save(tree);
+  const std::string into = temp_.path("into");
+  ExtractOptions options;
+  options.roots = {{"torch", into}};
+  options.memory_bytes = 9 << 20;
+  uint64_t total = 0;
+  options.checkpoint = [&](const Progress& progress) {
+    total = progress.total_plain_bytes;
+    return progress.plain_bytes < 12 << 20;
+  };
+  const auto loaded = extract(store_, saved.archive.manifest, options);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kCancelled);
+  EXPECT_GT(total, 30'000'000U);
+  EXPECT_FALSE(fs::exists(into)) << "it was not there before";
+}
+
+TEST_F(Damage, AFullDiskIsAnIoErrorAndCleansUp) {
+  const auto saved = save({{"a/b", {noise(60'000, 57), false}}});
+  // A directory in which nothing can be made, for root too.
+  const std::string into = "/proc/self/task/archive";
+  const auto loaded = try_load(saved.archive.manifest, into);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kIo) << loaded.error().message;
+  EXPECT_NE(loaded.error().message.find(into), std::string::npos);
+}
+
+TEST_F(Damage, AnotherFormatVersionSaysWhichOneWroteIt) {
+  const auto saved = save({{"a", {"a", false}}});
+  auto manifest = read_manifest(store_, saved.archive.manifest);
+  ASSERT_TRUE(manifest);
+  // As a later release might write it.
+  const std::string config = temp_.path("config");
+  write_file(config, R"({"formatVersion":7,"layers":{"new":"ways"},"files":[]})");
+  run("zstd -q " + config + " -o " + config + ".zst");
+  const std::string digest = "sha256:" + run("sha256sum < " + config + ".zst").substr(0, 64);
+  fs::copy(config + ".zst", blob_path(store_, digest));
+  manifest->config.digest = digest;
+  manifest->config.size = fs::file_size(config + ".zst");
+  const auto read = read_config(store_, *manifest);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::kInvalid);
+  EXPECT_NE(read.error().message.find("version 7"), std::string::npos) << read.error().message;
+}
+
+}  // namespace
+}  // namespace compilecache::archive::test

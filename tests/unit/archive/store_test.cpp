@@ -1,0 +1,223 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "archive/index.hpp"
+#include "archive/sweep.hpp"
+#include "archive_fixture.hpp"
+
+// The store itself: preparing, probing, notes, index, sweeping.
+
+namespace compilecache::archive::test {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+void make_old(const std::string& path, seconds age) {
+  struct timespec times[2] = {};
+  ::clock_gettime(CLOCK_REALTIME, &times[0]);
+  times[0].tv_sec -= age.count();
+  times[1] = times[0];
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+WallTime now() { return std::chrono::system_clock::now(); }
+
+using Store = ArchiveTest;
+
+TEST_F(Store, IsMadeForPodsOfEveryUserWhateverTheUmask) {
+  const std::string store = temp_.path("volume/deep/cache");
+  const mode_t before = ::umask(077);
+  const auto prepared = prepare_store(store, owner_, false);
+  ::umask(before);
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  EXPECT_TRUE(prepared->created);
+  for (const char* directory : {"", "/blobs", "/blobs/sha256", "/nodes", "/.."})
+    EXPECT_EQ(mode_of(store + directory), 0777U) << directory;
+  EXPECT_EQ(read_file(store + "/oci-layout"), R"({"imageLayoutVersion":"1.0.0"})");
+  EXPECT_EQ(mode_of(store + "/compilecache.json"), 0644U);
+  EXPECT_TRUE(read_index(store).problems.empty());
+  const auto owner = read_store_owner(store);
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(*owner, owner_);
+}
+
+TEST_F(Store, PreparingTwiceChangesNothingAndMendsWhatIsMissing) {
+  const auto saved = save({{"a", {"a", false}}});
+  ASSERT_TRUE(upsert_index_entry(store_, {saved.archive.manifest, 1, {{kAnnotationName, "x"}}}));
+  fs::remove(store_ + "/oci-layout");
+  fs::remove_all(store_ + "/nodes");
+  fs::permissions(store_ + "/blobs", fs::perms::owner_all | fs::perms::sticky_bit);
+  const auto again = prepare_store(store_, owner_, false);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_FALSE(again->created);
+  EXPECT_FALSE(again->adopted_from);
+  EXPECT_EQ(mode_of(store_ + "/blobs"), 0777U);
+  EXPECT_TRUE(fs::exists(store_ + "/oci-layout"));
+  EXPECT_EQ(read_index(store_).entries.size(), 1U);
+  EXPECT_EQ(load(saved.archive.manifest).size(), 1U);
+}
+
+TEST_F(Store, OfAnotherOwnerIsRefusedUnlessAdopted) {
+  const StoreOwner other{"cluster-2", "ml", "cc-uid-9"};
+  const auto refused = prepare_store(store_, other, false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_NE(refused.error().message.find("cc-uid-1"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("adopt"), std::string::npos);
+  EXPECT_EQ(*read_store_owner(store_), owner_);
+
+  const auto adopted = prepare_store(store_, other, true);
+  ASSERT_TRUE(adopted) << adopted.error().message;
+  EXPECT_EQ(adopted->adopted_from, owner_);
+  EXPECT_EQ(*read_store_owner(store_), other);
+}
+
+TEST_F(Store, WithoutAUsableMarkerIsNobodysToTake) {
+  write_file(store_ + "/compilecache.json", "{\"cluster\":");
+  EXPECT_EQ(prepare_store(store_, owner_, false).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(read_store_owner(store_).error().code, ErrorCode::kCorrupt);
+  fs::remove(store_ + "/compilecache.json");
+  EXPECT_EQ(prepare_store(store_, owner_, false).error().code, ErrorCode::kConflict)
+      << "an image layout of another program";
+  EXPECT_TRUE(prepare_store(store_, owner_, true));
+  EXPECT_EQ(prepare_store("relative/path", owner_, false).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(Store, ProbeTriesAndLeavesNothing) {
+  const auto before = names_below(store_);
+  const auto probe = probe_store(store_);
+  ASSERT_TRUE(probe) << probe.error().message;
+  EXPECT_GT(probe->free_bytes, 0U);
+  EXPECT_GE(probe->total_bytes, probe->free_bytes);
+  EXPECT_EQ(names_below(store_), before);
+  const auto missing = probe_store("/proc/self");
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("creating"), std::string::npos);
+}
+
+TEST_F(Store, NotesTheProductOfEachNode) {
+  EXPECT_EQ(read_node_product(store_, "node-1").error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(note_node_product(store_, "node-1", "NVIDIA-H100-80GB-HBM3"));
+  ASSERT_TRUE(note_node_product(store_, "node-2.example.com", "cpu-amd64"));
+  EXPECT_EQ(*read_node_product(store_, "node-1"), "NVIDIA-H100-80GB-HBM3");
+  ASSERT_TRUE(note_node_product(store_, "node-1", "NVIDIA-A100-SXM4-80GB"));
+  EXPECT_EQ(*read_node_product(store_, "node-1"), "NVIDIA-A100-SXM4-80GB");
+  EXPECT_EQ(*read_node_product(store_, "node-2.example.com"), "cpu-amd64");
+  for (const char* node : {"", "..", "../x", "a/b", "UPPER"})
+    EXPECT_EQ(note_node_product(store_, node, "p").error().code, ErrorCode::kInvalid) << node;
+  EXPECT_EQ(note_node_product(store_, "n", "").error().code, ErrorCode::kInvalid);
+}
+
+IndexEntry entry(const std::string& name, int generation, char digit) {
+  return {"sha256:" + std::string(64, digit),
+          100,
+          {{kAnnotationName, name}, {kAnnotationGeneration, std::to_string(generation)}}};
+}
+
+TEST_F(Store, IndexKeepsTheNewestOfEachArchive) {
+  ASSERT_TRUE(upsert_index_entry(store_, entry("b", 1, '1')));
+  ASSERT_TRUE(upsert_index_entry(store_, entry("a", 5, '2')));
+  ASSERT_TRUE(upsert_index_entry(store_, entry("b", 2, '3')));
+  ASSERT_TRUE(upsert_index_entry(store_, entry("a", 4, '4')));  // late
+  auto index = read_index(store_);
+  ASSERT_EQ(index.entries.size(), 2U);
+  EXPECT_EQ(index.entries[0].digest, entry("a", 5, '2').digest);
+  EXPECT_EQ(index.entries[1].digest, entry("b", 2, '3').digest);
+  EXPECT_EQ(index.entries[1].generation(), 2U);
+
+  ASSERT_TRUE(write_index(store_, {entry("c", 1, '1'), entry("c", 10, '2'), entry("c", 9, '3')}));
+  index = read_index(store_);
+  ASSERT_EQ(index.entries.size(), 1U);
+  EXPECT_EQ(index.entries[0].generation(), 10U);
+  EXPECT_FALSE(upsert_index_entry(store_, {"sha256:" + std::string(64, '1'), 1, {}}));
+}
+
+TEST_F(Store, IndexReadsWhateverItFinds) {
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("{\"manifests\":7}"),
+        std::string(50'000, '['), std::string(R"({"manifests":[{"digest":"../x","size":1}]})"),
+        std::string(R"({"manifests":[1,null,{"size":-1}]})")}) {
+    write_file(store_ + "/index.json", text);
+    const auto index = read_index(store_);
+    EXPECT_TRUE(index.entries.empty()) << text.substr(0, 50);
+    EXPECT_FALSE(index.problems.empty()) << text.substr(0, 50);
+  }
+  fs::remove(store_ + "/index.json");
+  EXPECT_EQ(read_index(store_).problems.size(), 1U);
+  EXPECT_TRUE(upsert_index_entry(store_, entry("a", 1, '1'))) << "the index can be made again";
+  EXPECT_EQ(read_index(store_).entries.size(), 1U);
+  write_file(store_ + "/index.json",
+             R"({"manifests":[{"digest":"bad"},{"digest":"sha256:)" + std::string(64, 'a') +
+                 R"(","size":3,"annotations":{"x":1,"dev.compilecache.generation":"99x"}}]})");
+  const auto index = read_index(store_);
+  ASSERT_EQ(index.entries.size(), 1U);
+  EXPECT_EQ(index.entries[0].generation(), 0U);
+  EXPECT_EQ(index.problems.size(), 1U);
+}
+
+TEST_F(Store, ListsBlobsAndNothingElse) {
+  const auto saved = save({{"a", {noise(1000, 60), false}}});
+  write_file(store_ + "/blobs/sha256/0123.incomplete", "x");
+  write_file(store_ + "/blobs/sha256/.nfs000001", "x");
+  fs::create_directory(store_ + "/blobs/sha256/" + std::string(64, 'd'));
+  const auto blobs = list_blobs(store_);
+  ASSERT_TRUE(blobs);
+  ASSERT_EQ(blobs->size(), 3U);
+  uint64_t total = 0;
+  for (const BlobInfo& blob : *blobs) {
+    EXPECT_TRUE(is_digest(blob.digest));
+    EXPECT_LT(now() - blob.modified, seconds(60));
+    total += blob.size;
+  }
+  EXPECT_EQ(total, saved.archive.compressed_bytes);
+}
+
+TEST_F(Store, RemovesOnlyOldLeftovers) {
+  const auto saved = save({{"a", {"a", false}}});
+  const std::vector<std::string> old = {"/blobs/sha256/1.incomplete", "/2.incomplete",
+                                        "/nodes/3.incomplete"};
+  for (const std::string& name : old) {
+    write_file(store_ + name, "12345");
+    make_old(store_ + name, seconds(100));
+  }
+  write_file(store_ + "/blobs/sha256/young.incomplete", "12345");
+  write_file(store_ + "/blobs/sha256/.nfs0001", "12345");
+  make_old(store_ + "/blobs/sha256/.nfs0001", seconds(1000));
+  const auto counts = remove_incomplete(store_, seconds(60), now());
+  ASSERT_TRUE(counts) << counts.error().message;
+  EXPECT_EQ(counts->removed, 3U);
+  EXPECT_EQ(counts->freed_bytes, 15U);
+  EXPECT_TRUE(counts->failures.empty());
+  for (const std::string& name : old) EXPECT_FALSE(fs::exists(store_ + name)) << name;
+  EXPECT_TRUE(fs::exists(store_ + "/blobs/sha256/young.incomplete"));
+  EXPECT_TRUE(fs::exists(store_ + "/blobs/sha256/.nfs0001"));
+  EXPECT_EQ(load(saved.archive.manifest).size(), 1U);
+}
+
+TEST_F(Store, DeletesTheBlobsItIsToldTo) {
+  const auto first = save({{"a", {noise(1000, 61), false}}});
+  const auto second = save({{"b", {noise(2000, 62), false}}});
+  const std::vector<std::string> blobs = first.archive.blobs();
+  EXPECT_EQ(delete_blobs(store_, {blobs[0], "sha256:../../compilecache.json"}).error().code,
+            ErrorCode::kInvalid);
+  EXPECT_TRUE(fs::exists(blob_path(store_, blobs[0]))) << "nothing is deleted on bad input";
+  auto doomed = blobs;
+  doomed.push_back("sha256:" + std::string(64, '9'));
+  const auto counts = delete_blobs(store_, doomed);
+  ASSERT_TRUE(counts);
+  EXPECT_EQ(counts->removed, 3U);
+  EXPECT_EQ(counts->missing, 1U);
+  EXPECT_EQ(counts->freed_bytes, first.archive.compressed_bytes);
+  EXPECT_EQ(try_load(first.archive.manifest, temp_.path("x")).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(load(second.archive.manifest).size(), 1U);
+}
+
+}  // namespace
+}  // namespace compilecache::archive::test

@@ -1,0 +1,162 @@
+#include "archive/fs.hpp"
+#include "archive_fixture.hpp"
+
+// Saves unite: each adds what its parent lacks and takes nothing away.
+
+namespace compilecache::archive::test {
+namespace {
+
+using Union = ArchiveTest;
+
+TEST_F(Union, ADeltaHoldsOnlyWhatIsNew) {
+  const std::string big = noise(2 << 20, 10);
+  const auto first = save({{"a", {big, false}}, {"b", {"b", false}}});
+  const auto second =
+      save({{"a", {big, false}}, {"c", {noise(1000, 11), true}}}, first.archive.manifest);
+  EXPECT_FALSE(second.nothing_new);
+  EXPECT_EQ(second.added_files, 1U);
+  EXPECT_EQ(second.added_plain_bytes, 1000U);
+  EXPECT_LT(second.written_bytes, 10'000U);
+  ASSERT_EQ(second.archive.layers.size(), 2U);
+  EXPECT_EQ(second.archive.layers[0], first.archive.layers[0]);
+  EXPECT_EQ(load(second.archive.manifest),
+            (Tree{{"a", {big, false}}, {"b", {"b", false}}, {"c", {noise(1000, 11), true}}}));
+  EXPECT_EQ(load(first.archive.manifest).size(), 2U) << "the parent is as it was";
+}
+
+TEST_F(Union, NothingNewWritesNothing) {
+  const Tree tree = {{"a", {noise(5000, 12), false}}, {"b", {"", false}}};
+  const auto first = save(tree);
+  const auto before = names_below(store_);
+  const auto again = save(tree, first.archive.manifest);
+  EXPECT_TRUE(again.nothing_new);
+  EXPECT_EQ(again.archive.manifest, first.archive.manifest);
+  EXPECT_EQ(again.archive.files, 2U);
+  EXPECT_EQ(names_below(store_).size(), before.size());
+  EXPECT_TRUE(save({}).nothing_new);
+}
+
+TEST_F(Union, ChangedContentUnderTheSameNameWins) {
+  const auto first =
+      save({{"a", {"old", false}}, {"s", {"same size 1", false}}, {"k", {"k", false}}});
+  const auto second =
+      save({{"a", {"newer", false}}, {"s", {"same size 2", false}}}, first.archive.manifest);
+  EXPECT_EQ(second.added_files, 2U);
+  EXPECT_EQ(load(second.archive.manifest),
+            (Tree{{"a", {"newer", false}}, {"s", {"same size 2", false}}, {"k", {"k", false}}}));
+}
+
+TEST_F(Union, AChangedModeIsAChange) {
+  const auto first = save({{"a", {"tool", false}}});
+  const auto second = save({{"a", {"tool", true}}}, first.archive.manifest);
+  EXPECT_FALSE(second.nothing_new);
+  EXPECT_EQ(load(second.archive.manifest), (Tree{{"a", {"tool", true}}}));
+}
+
+TEST_F(Union, EqualFilesAreStoredOnce) {
+  const std::string big = noise(1 << 20, 13);
+  const auto saved = save({{"a", {big, false}}, {"b/c", {big, false}}, {"d", {big, false}}});
+  EXPECT_LT(saved.archive.compressed_bytes, big.size() + 10'000);
+  EXPECT_EQ(saved.archive.plain_bytes, 3 * big.size());
+  EXPECT_EQ(load(saved.archive.manifest),
+            (Tree{{"a", {big, false}}, {"b/c", {big, false}}, {"d", {big, false}}}));
+}
+
+TEST_F(Union, EqualFilesOfDifferentModesKeepTheirModes) {
+  const std::string big = noise(1 << 16, 14);
+  const Tree tree = {{"a", {big, false}}, {"b", {big, true}}};
+  EXPECT_EQ(load(save(tree).archive.manifest), tree);
+}
+
+TEST_F(Union, ACopyOfWhatAnEarlierLayerHasNeedsNoLayer) {
+  const std::string big = noise(1 << 20, 15);
+  const auto first = save({{"a", {big, false}}});
+  const auto second = save({{"copy/of/a", {big, false}}}, first.archive.manifest);
+  EXPECT_FALSE(second.nothing_new);
+  EXPECT_EQ(second.archive.layers, first.archive.layers);
+  EXPECT_LT(second.written_bytes, 5'000U);
+  EXPECT_EQ(load(second.archive.manifest),
+            (Tree{{"a", {big, false}}, {"copy/of/a", {big, false}}}));
+}
+
+TEST_F(Union, ContentThatComesBackIsFoundAgain) {
+  const auto first = save({{"a", {"one", false}}, {"pad", {noise(5000, 16), false}}});
+  const auto second = save({{"b", {"one", false}}}, first.archive.manifest);
+  const auto third = save({{"a", {"two", false}}}, second.archive.manifest);
+  const auto fourth = save({{"a", {"one", false}}}, third.archive.manifest);
+  EXPECT_EQ(
+      load(fourth.archive.manifest),
+      (Tree{{"a", {"one", false}}, {"b", {"one", false}}, {"pad", {noise(5000, 16), false}}}));
+}
+
+TEST_F(Union, TheFifthLayerBecomesOneFullLayer) {
+  Tree all;
+  std::string parent;
+  for (int i = 1; i <= 5; ++i) {
+    const Tree added = {{"d/file" + std::to_string(i), {noise(20'000 * i, i), i % 2 == 0}},
+                        {"copy" + std::to_string(i), {noise(20'000, 1), false}}};
+    all.insert(added.begin(), added.end());
+    const auto saved = save(added, parent);
+    EXPECT_EQ(saved.compacted, i == 5);
+    EXPECT_EQ(saved.archive.layers.size(), i == 5 ? 1U : static_cast<size_t>(i));
+    EXPECT_EQ(load(saved.archive.manifest), all) << i;
+    parent = saved.archive.manifest;
+  }
+  const auto verified = verify(store_, parent);
+  ASSERT_TRUE(verified) << verified.error().message;
+  // 20, 40, … 100 kB of noise once each, the copies of the first for nothing.
+  EXPECT_LT(verified->compressed_bytes, 310'000U);
+}
+
+TEST_F(Union, AFullLayerIsWrittenWhenHalfIsSuperseded) {
+  const auto first = save({{"a", {noise(100'000, 20), false}}, {"b", {noise(10'000, 21), false}}});
+  const auto second = save({{"a", {noise(60'000, 22), false}}}, first.archive.manifest);
+  EXPECT_TRUE(second.compacted);
+  EXPECT_EQ(second.archive.layers.size(), 1U);
+  EXPECT_LT(second.archive.compressed_bytes, 80'000U);
+  EXPECT_EQ(load(second.archive.manifest),
+            (Tree{{"a", {noise(60'000, 22), false}}, {"b", {noise(10'000, 21), false}}}));
+}
+
+TEST_F(Union, CompactionNeverCarriesDamageOn) {
+  const auto first = save({{"a", {noise(100'000, 23), false}}, {"b", {noise(10'000, 24), false}}});
+  const std::string layer = blob_path(store_, first.archive.layers[0]);
+  std::string bytes = read_file(layer);
+  bytes[50'000] = static_cast<char>(bytes[50'000] ^ 1);
+  write_file(layer, bytes);
+  write_tree(temp_.path("new"), {{"a", {noise(60'000, 25), false}}});
+  WriteRequest request;
+  request.parent = first.archive.manifest;
+  request.files = sources(temp_.path("new"));
+  const auto second = write_archive(store_, request);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kCorrupt) << second.error().message;
+}
+
+TEST_F(Union, AFileWhereTheParentHasADirectoryAndTheOtherWayRound) {
+  const auto first =
+      save({{"x/y", {"under", false}}, {"z", {"file", false}}, {"k", {noise(999, 26), false}}});
+  const auto second =
+      save({{"x", {"now a file", false}}, {"z/w", {"now under", false}}}, first.archive.manifest);
+  EXPECT_EQ(load(second.archive.manifest), (Tree{{"x", {"now a file", false}},
+                                                 {"z/w", {"now under", false}},
+                                                 {"k", {noise(999, 26), false}}}));
+}
+
+TEST_F(Union, AMissingParentIsNotFound) {
+  const auto first = save({{"a", {"a", false}}});
+  write_tree(temp_.path("new"), {{"b", {"b", false}}});
+  WriteRequest request;
+  request.files = sources(temp_.path("new"));
+  for (const std::string& blob : first.archive.blobs()) {
+    request.parent = first.archive.manifest;
+    std::filesystem::rename(blob_path(store_, blob), temp_.path("away"));
+    const auto second = write_archive(store_, request);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, ErrorCode::kNotFound) << second.error().message;
+    std::filesystem::rename(temp_.path("away"), blob_path(store_, blob));
+  }
+}
+
+}  // namespace
+}  // namespace compilecache::archive::test

@@ -1,0 +1,218 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "archive_fixture.hpp"
+
+// A save under odd circumstances.
+
+namespace compilecache::archive::test {
+namespace {
+
+class Write : public ArchiveTest {
+ protected:
+  // No temporary file is ever left.
+  void TearDown() override {
+    for (const std::string& name : names_below(store_))
+      EXPECT_EQ(name.find(".incomplete"), std::string::npos) << name;
+  }
+  WriteRequest request_for(const Tree& tree) {
+    write_tree(temp_.path("tree"), tree);
+    WriteRequest request;
+    request.files = sources(temp_.path("tree"));
+    return request;
+  }
+  size_t blob_count() { return names_below(store_ + "/blobs/sha256").size(); }
+};
+
+TEST_F(Write, AFileThatChangesWhileItIsReadIsLeftOut) {
+  for (const size_t size : {size_t{100'000}, size_t{9} << 20}) {  // in one frame, and over several
+    auto request =
+        request_for({{"aaa", {noise(5 << 20, 30), false}}, {"zzz", {noise(size, 31), false}}});
+    bool done = false;
+    request.checkpoint = [&](const Progress& progress) {
+      if (progress.plain_bytes > (5 << 20) - 4096 && !done) {
+        std::ofstream(temp_.path("tree/zzz"), std::ios::app) << "more";
+        done = true;
+      }
+      return true;
+    };
+    const auto saved = write_archive(store_, request);
+    ASSERT_TRUE(saved) << saved.error().message;
+    ASSERT_EQ(saved->left_out.size(), 1U) << size;
+    EXPECT_EQ(saved->left_out[0].path, "torch/zzz");
+    EXPECT_EQ(saved->left_out[0].reason, LeftOutReason::kBusy);
+    EXPECT_EQ(load(saved->archive.manifest), (Tree{{"aaa", {noise(5 << 20, 30), false}}}));
+  }
+}
+
+TEST_F(Write, ABusyFileLeavesTheParentsVersionInPlace) {
+  const auto first = save({{"zzz", {"before", false}}, {"pad", {noise(9000, 37), false}}});
+  auto request = request_for({{"aaa", {"a", false}}, {"zzz", {"after it", false}}});
+  request.parent = first.archive.manifest;
+  bool done = false;
+  request.checkpoint = [&](const Progress& progress) {
+    if (progress.plain_bytes > 0 && !done) {
+      std::ofstream(temp_.path("tree/zzz"), std::ios::app) << "more";
+      done = true;
+    }
+    return true;
+  };
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(load(saved->archive.manifest)["zzz"].bytes, "before");
+  EXPECT_EQ(load(saved->archive.manifest)["aaa"].bytes, "a");
+}
+
+TEST_F(Write, GivesUpWhenFilesNeverStopChanging) {
+  Tree tree = {{"a", {noise(200'000, 32), false}}};
+  for (int i = 0; i < 6; ++i) tree["b" + std::to_string(i)] = {noise(200'000, 40 + i), false};
+  auto request = request_for(tree);
+  int next = 0;
+  uint64_t last = 0;
+  request.checkpoint = [&](const Progress& progress) {
+    if (progress.plain_bytes < last && next < 6) ++next;  // begun anew
+    last = progress.plain_bytes;
+    std::ofstream(temp_.path("tree/b" + std::to_string(next)), std::ios::app) << "x";
+    return true;
+  };
+  const auto saved = write_archive(store_, request);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kUnavailable) << saved.error().message;
+  EXPECT_EQ(blob_count(), 0U);
+}
+
+TEST_F(Write, WhatCannotBePackedIsSaid) {
+  auto request = request_for({{"good", {"1", false}}, {"bad\nname", {"2", false}}});
+  ::symlink("good", temp_.path("tree/link").c_str());
+  ::mkfifo(temp_.path("tree/fifo").c_str(), 0600);
+  request.files.push_back({temp_.path("tree/link"), "torch/link"});
+  request.files.push_back({temp_.path("tree/fifo"), "torch/fifo"});
+  request.files.push_back({temp_.path("tree/gone"), "torch/gone"});
+  request.files.push_back({temp_.path("tree/good"), "torch/../up"});
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  std::map<std::string, LeftOutReason> reasons;
+  for (const LeftOut& item : saved->left_out) reasons[item.path] = item.reason;
+  EXPECT_EQ(reasons,
+            (std::map<std::string, LeftOutReason>{{"torch/bad\nname", LeftOutReason::kInvalidPath},
+                                                  {"torch/link", LeftOutReason::kNotRegular},
+                                                  {"torch/fifo", LeftOutReason::kNotRegular},
+                                                  {"torch/gone", LeftOutReason::kVanished},
+                                                  {"torch/../up", LeftOutReason::kInvalidPath}}));
+  EXPECT_EQ(load(saved->archive.manifest), (Tree{{"good", {"1", false}}}));
+}
+
+TEST_F(Write, UnreadableFilesAreLeftOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  auto request = request_for({{"open", {"1", false}}, {"secret", {"2", false}}});
+  ::chmod(temp_.path("").c_str(), 0755);
+  ::chmod(temp_.path("tree/secret").c_str(), 0600);
+  ASSERT_EQ(::seteuid(4321), 0);
+  const auto saved = write_archive(store_, request);
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_TRUE(saved) << saved.error().message << ": any user may save into a prepared store";
+  ASSERT_EQ(saved->left_out.size(), 1U);
+  EXPECT_EQ(saved->left_out[0].reason, LeftOutReason::kUnreadable);
+  struct stat info {};
+  for (const std::string& blob : saved->archive.blobs()) {
+    ASSERT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0644U);
+  }
+}
+
+TEST_F(Write, AnArchiveThatWouldBeTooLargeIsRefused) {
+  const auto first = save({{"a", {noise(300'000, 33), false}}});
+  auto request = request_for({{"b", {noise(300'000, 34), false}}});
+  request.parent = first.archive.manifest;
+  request.settings.max_archive_bytes = 500'000;
+  const size_t before = blob_count();
+  const auto second = write_archive(store_, request);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kTooLarge);
+  EXPECT_NE(second.error().message.find("maxArchiveSize"), std::string::npos);
+  EXPECT_EQ(blob_count(), before);
+  EXPECT_EQ(load(first.archive.manifest).size(), 1U) << "the old head stands";
+}
+
+TEST_F(Write, TooManyFilesAreRefused) {
+  auto request = request_for({{"a", {"a", false}}, {"b", {"b", false}}, {"c", {"c", false}}});
+  request.settings.limits.max_entries = 2;
+  const auto saved = write_archive(store_, request);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kTooLarge);
+}
+
+TEST_F(Write, StopsWhenToldTo) {
+  auto request = request_for({{"a", {noise(12 << 20, 35), false}}});
+  int calls = 0;
+  request.checkpoint = [&](const Progress&) { return ++calls < 5; };
+  const auto saved = write_archive(store_, request);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(blob_count(), 0U);
+}
+
+TEST_F(Write, CondemnedBlobsAreWrittenAnew) {
+  const Tree tree = {{"a", {noise(30'000, 36), false}}};
+  const auto first = save(tree);
+  std::map<std::string, ino_t> inodes;
+  struct stat info {};
+  for (const std::string& blob : first.archive.blobs()) {
+    ASSERT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
+    inodes[blob] = info.st_ino;
+  }
+  auto request = request_for(tree);
+  request.without = {first.archive.layers[0]};
+  const auto second = write_archive(store_, request);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->archive.manifest, first.archive.manifest);
+  for (const auto& [blob, inode] : inodes) {
+    ASSERT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
+    EXPECT_EQ(info.st_ino == inode, blob != first.archive.layers[0]) << blob;
+  }
+}
+
+TEST_F(Write, ABlobOfTheWrongSizeIsReplaced) {
+  const Tree tree = {{"a", {noise(30'000, 38), false}}};
+  const auto first = save(tree);
+  std::filesystem::resize_file(blob_path(store_, first.archive.layers[0]), 100);
+  save(tree);
+  EXPECT_EQ(load(first.archive.manifest), tree);
+}
+
+TEST_F(Write, SettingsOutOfRangeAreRefused) {
+  auto request = request_for({{"a", {"a", false}}});
+  for (const int level : {0, 20, -5}) {
+    request.settings.compression_level = level;
+    const auto saved = write_archive(store_, request);
+    ASSERT_FALSE(saved);
+    EXPECT_EQ(saved.error().code, ErrorCode::kInvalid);
+  }
+  request.settings.compression_level = 3;
+  request.settings.frame_bytes = 1;
+  EXPECT_FALSE(write_archive(store_, request));
+}
+
+TEST_F(Write, WithoutAStoreItSaysSo) {
+  auto request = request_for({{"a", {"a", false}}});
+  const auto saved = write_archive(temp_.path("nowhere"), request);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(saved.error().message.find("prepared"), std::string::npos) << saved.error().message;
+}
+
+TEST_F(Write, EveryLevelAndFrameSizeCanBeRead) {
+  const Tree tree = {{"a", {noise(3 << 20, 39), false}}, {"b", {std::string(5 << 20, 'b'), false}}};
+  for (const int level : {1, 3, 12, 19}) {
+    WriteSettings settings;
+    settings.compression_level = level;
+    settings.frame_bytes = level == 1 ? 64 << 10 : 16 << 20;
+    EXPECT_EQ(load(save(tree, "", settings).archive.manifest), tree) << level;
+  }
+}
+
+}  // namespace
+}  // namespace compilecache::archive::test
