@@ -1,0 +1,150 @@
+#include "webhook/agent_config.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "api/names.hpp"
+#include "webhook/pod_json.hpp"
+#include "webhook/pod_resources.hpp"
+
+namespace compilecache::webhook {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Kubernetes' default, and what the saver leaves of it so that the kubelet need not kill it.
+constexpr int64_t kDefaultGraceSeconds = 30;
+constexpr int64_t kGraceMargin = 1000;
+
+const json& controller_of(const json& pod) {
+  static const json kNone = json::object();
+  for (const json& owner : array_member(object_member(pod, "metadata"), "ownerReferences")) {
+    if (member(owner, "controller") == true) return owner;
+  }
+  return kNone;
+}
+
+// A name without "-SUFFIX", or the whole when it does not end so.
+std::string without_suffix(const std::string& name, const std::string& suffix) {
+  const std::string ending = "-" + suffix;
+  if (suffix.empty() || !name.ends_with(ending) || name.size() == ending.size()) return name;
+  return name.substr(0, name.size() - ending.size());
+}
+
+// CronJobs name their Jobs "<name>-<minutes since 1970>": eight digits until the year 2160.
+std::string cron_job_of(const std::string& job) {
+  constexpr size_t kDigits = 8;
+  if (job.size() <= kDigits + 1 || job[job.size() - kDigits - 1] != '-') return {};
+  const auto digits = job.end() - static_cast<std::ptrdiff_t>(kDigits);
+  if (!std::all_of(digits, job.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    return {};
+  }
+  return job.substr(0, job.size() - kDigits - 1);
+}
+
+api::KeyBasis key_basis(const AgentConfigInput& input) {
+  api::KeyBasis basis;
+  basis.parts = input.cache.spec.key;
+  for (const frameworks::Framework* framework : input.frameworks) {
+    for (const std::string& part : framework->key_parts) {
+      if (std::find(basis.parts.begin(), basis.parts.end(), part) == basis.parts.end()) {
+        basis.parts.push_back(part);
+      }
+    }
+  }
+  basis.gpu_resource = input.selection.gpu_resource;
+  basis.gpu_count = input.selection.gpu_count;
+  basis.image = text_member(containers_of(input.pod)[input.selection.containers.front()], "image");
+  basis.workload = workload_of(input.pod);
+  basis.version = input.annotations.version.value_or(input.cache.spec.version);
+  basis.directories = input.directories.key_text();
+  return basis;
+}
+
+// Waiting for another pod holds up a gang that starts together or not at all, so only pods of
+// ReplicaSets wait, unless the pod says so itself.
+int64_t wait_for_first(const AgentConfigInput& input) {
+  if (input.annotations.wait_for_first) return input.annotations.wait_for_first->count();
+  const bool replica = text_member(controller_of(input.pod), "kind") == "ReplicaSet";
+  return replica ? input.cache.spec.load.wait_for_first.count() : 0;
+}
+
+int64_t at_termination(const AgentConfigInput& input) {
+  const json& given = member(spec_of(input.pod), "terminationGracePeriodSeconds");
+  const int64_t grace = given.is_number_integer() ? given.get<int64_t>() : kDefaultGraceSeconds;
+  const int64_t room = std::max<int64_t>(0, std::min<int64_t>(grace, 86400) * 1000 - kGraceMargin);
+  return std::min<int64_t>(input.cache.spec.save.at_termination.count(), room);
+}
+
+// The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits.
+int64_t ephemeral_limit(const AgentConfigInput& input) {
+  int64_t limit = 0;
+  for (const json& container : containers_of(input.pod)) {
+    const Amounts limits = amounts_of(container).limits;
+    const auto found = limits.find("ephemeral-storage");
+    if (found != limits.end()) limit += found->second / 1000;
+  }
+  const int64_t volume = input.directories.size_limit;
+  if (limit == 0 || volume == 0) return std::max(limit, volume);
+  return std::min(limit, volume);
+}
+
+std::string store_path(const api::CompileCache& cache) {
+  std::string path = api::kStorePath;
+  if (!cache.spec.storage.sub_path.empty()) path += "/" + cache.spec.storage.sub_path;
+  return path + "/" + cache.metadata.name;
+}
+
+}  // namespace
+
+std::string workload_of(const json& pod) {
+  const json& owner = controller_of(pod);
+  const std::string kind = text_member(owner, "kind");
+  const std::string name = text_member(owner, "name");
+  if (kind.empty() || name.empty()) return {};
+  if (kind == "ReplicaSet") {
+    const json& labels = object_member(object_member(pod, "metadata"), "labels");
+    const std::string deployment = without_suffix(name, text_member(labels, "pod-template-hash"));
+    if (deployment != name) return "Deployment/" + deployment;
+  }
+  if (kind == "Job") {
+    const std::string cron_job = cron_job_of(name);
+    if (!cron_job.empty()) return "CronJob/" + cron_job;
+  }
+  return kind + "/" + name;
+}
+
+api::AgentConfig make_agent_config(const AgentConfigInput& input) {
+  const api::CompileCacheSpec& spec = input.cache.spec;
+  api::AgentConfig config;
+  config.cache = input.cache.metadata.name;
+  config.ns = input.ns;
+  config.cache_uid = input.cache.metadata.uid;
+  config.operator_address = input.settings.agent_address;
+  config.operator_port = input.settings.agent_port;
+  config.operator_name = input.settings.agent_name;
+  config.operator_ca = input.settings.agent_ca;
+  config.token_file = std::string(api::kTokenPath) + "/token";
+  config.store_path = store_path(input.cache);
+  config.index_fallback = input.settings.index_fallback;
+  for (const CacheDirectory& directory : input.directories.directories) {
+    config.directories.push_back({*directory.framework, directory.path});
+  }
+  config.control_path = api::kControlPath;
+  config.mode = to_string(input.annotations.mode);
+  config.key_basis = key_basis(input);
+  config.fallback_compatible = spec.load.fallback_compatible;
+  config.wait_for_first_ms = wait_for_first(input);
+  config.load_timeout_ms = spec.load.timeout.count();
+  config.ephemeral_limit_bytes = ephemeral_limit(input);
+  config.save_policy = spec.save.policy;
+  config.quiet_period_ms =
+      input.annotations.quiet_period.value_or(milliseconds(spec.save.quiet_period)).count();
+  config.at_termination_ms = at_termination(input);
+  config.max_archive_bytes = static_cast<int64_t>(spec.save.max_archive_size);
+  config.compression_level = spec.compression_level;
+  return config;
+}
+
+}  // namespace compilecache::webhook

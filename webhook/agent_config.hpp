@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "api/agent_config.hpp"
+#include "api/compile_cache.hpp"
+#include "webhook/annotations.hpp"
+#include "webhook/directories.hpp"
+#include "webhook/settings.hpp"
+
+// What the loader and the saver are told: the CompileCache's wishes, the pod's annotations over
+// them, and what the pod contributes to the key of its archive. Pure.
+
+namespace compilecache::webhook {
+
+struct AgentConfigInput {
+  const nlohmann::json& pod;
+  const std::string& ns;
+  const api::CompileCache& cache;
+  const PodAnnotations& annotations;
+  const Selection& selection;
+  const DirectoryPlan& directories;
+  const std::vector<const frameworks::Framework*>& frameworks;
+  const InjectionSettings& settings;
+};
+api::AgentConfig make_agent_config(const AgentConfigInput& input);
+
+// "Deployment/web": the top owner as far as the pod tells. A ReplicaSet's name ends in its
+// template's hash, a CronJob's Job's in the minute it was made; both are taken off. "" for a bare
+// pod.
+std::string workload_of(const nlohmann::json& pod);
+
+}  // namespace compilecache::webhook

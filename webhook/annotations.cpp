@@ -1,0 +1,121 @@
+#include "webhook/annotations.hpp"
+
+#include <algorithm>
+
+#include "api/names.hpp"
+#include "base/duration.hpp"
+#include "base/strings.hpp"
+#include "webhook/pod_json.hpp"
+
+namespace compilecache::webhook {
+
+namespace {
+
+using api::InjectionReason;
+
+// As long as the schema lets spec.version be.
+constexpr size_t kMaxVersion = 128;
+// A label value has at most 63 characters, and the cache's name becomes one; a longer one would
+// make the pod invalid, which failurePolicy Ignore does not prevent.
+constexpr size_t kMaxName = 63;
+constexpr std::chrono::hours kMaxDuration{24};
+
+tl::unexpected<Skip> invalid(std::string_view name, std::string_view value,
+                             std::string_view allowed) {
+  return skip(InjectionReason::kAnnotationInvalid,
+              std::string(name) + ": \"" + std::string(value.substr(0, 64)) +
+                  "\" cannot be used; " + std::string(allowed));
+}
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+}
+
+bool is_object_name(std::string_view name) {
+  if (name.empty() || name.size() > kMaxName) return false;
+  if (!std::all_of(name.begin(), name.end(), is_name_character)) return false;
+  const auto at_end = [](char c) { return c != '-' && c != '.'; };
+  return at_end(name.front()) && at_end(name.back());
+}
+
+Decided<std::vector<std::string>> read_list(const json& pod, const char* name) {
+  const auto value = annotation(pod, name);
+  std::vector<std::string> items;
+  if (!value) return items;
+  for (const std::string& part : split(*value, ',')) {
+    const std::string item(trim(part));
+    if (item.empty()) return invalid(name, *value, "write names separated by commas");
+    if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(item);
+  }
+  if (items.empty()) return invalid(name, *value, "write names separated by commas");
+  return items;
+}
+
+Decided<std::optional<std::chrono::milliseconds>> read_duration(const json& pod, const char* name) {
+  const auto value = annotation(pod, name);
+  if (!value) return std::nullopt;
+  const auto duration = parse_duration(*value);
+  if (!duration || *duration > kMaxDuration) {
+    return invalid(name, *value, "write a duration of at most 24h, such as 30s or 1m30s");
+  }
+  return *duration;
+}
+
+std::vector<std::string> unknown_annotations(const json& pod) {
+  static const std::vector<std::string> known{
+      api::kCacheAnnotation,        api::kContainersAnnotation, api::kVersionAnnotation,
+      api::kFrameworksAnnotation,   api::kModeAnnotation,       api::kQuietPeriodAnnotation,
+      api::kWaitForFirstAnnotation, api::kStatusAnnotation};
+  const std::string prefix = std::string(api::kGroup) + "/";
+  std::vector<std::string> unknown;
+  const json& annotations = object_member(object_member(pod, "metadata"), "annotations");
+  for (const auto& item : annotations.items()) {
+    if (item.key().starts_with(prefix) &&
+        std::find(known.begin(), known.end(), item.key()) == known.end()) {
+      unknown.push_back(item.key());
+    }
+  }
+  return unknown;
+}
+
+}  // namespace
+
+Decided<PodAnnotations> read_annotations(const json& pod) {
+  const auto cache = annotation(pod, api::kCacheAnnotation);
+  if (!cache) return skip(InjectionReason::kNotAnnotated);
+  PodAnnotations read;
+  read.cache = *cache;
+  if (!is_object_name(read.cache)) {
+    return invalid(api::kCacheAnnotation, *cache,
+                   "write the name of a CompileCache: at most 63 lower-case letters, digits, '-' "
+                   "and '.'");
+  }
+  if (const auto mode = annotation(pod, api::kModeAnnotation)) {
+    const auto parsed = api::parse_mode(*mode);
+    if (!parsed) {
+      return invalid(api::kModeAnnotation, *mode,
+                     "allowed are ReadWrite, ReadOnly, Refresh, Disabled and ForceCold");
+    }
+    read.mode = *parsed;
+  }
+  read.version = annotation(pod, api::kVersionAnnotation);
+  if (read.version && read.version->size() > kMaxVersion) {
+    return invalid(api::kVersionAnnotation, *read.version, "at most 128 characters are allowed");
+  }
+  auto containers = read_list(pod, api::kContainersAnnotation);
+  if (!containers) return tl::unexpected(containers.error());
+  read.containers = std::move(*containers);
+  auto frameworks = read_list(pod, api::kFrameworksAnnotation);
+  if (!frameworks) return tl::unexpected(frameworks.error());
+  read.frameworks = std::move(*frameworks);
+  const auto quiet = read_duration(pod, api::kQuietPeriodAnnotation);
+  if (!quiet) return tl::unexpected(quiet.error());
+  read.quiet_period = *quiet;
+  const auto wait = read_duration(pod, api::kWaitForFirstAnnotation);
+  if (!wait) return tl::unexpected(wait.error());
+  read.wait_for_first = *wait;
+  read.unknown = unknown_annotations(pod);
+  return read;
+}
+
+}  // namespace compilecache::webhook

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/outcomes.hpp"
+#include "webhook/decision.hpp"
+
+// What the user wrote on the pod template, all of it read before anything is built. Pure.
+
+namespace compilecache::webhook {
+
+struct PodAnnotations {
+  std::string cache;
+  api::Mode mode = api::Mode::kReadWrite;
+  std::vector<std::string> containers;  // empty: chosen by what they request
+  std::optional<std::string> version;   // instead of spec.version
+  std::vector<std::string> frameworks;  // empty: spec.frameworks
+  std::optional<std::chrono::milliseconds> quiet_period;
+  std::optional<std::chrono::milliseconds> wait_for_first;
+  // Annotations of our domain that mean nothing to us: misspelt, most likely.
+  std::vector<std::string> unknown;
+};
+
+// Skips with kNotAnnotated, or kAnnotationInvalid naming the annotation, its value and what is
+// allowed. Whether frameworks and containers exist is for those who know them to say.
+Decided<PodAnnotations> read_annotations(const nlohmann::json& pod);
+
+}  // namespace compilecache::webhook

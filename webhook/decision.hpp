@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+#include "api/reasons.hpp"
+
+// Why a step of the injection says no; internal to this folder.
+
+namespace compilecache::webhook {
+
+struct Skip {
+  api::InjectionReason reason;
+  // What exactly, for people; empty: the reason's own sentence says enough.
+  std::string detail;
+};
+
+template <typename T>
+using Decided = tl::expected<T, Skip>;
+
+inline tl::unexpected<Skip> skip(api::InjectionReason reason, std::string detail = {}) {
+  return tl::unexpected<Skip>(Skip{reason, std::move(detail)});
+}
+
+}  // namespace compilecache::webhook

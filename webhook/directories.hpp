@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "frameworks/framework.hpp"
+#include "webhook/decision.hpp"
+#include "webhook/selection.hpp"
+
+// Where each framework's cache lies in the pod, and the mounts that takes. Pure.
+//
+// Normally all of them are folders of one emptyDir of ours. A directory that the user chose by a
+// literal variable is honoured: an emptyDir of its own is mounted there, or the emptyDir that the
+// pod already mounts there (or above) is given to the loader and the saver too.
+
+namespace compilecache::webhook {
+
+struct CacheDirectory {
+  const frameworks::Framework* framework = nullptr;
+  std::string path;
+  bool users_choice = false;
+};
+
+struct DirectoryPlan {
+  std::vector<CacheDirectory> directories;
+  nlohmann::json volumes = nlohmann::json::array();       // ours, to add to the pod
+  nlohmann::json mounts = nlohmann::json::array();        // for app, loader and saver
+  nlohmann::json agent_mounts = nlohmann::json::array();  // the pod's own, for loader and saver
+  int64_t size_limit = 0;  // the smallest of the pod's own volumes in use; 0: none
+
+  // What of it is part of the archive's key: "torch=/my/dir"; "" when all is ours.
+  [[nodiscard]] std::string key_text() const;
+};
+
+// Skips with kCacheDirNotLiteral, kCacheDirUnsafe or kMountConflict.
+Decided<DirectoryPlan> plan_directories(
+    const nlohmann::json& pod, const Selection& selection,
+    const std::vector<const frameworks::Framework*>& frameworks);
+
+}  // namespace compilecache::webhook

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/agent_config.hpp"
+#include "webhook/directories.hpp"
+
+// Variables, of the app's containers and of ours. Pure.
+
+namespace compilecache::webhook {
+
+// What the frameworks need in the app's container, without any variable that it has already: the
+// user's own values stand.
+nlohmann::json app_environment(const nlohmann::json& container,
+                               const std::vector<CacheDirectory>& directories,
+                               const std::vector<const frameworks::Framework*>& frameworks);
+
+// Configuration as one plain value; who the pod is, and where, from the downward API.
+nlohmann::json agent_environment(const api::AgentConfig& config);
+
+// Of mode ForceCold: PyTorch's switch that turns every compile cache off. Empty where the container
+// has it already.
+nlohmann::json cold_environment(const nlohmann::json& container);
+
+}  // namespace compilecache::webhook

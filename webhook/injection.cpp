@@ -1,0 +1,372 @@
+#include "webhook/injection.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "api/agent_config.hpp"
+#include "api/names.hpp"
+#include "base/sha256.hpp"
+#include "base/strings.hpp"
+#include "webhook/agent_config.hpp"
+#include "webhook/agent_containers.hpp"
+#include "webhook/annotations.hpp"
+#include "webhook/decision.hpp"
+#include "webhook/directories.hpp"
+#include "webhook/environment.hpp"
+#include "webhook/pod_json.hpp"
+#include "webhook/resources.hpp"
+#include "webhook/security_context.hpp"
+#include "webhook/selection.hpp"
+#include "webhook/strip.hpp"
+#include "webhook/volumes.hpp"
+
+namespace compilecache::webhook {
+
+namespace {
+
+using api::InjectionReason;
+using frameworks::Framework;
+
+constexpr char kMirrorAnnotation[] = "kubernetes.io/config.mirror";
+constexpr size_t kHashDigits = 16;
+
+// Everything that goes into the pod, decided before anything is changed.
+struct Injection {
+  std::string cache;
+  Selection selection;
+  json volumes, loader, saver;
+  std::vector<json> environments;  // of the chosen containers, in their order
+  json mounts;
+  std::string safe_to_evict;  // "" where the pod does not have that annotation
+  api::InjectionStatus status;
+};
+
+Decided<void> check_pod_kind(const InjectionInput& input) {
+  const auto& excluded = input.settings.excluded_namespaces;
+  if (std::find(excluded.begin(), excluded.end(), input.ns) != excluded.end()) {
+    return skip(InjectionReason::kNamespaceExcluded);
+  }
+  if (annotation(input.pod, kMirrorAnnotation)) return skip(InjectionReason::kMirrorPod);
+  const json& spec = spec_of(input.pod);
+  const bool windows =
+      text_member(object_member(spec, "os"), "name") == "windows" ||
+      text_member(object_member(spec, "nodeSelector"), "kubernetes.io/os") == "windows";
+  if (windows) return skip(InjectionReason::kWindowsPod);
+  return {};
+}
+
+bool is_true(const std::vector<api::Condition>& conditions, const char* type) {
+  const api::Condition* condition = api::find_condition(conditions, type);
+  return condition != nullptr && condition->status == "True";
+}
+
+std::string explained(const std::string& start, const api::Condition* condition) {
+  if (condition == nullptr || condition->message.empty()) return start;
+  return start + ": " + condition->message;
+}
+
+Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& annotations) {
+  const std::string name = "CompileCache \"" + annotations.cache + "\"";
+  if (input.cache == nullptr) {
+    return skip(InjectionReason::kCacheNotFound,
+                "there is no " + name + " in namespace \"" + std::string(input.ns) +
+                    "\"; create it or correct the annotation " + api::kCacheAnnotation);
+  }
+  if (input.cache->metadata.deleting) return skip(InjectionReason::kCacheDeleting);
+  const auto& conditions = input.cache->status.conditions;
+  if (is_true(conditions, "InjectionPaused")) {
+    return skip(InjectionReason::kInjectionPaused,
+                explained("injection for " + name + " is paused",
+                          api::find_condition(conditions, "InjectionPaused")));
+  }
+  if (!is_true(conditions, "StorageReady")) {
+    return skip(InjectionReason::kCacheNotReady,
+                explained("the storage of " + name + " is not ready",
+                          api::find_condition(conditions, "StorageReady")));
+  }
+  if (!input.settings.native_sidecars) return skip(InjectionReason::kKubeletTooOld);
+  return {};
+}
+
+Decided<std::vector<const Framework*>> select_frameworks(const InjectionInput& input,
+                                                         const PodAnnotations& annotations) {
+  const bool by_pod = !annotations.frameworks.empty();
+  const auto& wanted = by_pod ? annotations.frameworks : input.cache->spec.frameworks;
+  std::vector<const Framework*> selected;
+  for (const std::string& name : wanted) {
+    const auto found = input.settings.frameworks.find(name);
+    if (found == input.settings.frameworks.end()) {
+      std::vector<std::string> known;
+      for (const auto& item : input.settings.frameworks) known.push_back(item.first);
+      return skip(InjectionReason::kUnknownFramework,
+                  std::string(by_pod ? api::kFrameworksAnnotation : "spec.frameworks") + ": \"" +
+                      name + "\" is not a known framework; the operator's settings have " +
+                      join(known, ", "));
+    }
+    if (std::find(selected.begin(), selected.end(), &found->second) == selected.end()) {
+      selected.push_back(&found->second);
+    }
+  }
+  return selected;
+}
+
+// `pod` carries no injection of ours, so whatever has one of our names is the user's.
+Decided<void> check_names(const json& pod, const DirectoryPlan& directories,
+                          const PodAnnotations& annotations) {
+  for (const char* list : {"initContainers", "containers", "ephemeralContainers"}) {
+    for (const char* name : {api::kLoaderContainer, api::kSaverContainer}) {
+      if (find_named(array_member(spec_of(pod), list), name) != nullptr) {
+        return skip(InjectionReason::kNameConflict,
+                    "the pod has a container \"" + std::string(name) + "\" of its own; rename it");
+      }
+    }
+  }
+  std::set<std::string> ours{api::kStoreVolume, api::kTokenVolume};
+  for (const json& volume : directories.volumes) ours.insert(text_member(volume, "name"));
+  for (const std::string& name : ours) {
+    if (find_named(array_member(spec_of(pod), "volumes"), name) != nullptr) {
+      return skip(InjectionReason::kNameConflict,
+                  "the pod has a volume \"" + name + "\" of its own; rename it");
+    }
+  }
+  const json& labels = object_member(object_member(pod, "metadata"), "labels");
+  const std::string label = text_member(labels, api::kCacheLabel);
+  if (!label.empty() && label != annotations.cache) {
+    return skip(InjectionReason::kNameConflict, "the pod has the label " +
+                                                    std::string(api::kCacheLabel) + "=" + label +
+                                                    ", which is ours; remove it");
+  }
+  return {};
+}
+
+std::string hash_of(const Injection& injection) {
+  const json all = {injection.cache,        injection.volumes, injection.loader,
+                    injection.saver,        injection.mounts,  injection.environments,
+                    injection.safe_to_evict};
+  return sha256_hex(all.dump()).substr(0, kHashDigits);
+}
+
+api::InjectionStatus status_of(const json& pod, const Injection& injection,
+                               const api::AgentConfig& config, const InjectionSettings& settings) {
+  api::InjectionStatus status;
+  status.version = settings.version;
+  status.hash = hash_of(injection);
+  status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
+  for (const json& volume : injection.volumes) {
+    status.volumes.push_back(text_member(volume, "name"));
+  }
+  for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
+    const json& container = containers_of(pod)[injection.selection.containers[i]];
+    const std::string name = text_member(container, "name");
+    status.containers.push_back(name);
+    for (const json& variable : injection.environments[i]) {
+      status.variables.push_back(name + ":" + text_member(variable, "name"));
+    }
+  }
+  for (const json& mount : injection.mounts) {
+    status.mounts.push_back(text_member(mount, "mountPath"));
+  }
+  for (const api::AgentConfig::Directory& directory : config.directories) {
+    status.frameworks.push_back(directory.framework.name);
+  }
+  status.mode = config.mode;
+  status.wait_for_first_ms = config.wait_for_first_ms;
+  status.key_basis = config.key_basis;
+  return status;
+}
+
+// All decisions for a pod that carries no injection of ours.
+Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
+                                  const PodAnnotations& annotations) {
+  const auto frameworks = select_frameworks(input, annotations);
+  if (!frameworks) return tl::unexpected(frameworks.error());
+  auto selection = select_containers(pod, annotations, input.settings);
+  if (!selection) return tl::unexpected(selection.error());
+  const auto directories = plan_directories(pod, *selection, *frameworks);
+  if (!directories) return tl::unexpected(directories.error());
+  const auto names = check_names(pod, *directories, annotations);
+  if (!names) return tl::unexpected(names.error());
+
+  const std::string ns(input.ns);
+  const api::AgentConfig config = make_agent_config(
+      {pod, ns, *input.cache, annotations, *selection, *directories, *frameworks, input.settings});
+  const ResourcePlan resources = plan_resources(pod, *selection, input.facts, input.settings);
+  const json security =
+      agent_security_context(containers_of(pod)[selection->containers.front()], pod);
+  const AgentContainerInput agents{input.settings, config, *directories, resources, security};
+
+  Injection injection;
+  injection.cache = annotations.cache;
+  injection.selection = std::move(*selection);
+  injection.volumes = pod_volumes(*directories, input.cache->spec.storage.claim_name);
+  injection.loader = loader_container(agents);
+  injection.saver = saver_container(agents);
+  injection.mounts = directories->mounts;
+  for (const size_t index : injection.selection.containers) {
+    injection.environments.push_back(
+        app_environment(containers_of(pod)[index], directories->directories, *frameworks));
+  }
+  injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
+  injection.status = status_of(pod, injection, config, input.settings);
+  return injection;
+}
+
+json apply(const json& pod, const Injection& injection) {
+  json patched = pod;
+  json& metadata = patched["metadata"];
+  metadata["labels"][api::kCacheLabel] = injection.cache;
+  metadata["annotations"][api::kStatusAnnotation] = api::dump(injection.status);
+  if (!injection.safe_to_evict.empty()) {
+    metadata["annotations"][kSafeToEvictAnnotation] = injection.safe_to_evict;
+  }
+  json& spec = patched["spec"];
+  for (const json& volume : injection.volumes) append_to(spec, "volumes", volume);
+  // First in the list: a mesh's redirection is not yet in force then.
+  json init = json::array({injection.loader, injection.saver});
+  for (const json& container : init_containers_of(pod)) init.push_back(container);
+  spec["initContainers"] = std::move(init);
+  for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
+    json& container = spec["containers"][injection.selection.containers[i]];
+    for (const json& variable : injection.environments[i]) append_to(container, "env", variable);
+    for (const json& mount : injection.mounts) append_to(container, "volumeMounts", mount);
+  }
+  return patched;
+}
+
+bool is_injected_already(const json& pod, const Injection& injection) {
+  const auto text = annotation(pod, api::kStatusAnnotation);
+  if (!text) return false;
+  const auto status = api::parse_injection_status(*text);
+  if (!status || status->hash != injection.status.hash ||
+      status->version != injection.status.version) {
+    return false;
+  }
+  const json& init = init_containers_of(pod);
+  return find_named(init, api::kLoaderContainer) != nullptr &&
+         find_named(init, api::kSaverContainer) != nullptr;
+}
+
+Report report_of(Outcome outcome, InjectionReason reason, const std::string& detail = {}) {
+  Report report{outcome, reason, detail, {}};
+  if (detail.empty()) report.message = std::string(api::text_of(reason).sentence);
+  return report;
+}
+
+// What was asked for, or is a matter of course, needs no warning.
+bool deserves_warning(InjectionReason reason) {
+  return reason != InjectionReason::kNotAnnotated && reason != InjectionReason::kDisabled &&
+         reason != InjectionReason::kMirrorPod && reason != InjectionReason::kNamespaceExcluded;
+}
+
+InjectionResult skipped(const InjectionInput& input, const json& stripped, const Skip& why) {
+  InjectionResult result;
+  result.report = report_of(Outcome::kSkipped, why.reason, why.detail);
+  if (deserves_warning(why.reason)) {
+    result.report.warnings.push_back("compilecache.dev: not injected, " +
+                                     std::string(api::text_of(why.reason).word) + ": " +
+                                     result.report.message);
+  }
+  if (stripped != input.pod) result.pod = stripped;
+  return result;
+}
+
+InjectionResult force_cold(const InjectionInput& input, const json& pod,
+                           const PodAnnotations& annotations) {
+  const auto selection = select_containers(pod, annotations, input.settings);
+  // What the pod computes on does not matter here, only which containers are meant.
+  std::vector<size_t> chosen{0};
+  if (selection) {
+    chosen = selection->containers;
+  } else if (selection.error().reason == InjectionReason::kContainerNotFound ||
+             containers_of(pod).empty()) {
+    return skipped(input, pod, selection.error());
+  }
+  json patched = pod;
+  for (const size_t index : chosen) {
+    json& container = patched["spec"]["containers"][index];
+    for (const json& variable : cold_environment(container)) {
+      append_to(container, "env", variable);
+    }
+  }
+  InjectionResult result;
+  const bool changed = patched != input.pod;
+  result.report =
+      report_of(changed ? Outcome::kInjected : Outcome::kUnchanged, InjectionReason::kForcedCold);
+  if (changed) result.pod = std::move(patched);
+  return result;
+}
+
+InjectionResult injected(const InjectionInput& input, const json& stripped,
+                         const PodAnnotations& annotations) {
+  const auto injection = plan_injection(input, stripped, annotations);
+  if (!injection) return skipped(input, stripped, injection.error());
+  InjectionResult result;
+  if (is_injected_already(input.pod, *injection)) {
+    result.report = report_of(Outcome::kUnchanged, InjectionReason::kAlreadyInjected);
+    return result;
+  }
+  json patched = apply(stripped, *injection);
+  const auto room = check_room(stripped, patched, input.facts);
+  if (!room) return skipped(input, stripped, room.error());
+  result.pod = std::move(patched);
+  result.report = report_of(Outcome::kInjected, InjectionReason::kInjected);
+  return result;
+}
+
+InjectionResult decide(const InjectionInput& input) {
+  const auto kind = check_pod_kind(input);
+  if (!kind) return skipped(input, input.pod, kind.error());
+  const json stripped = strip_injection(input.pod);
+  const auto annotations = read_annotations(stripped);
+  if (!annotations) return skipped(input, stripped, annotations.error());
+  InjectionResult result;
+  const auto cache = check_cache(input, *annotations);
+  if (annotations->mode == api::Mode::kDisabled) {
+    result = skipped(input, stripped, {InjectionReason::kDisabled, {}});
+  } else if (annotations->mode == api::Mode::kForceCold) {
+    result = force_cold(input, stripped, *annotations);
+  } else if (!cache) {
+    result = skipped(input, stripped, cache.error());
+  } else {
+    result = injected(input, stripped, *annotations);
+  }
+  for (const std::string& name : annotations->unknown) {
+    result.report.warnings.push_back("compilecache.dev: the annotation " + name +
+                                     " is not known and has no effect");
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string_view to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kInjected:
+      return "injected";
+    case Outcome::kUnchanged:
+      return "unchanged";
+    case Outcome::kSkipped:
+      break;
+  }
+  return "skipped";
+}
+
+std::optional<std::string> wanted_cache(const json& pod) {
+  return annotation(pod, api::kCacheAnnotation);
+}
+
+InjectionResult inject(const InjectionInput& input) {
+  try {
+    return decide(input);
+  } catch (const std::exception& exception) {
+    // Only for JSON that no API server would pass on: a list where an object belongs.
+    InjectionResult result;
+    result.report = report_of(Outcome::kSkipped, InjectionReason::kRequestInvalid,
+                              std::string("the pod's JSON has an odd shape: ") + exception.what());
+    result.report.warnings.push_back("compilecache.dev: not injected, request_invalid: " +
+                                     result.report.message);
+    return result;
+  }
+}
+
+}  // namespace compilecache::webhook

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/compile_cache.hpp"
+#include "api/reasons.hpp"
+#include "webhook/namespace_facts.hpp"
+#include "webhook/settings.hpp"
+
+// The injection: a pure function from a pod, its CompileCache, its namespace and the settings to
+// the patched pod and a report.
+//
+//   auto result = inject({.pod = pod, .ns = "ml", .cache = &cache, .facts = facts,
+//                         .settings = settings});
+//   if (result.pod) ...                 // the pod as it should be; nothing: leave it as it is
+//   result.report.reason, .message, .warnings
+//
+// It decides in this order, and the first no counts; the words are those of api/reasons.hpp:
+//
+//   namespace excluded, mirror pod, Windows pod
+//   annotations        not_annotated, annotation_invalid
+//   mode               disabled; forced_cold (one variable and nothing else)
+//   the CompileCache   cache_not_found, cache_deleting, injection_paused, cache_not_ready
+//   the nodes          kubelet_too_old
+//   frameworks, containers, devices
+//                      unknown_framework, container_not_found, resource_claims, unknown_device
+//   what is taken      name_conflict, mount_conflict, cache_dir_not_literal, cache_dir_unsafe
+//   the namespace      no_room_in_quota, no_room_in_limit_range
+//
+// Nothing that the user wrote is changed or reordered; the QoS class and the Pod Security level
+// stay. Injecting an injected pod changes nothing, and an injection of another version or of other
+// settings is taken out and made anew; where a pod that carries one is not to be injected now, it
+// is only taken out. No I/O, no clock; safe from any thread; throws nothing for any JSON that is
+// not absurdly deep.
+
+namespace compilecache::webhook {
+
+enum class Outcome {
+  kInjected,   // also: made anew, and the one variable of ForceCold
+  kUnchanged,  // it is there already
+  kSkipped,
+};
+std::string_view to_string(Outcome outcome);  // "injected", "unchanged", "skipped"
+
+struct Report {
+  Outcome outcome = Outcome::kSkipped;
+  api::InjectionReason reason = api::InjectionReason::kNotAnnotated;
+  std::string message;                // for people; names what is wrong and what is allowed
+  std::vector<std::string> warnings;  // for whoever creates the pod, in kubectl's output
+};
+
+struct InjectionInput {
+  const nlohmann::json& pod;
+  // Of the request: a pod's own metadata may leave it out.
+  std::string_view ns;
+  // nullptr: the namespace has none of the name that wanted_cache() says.
+  const api::CompileCache* cache = nullptr;
+  const NamespaceFacts& facts;
+  const InjectionSettings& settings;
+};
+
+struct InjectionResult {
+  std::optional<nlohmann::json> pod;
+  Report report;
+};
+
+InjectionResult inject(const InjectionInput& input);
+
+// The CompileCache that the pod's annotation names; nothing without one.
+std::optional<std::string> wanted_cache(const nlohmann::json& pod);
+
+}  // namespace compilecache::webhook

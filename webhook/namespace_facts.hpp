@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+// What a namespace allows its pods: LimitRanges and ResourceQuotas as slim structs.
+//
+//   NamespaceFacts facts;
+//   facts.quotas.push_back(*parse_resource_quota(object));
+//
+// Pure functions; safe from any thread.
+
+namespace compilecache::webhook {
+
+// Resource name to thousandths of its unit.
+using Amounts = std::map<std::string, int64_t>;
+
+// One item of a LimitRange's spec.limits, of type Container or Pod.
+struct LimitRule {
+  bool for_pod = false;  // the sum over a pod's containers, else each container
+  Amounts min, max, default_limit, default_request;
+  Amounts max_ratio;  // of limit to request
+
+  // Whether a container that does not say it is given, or needs, a request (a limit) for this.
+  [[nodiscard]] bool demands_request(const std::string& resource) const;
+  [[nodiscard]] bool demands_limit(const std::string& resource) const;
+};
+
+// A ResourceQuota, names normalized: "cpu" and "requests.cpu" are the same.
+struct Quota {
+  std::string name;
+  Amounts hard, used;  // keys "requests.cpu", "limits.memory", ...
+  std::vector<std::string>
+      scopes;  // "Terminating", "NotTerminating", "BestEffort", "NotBestEffort"
+  // From scopeSelector: it counts only pods of these PriorityClasses. Empty: all.
+  std::vector<std::string> priority_classes;
+};
+
+struct NamespaceFacts {
+  std::vector<LimitRule> limits;
+  std::vector<Quota> quotas;
+};
+
+// Items of other types (PersistentVolumeClaim) are left out. kInvalid when a quantity is none.
+Result<std::vector<LimitRule>> parse_limit_range(const nlohmann::json& object);
+Result<Quota> parse_resource_quota(const nlohmann::json& object);
+
+}  // namespace compilecache::webhook

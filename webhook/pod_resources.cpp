@@ -1,0 +1,102 @@
+#include "webhook/pod_resources.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "webhook/pod_json.hpp"
+
+namespace compilecache::webhook {
+
+namespace {
+
+Amounts read_amounts(const json& list) {
+  Amounts amounts;
+  for (const auto& [resource, quantity] : list.items()) {
+    const auto amount =
+        parse_quantity_milli(quantity.is_string() ? quantity.get<std::string>() : quantity.dump());
+    if (amount) amounts[resource] = *amount;
+  }
+  return amounts;
+}
+
+void add(Amounts& sum, const Amounts& more) {
+  for (const auto& [resource, amount] : more) sum[resource] += amount;
+}
+
+void raise_to(Amounts& top, const Amounts& other) {
+  for (const auto& [resource, amount] : other) {
+    top[resource] = std::max(top[resource], amount);
+  }
+}
+
+// The formula of KEP-753 for requests or for limits.
+Amounts effective(const json& pod, Amounts ContainerAmounts::*list) {
+  Amounts sidecars;
+  Amounts init_peak;
+  for (const json& container : init_containers_of(pod)) {
+    const Amounts own = amounts_of(container).*list;
+    if (is_native_sidecar(container)) {
+      add(sidecars, own);
+      raise_to(init_peak, sidecars);
+    } else {
+      Amounts with_sidecars = sidecars;
+      add(with_sidecars, own);
+      raise_to(init_peak, with_sidecars);
+    }
+  }
+  Amounts running = sidecars;
+  for (const json& container : containers_of(pod)) add(running, amounts_of(container).*list);
+  raise_to(running, init_peak);
+  add(running, read_amounts(object_member(spec_of(pod), "overhead")));
+  return running;
+}
+
+std::vector<const json*> all_containers(const json& pod) {
+  std::vector<const json*> all;
+  for (const json& container : init_containers_of(pod)) all.push_back(&container);
+  for (const json& container : containers_of(pod)) all.push_back(&container);
+  return all;
+}
+
+int64_t amount(const Amounts& amounts, const char* resource) {
+  const auto found = amounts.find(resource);
+  return found == amounts.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+ContainerAmounts amounts_of(const json& container) {
+  const json& resources = object_member(container, "resources");
+  ContainerAmounts amounts{read_amounts(object_member(resources, "requests")),
+                           read_amounts(object_member(resources, "limits"))};
+  for (const auto& [resource, limit] : amounts.limits) amounts.requests.emplace(resource, limit);
+  return amounts;
+}
+
+Qos qos_of(const json& pod) {
+  bool any = false;
+  bool guaranteed = true;
+  for (const json* container : all_containers(pod)) {
+    const ContainerAmounts amounts = amounts_of(*container);
+    for (const char* resource : {"cpu", "memory"}) {
+      const int64_t request = amount(amounts.requests, resource);
+      const int64_t limit = amount(amounts.limits, resource);
+      any = any || request > 0 || limit > 0;
+      guaranteed = guaranteed && limit > 0 && request == limit;
+    }
+  }
+  if (!any) return Qos::kBestEffort;
+  return guaranteed ? Qos::kGuaranteed : Qos::kBurstable;
+}
+
+ContainerAmounts effective_amounts(const json& pod) {
+  return {effective(pod, &ContainerAmounts::requests), effective(pod, &ContainerAmounts::limits)};
+}
+
+std::string format_amount(int64_t milli) {
+  if (milli % 1000 == 0) return std::to_string(milli / 1000);
+  return std::to_string(milli) + "m";
+}
+
+}  // namespace compilecache::webhook

@@ -1,0 +1,250 @@
+#include "webhook/resources.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/quantity.hpp"
+#include "webhook/pod_json.hpp"
+#include "webhook/pod_resources.hpp"
+
+namespace compilecache::webhook {
+
+namespace {
+
+constexpr const char* kResources[] = {"cpu", "memory", "ephemeral-storage"};
+
+using Amount = std::optional<int64_t>;
+
+Amount find(const Amounts& amounts, const std::string& resource) {
+  const auto found = amounts.find(resource);
+  if (found == amounts.end()) return std::nullopt;
+  return found->second;
+}
+
+// The least that keeps a quota or LimitRange content where the settings say nothing: our containers
+// write logs and no more to their own file systems.
+Amount fallback(const std::string& resource, bool limit) {
+  constexpr int64_t kMebibyte = int64_t{1024} * 1024 * 1000;
+  if (resource == "ephemeral-storage") return (limit ? 256 : 16) * kMebibyte;
+  return std::nullopt;
+}
+
+Amount setting(const ResourceList& list, const std::string& resource, bool limit) {
+  const auto found = list.find(resource);
+  if (found == list.end()) return fallback(resource, limit);
+  const auto amount = parse_quantity_milli(found->second);
+  return amount ? Amount(*amount) : fallback(resource, limit);
+}
+
+struct Pair {
+  Amount request, limit;
+};
+
+// What the namespace's LimitRanges leave for one container.
+class Bounds {
+ public:
+  Bounds(const NamespaceFacts& facts, const std::string& resource) {
+    for (const LimitRule& rule : facts.limits) {
+      if (rule.for_pod) continue;
+      if (const auto min = find(rule.min, resource)) min_ = std::max(min_, *min);
+      if (const auto max = find(rule.max, resource)) max_ = std::min(max_, *max);
+      if (const auto ratio = find(rule.max_ratio, resource)) ratio_ = std::min(ratio_, *ratio);
+    }
+  }
+
+  [[nodiscard]] Pair fit(Pair pair) const {
+    if (pair.request) pair.request = std::min(std::max(*pair.request, min_), max_);
+    if (!pair.limit) return pair;
+    pair.limit = std::min(std::max(*pair.limit, pair.request.value_or(min_)), max_);
+    if (pair.request && ratio_ != kNone) {
+      // Thousandths of a ratio: limit / request <= ratio / 1000, rounded up.
+      const double least = static_cast<double>(*pair.limit) * 1000.0 / static_cast<double>(ratio_);
+      pair.request =
+          std::min(*pair.limit, std::max(*pair.request, static_cast<int64_t>(least) + 1));
+    }
+    return pair;
+  }
+
+ private:
+  static constexpr int64_t kNone = INT64_MAX;
+  int64_t min_ = 0;
+  int64_t max_ = kNone;
+  int64_t ratio_ = kNone;
+};
+
+bool applies(const Quota& quota, const json& pod, Qos qos) {
+  const json& spec = spec_of(pod);
+  for (const std::string& scope : quota.scopes) {
+    const bool terminating = spec.contains("activeDeadlineSeconds");
+    if (scope == "Terminating" && !terminating) return false;
+    if (scope == "NotTerminating" && terminating) return false;
+    if (scope == "BestEffort" && qos != Qos::kBestEffort) return false;
+    if (scope == "NotBestEffort" && qos == Qos::kBestEffort) return false;
+  }
+  const auto& classes = quota.priority_classes;
+  return classes.empty() || std::find(classes.begin(), classes.end(),
+                                      text_member(spec, "priorityClassName")) != classes.end();
+}
+
+class Planner {
+ public:
+  Planner(const json& pod, const Selection& selection, const NamespaceFacts& facts,
+          const InjectionSettings& settings)
+      : pod_(pod),
+        qos_(qos_of(pod)),
+        app_(amounts_of(containers_of(pod)[selection.containers.front()])),
+        facts_(facts),
+        settings_(settings) {}
+
+  ResourcePlan run() const {
+    ResourcePlan plan;
+    if (!object_member(spec_of(pod_), "resources").empty()) return plan;
+    if (qos_ == Qos::kBestEffort) return plan;
+    for (const char* resource : kResources) {
+      const Bounds bounds(facts_, resource);
+      write(plan.loader, resource, bounds.fit(loader(resource)));
+      write(plan.saver, resource, bounds.fit(saver(resource)));
+    }
+    return plan;
+  }
+
+ private:
+  bool guaranteed(const std::string& resource) const {
+    return qos_ == Qos::kGuaranteed && (resource == "cpu" || resource == "memory");
+  }
+
+  bool every_app_container_requests(const std::string& resource) const {
+    const json& containers = containers_of(pod_);
+    return std::all_of(containers.begin(), containers.end(), [&](const json& container) {
+      return amounts_of(container).requests.contains(resource);
+    });
+  }
+
+  bool quota_has(const std::string& key) const {
+    return std::any_of(facts_.quotas.begin(), facts_.quotas.end(), [&](const Quota& quota) {
+      return quota.hard.contains(key) && applies(quota, pod_, qos_);
+    });
+  }
+
+  bool wants_limit(const std::string& resource) const {
+    return guaranteed(resource) || quota_has("limits." + resource) ||
+           std::any_of(facts_.limits.begin(), facts_.limits.end(),
+                       [&](const LimitRule& rule) { return rule.demands_limit(resource); });
+  }
+
+  // A limit brings a request along: the API server would make it as large as the limit.
+  bool wants_request(const std::string& resource) const {
+    return wants_limit(resource) || quota_has("requests." + resource) ||
+           (resource != "ephemeral-storage" && every_app_container_requests(resource)) ||
+           std::any_of(facts_.limits.begin(), facts_.limits.end(),
+                       [&](const LimitRule& rule) { return rule.demands_request(resource); });
+  }
+
+  Pair loader(const std::string& resource) const {
+    const Amount app_request = find(app_.requests, resource);
+    const Amount app_limit = find(app_.limits, resource);
+    if (guaranteed(resource)) return {app_limit, app_limit};
+    Pair pair;
+    if (!wants_request(resource)) return pair;
+    pair.request = setting(settings_.loader_requests, resource, false);
+    if (wants_limit(resource)) {
+      if (app_limit) return {app_request, app_limit};
+      pair.limit = setting(settings_.loader_limits, resource, true);
+    } else if (pair.request && app_request) {
+      pair.request = std::min(*pair.request, *app_request);
+    }
+    return pair;
+  }
+
+  Pair saver(const std::string& resource) const {
+    if (guaranteed(resource)) {
+      const Amount both = setting(settings_.saver_guaranteed, resource, true);
+      return {both, both};
+    }
+    Pair pair;
+    if (wants_request(resource)) pair.request = setting(settings_.saver_requests, resource, false);
+    if (wants_limit(resource)) pair.limit = setting(settings_.saver_limits, resource, true);
+    return pair;
+  }
+
+  static void write(json& resources, const char* resource, const Pair& pair) {
+    if (pair.request) resources["requests"][resource] = format_amount(*pair.request);
+    if (pair.limit) resources["limits"][resource] = format_amount(*pair.limit);
+  }
+
+  const json& pod_;
+  const Qos qos_;
+  const ContainerAmounts app_;
+  const NamespaceFacts& facts_;
+  const InjectionSettings& settings_;
+};
+
+struct Totals {
+  ContainerAmounts before, after;
+
+  // The amount behind a quota's key, or nothing for what it does not count here.
+  [[nodiscard]] std::optional<std::pair<int64_t, int64_t>> of(const std::string& key) const {
+    const size_t dot = key.find('.');
+    const std::string list = key.substr(0, dot);
+    if (dot == std::string::npos || (list != "requests" && list != "limits")) return std::nullopt;
+    const auto member =
+        list == "requests" ? &ContainerAmounts::requests : &ContainerAmounts::limits;
+    const std::string resource = key.substr(dot + 1);
+    return std::pair{find(before.*member, resource).value_or(0),
+                     find(after.*member, resource).value_or(0)};
+  }
+};
+
+Decided<void> check_quota(const Quota& quota, const Totals& totals) {
+  for (const auto& [key, hard] : quota.hard) {
+    const auto amounts = totals.of(key);
+    if (!amounts) continue;
+    const auto& [before, after] = *amounts;
+    const int64_t room = hard - find(quota.used, key).value_or(0);
+    if (before <= room && after > room) {
+      return skip(api::InjectionReason::kNoRoomInQuota,
+                  "ResourceQuota \"" + quota.name + "\" has no room for " + key + " of " +
+                      format_amount(after - before) + " more; raise it");
+    }
+  }
+  return {};
+}
+
+Decided<void> check_pod_limit(const LimitRule& rule, const Totals& totals) {
+  for (const auto& [resource, max] : rule.max) {
+    for (const char* list : {"requests.", "limits."}) {
+      const auto amounts = totals.of(list + resource);
+      if (amounts->first <= max && amounts->second > max) {
+        return skip(api::InjectionReason::kNoRoomInLimitRange,
+                    "the LimitRange lets a pod have at most " + format_amount(max) + " of " +
+                        resource + "; raise it, or lower what the pod's own containers ask for");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+ResourcePlan plan_resources(const json& pod, const Selection& selection,
+                            const NamespaceFacts& facts, const InjectionSettings& settings) {
+  return Planner(pod, selection, facts, settings).run();
+}
+
+Decided<void> check_room(const json& before, const json& after, const NamespaceFacts& facts) {
+  const Totals totals{effective_amounts(before), effective_amounts(after)};
+  for (const Quota& quota : facts.quotas) {
+    if (!applies(quota, before, qos_of(before))) continue;
+    const auto room = check_quota(quota, totals);
+    if (!room) return room;
+  }
+  for (const LimitRule& rule : facts.limits) {
+    if (!rule.for_pod) continue;
+    const auto room = check_pod_limit(rule, totals);
+    if (!room) return room;
+  }
+  return {};
+}
+
+}  // namespace compilecache::webhook

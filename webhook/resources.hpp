@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "webhook/decision.hpp"
+#include "webhook/namespace_facts.hpp"
+#include "webhook/selection.hpp"
+#include "webhook/settings.hpp"
+
+// Requests and limits of the loader and the saver. The pod keeps its QoS class, its autoscaler goes
+// on working, and the namespace accepts it:
+//
+//   - none, where the pod has pod-level resources or no container has any
+//   - requests, where every app container has them (an autoscaler needs them) or the namespace
+//   wants
+//     them
+//   - limits, only where the pod is Guaranteed or a ResourceQuota or LimitRange wants them
+//   - the loader never asks for more than the app, beside which it does not run: it costs nothing
+//   - all of it within the LimitRange
+//
+// Pure.
+
+namespace compilecache::webhook {
+
+struct ResourcePlan {
+  nlohmann::json loader = nlohmann::json::object();  // a container's "resources"; empty: none
+  nlohmann::json saver = nlohmann::json::object();
+};
+
+ResourcePlan plan_resources(const nlohmann::json& pod, const Selection& selection,
+                            const NamespaceFacts& facts, const InjectionSettings& settings);
+
+// Whether the namespace accepts the pod that came out: kNoRoomInQuota, kNoRoomInLimitRange. A pod
+// that would be refused without us too is none of our business.
+Decided<void> check_room(const nlohmann::json& before, const nlohmann::json& after,
+                         const NamespaceFacts& facts);
+
+}  // namespace compilecache::webhook

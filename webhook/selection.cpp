@@ -1,0 +1,137 @@
+#include "webhook/selection.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "api/names.hpp"
+#include "base/quantity.hpp"
+#include "base/strings.hpp"
+#include "frameworks/glob.hpp"
+#include "webhook/pod_json.hpp"
+
+namespace compilecache::webhook {
+
+namespace {
+
+using api::InjectionReason;
+
+constexpr char kDefaultContainerAnnotation[] = "kubectl.kubernetes.io/default-container";
+
+bool matches_any(const std::vector<std::string>& patterns, const std::string& resource) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return frameworks::Glob(pattern).matches(resource);
+  });
+}
+
+// Extended resources have a domain of their own; Kubernetes' are kubernetes.io's or have none.
+bool is_extended(const std::string& resource) {
+  const size_t slash = resource.find('/');
+  if (slash == std::string::npos) return false;
+  const std::string domain = resource.substr(0, slash);
+  return domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io");
+}
+
+// Of limits and requests, which are equal for extended resources; zero counts as none.
+std::map<std::string, int> extended_resources(const json& container) {
+  std::map<std::string, int> found;
+  const json& resources = object_member(container, "resources");
+  for (const char* list : {"limits", "requests"}) {
+    for (const auto& [name, quantity] : object_member(resources, list).items()) {
+      if (!is_extended(name)) continue;
+      const auto amount =
+          parse_bytes(quantity.is_string() ? quantity.get<std::string>() : quantity.dump());
+      if (amount && *amount > 0) found[name] = static_cast<int>(std::min<uint64_t>(*amount, 65536));
+    }
+  }
+  return found;
+}
+
+bool requests_gpu(const json& container, const InjectionSettings& settings) {
+  const auto resources = extended_resources(container);
+  return std::any_of(resources.begin(), resources.end(), [&](const auto& resource) {
+    return matches_any(settings.gpu_resources, resource.first);
+  });
+}
+
+std::vector<std::string> names_of(const json& containers) {
+  std::vector<std::string> names;
+  for (const json& container : containers) names.push_back(text_member(container, "name"));
+  return names;
+}
+
+Decided<std::vector<size_t>> named_containers(const json& containers,
+                                              const std::vector<std::string>& wanted) {
+  const std::vector<std::string> names = names_of(containers);
+  std::vector<size_t> chosen;
+  for (const std::string& name : wanted) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      return skip(InjectionReason::kContainerNotFound, std::string(api::kContainersAnnotation) +
+                                                           ": the pod has no container \"" + name +
+                                                           "\"; it has " + join(names, ", "));
+    }
+    chosen.push_back(static_cast<size_t>(found - names.begin()));
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+size_t default_container(const json& pod, const json& containers) {
+  const auto name = annotation(pod, kDefaultContainerAnnotation);
+  if (!name) return 0;
+  const std::vector<std::string> names = names_of(containers);
+  const auto found = std::find(names.begin(), names.end(), *name);
+  return found == names.end() ? 0 : static_cast<size_t>(found - names.begin());
+}
+
+std::vector<size_t> containers_by_request(const json& pod, const json& containers,
+                                          const InjectionSettings& settings) {
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < containers.size(); ++i) {
+    if (requests_gpu(containers[i], settings)) chosen.push_back(i);
+  }
+  if (chosen.empty()) chosen.push_back(default_container(pod, containers));
+  return chosen;
+}
+
+}  // namespace
+
+Decided<Selection> select_containers(const json& pod, const PodAnnotations& annotations,
+                                     const InjectionSettings& settings) {
+  const json& containers = containers_of(pod);
+  if (containers.empty()) {
+    return skip(InjectionReason::kRequestInvalid, "the pod has no containers");
+  }
+  Selection selection;
+  if (annotations.containers.empty()) {
+    selection.containers = containers_by_request(pod, containers, settings);
+  } else {
+    auto named = named_containers(containers, annotations.containers);
+    if (!named) return tl::unexpected(named.error());
+    selection.containers = std::move(*named);
+  }
+  std::string unknown;
+  for (const size_t index : selection.containers) {
+    for (const auto& [resource, count] : extended_resources(containers[index])) {
+      if (matches_any(settings.gpu_resources, resource)) {
+        if (selection.gpu_resource.empty()) selection.gpu_resource = resource;
+        selection.gpu_count += count;
+      } else if (!matches_any(settings.harmless_resources, resource)) {
+        unknown = resource;
+      }
+    }
+  }
+  if (!selection.gpu_resource.empty()) return selection;
+  if (!array_member(spec_of(pod), "resourceClaims").empty()) {
+    return skip(InjectionReason::kResourceClaims);
+  }
+  if (!unknown.empty()) {
+    return skip(InjectionReason::kUnknownDevice,
+                "the pod requests " + unknown +
+                    ", which the operator's settings do not name; add it to gpuResources, or to "
+                    "harmlessResources if it has no influence on compiled code");
+  }
+  return selection;
+}
+
+}  // namespace compilecache::webhook

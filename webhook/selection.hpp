@@ -1,0 +1,27 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "webhook/annotations.hpp"
+#include "webhook/decision.hpp"
+#include "webhook/settings.hpp"
+
+// Which containers get the cache, and what they compute on. Pure.
+
+namespace compilecache::webhook {
+
+struct Selection {
+  std::vector<size_t> containers;  // indices into spec.containers, in the pod's order; never empty
+  std::string gpu_resource;        // "nvidia.com/gpu"; empty: no GPU requested
+  int gpu_count = 0;               // of all chosen containers together
+};
+
+// By the annotation, else those that request a GPU, else the default container. Skips with
+// kContainerNotFound, kResourceClaims or kUnknownDevice: without a GPU of a known kind the archive
+// would be named after the CPU, which is wrong for a pod that computes on something else.
+Decided<Selection> select_containers(const nlohmann::json& pod, const PodAnnotations& annotations,
+                                     const InjectionSettings& settings);
+
+}  // namespace compilecache::webhook

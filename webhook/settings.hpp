@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frameworks/framework.hpp"
+
+// What the injection needs to know besides the pod, its CompileCache and its namespace. The
+// operator fills it from its settings file and from what it finds in the cluster (its Service's
+// address, its CA); tests fill it by hand.
+
+namespace compilecache::webhook {
+
+// Resource name to quantity, as in a container's requests: {{"cpu", "100m"}}.
+using ResourceList = std::map<std::string, std::string>;
+
+struct InjectionSettings {
+  std::string version;            // of the operator; an injection by another one is redone
+  std::string image;              // of the loader and the saver
+  std::string image_pull_policy;  // empty: as Kubernetes chooses by the image's tag
+  std::vector<std::string> excluded_namespaces{"kube-system"};  // and the operator's own
+  bool native_sidecars = true;  // whether every kubelet knows them (1.29 or newer)
+
+  // The agent API as pods see it, see api::AgentConfig. Empty address: agents use the volume's
+  // index only.
+  std::string agent_address;
+  int agent_port = 443;
+  std::string agent_name;
+  std::string agent_ca;
+  bool index_fallback = true;
+
+  // Extended resources that are GPUs, and those that do not influence compiled code; `*` stands for
+  // anything ("nvidia.com/mig-*").
+  std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
+  std::vector<std::string> harmless_resources;
+
+  // Of our containers, where the pod's own containers call for any (webhook/resources.hpp).
+  ResourceList loader_requests{{"cpu", "100m"}, {"memory", "128Mi"}};
+  ResourceList loader_limits{{"cpu", "2"}, {"memory", "512Mi"}};
+  ResourceList saver_requests{{"cpu", "10m"}, {"memory", "64Mi"}};
+  ResourceList saver_limits{{"cpu", "1"}, {"memory", "256Mi"}};
+  // Requests and limits alike in a Guaranteed pod: enough CPU to pack an archive in reasonable
+  // time, little enough to fit beside an application that fills its node.
+  ResourceList saver_guaranteed{{"cpu", "100m"}, {"memory", "256Mi"}};
+
+  std::map<std::string, frameworks::Framework> frameworks;
+};
+
+}  // namespace compilecache::webhook
