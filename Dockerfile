@@ -3,10 +3,8 @@
 ARG BINARIES=build
 
 FROM debian:bookworm-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends \
-      cmake g++ ninja-build pkg-config libboost-dev libboost-filesystem-dev libcli11-dev libcpprest-dev \
-      libexpected-dev libfmt-dev libspdlog-dev libssl-dev libyaml-cpp-dev libzstd-dev nlohmann-json3-dev \
-      prometheus-cpp-dev \
+COPY cmake/debian-packages.txt /packages.txt
+RUN apt-get update && xargs apt-get install -y --no-install-recommends < /packages.txt \
     && rm -rf /var/lib/apt/lists/*
 COPY . /source
 RUN cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF \
