@@ -25,6 +25,8 @@
 //
 // An answer of 429 or 5xx with Retry-After is tried again after that time, at most 10 times; a
 // connection that broke is tried again for reads only. Source: client-go's rest/with_retry.go.
+// A kept connection that the server has closed in the meantime is replaced and the request sent
+// again, writes too: a create may find its own object (kAlreadyExists), so name what you create.
 
 namespace compilecache::kube {
 

@@ -364,8 +364,10 @@ class CpprestTransport : public HttpTransport {
   template <typename Answer, typename Send>
   Answer with_credentials(const HttpRequest& request, const Send& send_one) {
     Answer answer{};
+    std::optional<Credentials> rejected;
     for (int tries = 0; tries < 2; ++tries) {
       auto credentials = credentials_->current();
+      if (credentials && rejected && *credentials == *rejected) return answer;  // no others to try
       if (!credentials) {
         set_error(credentials.error(), answer);
         return answer;
@@ -383,6 +385,7 @@ class CpprestTransport : public HttpTransport {
       }
       if (!unauthorized(answer)) return answer;
       credentials_->rejected(*credentials);
+      rejected = *credentials;
     }
     return answer;
   }

@@ -15,6 +15,7 @@ struct Credentials {
   std::string bearer_token;        // may be empty
   std::string client_certificate;  // PEM; may be empty
   std::string client_key;          // PEM
+  bool operator==(const Credentials&) const = default;
 };
 
 // Thread-safe.

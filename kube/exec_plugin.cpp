@@ -1,5 +1,8 @@
+#include <unistd.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/process.hpp>
+#include <boost/process/extend.hpp>
 #include <chrono>
 #include <exception>
 #include <future>
@@ -35,6 +38,15 @@ Result<std::string> exec_info(const ExecPlugin& plugin, const Config& config) {
   return info.dump();
 }
 
+// In the child: our sockets are none of the plugin's business. (Boost's own limit_handles also
+// closes the standard streams.)
+struct CloseOnExec : bp::extend::handler {
+  template <typename Executor>
+  void on_exec_setup(Executor&) const {
+    ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  }
+};
+
 struct Output {
   int exit_code = 0;
   std::string out;
@@ -58,7 +70,7 @@ Result<Output> run(const ExecPlugin& plugin, const std::string& info) {
   std::future<std::string> out;
   std::future<std::string> err;
   bp::child child(program, bp::args(plugin.args), environment,
-                  bp::std_in<bp::null, bp::std_out> out, bp::std_err > err, bp::limit_handles, io);
+                  bp::std_in<bp::null, bp::std_out> out, bp::std_err > err, CloseOnExec(), io);
   io.run_for(kPluginTime);
   if (!io.stopped()) {
     child.terminate();

@@ -129,7 +129,7 @@ std::optional<rf::Input> ReflectorDriver::Impl::act(const rf::Action& action) {
   if (const auto* what = std::get_if<rf::List>(&action)) return list(*what);
   if (const auto* what = std::get_if<rf::Watch>(&action)) return watch(*what);
   if (const auto* what = std::get_if<rf::Wait>(&action)) {
-    if (cancel.wait_for(what->time)) return std::nullopt;
+    if (options.wait ? options.wait(what->time) : cancel.wait_for(what->time)) return std::nullopt;
     return rf::Waited{};
   }
   if (const auto* what = std::get_if<rf::Report>(&action)) report(what->message);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -22,9 +23,9 @@
 //   reflector.start();
 //   wait_for_sync({[&] { return pods.has_synced(); }}, std::chrono::minutes(2), cancel);
 //
-// One thread for each reflector, in which the store's handlers run. An object that parse refuses is
-// reported in the log and left out; what the store had of it stays until it is deleted. The store
-// must outlive the reflector. stop() and the destructor end the thread.
+// One thread for each reflector, in which the store's handlers run. An object that parse refuses
+// (or throws at) is reported in the log and left out; what the store had of it stays until it is
+// deleted. The store must outlive the reflector. stop() and the destructor end the thread.
 
 namespace compilecache::kube {
 
@@ -34,9 +35,12 @@ struct ReflectorOptions {
   std::string label_selector;
   std::string field_selector;
   bool metadata_only = false;
+  // Waits between tries; true when it is time to stop. Empty: as long as the machine says or until
+  // stop(). Tests replace it.
+  std::function<bool(Duration)> wait;
 };
 
-// How long a healthy state can take to be noticed broken, for health checks and metrics.
+// For health checks and metrics.
 struct ReflectorHealth {
   bool synced = false;
   uint64_t lists = 0;    // lists begun
@@ -117,7 +121,12 @@ class Reflector {
 
    private:
     typename Store<T>::Ptr make(const std::string& key, const nlohmann::json& object) {
-      Result<T> parsed = parse_(object);
+      Result<T> parsed = fail(ErrorCode::kInternal, "");
+      try {
+        parsed = parse_(object);
+      } catch (const std::exception& error) {  // what nlohmann-json throws about wrong types
+        parsed = fail(ErrorCode::kInvalid, error.what());
+      }
       if (parsed) return std::make_shared<const T>(std::move(*parsed));
       detail::report_unusable(options_, key, parsed.error());
       return nullptr;

@@ -1,0 +1,129 @@
+#include "kube/leader_election.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "kube/cpprest_transport.hpp"
+#include "tests/support/fake_apiserver.hpp"
+
+namespace compilecache::kube {
+namespace {
+
+using Json = nlohmann::json;
+using compilecache::testing::fake_status;
+using compilecache::testing::FakeApiServer;
+using compilecache::testing::FakeConnection;
+using compilecache::testing::FakeRequest;
+using std::chrono::seconds;
+
+const std::string kLeases = "/apis/coordination.k8s.io/v1/leases";
+
+// One process that runs for leader.
+struct Runner {
+  Runner(const Client& client, const std::string& identity, lease::Config config = {})
+      : elector(client, {.ns = "sys", .name = "operator", .lease = named(config, identity)},
+                {.on_started = [this] { ++started; }, .on_lost = [this] { ++lost; }}) {}
+  static lease::Config named(lease::Config config, const std::string& identity) {
+    config.identity = identity;
+    return config;
+  }
+  std::atomic<int> started{0};
+  std::atomic<int> lost{0};
+  LeaderElector elector;
+};
+
+class LeaderElectionTest : public ::testing::Test {
+ protected:
+  LeaderElectionTest() {
+    Config config;
+    config.source = "the test";
+    config.server = server.url();
+    client = std::make_unique<Client>(*make_transport(config));
+  }
+  static bool eventually(const std::function<bool()>& holds) {
+    for (int i = 0; i < 6000; ++i) {
+      if (holds()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+  Json lease() const { return server.objects(kLeases).at("sys/operator"); }
+
+  FakeApiServer server;
+  std::unique_ptr<Client> client;
+};
+
+TEST_F(LeaderElectionTest, TheFirstCreatesTheLeaseAndLeads) {
+  Runner one(*client, "one");
+  ASSERT_TRUE(one.elector.start());
+  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  EXPECT_EQ(lease()["spec"]["holderIdentity"], "one");
+  EXPECT_EQ(lease()["spec"]["leaseDurationSeconds"], 15);
+  EXPECT_EQ(one.elector.leader(), "one");
+  EXPECT_TRUE(eventually([&] { return one.started == 1; }));
+}
+
+TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenOverWithoutWaitingForItsEnd) {
+  Runner one(*client, "one");
+  Runner two(*client, "two");
+  one.elector.start();
+  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  two.elector.start();
+  ASSERT_TRUE(eventually([&] { return two.elector.leader() == "one"; }));
+  EXPECT_FALSE(two.elector.is_leader());
+  one.elector.stop();
+  EXPECT_EQ(lease()["spec"]["holderIdentity"], "");
+  ASSERT_TRUE(eventually([&] { return two.elector.is_leader(); }));
+  EXPECT_EQ(two.elector.transitions(), 1);
+  EXPECT_EQ(one.lost, 0) << "who stops by itself has lost nothing";
+}
+
+TEST_F(LeaderElectionTest, WhoFindsAnotherHolderStopsLeading) {
+  Runner one(*client, "one");
+  one.elector.start();
+  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  Json taken = lease();
+  taken["spec"]["holderIdentity"] = "thief";
+  server.put(kLeases, taken);
+  EXPECT_TRUE(eventually([&] { return one.lost == 1; }));
+  EXPECT_FALSE(one.elector.is_leader());
+  one.elector.stop();
+  EXPECT_EQ(lease()["spec"]["holderIdentity"], "thief") << "not ours to release";
+}
+
+TEST_F(LeaderElectionTest, WhoCannotRenewForTheDeadlineLosesAndAnotherLeadsLater) {
+  const lease::Config quick{
+      .lease_duration = seconds(4), .renew_deadline = seconds(3), .retry_period = seconds(1)};
+  Runner one(*client, "one", quick);
+  one.elector.start();
+  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  for (int i = 0; i < 100; ++i) {
+    server.script([](const FakeRequest&, FakeConnection& connection) {
+      connection.reply(500, fake_status(500, "InternalError", "etcd is away"));
+      return true;
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return one.lost == 1; }));
+  EXPECT_FALSE(one.elector.is_leader());
+}
+
+TEST_F(LeaderElectionTest, OtherFieldsOfTheLeaseAreKept) {
+  server.put(kLeases,
+             {{"metadata", {{"namespace", "sys"}, {"name", "operator"}, {"labels", {{"a", "b"}}}}},
+              {"spec", {{"holderIdentity", ""}}}});
+  Runner one(*client, "one");
+  one.elector.start();
+  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  EXPECT_EQ(lease()["metadata"]["labels"]["a"], "b");
+}
+
+TEST_F(LeaderElectionTest, NumbersThatDoNotFitAreRefusedAtTheStart) {
+  Runner one(*client, "");
+  EXPECT_EQ(one.elector.start().error().code, ErrorCode::kInvalid);
+}
+
+}  // namespace
+}  // namespace compilecache::kube

@@ -1,0 +1,273 @@
+#include "kube/reflector_machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace compilecache::kube::reflector {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Drives the machine by hand; time stands still unless a test moves it.
+struct Machine {
+  State state;
+  Monotonic now{std::chrono::hours(1)};
+  uint64_t chance = 0;  // what the randomness says: 0 is none, UINT64_MAX all of it
+  std::vector<Action> actions;
+
+  Machine& take(const Input& input) {
+    Step next = step(state, input, now, [this] { return chance; });
+    state = next.state;
+    actions = std::move(next.actions);
+    return *this;
+  }
+  template <typename T>
+  [[nodiscard]] std::optional<T> find() const {
+    for (const Action& action : actions) {
+      if (const T* found = std::get_if<T>(&action)) return *found;
+    }
+    return std::nullopt;
+  }
+  template <typename T>
+  [[nodiscard]] bool has() const {
+    return find<T>().has_value();
+  }
+  // To a watch that began at `version`.
+  Machine& sync(const std::string& version = "10") {
+    take(Start{});
+    return take(ListPage{version, ""});
+  }
+};
+
+TEST(ReflectorMachine, ListsFirstFromTheWatchCacheInPages) {
+  Machine m;
+  const auto list = m.take(Start{}).find<List>();
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->resource_version, "0");
+  EXPECT_EQ(list->limit, 500);
+}
+
+TEST(ReflectorMachine, LaterPagesCarryOnlyTheContinueToken) {
+  Machine m;
+  m.take(Start{});
+  const auto list = m.take(ListPage{"10", "next"}).find<List>();
+  ASSERT_TRUE(list);
+  EXPECT_TRUE(m.has<KeepPage>());
+  EXPECT_FALSE(m.has<Replace>());
+  EXPECT_EQ(list->continue_token, "next");
+  EXPECT_EQ(list->resource_version, "");
+  EXPECT_EQ(list->limit, 500);
+}
+
+TEST(ReflectorMachine, TheLastPageReplacesTheStoreAndWatchesFromTheFirstPagesVersion) {
+  Machine m;
+  m.take(Start{}).take(ListPage{"10", "next"}).take(ListPage{"10", ""});
+  EXPECT_TRUE(m.has<Replace>());
+  EXPECT_TRUE(m.state.synced);
+  const auto watch = m.find<Watch>();
+  ASSERT_TRUE(watch);
+  EXPECT_EQ(watch->resource_version, "10");
+}
+
+TEST(ReflectorMachine, TheWatchTimeoutIsUniformBetweenFiveAndTenMinutes) {
+  Machine m;
+  EXPECT_EQ(m.sync().find<Watch>()->timeout, seconds(300));
+  m.chance = UINT64_MAX;
+  m.now += seconds(5);
+  EXPECT_EQ(m.take(WatchEnded{}).find<Watch>()->timeout, seconds(600));
+}
+
+TEST(ReflectorMachine, ARealVersionIsListedWithoutLimit) {
+  Machine m;
+  m.sync("10").take(WatchError{Failure::kExpired, "gone"});
+  EXPECT_TRUE(m.has<StopWatch>());
+  m.take(WatchEnded{});
+  EXPECT_TRUE(m.has<Wait>()) << "a relist backs off first";
+  const auto list = m.take(Waited{}).find<List>();
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->resource_version, "10") << "410 in mid-watch lists at the last version first";
+  EXPECT_EQ(list->limit, 0);
+}
+
+TEST(ReflectorMachine, AServerThatPagedAtZeroIsPagedAtRealVersionsToo) {
+  Machine m;
+  m.take(Start{}).take(ListPage{"10", "next"}).take(ListPage{"10", ""});
+  m.take(WatchError{Failure::kExpired, "gone"}).take(WatchEnded{});
+  EXPECT_EQ(m.take(Waited{}).find<List>()->limit, 500);
+}
+
+TEST(ReflectorMachine, AnExpiredSecondPageIsListedOnceMoreInOnePiece) {
+  Machine m;
+  m.take(Start{}).take(ListPage{"10", "next"});
+  m.take(ListFailed{Failure::kExpired, "gone"});
+  EXPECT_TRUE(m.has<DropPages>());
+  EXPECT_FALSE(m.has<Wait>());
+  const auto list = m.find<List>();
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->resource_version, "0");
+  EXPECT_EQ(list->limit, 0);
+  EXPECT_EQ(list->continue_token, "");
+}
+
+TEST(ReflectorMachine, AnExpiredOrTooLargeVersionIsListedAtOnceWithoutVersion) {
+  for (const Failure failure : {Failure::kExpired, Failure::kTooLarge}) {
+    Machine m;
+    m.sync("10").take(WatchError{Failure::kExpired, ""}).take(WatchEnded{}).take(Waited{});
+    const auto list = m.take(ListFailed{failure, "x"}).find<List>();
+    ASSERT_TRUE(list);
+    EXPECT_FALSE(m.has<Wait>());
+    EXPECT_EQ(list->resource_version, "");
+    EXPECT_EQ(list->limit, 500);
+    EXPECT_TRUE(m.state.version_unavailable);
+    m.take(ListPage{"20", ""});
+    EXPECT_FALSE(m.state.version_unavailable);
+    EXPECT_EQ(m.find<Watch>()->resource_version, "20");
+  }
+}
+
+TEST(ReflectorMachine, AListThatIsExpiredEvenWithoutVersionBacksOff) {
+  Machine m;
+  m.take(Start{}).take(ListFailed{Failure::kExpired, "x"});
+  EXPECT_FALSE(m.has<Wait>());
+  m.take(ListFailed{Failure::kExpired, "x"});
+  EXPECT_TRUE(m.has<Wait>());
+  EXPECT_FALSE(m.has<List>());
+}
+
+TEST(ReflectorMachine, OtherListFailuresBackOffAndKeepTheState) {
+  Machine m;
+  m.take(Start{}).take(ListFailed{Failure::kOther, "no route"});
+  EXPECT_EQ(m.find<Wait>()->time, milliseconds(800));
+  EXPECT_NE(m.find<Report>()->message.find("no route"), std::string::npos);
+  EXPECT_EQ(m.take(Waited{}).find<List>()->resource_version, "0");
+}
+
+TEST(ReflectorMachine, BackoffDoublesToThirtySecondsAndForgetsAfterTwoMinutes) {
+  Machine m;
+  m.take(Start{});
+  std::vector<Duration> waits;
+  for (int i = 0; i < 8; ++i) {
+    waits.push_back(m.take(ListFailed{Failure::kOther, ""}).find<Wait>()->time);
+    m.take(Waited{});
+  }
+  const std::vector<Duration> expected{milliseconds(800),  milliseconds(1600),  milliseconds(3200),
+                                       milliseconds(6400), milliseconds(12800), milliseconds(25600),
+                                       seconds(30),        seconds(30)};
+  EXPECT_EQ(waits, expected);
+  m.now += std::chrono::minutes(2) + seconds(1);
+  EXPECT_EQ(m.take(ListFailed{Failure::kOther, ""}).find<Wait>()->time, milliseconds(800));
+}
+
+TEST(ReflectorMachine, JitterStretchesAWaitToLessThanTwice) {
+  Machine m;
+  m.chance = UINT64_MAX;
+  m.take(Start{}).take(ListFailed{Failure::kOther, ""});
+  EXPECT_GT(m.find<Wait>()->time, milliseconds(1599));
+  EXPECT_LE(m.find<Wait>()->time, milliseconds(1600));
+}
+
+TEST(ReflectorMachine, EventsAreAppliedAndMoveTheVersion) {
+  Machine m;
+  m.sync("10").take(WatchEvent{EventType::kAdded, "11"});
+  EXPECT_TRUE(m.has<Apply>());
+  m.take(WatchEvent{EventType::kDeleted, "12"});
+  EXPECT_TRUE(m.has<Apply>());
+  EXPECT_EQ(m.take(WatchEnded{}).find<Watch>()->resource_version, "12");
+}
+
+TEST(ReflectorMachine, ABookmarkMovesOnlyTheVersion) {
+  Machine m;
+  m.sync("10").take(WatchEvent{EventType::kBookmark, "50"});
+  EXPECT_TRUE(m.actions.empty());
+  EXPECT_EQ(m.take(WatchEnded{}).find<Watch>()->resource_version, "50");
+}
+
+TEST(ReflectorMachine, InitialEventsOfAWatchAtZeroDoNotMoveTheVersion) {
+  Machine m;
+  m.sync("0").take(WatchEvent{EventType::kAdded, "40"});
+  EXPECT_TRUE(m.has<Apply>());
+  EXPECT_EQ(m.state.last_version, "0");
+  m.take(WatchEvent{EventType::kModified, "41"});
+  EXPECT_EQ(m.state.last_version, "41");
+  m.take(WatchEvent{EventType::kAdded, "42"});
+  EXPECT_EQ(m.state.last_version, "42");
+}
+
+TEST(ReflectorMachine, AProperEndIsWatchedAgainAtOnce) {
+  Machine m;
+  m.sync();
+  m.now += seconds(300);
+  m.take(WatchEnded{WatchEnd::kClosed, {}, ""});
+  EXPECT_FALSE(m.has<Wait>());
+  EXPECT_TRUE(m.has<Watch>());
+}
+
+TEST(ReflectorMachine, AnEmptyWatchOfLessThanASecondIsAnError) {
+  Machine m;
+  m.sync();
+  m.now += milliseconds(900);
+  m.take(WatchEnded{});
+  EXPECT_TRUE(m.has<Wait>());
+  EXPECT_TRUE(m.take(Waited{}).has<List>());
+}
+
+TEST(ReflectorMachine, AShortWatchWithAnEventIsNone) {
+  Machine m;
+  m.sync().take(WatchEvent{EventType::kAdded, "11"}).take(WatchEnded{});
+  EXPECT_TRUE(m.has<Watch>());
+}
+
+TEST(ReflectorMachine, ABrokenWatchBacksOffAndContinuesWhereItWas) {
+  Machine m;
+  m.sync().take(WatchEvent{EventType::kAdded, "11"});
+  m.take(WatchEnded{WatchEnd::kBroken, {}, "cut"});
+  EXPECT_TRUE(m.has<Wait>());
+  EXPECT_EQ(m.take(Waited{}).find<Watch>()->resource_version, "11");
+}
+
+struct StartCase {
+  Failure failure;
+  bool lists;
+};
+class WatchStart : public ::testing::TestWithParam<StartCase> {};
+
+TEST_P(WatchStart, BacksOffThenWatchesOrLists) {
+  Machine m;
+  m.sync().take(WatchEnded{WatchEnd::kNotStarted, GetParam().failure, "x"});
+  EXPECT_TRUE(m.has<Wait>());
+  m.take(Waited{});
+  EXPECT_EQ(m.has<List>(), GetParam().lists);
+  EXPECT_EQ(m.has<Watch>(), !GetParam().lists);
+}
+INSTANTIATE_TEST_SUITE_P(Rules, WatchStart,
+                         ::testing::Values(StartCase{Failure::kRefused, false},
+                                           StartCase{Failure::kThrottled, false},
+                                           StartCase{Failure::kExpired, true},
+                                           StartCase{Failure::kOther, true}));
+
+TEST(ReflectorMachine, AThrottledWatchIsWatchedAgainAfterAWait) {
+  Machine m;
+  m.sync().take(WatchError{Failure::kThrottled, "busy"}).take(WatchEnded{});
+  EXPECT_TRUE(m.has<Wait>());
+  EXPECT_TRUE(m.take(Waited{}).has<Watch>());
+}
+
+TEST(ReflectorMachine, AnInternalErrorInTheWatchListsAnew) {
+  Machine m;
+  m.sync().take(WatchError{Failure::kOther, "internal"}).take(WatchEnded{});
+  EXPECT_TRUE(m.has<Wait>());
+  EXPECT_TRUE(m.take(Waited{}).has<List>());
+}
+
+TEST(ReflectorMachine, NothingAfterAnErrorEventIsApplied) {
+  Machine m;
+  m.sync("10").take(WatchError{Failure::kExpired, "gone"});
+  m.take(WatchEvent{EventType::kAdded, "11"});
+  EXPECT_TRUE(m.actions.empty());
+  EXPECT_EQ(m.state.last_version, "10");
+}
+
+}  // namespace
+}  // namespace compilecache::kube::reflector

@@ -1,0 +1,204 @@
+#include "kube/workqueue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "base/random.hpp"
+#include "kube/worker.hpp"
+
+namespace compilecache::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class WorkQueueTest : public ::testing::Test {
+ protected:
+  FakeClock clock;
+  WorkQueue queue{{}, clock};
+};
+
+TEST_F(WorkQueueTest, GivesKeysInOrderAndEachOnce) {
+  queue.add("a");
+  queue.add("b");
+  queue.add("a");
+  EXPECT_EQ(queue.size(), 2U);
+  EXPECT_EQ(queue.try_get(), "a");
+  EXPECT_EQ(queue.try_get(), "b");
+  EXPECT_EQ(queue.try_get(), std::nullopt);
+}
+
+TEST_F(WorkQueueTest, AKeyAddedWhileWorkedOnComesAgainOnlyAfterDone) {
+  queue.add("a");
+  queue.try_get();
+  queue.add("a");
+  queue.add("a");
+  EXPECT_EQ(queue.try_get(), std::nullopt) << "two workers would have the same key";
+  queue.done("a");
+  EXPECT_EQ(queue.try_get(), "a");
+  queue.done("a");
+  EXPECT_EQ(queue.try_get(), std::nullopt);
+}
+
+TEST_F(WorkQueueTest, ADelayedKeyComesWhenItsTimeIsOver) {
+  queue.add_after("a", seconds(5));
+  EXPECT_EQ(queue.try_get(), std::nullopt);
+  clock.advance(seconds(5));
+  EXPECT_EQ(queue.try_get(), "a");
+}
+
+TEST_F(WorkQueueTest, OfTwoDelaysTheEarlierCounts) {
+  queue.add_after("a", seconds(50));
+  queue.add_after("a", seconds(5));
+  queue.add_after("a", seconds(70));
+  EXPECT_EQ(queue.delayed(), 1U);
+  clock.advance(seconds(5));
+  EXPECT_EQ(queue.try_get(), "a");
+  queue.done("a");
+  clock.advance(seconds(100));
+  EXPECT_EQ(queue.try_get(), std::nullopt);
+}
+
+TEST_F(WorkQueueTest, AddingNowDoesNotForgetTheDelay) {
+  queue.add_after("a", seconds(5));
+  queue.add("a");
+  EXPECT_EQ(queue.try_get(), "a");
+  queue.done("a");
+  clock.advance(seconds(5));
+  EXPECT_EQ(queue.try_get(), "a");
+}
+
+TEST_F(WorkQueueTest, FailuresWaitLongerAndLonger) {
+  for (const int expected : {5, 10, 20, 40}) {
+    queue.add_rate_limited("a");
+    clock.advance(milliseconds(expected) - std::chrono::nanoseconds(1));
+    EXPECT_EQ(queue.try_get(), std::nullopt) << expected;
+    clock.advance(std::chrono::nanoseconds(1));
+    EXPECT_EQ(queue.try_get(), "a") << expected;
+    queue.done("a");
+  }
+  EXPECT_EQ(queue.failures("a"), 4);
+  queue.forget("a");
+  queue.add_rate_limited("a");
+  clock.advance(milliseconds(5));
+  EXPECT_EQ(queue.try_get(), "a");
+}
+
+TEST_F(WorkQueueTest, OneKeysDelayIsCappedAt1000Seconds) {
+  for (int i = 0; i < 70; ++i) queue.add_rate_limited("a");  // 2^69 would overflow
+  clock.advance(milliseconds(5));
+  ASSERT_EQ(queue.try_get(), "a");  // the earliest of all those delays
+  queue.done("a");
+  clock.advance(std::chrono::hours(1));
+  queue.add_rate_limited("a");
+  clock.advance(seconds(999));
+  EXPECT_EQ(queue.try_get(), std::nullopt);
+  clock.advance(seconds(1));
+  EXPECT_EQ(queue.try_get(), "a");
+}
+
+TEST_F(WorkQueueTest, ABurstOf100IsFreeThenTenASecond) {
+  for (int i = 0; i < 120; ++i) queue.add_rate_limited("k" + std::to_string(i));
+  clock.advance(milliseconds(5));
+  int now = 0;
+  while (queue.try_get()) ++now;
+  EXPECT_EQ(now, 100);
+  clock.advance(milliseconds(995));
+  while (queue.try_get()) ++now;
+  EXPECT_EQ(now, 110);
+  clock.advance(seconds(1));
+  while (queue.try_get()) ++now;
+  EXPECT_EQ(now, 120);
+}
+
+TEST_F(WorkQueueTest, ShutDownDrainsWhatIsQueuedAndTakesNoMore) {
+  queue.add("a");
+  queue.add_after("later", seconds(1));
+  queue.shut_down();
+  queue.add("b");
+  EXPECT_EQ(queue.get(), "a");
+  EXPECT_EQ(queue.get(), std::nullopt);
+}
+
+TEST_F(WorkQueueTest, AWaitingWorkerIsWokenByAddAndByShutDown) {
+  std::optional<std::string> first;
+  std::optional<std::string> second = "unset";
+  std::thread worker([&] {
+    first = queue.get();
+    queue.done(*first);
+    second = queue.get();
+  });
+  queue.add("a");
+  while (queue.size() > 0) std::this_thread::yield();
+  queue.shut_down_with_drain();
+  worker.join();
+  EXPECT_EQ(first, "a");
+  EXPECT_EQ(second, std::nullopt);
+}
+
+// Never two workers on one key, and the last change of every key is worked on after it was made.
+TEST(WorkQueueRandom, NoKeyIsWorkedOnTwiceAtOnceAndNoUpdateIsLost) {
+  const uint64_t seed = system_random()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  const Random random = seeded_random(seed);
+  WorkQueue queue;
+  constexpr int kKeys = 5;
+  std::atomic<int> value[kKeys] = {};
+  std::atomic<int> handled[kKeys] = {};
+  std::atomic<int> busy[kKeys] = {};
+  std::atomic<bool> overlap{false};
+  std::vector<std::thread> workers;
+  for (int i = 0; i < 3; ++i) {
+    workers.emplace_back([&] {
+      while (auto key = queue.get()) {
+        const auto k = size_t(std::stoi(*key));
+        if (busy[k].fetch_add(1) != 0) overlap = true;
+        handled[k] = value[k].load();
+        std::this_thread::yield();
+        busy[k].fetch_sub(1);
+        queue.done(*key);
+      }
+    });
+  }
+  for (int i = 0; i < 3000; ++i) {
+    const size_t k = random() % kKeys;
+    ++value[k];
+    if (random() % 4 == 0) {
+      queue.add_after(std::to_string(k), std::chrono::microseconds(random() % 500));
+    } else {
+      queue.add(std::to_string(k));
+    }
+  }
+  while (queue.delayed() > 0) std::this_thread::yield();
+  queue.shut_down_with_drain();
+  for (auto& worker : workers) worker.join();
+  EXPECT_FALSE(overlap);
+  for (int k = 0; k < kKeys; ++k) EXPECT_EQ(handled[k].load(), value[k].load()) << k;
+}
+
+TEST(Workers, RetriesErrorsRepeatsOnRequestAndSurvivesExceptions) {
+  WorkQueue queue;
+  std::atomic<int> flaky{0};
+  std::atomic<int> broken{0};
+  std::atomic<int> periodic{0};
+  Workers workers("test", queue, [&](const std::string& key) -> Result<Reconciled> {
+    if (key == "flaky" && ++flaky < 3) throw std::runtime_error("once more");
+    if (key == "broken") {
+      ++broken;
+      return fail(ErrorCode::kInvalid, "never");
+    }
+    if (key == "periodic" && ++periodic < 3) return Reconciled{milliseconds(1)};
+    return Reconciled{};
+  });
+  for (const char* key : {"flaky", "broken", "periodic"}) queue.add(key);
+  while (flaky < 3 || periodic < 3 || broken < 1) std::this_thread::yield();
+  workers.stop();
+  EXPECT_EQ(broken, 1) << "what is invalid does not get better by trying";
+  EXPECT_EQ(workers.failed(), 3U);
+}
+
+}  // namespace
+}  // namespace compilecache::kube
