@@ -26,9 +26,9 @@ class Plan {
   Plan(const std::vector<api::CompileCacheArchive>& archives, const std::set<std::string>& in_use) {
     for (const auto& archive : archives) {
       if (archive.metadata.deleting) continue;
-      products_[product(archive)].push_back(
-          {&archive, last_used(archive), time_or_epoch(archive.head.saved_at),
-           in_use.contains(archive.metadata.name) || !archive.lock.holder.empty()});
+      products_[product(archive)].push_back({&archive, last_used(archive),
+                                             time_or_epoch(archive.head.saved_at),
+                                             in_use.contains(archive.metadata.name)});
       total_ += archive.head.compressed_bytes;
     }
     for (auto& [name, members] : products_) {

@@ -37,7 +37,8 @@ struct StaleArchive {
   int64_t bytes = 0;  // compressed, of its head
 };
 
-// `in_use`: names of archives that a running pod loaded. All archives belong to one CompileCache.
+// `in_use`: names of archives that a running pod loaded or is saving. All archives belong to one
+// CompileCache.
 std::vector<StaleArchive> plan_collection(const std::vector<api::CompileCacheArchive>& archives,
                                           const api::CompileCacheSpec::Retention& retention,
                                           const std::set<std::string>& in_use, WallTime now);

@@ -179,18 +179,6 @@ SweepJob read_sweep_job(const json& object) {
   return job;
 }
 
-std::string container_trouble(const json& pod) {
-  if (!pod.contains("/status/containerStatuses"_json_pointer)) return {};
-  for (const json& container : pod.at("/status/containerStatuses"_json_pointer)) {
-    if (!container.contains("/state/waiting"_json_pointer)) continue;
-    const json& waiting = container.at("/state/waiting"_json_pointer);
-    const std::string reason = waiting.value("reason", "");
-    if (reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing") continue;
-    return "its container waits: " + reason + ": " + waiting.value("message", "");
-  }
-  return {};
-}
-
 }  // namespace
 
 std::span<const SweepPrivilege> sweep_privileges() { return kPrivileges; }
@@ -239,17 +227,13 @@ Result<SweepJob> parse_sweep_job(const json& object) try {
   return fail(ErrorCode::kInvalid, std::string("reading a sweep Job: ") + error.what());
 }
 
-std::string pod_trouble(const json& pod) try {
-  if (pod.contains("/status/conditions"_json_pointer)) {
-    for (const json& condition : pod.at("/status/conditions"_json_pointer)) {
-      if (condition.value("type", "") == "PodScheduled" &&
-          condition.value("status", "") == "False") {
-        return "its pod cannot be scheduled: " + condition.value("message", "");
-      }
-    }
+std::string pod_trouble(const PodView& pod) {
+  if (!pod.unschedulable.empty()) return "its pod cannot be scheduled: " + pod.unschedulable;
+  for (const ContainerView& container : pod.containers) {
+    const std::string& reason = container.waiting_reason;
+    if (reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing") continue;
+    return "its container waits: " + reason + ": " + container.waiting_message;
   }
-  return container_trouble(pod);
-} catch (const json::exception&) {
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "operator/cluster_view.hpp"
 #include "operator/settings.hpp"
 
 // The Job that prepares and sweeps the store of one CompileCache: its manifest, and what one in the
@@ -58,8 +59,8 @@ struct SweepJob {
 };
 Result<SweepJob> parse_sweep_job(const nlohmann::json& object);
 
-// Why a pod of the Job does not get to run: unschedulable, image not pulled, volume not mounted.
-// Empty: nothing to report.
-std::string pod_trouble(const nlohmann::json& pod);
+// Why a pod of the Job does not get to run: unschedulable, image not pulled. Empty: nothing to
+// report.
+std::string pod_trouble(const PodView& pod);
 
 }  // namespace compilecache::controller

@@ -9,7 +9,7 @@ namespace {
 constexpr std::chrono::minutes kLongestRetry{10};
 constexpr int kMostDoublings = 10;
 
-std::optional<std::string> wanted(const SweepFacts& facts, WallTime now) {
+std::optional<std::string> wanted(const SweepNeeds& facts, WallTime now) {
   if (!facts.prepared) return "prepare";
   if (facts.asked) return "asked";
   if (facts.suspects) return "suspect";
@@ -18,7 +18,7 @@ std::optional<std::string> wanted(const SweepFacts& facts, WallTime now) {
   return std::nullopt;
 }
 
-Duration pause_after_last(const SweepFacts& facts) {
+Duration pause_after_last(const SweepNeeds& facts) {
   Duration pause = facts.min_interval;
   for (int i = 0; i < std::min(facts.failures, kMostDoublings); ++i) pause *= 2;
   return std::min<Duration>(pause, std::max<Duration>(kLongestRetry, facts.min_interval));
@@ -26,7 +26,7 @@ Duration pause_after_last(const SweepFacts& facts) {
 
 }  // namespace
 
-SweepDecision decide_sweep(const SweepFacts& facts, WallTime now) {
+SweepDecision decide_sweep(const SweepNeeds& facts, WallTime now) {
   if (!facts.may_run || facts.running) return {};
   if (auto reason = wanted(facts, now)) {
     if (!facts.last_start) return {*reason};

@@ -10,7 +10,7 @@
 
 namespace compilecache::controller {
 
-struct SweepFacts {
+struct SweepNeeds {
   bool may_run = false;                 // the claim can be mounted
   bool running = false;                 // a Job of this claim has not ended
   bool prepared = false;                // a Job has found the volume usable
@@ -31,6 +31,6 @@ struct SweepDecision {
   [[nodiscard]] bool start() const { return !reason.empty(); }
 };
 
-SweepDecision decide_sweep(const SweepFacts& facts, WallTime now);
+SweepDecision decide_sweep(const SweepNeeds& facts, WallTime now);
 
 }  // namespace compilecache::controller

@@ -59,14 +59,15 @@ TEST(CollectionPlanner, DropsAWholeProductThatNobodyUsesOldestFirst) {
             (Names{"old unusedFor", "new unusedFor"}));
 }
 
-TEST(CollectionPlanner, NeverDropsWhatARunningPodLoaded) {
+TEST(CollectionPlanner, NeverDropsWhatIsInUse) {
   EXPECT_EQ(stale_names({archive("a", "H100", 900, 900)}, {}, {"a"}), Names{});
 }
 
-TEST(CollectionPlanner, NeverDropsWhatIsBeingSaved) {
-  auto saving = archive("a", "H100", 900, 900);
-  saving.lock.holder = "uid/nonce";
-  EXPECT_EQ(stale_names({saving}, {}), Names{});
+// A saver that died leaves its name in the lock.
+TEST(CollectionPlanner, AnAbandonedLockKeepsNothing) {
+  auto abandoned = archive("a", "H100", 900, 900);
+  abandoned.lock.holder = "uid/nonce";
+  EXPECT_EQ(stale_names({abandoned}, {}), Names{"a unusedFor"});
 }
 
 TEST(CollectionPlanner, TheNewestOfAProductStaysWhileAnOlderOneIsInUse) {

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 const WallTime kNow{std::chrono::hours(24 * 365 * 56)};
 
-SweepFacts idle() {
+SweepNeeds idle() {
   return {.may_run = true,
           .prepared = true,
           .last_start = kNow - minutes(10),
@@ -32,13 +32,13 @@ TEST(SweepSchedule, TheFirstPreparesTheStoreAtOnce) {
 
 TEST(SweepSchedule, NothingRunsWithoutAClaimOrBesideAnother) {
   EXPECT_FALSE(decide_sweep({}, kNow).start());
-  SweepFacts facts = idle();
+  SweepNeeds facts = idle();
   facts.running = facts.asked = true;
   EXPECT_FALSE(decide_sweep(facts, kNow).start());
 }
 
 TEST(SweepSchedule, WaitsForTheInterval) {
-  SweepFacts facts = idle();
+  SweepNeeds facts = idle();
   EXPECT_FALSE(decide_sweep(facts, kNow).start());
   EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(51));
   facts.last_report = kNow - minutes(60);
@@ -46,7 +46,7 @@ TEST(SweepSchedule, WaitsForTheInterval) {
 }
 
 TEST(SweepSchedule, ComesSoonerForDeletedSuspectAndCondemned) {
-  SweepFacts facts = idle();
+  SweepNeeds facts = idle();
   facts.asked = true;
   EXPECT_EQ(decide_sweep(facts, kNow).reason, "asked");
   facts = idle();
@@ -60,7 +60,7 @@ TEST(SweepSchedule, ComesSoonerForDeletedSuspectAndCondemned) {
 }
 
 TEST(SweepSchedule, FailuresAreRetriedEverMoreRarely) {
-  SweepFacts facts = idle();
+  SweepNeeds facts = idle();
   facts.asked = true;
   facts.last_start = kNow;
   EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(5));
@@ -174,15 +174,12 @@ TEST(SweepJobs, AreReadBack) {
 }
 
 TEST(SweepJobs, TheirPodsTroubleIsTold) {
-  EXPECT_EQ(pod_trouble(json::parse(R"({"status": {"conditions": [{"type": "PodScheduled",
-                "status": "False", "message": "0/3 nodes are available"}]}})")),
+  EXPECT_EQ(pod_trouble({.unschedulable = "0/3 nodes are available"}),
             "its pod cannot be scheduled: 0/3 nodes are available");
-  EXPECT_EQ(pod_trouble(json::parse(R"({"status": {"containerStatuses": [{"state": {"waiting":
-                {"reason": "ErrImagePull", "message": "refused"}}}]}})")),
+  EXPECT_EQ(pod_trouble(
+                {.containers = {{.waiting_reason = "ErrImagePull", .waiting_message = "refused"}}}),
             "its container waits: ErrImagePull: refused");
-  EXPECT_EQ(pod_trouble(json::parse(R"({"status": {"containerStatuses": [{"state": {"waiting":
-                {"reason": "ContainerCreating"}}}]}})")),
-            "");
+  EXPECT_EQ(pod_trouble({.containers = {{.waiting_reason = "ContainerCreating"}}}), "");
 }
 
 }  // namespace

@@ -1,0 +1,325 @@
+#include "operator/app.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "http/server.hpp"
+#include "kube/client.hpp"
+#include "kube/config.hpp"
+#include "kube/cpprest_transport.hpp"
+#include "kube/events.hpp"
+#include "kube/leader_election.hpp"
+#include "kube/reflector.hpp"
+#include "operator/agent_endpoint.hpp"
+#include "operator/certificate_keeper.hpp"
+#include "operator/invalid_caches.hpp"
+#include "operator/leader_session.hpp"
+#include "operator/metrics.hpp"
+#include "operator/settings.hpp"
+#include "operator/signals.hpp"
+#include "operator/versions.hpp"
+#include "operator/webhook_service.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kName[] = "compilecache-operator";  // of the Lease, and the reporter of Events
+// Parts of an installation appear in any order; the API server may be restarting.
+constexpr seconds kStartPatience{60};
+constexpr seconds kRetry{2};
+constexpr seconds kLastRequests{5};
+
+std::string identity(const OperatorOptions& options) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  const std::string name = options.pod_name.empty() ? host.data() : options.pod_name;
+  return name + "_" + random_id(system_random());
+}
+
+// The image of the own container: what the Jobs' policy lets us use.
+Result<std::string> own_image(const kube::Client& client, const OperatorOptions& options) {
+  if (options.pod_name.empty()) {
+    return fail(ErrorCode::kInvalid,
+                "which image do pods get? Give --image, or agentImage in the settings, or POD_NAME "
+                "in a cluster");
+  }
+  auto pod = client.get(kube::resources::kPods, options.ns, options.pod_name);
+  if (!pod) return unexpected(pod.error().with("reading the operator's own pod for its image"));
+  std::string image;
+  for (const auto& container : pod->at("spec").at("containers")) {
+    if (image.empty() || container.value("name", "") == "operator") {
+      image = container.value("image", "");
+    }
+  }
+  return image;
+}
+
+class Operator {
+ public:
+  Operator(const OperatorOptions& options, Settings settings, kube::Client client)
+      : options_(options),
+        settings_(std::move(settings)),
+        client_(std::move(client)),
+        events_(client_, kName, options.pod_name, clock_),
+        keeper_(
+            client_, {.ns = options.ns, .webhook_configuration = options.webhook_configuration},
+            [this] { return leads(); }, clock_) {}
+
+  int run();
+
+ private:
+  template <typename Step>
+  bool persist(const char* doing, Step step);
+  Status look_around();
+  Status listen();
+  void start_watching();
+  Status run_for_leader();
+  void leave();
+
+  bool leads() const { return elector_ && elector_->is_leader(); }
+  bool ready() const;
+  void answer_plain(const http::Request& request, const http::Responder& respond);
+  http::ServerOptions server_options(uint16_t port, bool tls) const;
+
+  const OperatorOptions& options_;
+  const Clock& clock_ = SystemClock::instance();
+  Settings settings_;
+  const kube::Client client_;
+  Metrics metrics_;
+  kube::EventRecorder events_;
+  InvalidCaches invalid_;
+  ClusterStores stores_;
+  CertificateKeeper keeper_;
+  std::string image_;
+  std::optional<WebhookService> webhook_;
+  std::optional<LeaderSession> session_;
+  std::optional<kube::Reflector<api::CompileCache>> caches_;
+  std::unique_ptr<http::Server> webhook_server_, agent_server_, plain_server_;
+  std::optional<kube::LeaderElector> elector_;
+  std::atomic<bool> started_{false};  // the session is
+  std::atomic<bool> draining_{false};
+};
+
+// Tries a step of the start again and again; false when it cannot work or time or a signal ends it.
+template <typename Step>
+bool Operator::persist(const char* doing, Step step) {
+  const Monotonic end = clock_.monotonic() + kStartPatience;
+  while (true) {
+    Status done = step();
+    if (done) return true;
+    log_error(doing, {{"error", done.error().message}});
+    if (done.error().code == ErrorCode::kInvalid || clock_.monotonic() > end) return false;
+    if (wait_for_signal(kRetry)) return false;
+  }
+}
+
+int Operator::run() {
+  const bool up = persist("looking at the cluster", [this] { return look_around(); }) &&
+                  persist("starting to listen", [this] { return listen(); }) &&
+                  persist("preparing certificates", [this] { return keeper_.prepare(); });
+  if (!up) return 1;
+  start_watching();
+  if (auto running = run_for_leader(); !running) {
+    log_error("running for leader", {{"error", running.error().message}});
+    return 1;
+  }
+  log_info("serving", {{"version", COMPILECACHE_VERSION},
+                       {"namespace", options_.ns},
+                       {"image", image_},
+                       {"webhook", std::to_string(webhook_server_->port())},
+                       {"agents", std::to_string(agent_server_->port())},
+                       {"plain", std::to_string(plain_server_->port())}});
+  wait_for_signal(std::nullopt);
+  leave();
+  return 0;
+}
+
+Status Operator::look_around() {
+  if (auto new_enough = check_api_server(client_); !new_enough) return new_enough;
+  image_ = !options_.image.empty() ? options_.image : settings_.agent_image;
+  if (image_.empty()) {
+    auto image = own_image(client_, options_);
+    if (!image) return unexpected(image.error());
+    image_ = *image;
+  }
+  if (!options_.agent_address.empty()) settings_.agent.address = options_.agent_address;
+  if (settings_.agent.address.empty()) {
+    auto address = agent_service_address(client_, options_.ns);
+    // A Service that is not there yet will be.
+    if (!address) return unexpected(address.error());
+    settings_.agent.address = *address;
+  }
+  auto kubelets = read_kubelets(client_);
+  if (!kubelets) return unexpected(kubelets.error());
+  webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
+                   events_, metrics_, clock_);
+  const auto old = too_old(*kubelets);
+  if (!old.empty()) {
+    webhook_->set_native_sidecars(false);
+    log_error("no pod is injected: a kubelet is older than " + to_string(kOldestVersion) +
+                  " and would not know native sidecars; upgrade the nodes and restart the operator",
+              {{"node", old.front().node},
+               {"kubelet", old.front().kubelet},
+               {"nodes", std::to_string(old.size())}});
+  }
+  return {};
+}
+
+http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
+  return {.address = options_.listen_address, .port = port, .tls = tls};
+}
+
+Status Operator::listen() {
+  auto plain = http::Server::start(
+      server_options(options_.plain_port, false),
+      [this](http::Request request, http::Responder respond) { answer_plain(request, respond); });
+  if (!plain) return unexpected(plain.error());
+  auto webhook = http::Server::start(server_options(options_.webhook_port, true),
+                                     [this](http::Request request, http::Responder respond) {
+                                       webhook_->handle(std::move(request), std::move(respond));
+                                     });
+  if (!webhook) return unexpected(webhook.error());
+  auto agents = http::Server::start(server_options(options_.agent_port, true),
+                                    [this](http::Request request, http::Responder respond) {
+                                      if (started_ && leads()) {
+                                        session_->handle(std::move(request), std::move(respond));
+                                      } else {
+                                        respond(not_leading());
+                                      }
+                                    });
+  if (!agents) return unexpected(agents.error());
+  plain_server_ = std::move(*plain);
+  webhook_server_ = std::move(*webhook);
+  agent_server_ = std::move(*agents);
+
+  keeper_.on_change([this](const Certificates& certificates) {
+    for (http::Server* server : {webhook_server_.get(), agent_server_.get()}) {
+      auto set = server->set_certificate(certificates.leaf.certificate, certificates.leaf.key);
+      if (!set) log_error("serving a new certificate", {{"error", set.error().message}});
+    }
+    webhook_->set_ca(certificates.bundle());
+  });
+  return {};
+}
+
+void Operator::start_watching() {
+  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, keeper_, events_, metrics_,
+                               [this] { return leads(); }, clock_},
+                   LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port()});
+  caches_.emplace(
+      client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
+      [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,
+      clock_);
+  caches_->start();
+  webhook_->start();
+}
+
+Status Operator::run_for_leader() {
+  kube::LeaderCallbacks callbacks;
+  callbacks.on_started = [this] {
+    log_info("elected leader");
+    session_->start();
+    started_ = true;
+  };
+  callbacks.on_lost = [] {
+    // Another may lead already: not one more act.
+    log_error("lost the lease: ending at once");
+    std::_Exit(1);
+  };
+  elector_.emplace(client_,
+                   kube::LeaderElectionOptions{
+                       .ns = options_.ns, .name = kName, .lease = {.identity = identity(options_)}},
+                   std::move(callbacks), clock_);
+  metrics_.set_leader([this] { return leads(); });
+  keeper_.start();
+  return elector_->start();
+}
+
+// Leadership goes first, so that another replica takes over at once; the webhook is the last to go,
+// since API servers go on using their connections to a pod that ends (kubernetes#127335).
+void Operator::leave() {
+  log_info("ending", {{"drain", std::to_string(options_.drain.count()) + "ms"}});
+  const Monotonic end = clock_.monotonic() + options_.drain;
+  draining_ = true;
+  webhook_server_->drain();
+  agent_server_->drain();
+  session_->stop();
+  elector_->stop();
+  keeper_.stop();
+  const Duration left = end - clock_.monotonic();
+  // A second signal ends the wait.
+  if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
+  caches_->stop();
+  webhook_->stop();
+  webhook_server_->stop(kLastRequests);
+  agent_server_->stop(kLastRequests);
+  plain_server_->stop(milliseconds(0));
+  events_.stop();
+}
+
+bool Operator::ready() const {
+  return !draining_ && webhook_ && webhook_->synced() && webhook_server_ &&
+         webhook_server_->has_certificate();
+}
+
+void Operator::answer_plain(const http::Request& request, const http::Responder& respond) {
+  if (request.path == "/healthz") {
+    respond(http::text_response(200, "ok"));
+  } else if (request.path == "/readyz") {
+    respond(ready() ? http::text_response(200, "ok")
+                    : http::text_response(503, draining_ ? "ending" : "starting"));
+  } else if (request.path == "/metrics") {
+    respond({.status = 200,
+             .body = metrics_.text(),
+             .content_type = "text/plain; version=0.0.4; charset=utf-8"});
+  } else {
+    respond(http::text_response(404, "there are /healthz, /readyz and /metrics"));
+  }
+}
+
+LogLevel level_of(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "warn") return LogLevel::kWarn;
+  if (name == "error") return LogLevel::kError;
+  return LogLevel::kInfo;
+}
+
+}  // namespace
+
+int run_operator(const OperatorOptions& options) {
+  block_signals();
+  log_init(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText,
+           level_of(options.log_level));
+  auto settings = load_settings(options.settings);
+  if (!settings) {
+    log_error(settings.error().message);
+    return 1;
+  }
+  auto config = kube::load_config({options.kubeconfig, options.context});
+  if (!config) {
+    log_error(config.error().message);
+    return 1;
+  }
+  auto transport = kube::make_transport(*config);
+  if (!transport) {
+    log_error(transport.error().message);
+    return 1;
+  }
+  return Operator(options, std::move(*settings), kube::Client(std::move(*transport))).run();
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,282 @@
+#include "operator/compile_cache_controller.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/names.hpp"
+#include "base/log.hpp"
+#include "base/quantity.hpp"
+#include "base/time_format.hpp"
+#include "operator/collection_planner.hpp"
+#include "operator/conditions.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// What is derived from time alone is looked at this often.
+constexpr minutes kLookAgain{10};
+constexpr seconds kSoonest{1};
+
+Duration sooner(Duration a, Duration b) {
+  if (a <= Duration::zero()) return b;
+  if (b <= Duration::zero()) return a;
+  return std::min(a, b);
+}
+
+kube::ObjectReference reference(const api::CompileCache& cache) {
+  return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
+          cache.metadata.uid};
+}
+
+std::vector<std::string> framework_names(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const auto& [name, framework] : settings.frameworks) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+CompileCacheController::CompileCacheController(ControllerParts parts, const Clock& clock)
+    : parts_(std::move(parts)), clock_(clock) {}
+
+Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& key) {
+  if (!parts_.is_leader()) return kube::Reconciled{};
+  const auto name = kube::split_key(key);
+  Result<kube::Reconciled> done = kube::Reconciled{};
+  if (const auto invalid = parts_.invalid.get(key)) {
+    done = reconcile_invalid(*invalid);
+  } else if (const auto cache = parts_.view.cache(name.ns, name.name)) {
+    done = reconcile_valid(*cache);
+  } else {
+    forget(key);
+    return done;
+  }
+  // Somebody wrote first; the change reaches our store in a moment.
+  if (!done && done.error().code == ErrorCode::kConflict) {
+    return kube::Reconciled{.again_after = std::chrono::milliseconds(300)};
+  }
+  parts_.metrics.reconcile(done.has_value());
+  return done;
+}
+
+Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const InvalidCache& invalid) {
+  const api::CompileCache& cache = invalid.cache;
+  auto conditions = cache.status.conditions;
+  update_conditions(conditions,
+                    {.generation = cache.metadata.generation,
+                     .invalid = invalid.error,
+                     .storage = {"Unknown", "NotChecked", "the specification cannot be used"}},
+                    format_time(clock_.wall()));
+  auto wait = parts_.writer.write_conditions(cache, conditions);
+  if (!wait) {
+    // It may just have been deleted; then nobody is left to be told.
+    parts_.invalid.forget(cache.metadata.key());
+    return unexpected(wait.error());
+  }
+  if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, conditions);
+  return kube::Reconciled{.again_after = *wait};
+}
+
+Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::CompileCache& cache) {
+  if (cache.metadata.deleting) return kube::Reconciled{};
+  meet(cache);
+  auto facts = storage_facts(cache);
+  if (!facts) return unexpected(facts.error());
+  StorageVerdict verdict = check_storage(cache.spec.storage, *facts);
+  Duration again = kLookAgain;
+  if (verdict.may_prepare) {
+    auto after = parts_.sweeper.reconcile(cache, *facts->claim);
+    if (!after) return unexpected(after.error());
+    again = sooner(again, *after);
+    parts_.sweeper.fill(cache.metadata.key(), *facts);
+    verdict = check_storage(cache.spec.storage, *facts);
+  }
+  again = sooner(again, collect(cache));
+
+  const api::CompileCacheStatus status = new_status(cache, verdict);
+  auto wait = parts_.writer.write(cache, status);
+  if (!wait) return unexpected(wait.error());
+  if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, status.conditions);
+  return kube::Reconciled{.again_after = sooner(again, *wait)};
+}
+
+void CompileCacheController::meet(const api::CompileCache& cache) {
+  const std::string key = cache.metadata.key();
+  bool another = false;  // of the same name, deleted and made anew
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::string& uid = met_[key];
+    if (uid == cache.metadata.uid) return;
+    another = !uid.empty();
+  }
+  if (another) forget(key);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    met_[key] = cache.metadata.uid;
+  }
+  parts_.board.seed(key, cache.status);
+  parts_.sweeper.take_over(cache);
+}
+
+void CompileCacheController::forget(const std::string& key) {
+  parts_.board.forget(key);
+  parts_.sweeper.forget(key);
+  parts_.writer.forget(key);
+  std::lock_guard<std::mutex> lock(mutex_);
+  met_.erase(key);
+}
+
+Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {
+  StorageFacts facts;
+  const auto claim =
+      parts_.claims.get(kube::object_key(cache.metadata.ns, cache.spec.storage.claim_name));
+  if (claim == nullptr) return facts;
+  facts.claim = *claim;
+  parts_.sweeper.fill(cache.metadata.key(), facts);
+  if (claim->volume_name.empty()) return facts;
+  auto found = volume(claim->volume_name);
+  if (found) {
+    facts.volume = *found;
+  } else if (found.error().code != ErrorCode::kNotFound) {
+    return unexpected(found.error());
+  }
+  return facts;
+}
+
+Result<Volume> CompileCacheController::volume(const std::string& name) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto known = volumes_.find(name);
+    if (known != volumes_.end()) return known->second;
+  }
+  auto object = parts_.client.get(kube::resources::kPersistentVolumes, "", name);
+  if (!object) return unexpected(object.error().with("reading PersistentVolume " + name));
+  std::lock_guard<std::mutex> lock(mutex_);
+  return volumes_[name] = parse_volume(*object);
+}
+
+Duration CompileCacheController::collect(const api::CompileCache& cache) {
+  std::vector<api::CompileCacheArchive> archives;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    archives.push_back(*archive);
+  }
+  if (archives.empty()) return Duration::zero();
+  const WallTime now = clock_.wall();
+  const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
+  int64_t removed = 0;
+  for (const StaleArchive& stale : plan) {
+    if (remove(cache, stale.name, to_string(stale.reason))) ++removed;
+  }
+  if (removed > 0) {
+    parts_.board.archives_removed(cache.metadata.key(), removed);
+    parts_.sweeper.ask(cache.metadata.key());
+  }
+
+  Duration next = kLookAgain;
+  for (const auto& archive : archives) {
+    const Duration left = last_used(archive) + cache.spec.retention.unused_for - now;
+    next = std::min(next, std::max<Duration>(left + seconds(1), kSoonest));
+  }
+  return next;
+}
+
+bool CompileCacheController::remove(const api::CompileCache& cache, const std::string& name,
+                                    const std::string& why) {
+  const auto archive = parts_.view.archive(cache.metadata.ns, name);
+  if (archive == nullptr || !parts_.is_leader()) return false;
+  // Also the state: a pod that has just loaded it has changed that.
+  auto removed = parts_.client.remove(
+      resources::kCompileCacheArchives, cache.metadata.ns, name,
+      {.uid = archive->metadata.uid, .resource_version = archive->metadata.resource_version});
+  if (!removed) {
+    if (removed.error().code == ErrorCode::kNotFound)
+      return false;  // gone; the store does not know yet
+    log_info("a stale archive stays for now",
+             {{"archive", archive->metadata.key()}, {"error", removed.error().message}});
+    return false;
+  }
+  const std::string size =
+      format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, archive->head.compressed_bytes)));
+  log_info("deleted a stale archive",
+           {{"archive", archive->metadata.key()}, {"rule", why}, {"bytes", size}});
+  parts_.events.normal(
+      reference(cache), "ArchiveCollected",
+      "archive " + name + " (" + size + ") is stale by spec.retention." + why + " and was deleted");
+  return true;
+}
+
+// What running pods loaded, as far as they or their keys tell, and what is being saved.
+std::set<std::string> CompileCacheController::in_use(const api::CompileCache& cache) const {
+  std::set<std::string> names;
+  std::set<std::string> alive;
+  for (const auto& pod : parts_.view.active_pods(cache.metadata.ns, cache.metadata.name)) {
+    alive.insert(pod->uid);
+    const auto node = parts_.view.node(pod->node);
+    if (!pod->injection || !node) continue;
+    if (auto key = api::make_key(pod->injection->key_basis, *node)) {
+      names.insert(api::archive_name(cache.metadata.name, *key));
+    }
+  }
+  api::CompileCacheStatus seen = cache.status;
+  parts_.board.fill(cache.metadata.key(), seen);
+  for (const api::RecentPod& recent : seen.recent) {
+    if (alive.contains(recent.pod_uid)) names.insert(recent.archive);
+  }
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (parts_.is_saving(cache.metadata.ns, archive->metadata.name)) {
+      names.insert(archive->metadata.name);
+    }
+  }
+  return names;
+}
+
+api::CompileCacheStatus CompileCacheController::new_status(const api::CompileCache& cache,
+                                                           const StorageVerdict& verdict) const {
+  api::CompileCacheStatus status = cache.status;
+  parts_.board.fill(cache.metadata.key(), status);
+  status.observed_generation = cache.metadata.generation;
+  status.archives = status.total_bytes = 0;
+  std::set<std::string> products;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (!archive->head.exists()) continue;
+    ++status.archives;
+    status.total_bytes += archive->head.compressed_bytes;
+    const auto product = archive->key.find(api::kGpuProductPart);
+    if (product != archive->key.end()) products.insert(product->second);
+  }
+  status.gpu_products = static_cast<int64_t>(products.size());
+  status.active_pods =
+      static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
+  update_conditions(
+      status.conditions,
+      {.generation = cache.metadata.generation,
+       .invalid = unknown_frameworks(cache.spec.frameworks, framework_names(parts_.settings)),
+       .invalid_reason = "UnknownFramework",
+       .storage = verdict},
+      format_time(clock_.wall()));
+  return status;
+}
+
+// One Event for each change of the reason of Ready.
+void CompileCacheController::tell_change(const api::CompileCache& cache,
+                                         const std::vector<api::Condition>& before,
+                                         const std::vector<api::Condition>& after) {
+  const api::Condition* was = api::find_condition(before, kReady);
+  const api::Condition* is = api::find_condition(after, kReady);
+  if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {
+    return;
+  }
+  const api::Condition* stalled = api::find_condition(after, kStalled);
+  const bool good =
+      is->status == "True" || (stalled != nullptr && stalled->status == "False" &&
+                               is->reason != "StoreUnusable" && is->reason != "CannotPrepare");
+  parts_.events.record({reference(cache),
+                        good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
+                        is->message});
+}
+
+}  // namespace compilecache::controller

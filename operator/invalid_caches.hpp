@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "api/compile_cache.hpp"
+#include "base/error.hpp"
+
+// CompileCaches whose spec cannot be read. A store keeps only what can be; these are kept here, so
+// that the controller can tell their users. Thread-safe.
+
+namespace compilecache::controller {
+
+struct InvalidCache {
+  api::CompileCache cache;  // metadata and status only
+  std::string error;        // "spec.load.timeout: ..."
+};
+
+class InvalidCaches {
+ public:
+  // api::parse_compile_cache, and what it refuses is noted: for kube::Reflector.
+  Result<api::CompileCache> parse(const nlohmann::json& object);
+  void set_handler(std::function<void(const std::string& key)> on_invalid);
+
+  [[nodiscard]] std::optional<InvalidCache> get(const std::string& key) const;
+  void forget(const std::string& key);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, InvalidCache> invalid_;  // by "namespace/name"
+  std::function<void(const std::string& key)> on_invalid_;
+};
+
+}  // namespace compilecache::controller

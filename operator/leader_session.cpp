@@ -1,0 +1,326 @@
+#include "operator/leader_session.hpp"
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "api/agent_api.hpp"
+#include "api/names.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "kube/reflector.hpp"
+#include "kube/worker.hpp"
+#include "kube/workqueue.hpp"
+#include "operator/agent_api.hpp"
+#include "operator/agent_endpoint.hpp"
+#include "operator/compile_cache_controller.hpp"
+#include "operator/status_writer.hpp"
+#include "operator/sweeper.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Changes that come in bursts are looked at together.
+constexpr milliseconds kPodsSettle{1000};
+constexpr milliseconds kArchivesSettle{200};
+constexpr milliseconds kReportsSettle{300};
+constexpr seconds kFlush{1};
+constexpr seconds kRetry{2};
+// Of the wait for the first lists; after it the wait begins again, with a line in the log.
+constexpr seconds kSyncPatience{30};
+
+}  // namespace
+
+http::Response not_leading() {
+  http::Response response;
+  response.status = 503;
+  response.body = api::error_body(
+      {ErrorCode::kUnavailable, "this replica of the operator does not lead (yet); try again"});
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+struct LeaderSession::Impl {
+  Impl(LeaderParts given, LeaderOptions given_options)
+      : parts(std::move(given)),
+        options(std::move(given_options)),
+        view(parts.stores),
+        board(static_cast<size_t>(parts.settings.limits.recent_pods)),
+        writer(parts.client),
+        registry(writer, parts.settings.status_interval, parts.clock),
+        traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
+        auth(
+            [this](const nlohmann::json& review) {
+              return parts.client.create(kube::resources::kTokenReviews, review);
+            },
+            parts.settings.token_cache, parts.clock),
+        saves(writer, locks,
+              {parts.settings.limits.max_concurrent_saves,
+               condemned_by(board, parts.settings, parts.clock)},
+              parts.clock, system_random()),
+        status_writer(parts.client, parts.settings.status_interval, parts.clock) {}
+
+  void run();
+  bool wait_for_stores();
+  Status prepare();
+  Result<SweepEnvironment> find_environment();
+  void make_controller(SweepEnvironment environment);
+  void add_handlers();
+  void start_reflectors();
+  void take_over_locks();
+  void enqueue(const std::string& ns, const std::string& cache, Duration delay);
+  void claim_changed(const Claim& claim);
+
+  const LeaderParts parts;
+  const LeaderOptions options;
+  const ClusterView view;
+  kube::Store<Claim> claims;
+  kube::Store<SweepJob> jobs;
+  StatusBoard board;
+  KubeArchiveWriter writer;
+  CacheLocks locks;
+  ArchiveRegistry registry;
+  LoadTraffic traffic;
+  TokenAuth auth;
+  SaveCoordinator saves;
+  StatusWriter status_writer;
+  kube::WorkQueue queue;
+  std::optional<Sweeper> sweeper;
+  std::optional<CompileCacheController> controller;
+  std::optional<AgentApi> agent_api;
+  std::atomic<bool> serving{false};
+
+  std::optional<kube::Reflector<PodView>> pods, sweep_pods;
+  std::optional<kube::Reflector<NodeView>> nodes;
+  std::optional<kube::Reflector<api::CompileCacheArchive>> archives;
+  std::optional<kube::Reflector<Claim>> claim_reflector;
+  std::optional<kube::Reflector<SweepJob>> job_reflector;
+  std::optional<kube::Workers> workers;
+  kube::Cancellation stopping;
+  std::thread thread;
+};
+
+LeaderSession::LeaderSession(LeaderParts parts, LeaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(parts), std::move(options))) {}
+
+LeaderSession::~LeaderSession() { stop(); }
+
+void LeaderSession::start() {
+  impl_->thread = std::thread([this] { impl_->run(); });
+}
+
+void LeaderSession::handle(http::Request request, http::Responder respond) {
+  if (!impl_->serving) {
+    respond(not_leading());
+  } else {
+    impl_->agent_api->handle(std::move(request), std::move(respond));
+  }
+}
+
+void LeaderSession::stop() {
+  impl_->stopping.cancel();
+  if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->parts.metrics.set_queue_depth(nullptr);
+}
+
+void LeaderSession::Impl::run() {
+  add_handlers();
+  start_reflectors();
+  while (!wait_for_stores()) {
+    if (stopping.cancelled()) return;
+    log_warn("still waiting for the first lists from the API server");
+  }
+  while (true) {
+    auto ready = prepare();
+    if (ready) break;
+    log_error("starting to lead", {{"error", ready.error().message}});
+    if (stopping.wait_for(kRetry)) return;
+  }
+  log_info("leading", {{"caches", std::to_string(parts.stores.caches.size())},
+                       {"pods", std::to_string(parts.stores.pods.size())}});
+  while (!stopping.wait_for(kFlush)) registry.flush();
+
+  serving = false;
+  workers->stop();
+  agent_api->stop();
+  registry.flush(true);
+  status_writer.hurry();
+  for (const auto& [key, cache] : parts.stores.caches.snapshot()) {
+    if (auto done = controller->reconcile(key); !done) {
+      log_warn("last status before leaving", {{"cache", key}, {"error", done.error().message}});
+    }
+  }
+}
+
+Status LeaderSession::Impl::prepare() {
+  auto environment = find_environment();
+  if (!environment) return unexpected(environment.error());
+  if (!options.endpoint_address.empty()) {
+    auto written = write_endpoint_slice(parts.client, options.ns, options.endpoint_address,
+                                        options.endpoint_port);
+    if (!written) return unexpected(written.error().with("telling agents where the leader is"));
+  }
+  make_controller(std::move(*environment));
+  take_over_locks();
+  agent_api->start();
+  serving = true;
+  workers.emplace(
+      "compilecaches", queue, [this](const std::string& key) { return controller->reconcile(key); },
+      2);
+  parts.metrics.set_queue_depth([this] { return static_cast<double>(queue.size()); });
+  return {};
+}
+
+Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
+  SweepEnvironment environment;
+  environment.image = options.image;
+  auto kube_system =
+      parts.client.get(kube::resources::kNamespaces, "", "kube-system", {.metadata_only = true});
+  if (!kube_system) {
+    return unexpected(
+        kube_system.error().with("reading which cluster this is (kube-system's uid)"));
+  }
+  environment.cluster_uid = kube_system->at("metadata").value("uid", "");
+  environment.agent_address = parts.settings.agent.address;
+  if (environment.agent_address.empty()) {
+    auto address = agent_service_address(parts.client, options.ns);
+    if (!address) return unexpected(address.error());
+    environment.agent_address = *address;
+  }
+  environment.agent_port = parts.settings.agent.port;
+  environment.agent_name = std::string(api::kAgentService) + "." + options.ns + ".svc";
+  environment.agent_ca = [this] { return parts.certificates.current().bundle(); };
+  return environment;
+}
+
+void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
+  sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs,
+                  parts.stores.sweep_pods, parts.metrics, parts.clock, system_random());
+  controller.emplace(
+      ControllerParts{parts.client, parts.settings, parts.stores, view, claims, parts.invalid,
+                      board, *sweeper, status_writer, parts.events, parts.metrics, parts.is_leader,
+                      [this](const std::string& ns, const std::string& archive) {
+                        return saves.is_saving(ns, archive);
+                      }},
+      parts.clock);
+  AgentApiHooks hooks;
+  hooks.is_leader = parts.is_leader;
+  hooks.fetch_pod = [this](const std::string& ns, const std::string& name) -> Result<PodView> {
+    auto object = parts.client.get(kube::resources::kPods, ns, name);
+    if (!object) return unexpected(object.error());
+    return parse_pod(*object);
+  };
+  hooks.sweep_wanted = [this](const std::string& ns, const std::string& cache) {
+    sweeper->ask(kube::object_key(ns, cache));
+    enqueue(ns, cache, Duration::zero());
+  };
+  hooks.sweep_reported = [this](const PodView& pod, const api::SweepRequest& request) {
+    if (request.phase != "end") return;
+    sweeper->reported(kube::object_key(pod.ns, request.cache), request.storage_error);
+    enqueue(pod.ns, request.cache, Duration::zero());
+  };
+  agent_api.emplace(AgentApiParts{view, auth, saves, locks, writer, registry, traffic, board,
+                                  parts.metrics, parts.events},
+                    parts.settings, std::move(hooks), parts.clock);
+}
+
+void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cache, Duration delay) {
+  const std::string key = kube::object_key(ns, cache);
+  if (delay > Duration::zero()) {
+    queue.add_after(key, delay);
+  } else {
+    queue.add(key);
+  }
+}
+
+void LeaderSession::Impl::add_handlers() {
+  board.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
+  parts.stores.caches.add_handlers(
+      {[this](const std::string& key, const auto&, const auto&) { queue.add(key); }});
+  parts.invalid.set_handler([this](const std::string& key) { queue.add(key); });
+  parts.stores.archives.add_handlers(
+      {[this](const std::string&, const auto& before, const auto& after) {
+        const auto& archive = after ? after : before;
+        enqueue(archive->metadata.ns, archive->cache, kArchivesSettle);
+      }});
+  parts.stores.pods.add_handlers(
+      {[this](const std::string&, const auto& before, const auto& after) {
+        const auto& pod = after ? after : before;
+        if (!after) board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
+        enqueue(pod->ns, pod->cache, kPodsSettle);
+      }});
+  parts.stores.sweep_pods.add_handlers(
+      {[this](const std::string&, const auto& before, const auto& after) {
+        const auto& pod = after ? after : before;
+        enqueue(pod->ns, pod->sweep, kPodsSettle);
+      }});
+  jobs.add_handlers({[this](const std::string&, const auto& before, const auto& after) {
+    const auto& job = after ? after : before;
+    enqueue(job->ns, job->cache, Duration::zero());
+  }});
+  claims.add_handlers({[this](const std::string&, const auto& before, const auto& after) {
+    claim_changed(after ? *after : *before);
+  }});
+}
+
+void LeaderSession::Impl::claim_changed(const Claim& claim) {
+  for (const auto& cache : parts.stores.caches.list(claim.ns)) {
+    if (cache->spec.storage.claim_name == claim.name) queue.add(cache->metadata.key());
+  }
+}
+
+void LeaderSession::Impl::start_reflectors() {
+  const kube::Client& client = parts.client;
+  const Clock& clock = parts.clock;
+  auto labelled = [](const char* label) {
+    return kube::ReflectorOptions{.resource = kube::resources::kPods, .label_selector = label};
+  };
+  pods.emplace(client, labelled(api::kCacheLabel), parse_pod, parts.stores.pods, clock);
+  sweep_pods.emplace(client, labelled(api::kSweepLabel), parse_pod, parts.stores.sweep_pods, clock);
+  nodes.emplace(
+      client, kube::ReflectorOptions{.resource = kube::resources::kNodes, .metadata_only = true},
+      [this](const nlohmann::json& node) { return parse_node(node, parts.settings); },
+      parts.stores.nodes, clock);
+  archives.emplace(client, kube::ReflectorOptions{.resource = resources::kCompileCacheArchives},
+                   api::parse_archive, parts.stores.archives, clock);
+  claim_reflector.emplace(
+      client, kube::ReflectorOptions{.resource = kube::resources::kPersistentVolumeClaims},
+      parse_claim, claims, clock);
+  job_reflector.emplace(client,
+                        kube::ReflectorOptions{.resource = kube::resources::kJobs,
+                                               .label_selector = api::kSweepLabel},
+                        parse_sweep_job, jobs, clock);
+  pods->start();
+  sweep_pods->start();
+  nodes->start();
+  archives->start();
+  claim_reflector->start();
+  job_reflector->start();
+}
+
+bool LeaderSession::Impl::wait_for_stores() {
+  return kube::wait_for_sync(
+      {[this] { return parts.stores.caches.has_synced(); },
+       [this] { return parts.stores.pods.has_synced(); },
+       [this] { return parts.stores.sweep_pods.has_synced(); },
+       [this] { return parts.stores.nodes.has_synced(); },
+       [this] { return parts.stores.archives.has_synced(); },
+       [this] { return claims.has_synced(); }, [this] { return jobs.has_synced(); }},
+      kSyncPatience, stopping);
+}
+
+// Whoever held a lock under the leader before gets one full time-out from now.
+void LeaderSession::Impl::take_over_locks() {
+  for (const auto& archive : parts.stores.archives.list()) {
+    const auto cache = view.cache(archive->metadata.ns, archive->cache);
+    saves.take_over(*archive, cache ? cache->spec.save.lock_timeout
+                                    : api::CompileCacheSpec{}.save.lock_timeout);
+  }
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.hpp"
+#include "http/message.hpp"
+#include "http/server.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+#include "operator/certificate_keeper.hpp"
+#include "operator/cluster_view.hpp"
+#include "operator/invalid_caches.hpp"
+#include "operator/metrics.hpp"
+#include "operator/settings.hpp"
+
+// What only the leader does: it watches pods, nodes, archives, claims and Jobs, reconciles
+// CompileCaches and answers agents.
+//
+//   LeaderSession session(parts, {.image = image, ...});
+//   session.start();        // at on_started: returns at once, works as soon as its stores are
+//   filled session.handle(...)     // the agent API's requests session.stop();         // before
+//   the lease is released: writes what is not written yet
+//
+// start() and stop() are called once each.
+
+namespace compilecache::controller {
+
+struct LeaderOptions {
+  std::string ns;     // the operator's
+  std::string image;  // of sweep Jobs
+  // Where agents reach us: in the EndpointSlice. Empty: none is written (an operator outside the
+  // cluster).
+  std::string endpoint_address;
+  uint16_t endpoint_port = 9444;
+};
+
+struct LeaderParts {
+  kube::Client client;
+  const Settings& settings;
+  ClusterStores& stores;  // `caches` is filled by its owner, the rest here
+  InvalidCaches& invalid;
+  CertificateKeeper& certificates;
+  kube::EventSink& events;
+  Metrics& metrics;
+  std::function<bool()> is_leader;
+  const Clock& clock;
+};
+
+class LeaderSession {
+ public:
+  LeaderSession(LeaderParts parts, LeaderOptions options);
+  ~LeaderSession();
+  LeaderSession(const LeaderSession&) = delete;
+  LeaderSession& operator=(const LeaderSession&) = delete;
+
+  void start();
+  void stop();
+
+  // A request of an agent; 503 with Retry-After until this session works. Thread-safe.
+  void handle(http::Request request, http::Responder respond);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// "I do not lead": what other replicas answer agents.
+http::Response not_leading();
+
+}  // namespace compilecache::controller

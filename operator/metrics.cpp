@@ -1,0 +1,145 @@
+#include "operator/metrics.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <mutex>
+#include <sstream>
+
+#include "api/reasons.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using prometheus::Histogram;
+
+const Histogram::BucketBoundaries kLoadSeconds{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120};
+// As API servers measure admission, and below, where we should be.
+const Histogram::BucketBoundaries kWebhookSeconds{0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                  0.025,  0.1,   0.5,    2.5};
+
+}  // namespace
+
+struct Metrics::Impl {
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Counter>& loads =
+      prometheus::BuildCounter()
+          .Name("compilecache_loads_total")
+          .Help("What pods found when they asked for an archive")
+          .Register(registry);
+  prometheus::Family<Histogram>& load_seconds = prometheus::BuildHistogram()
+                                                    .Name("compilecache_load_seconds")
+                                                    .Help("How long loading an archive took")
+                                                    .Register(registry);
+  prometheus::Family<prometheus::Counter>& saves = prometheus::BuildCounter()
+                                                       .Name("compilecache_saves_total")
+                                                       .Help("What became of saves")
+                                                       .Register(registry);
+  prometheus::Family<prometheus::Counter>& effects =
+      prometheus::BuildCounter()
+          .Name("compilecache_effect_total")
+          .Help("What loaded archives were worth, as last judged for each pod")
+          .Register(registry);
+  prometheus::Family<prometheus::Counter>& webhook =
+      prometheus::BuildCounter()
+          .Name("compilecache_webhook_requests_total")
+          .Help("Admission requests by what came of them")
+          .Register(registry);
+  Histogram& webhook_seconds = prometheus::BuildHistogram()
+                                   .Name("compilecache_webhook_seconds")
+                                   .Help("How long answering an admission request took")
+                                   .Register(registry)
+                                   .Add({}, kWebhookSeconds);
+  prometheus::Family<prometheus::Counter>& sweeps = prometheus::BuildCounter()
+                                                        .Name("compilecache_sweeps_total")
+                                                        .Help("Sweep Jobs by how they ended")
+                                                        .Register(registry);
+  prometheus::Family<prometheus::Counter>& reconciles =
+      prometheus::BuildCounter()
+          .Name("compilecache_reconcile_total")
+          .Help("Reconciliations of CompileCaches by result")
+          .Register(registry);
+  prometheus::Gauge& leader = prometheus::BuildGauge()
+                                  .Name("compilecache_leader")
+                                  .Help("1 on the replica that leads")
+                                  .Register(registry)
+                                  .Add({});
+  prometheus::Gauge& queue_depth = prometheus::BuildGauge()
+                                       .Name("compilecache_workqueue_depth")
+                                       .Help("CompileCaches that wait to be reconciled")
+                                       .Register(registry)
+                                       .Add({});
+  std::mutex mutex;  // guards the two below
+  std::function<bool()> is_leader;
+  std::function<double()> depth;
+};
+
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
+  for (const api::InjectionReasonText& text : api::injection_reasons()) {
+    impl_->webhook.Add({{"reason", std::string(text.word)}});
+  }
+  for (const char* result : {"success", "error"}) impl_->reconciles.Add({{"result", result}});
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::load(const LoadMetric& load) {
+  const std::map<std::string, std::string> labels{
+      {"namespace", load.ns}, {"cache", load.cache}, {"gpu_product", load.gpu_product}};
+  auto with_outcome = labels;
+  with_outcome["outcome"] = load.outcome;
+  impl_->loads.Add(with_outcome).Increment();
+  if (load.outcome == "exact" || load.outcome == "compatible") {
+    impl_->load_seconds.Add(labels, kLoadSeconds).Observe(load.seconds);
+  }
+}
+
+void Metrics::save(const std::string& ns, const std::string& cache, const std::string& outcome) {
+  impl_->saves.Add({{"namespace", ns}, {"cache", cache}, {"outcome", outcome}}).Increment();
+}
+
+void Metrics::effect(const std::string& ns, const std::string& cache,
+                     const std::string& gpu_product, const std::string& effect) {
+  impl_->effects
+      .Add({{"namespace", ns}, {"cache", cache}, {"gpu_product", gpu_product}, {"effect", effect}})
+      .Increment();
+}
+
+void Metrics::webhook_request(const std::string& reason, double seconds) {
+  impl_->webhook.Add({{"reason", reason}}).Increment();
+  impl_->webhook_seconds.Observe(seconds);
+}
+
+void Metrics::sweep(const std::string& ns, const std::string& cache, const std::string& outcome) {
+  impl_->sweeps.Add({{"namespace", ns}, {"cache", cache}, {"outcome", outcome}}).Increment();
+}
+
+void Metrics::reconcile(bool succeeded) {
+  impl_->reconciles.Add({{"result", succeeded ? "success" : "error"}}).Increment();
+}
+
+void Metrics::set_leader(std::function<bool()> is_leader) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->is_leader = std::move(is_leader);
+}
+
+void Metrics::set_queue_depth(std::function<double()> depth) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->depth = std::move(depth);
+}
+
+std::string Metrics::text() const {
+  {
+    std::lock_guard<std::mutex> lock(impl_->mutex);
+    if (impl_->is_leader) impl_->leader.Set(impl_->is_leader() ? 1 : 0);
+    if (impl_->depth) impl_->queue_depth.Set(impl_->depth());
+  }
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
+  return out.str();
+}
+
+}  // namespace compilecache::controller

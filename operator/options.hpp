@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/error.hpp"
+
+// The command line of compilecache-operator.
+
+namespace compilecache::controller {
+
+struct OperatorOptions {
+  std::string settings = "/etc/compilecache/settings.yaml";
+  std::string kubeconfig, context;
+  std::string ns;              // of the operator; --namespace, else POD_NAMESPACE
+  std::string pod_name;        // POD_NAME; empty outside a cluster
+  std::string pod_ip;          // POD_IP, or --advertise-address; empty: agents are not sent here
+  std::string image;           // --image; empty: the own pod's
+  std::string agent_address;   // --agent-address; empty: the settings', else the Service's
+  std::string listen_address;  // of all three ports; empty: all addresses
+  uint16_t webhook_port = 9443, agent_port = 9444, plain_port = 8080;
+  std::string webhook_configuration = "compilecache";
+  std::chrono::milliseconds drain{10'000};
+  std::string log_format = "json";
+  std::string log_level = "info";
+};
+
+struct ParsedOptions {
+  OperatorOptions options;
+  // Set when the program is to end at once: after --help or --version (0), or a wrong command line
+  // (2).
+  bool exit = false;
+  int exit_code = 0;
+};
+
+// Prints what --help and --version ask for, and what is wrong, itself.
+ParsedOptions parse_options(int argc, const char* const* argv);
+
+}  // namespace compilecache::controller

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "api/compile_cache.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "kube/client.hpp"
+
+// Writes the status of CompileCaches: only what has changed, and each at most once in an interval,
+// however many reports come in.
+//
+//   auto wait = writer.write(cache, status);
+//   if (!wait) ...                      // kConflict: the object has changed, read it again
+//   else if (*wait > 0) come back then  // changed, but too early to write
+//
+// A write is a compare-and-swap on the resource version that `cache` carries. Thread-safe.
+
+namespace compilecache::controller {
+
+class StatusWriter {
+ public:
+  StatusWriter(kube::Client client, Duration interval, const Clock& clock);
+
+  Result<Duration> write(const api::CompileCache& cache, const api::CompileCacheStatus& status);
+  // The conditions alone, of an object whose other status is not known.
+  Result<Duration> write_conditions(const api::CompileCache& cache,
+                                    const std::vector<api::Condition>& conditions);
+  void forget(const std::string& cache);
+  // From now on every change is written at once: the process is about to end.
+  void hurry() { hurry_ = true; }
+
+ private:
+  Result<Duration> patch(const api::CompileCache& cache, nlohmann::json status);
+  Duration left(const std::string& cache) const;
+
+  const kube::Client client_;
+  const Duration interval_;
+  const Clock& clock_;
+  std::atomic<bool> hurry_{false};
+  mutable std::mutex mutex_;
+  std::map<std::string, Monotonic> written_;  // "namespace/name" to when
+};
+
+}  // namespace compilecache::controller

@@ -1,0 +1,149 @@
+#include "operator/webhook_service.hpp"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/names.hpp"
+#include "api/reasons.hpp"
+#include "base/log.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+constexpr char kPath[] = "/mutate";
+
+webhook::ResourceList or_default(const std::map<std::string, std::string>& given,
+                                 const webhook::ResourceList& otherwise) {
+  return given.empty() ? otherwise : given;
+}
+
+}  // namespace
+
+webhook::InjectionSettings injection_settings(const Settings& settings, const std::string& ns,
+                                              const std::string& image) {
+  webhook::InjectionSettings made;
+  made.version = COMPILECACHE_VERSION;
+  made.image = image;
+  made.excluded_namespaces.push_back(ns);
+  made.agent_address = settings.agent.address;
+  made.agent_port = settings.agent.port;
+  made.agent_name = std::string(api::kAgentService) + "." + ns + ".svc";
+  made.index_fallback = settings.agent.index_fallback;
+  made.gpu_resources = settings.gpu_resources;
+  made.harmless_resources = settings.harmless_resources;
+  made.loader_requests = or_default(settings.resources.loader.requests, made.loader_requests);
+  made.loader_limits = or_default(settings.resources.loader.limits, made.loader_limits);
+  made.saver_requests = or_default(settings.resources.saver.requests, made.saver_requests);
+  made.saver_limits = or_default(settings.resources.saver.limits, made.saver_limits);
+  made.frameworks = settings.frameworks;
+  return made;
+}
+
+WebhookService::WebhookService(kube::Client client, const kube::Store<api::CompileCache>& caches,
+                               webhook::InjectionSettings settings, kube::EventSink& events,
+                               Metrics& metrics, const Clock& clock)
+    : caches_(caches),
+      events_(events),
+      metrics_(metrics),
+      clock_(clock),
+      limit_reflector_(client, {.resource = kube::resources::kLimitRanges},
+                       webhook::parse_limit_range, limits_, clock),
+      quota_reflector_(client, {.resource = kube::resources::kResourceQuotas},
+                       webhook::parse_resource_quota, quotas_, clock),
+      settings_(std::make_shared<const webhook::InjectionSettings>(std::move(settings))) {}
+
+void WebhookService::start() {
+  limit_reflector_.start();
+  quota_reflector_.start();
+}
+
+void WebhookService::stop() {
+  limit_reflector_.stop();
+  quota_reflector_.stop();
+}
+
+bool WebhookService::synced() const {
+  return caches_.has_synced() && limits_.has_synced() && quotas_.has_synced();
+}
+
+void WebhookService::handle(http::Request request, http::Responder respond) {
+  if (request.path != kPath) {
+    respond(http::text_response(404, "the webhook is at /mutate"));
+    return;
+  }
+  if (request.method != "POST") {
+    respond(http::text_response(405, "an AdmissionReview is sent by POST"));
+    return;
+  }
+  const Monotonic begin = clock_.monotonic();
+  const webhook::AdmissionAnswer answer = webhook::admit(request.body, *this);
+  respond({.status = 200, .body = answer.body});
+  const std::chrono::duration<double> took = clock_.monotonic() - begin;
+  metrics_.webhook_request(std::string(api::text_of(answer.report.reason).word), took.count());
+  if (!answer.dry_run) tell(answer);
+}
+
+void WebhookService::tell(const webhook::AdmissionAnswer& answer) {
+  const webhook::Report& report = answer.report;
+  const api::InjectionReasonText& text = api::text_of(report.reason);
+  log_info("admission", {{"namespace", answer.ns},
+                         {"pod", answer.pod},
+                         {"cache", answer.cache},
+                         {"outcome", std::string(webhook::to_string(report.outcome))},
+                         {"reason", std::string(text.word)},
+                         {"message", report.message}});
+  if (report.outcome == webhook::Outcome::kUnchanged) return;
+  if (report.reason == api::InjectionReason::kNotAnnotated) return;
+  kube::ObjectReference about{answer.owner.api_version, answer.owner.kind, answer.ns,
+                              answer.owner.name, answer.owner.uid};
+  if (about.kind.empty()) {
+    // A bare pod does not exist yet; its CompileCache does, if anything.
+    const auto found = cache(answer.ns, answer.cache);
+    if (found == nullptr) return;
+    about = {api::kApiVersion, "CompileCache", answer.ns, answer.cache, found->metadata.uid};
+  }
+  const auto type = report.outcome == webhook::Outcome::kInjected ||
+                            report.reason == api::InjectionReason::kDisabled
+                        ? kube::EventType::kNormal
+                        : kube::EventType::kWarning;
+  events_.record({about, type, std::string(text.event), report.message});
+}
+
+void WebhookService::change(const std::function<void(webhook::InjectionSettings&)>& how) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = std::make_shared<webhook::InjectionSettings>(*settings_);
+  how(*next);
+  settings_ = std::move(next);
+}
+
+void WebhookService::set_ca(const std::string& bundle) {
+  change([&](webhook::InjectionSettings& settings) { settings.agent_ca = bundle; });
+}
+
+void WebhookService::set_native_sidecars(bool every_kubelet_knows_them) {
+  change([&](webhook::InjectionSettings& settings) {
+    settings.native_sidecars = every_kubelet_knows_them;
+  });
+}
+
+std::shared_ptr<const api::CompileCache> WebhookService::cache(const std::string& ns,
+                                                               const std::string& name) const {
+  return caches_.get(kube::object_key(ns, name));
+}
+
+webhook::NamespaceFacts WebhookService::namespace_facts(const std::string& ns) const {
+  webhook::NamespaceFacts facts;
+  for (const auto& limits : limits_.list(ns)) {
+    facts.limits.insert(facts.limits.end(), limits->begin(), limits->end());
+  }
+  for (const auto& quota : quotas_.list(ns)) facts.quotas.push_back(*quota);
+  return facts;
+}
+
+std::shared_ptr<const webhook::InjectionSettings> WebhookService::settings() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return settings_;
+}
+
+}  // namespace compilecache::controller

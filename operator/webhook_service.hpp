@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "http/message.hpp"
+#include "http/server.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+#include "kube/reflector.hpp"
+#include "kube/store.hpp"
+#include "operator/cluster_view.hpp"
+#include "operator/metrics.hpp"
+#include "operator/settings.hpp"
+#include "webhook/admission.hpp"
+
+// The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
+// stores, its Events and metrics. `POST /mutate`.
+//
+//   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
+//   webhook.start();                                       // watches LimitRanges and
+//   ResourceQuotas server handler: webhook.handle(std::move(request), std::move(respond));
+//
+// Thread-safe; handle() answers at once, from memory.
+
+namespace compilecache::controller {
+
+// What the injection needs of the settings file and of the cluster.
+webhook::InjectionSettings injection_settings(const Settings& settings, const std::string& ns,
+                                              const std::string& image);
+
+class WebhookService : public webhook::AdmissionCluster {
+ public:
+  WebhookService(kube::Client client, const kube::Store<api::CompileCache>& caches,
+                 webhook::InjectionSettings settings, kube::EventSink& events, Metrics& metrics,
+                 const Clock& clock);
+
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const;
+
+  void handle(http::Request request, http::Responder respond);
+
+  // The CA that agents trust from now on.
+  void set_ca(const std::string& bundle);
+  void set_native_sidecars(bool every_kubelet_knows_them);
+
+  std::shared_ptr<const api::CompileCache> cache(const std::string& ns,
+                                                 const std::string& name) const override;
+  webhook::NamespaceFacts namespace_facts(const std::string& ns) const override;
+  std::shared_ptr<const webhook::InjectionSettings> settings() const override;
+
+ private:
+  using Limits = std::vector<webhook::LimitRule>;
+  void change(const std::function<void(webhook::InjectionSettings&)>& how);
+  void tell(const webhook::AdmissionAnswer& answer);
+
+  const kube::Store<api::CompileCache>& caches_;
+  kube::EventSink& events_;
+  Metrics& metrics_;
+  const Clock& clock_;
+  kube::Store<Limits> limits_;
+  kube::Store<webhook::Quota> quotas_;
+  kube::Reflector<Limits> limit_reflector_;
+  kube::Reflector<webhook::Quota> quota_reflector_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const webhook::InjectionSettings> settings_;
+};
+
+}  // namespace compilecache::controller
