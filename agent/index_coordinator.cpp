@@ -1,0 +1,75 @@
+#include "agent/coordinator.hpp"
+#include "agent/index_lookup.hpp"
+#include "api/outcomes.hpp"
+#include "archive/store.hpp"
+#include "base/time_format.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+constexpr int64_t kLockTimeoutMs = 30'000;
+
+class IndexCoordinator : public Coordinator {
+ public:
+  IndexCoordinator(const api::AgentConfig& config, std::string node)
+      : config_(config), node_(std::move(node)) {}
+
+  // The loader looks into the index itself when nobody answers.
+  Result<api::LoadAnswer> load(const api::LoadRequest&, Patience) override {
+    return fail(ErrorCode::kUnavailable, "asking for the archive: no operator is configured");
+  }
+  Status loaded(const api::LoadedReport&, Patience) override { return {}; }
+  Status effect(const api::EffectReport&, Patience) override { return {}; }
+  Status renew_save(const std::string&, const api::RenewRequest&, Patience) override { return {}; }
+  Status release_save(const std::string&, Patience) override { return {}; }
+
+  Result<api::SaveAnswer> begin_save(const api::SaveRequest& request, Patience) override {
+    const auto key = local_key(config_, node_);
+    if (!key) return unexpected(key.error());
+    // No Job has done it.
+    const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
+    if (const auto made = archive::prepare_store(config_.store_path, owner, false); !made) {
+      return unexpected(made.error());
+    }
+    api::SaveAnswer answer;
+    answer.decision = "granted";
+    answer.id = "by-hand";
+    answer.lock_timeout_ms = kLockTimeoutMs;
+    answer.key = *key;
+    answer.archive = api::archive_name(config_.cache, *key);
+    answer.generation = 1;
+    const auto index = archive::read_index(config_.store_path);
+    if (const auto head = find_in_index(index, *key, false)) {
+      answer.generation = static_cast<int64_t>(head->entry.generation()) + 1;
+      if (!request.refresh) answer.parent_digest = head->entry.digest;
+    }
+    generation_ = answer.generation;
+    return answer;
+  }
+
+  Result<api::CommitAnswer> commit_save(const std::string&, const api::CommitRequest& request,
+                                        Patience) override {
+    return api::CommitAnswer{request.manifest_digest, generation_,
+                             format_time(SystemClock::instance().wall())};
+  }
+
+  Result<api::SweepAnswer> sweep(const api::SweepRequest&, Patience) override {
+    return fail(ErrorCode::kInvalid,
+                "sweeping: only the operator knows which archives live, and no address of one is "
+                "configured");
+  }
+
+ private:
+  const api::AgentConfig config_;
+  const std::string node_;
+  int64_t generation_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Coordinator> make_index_coordinator(const api::AgentConfig& config,
+                                                    std::string node) {
+  return std::make_unique<IndexCoordinator>(config, std::move(node));
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,79 @@
+#include "agent/index_lookup.hpp"
+
+#include <sys/utsname.h>
+
+#include "archive/format.hpp"
+#include "archive/store.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+// As Kubernetes names architectures (kubernetes.io/arch, Go's GOARCH).
+std::string architecture() {
+  utsname info{};
+  ::uname(&info);
+  const std::string machine = info.machine;
+  if (machine == "x86_64") return "amd64";
+  if (machine == "aarch64") return "arm64";
+  return machine;
+}
+
+api::ArchiveKey key_of(const archive::IndexEntry& entry) {
+  const std::string_view prefix = archive::kAnnotationKeyPrefix;
+  api::ArchiveKey key;
+  for (const auto& [name, value] : entry.annotations) {
+    if (name.starts_with(prefix)) key[name.substr(prefix.size())] = value;
+  }
+  return key;
+}
+
+std::string saved_at(const archive::IndexEntry& entry) {
+  const auto found = entry.annotations.find(archive::kAnnotationSavedAt);
+  return found == entry.annotations.end() ? "" : found->second;
+}
+
+}  // namespace
+
+Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::string& node) {
+  api::NodeFacts facts;
+  facts.architecture = architecture();
+  if (!config.key_basis.gpu_resource.empty()) {
+    auto product = archive::read_node_product(config.store_path, node);
+    if (!product) {
+      return fail(ErrorCode::kUnavailable,
+                  "finding the archive without the operator: no save has noted the GPU product of "
+                  "node " +
+                      node + " on the volume yet (" + product.error().message + ")");
+    }
+    facts.gpu_product = *product;
+  }
+  return api::make_key(config.key_basis, facts);
+}
+
+std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::ArchiveKey& key,
+                                        bool compatible_too) {
+  std::optional<IndexMatch> best;
+  for (const archive::IndexEntry& entry : index.entries) {
+    const api::ArchiveKey theirs = key_of(entry);
+    if (theirs == key) return IndexMatch{entry, theirs, api::Match::kExact};
+    if (!compatible_too || !api::is_compatible(theirs, key)) continue;
+    // RFC 3339 in UTC sorts as text.
+    if (!best || saved_at(entry) > saved_at(best->entry)) {
+      best = IndexMatch{entry, theirs, api::Match::kCompatible};
+    }
+  }
+  return best;
+}
+
+archive::Annotations index_annotations(const std::string& archive, int64_t generation,
+                                       const std::string& saved_at, const api::ArchiveKey& key) {
+  archive::Annotations annotations{{archive::kAnnotationName, archive},
+                                   {archive::kAnnotationGeneration, std::to_string(generation)}};
+  if (!saved_at.empty()) annotations[archive::kAnnotationSavedAt] = saved_at;
+  for (const auto& [part, value] : key) {
+    annotations[archive::kAnnotationKeyPrefix + part] = value;
+  }
+  return annotations;
+}
+
+}  // namespace compilecache::agent

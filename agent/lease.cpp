@@ -1,0 +1,51 @@
+#include "agent/lease.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kShortestPause{50};
+
+bool gone(ErrorCode code) {
+  return code == ErrorCode::kConflict || code == ErrorCode::kNotFound ||
+         code == ErrorCode::kExpired || code == ErrorCode::kForbidden;
+}
+
+}  // namespace
+
+Lease::Lease(Coordinator& coordinator, const api::SaveAnswer& answer)
+    : coordinator_(coordinator), answer_(answer), thread_([this] { keep(); }) {}
+
+Lease::~Lease() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void Lease::keep() {
+  const auto pause =
+      std::max(std::chrono::milliseconds(answer_.lock_timeout_ms / 3), kShortestPause);
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, pause, [this] { return end_; })) {
+    lock.unlock();
+    // No longer than a pause, so that the destructor does not wait for long.
+    const auto renewed = coordinator_.renew_save(answer_.id, {answer_.fence}, pause);
+    lock.lock();
+    if (renewed) continue;
+    log_warn("the save's lock was not renewed",
+             {{"save", answer_.id}, {"error", renewed.error().message}});
+    if (gone(renewed.error().code)) {
+      lost_ = true;
+      return;
+    }
+  }
+}
+
+}  // namespace compilecache::agent

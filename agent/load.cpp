@@ -1,0 +1,291 @@
+#include "agent/load.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "agent/coordinator.hpp"
+#include "agent/files.hpp"
+#include "agent/load_choice.hpp"
+#include "agent/pod.hpp"
+#include "agent/status_file.hpp"
+#include "archive/extract.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Longer than any answer of the operator may take (load_choice.cpp).
+constexpr milliseconds kAskingTime{10'000};
+// For a cancelled extraction to clean up behind itself, before the process is ended.
+constexpr milliseconds kCleanUpTime{1000};
+constexpr Patience kReportTime{3000};
+constexpr milliseconds kMicrosecondsRoundedAway{1};
+
+// The digest that an error of archive/ names, for the operator.
+std::string digest_in(const std::string& message) {
+  const size_t at = message.find("sha256:");
+  return at == std::string::npos ? "" : message.substr(at, 7 + 64);
+}
+
+std::string_view reason_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kCorrupt:
+    case ErrorCode::kInvalid:
+      return "corrupt";
+    case ErrorCode::kNotFound:
+      return "blob_missing";
+    case ErrorCode::kCancelled:
+      return "timeout";
+    case ErrorCode::kTooLarge:
+      return "too_large";
+    default:
+      return "io";
+  }
+}
+
+class Loader {
+ public:
+  Loader(const api::AgentConfig& config, Termination& termination)
+      : config_(config),
+        termination_(termination),
+        control_(config.control_path),
+        coordinator_(
+            make_coordinator(config, node_name(), system_random(),
+                             [this](milliseconds time) { return termination_.sleep(time); })),
+        // Never freed, like the threads that use it.
+        watchdog_(*new Watchdog([this] { cancelled_ = true; }, [this] { abandon("timeout"); },
+                                kCleanUpTime)) {
+    termination_.on_request([this] { abandon("terminated"); });
+  }
+
+  void run() {
+    started_ = SystemClock::instance().monotonic();
+    prepare_directories();
+    if (file_exists(control_.loading_marker())) return give_up_after_kill();
+    if (filled()) return keep_what_is_there();
+    if (config_.mode == "Refresh") {
+      return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
+    }
+    LoadChoice choice = choose_archive(
+        config_, node_name(), *coordinator_,
+        [this](milliseconds time) { return termination_.sleep(time); },
+        [this] { watchdog_.arm(kAskingTime); });
+    status_ = std::move(choice.status);
+    operator_answers_ = choice.operator_answered;
+    if (!choice.load) return finish(status_.outcome, status_.reason, status_.message);
+    log_info("found the archive", {{"archive", status_.archive},
+                                   {"match", std::string(api::to_string(status_.match))},
+                                   {"source", status_.source},
+                                   {"digest", status_.manifest_digest}});
+    load(choice.budget);
+  }
+
+ private:
+  void prepare_directories() {
+    const auto open = [](const std::string& path) {
+      if (const auto made = make_open_directory(path); !made) {
+        log_warn("cannot prepare a directory", {{"error", made.error().message}});
+      }
+    };
+    for (const auto& directory : config_.directories) open(directory.path);
+    open(config_.control_path);
+  }
+
+  [[nodiscard]] bool filled() const {
+    for (const auto& directory : config_.directories) {
+      if (directory_filled(directory.path, config_.control_path)) return true;
+    }
+    return false;
+  }
+
+  void empty_directories() const {
+    for (const auto& directory : config_.directories) {
+      if (const auto cleared = clear_directory(directory.path, config_.control_path); !cleared) {
+        log_warn("cannot empty a directory", {{"error", cleared.error().message}});
+      }
+    }
+  }
+
+  // The loader before this one was killed in the middle, perhaps for its memory: what it left is
+  // not whole, and trying again could go on for ever.
+  void give_up_after_kill() {
+    empty_directories();
+    operator_answers_ = true;
+    finish(api::Outcome::kError, "loader_killed", "a loader was killed while it was loading");
+  }
+
+  // Init containers run again when the sandbox was restarted; the saver still needs what the first
+  // one noted.
+  void keep_what_is_there() {
+    const auto earlier = control_.read_status();
+    if (earlier && earlier->loaded()) {
+      log_info("the directory holds what was loaded before", {{"archive", earlier->archive}});
+      return;
+    }
+    operator_answers_ = !earlier;
+    finish(api::Outcome::kSkipped, "directory_filled", "the cache directory is not empty");
+  }
+
+  void load(milliseconds budget) {
+    budget_ = budget;
+    const auto volume_from = SystemClock::instance().monotonic();
+    volume_from_ = volume_from;
+    watchdog_.arm(budget);
+    const auto loaded = extract_all();
+    watchdog_.disarm();
+    volume_idle_ = true;
+    stop_if_abandoned();
+    if (!loaded) return fail_with(loaded.error());
+    status_.bytes = static_cast<int64_t>(loaded->plain_bytes);
+    status_.files = static_cast<int64_t>(loaded->files);
+    // The noted time is cut to microseconds and must not be before the last file's.
+    status_.loaded_at = SystemClock::instance().wall() + kMicrosecondsRoundedAway;
+    status_.reads_visible = true;
+    for (const auto& directory : config_.directories) {
+      status_.reads_visible = status_.reads_visible && reads_are_visible(directory.path);
+    }
+    finish(api::Outcome::kSuccess, "", "");
+  }
+
+  Result<archive::ExtractReport> extract_all() {
+    const auto manifest = archive::read_manifest(config_.store_path, status_.manifest_digest);
+    if (!manifest) return unexpected(manifest.error());
+    const auto contents = archive::read_config(config_.store_path, *manifest);
+    if (!contents) return unexpected(contents.error());
+    const uint64_t plain = contents->plain_bytes();
+    const auto limit = static_cast<uint64_t>(config_.ephemeral_limit_bytes);
+    if (limit > 0 && plain > limit / 2) {
+      return fail(ErrorCode::kTooLarge,
+                  "the archive's " + std::to_string(plain) +
+                      " bytes would take more than half of the pod's ephemeral-storage limit; "
+                      "raise that limit to have it loaded");
+    }
+    if (const auto noted = note_loading(*contents); !noted) return unexpected(noted.error());
+
+    archive::ExtractOptions options;
+    for (const auto& directory : config_.directories) {
+      options.roots.push_back({directory.framework.name, directory.path});
+    }
+    options.checkpoint = [this](const archive::Progress& progress) { return go_on(progress); };
+    return archive::extract(config_.store_path, status_.manifest_digest, options);
+  }
+
+  // Before anything is written: the marker for a loader that comes after us if we are killed, and
+  // what the saver has to know of the files.
+  Status note_loading(const archive::Config& contents) {
+    if (const auto marked = write_file(control_.loading_marker(), ""); !marked) return marked;
+    std::string paths;
+    for (const auto& file : contents.files) paths += file.path + "\n";
+    return control_.write_loaded(paths);
+  }
+
+  // A quarter of the budget is enough to see whether the rest will do.
+  bool go_on(const archive::Progress& progress) {
+    if (cancelled_) return false;
+    if (progress.total_compressed_bytes == 0) return true;
+    const std::chrono::duration<double> passed = SystemClock::instance().monotonic() - volume_from_;
+    const std::chrono::duration<double> budget = budget_;
+    if (passed < budget / 4) return true;
+    const double done = static_cast<double>(progress.compressed_bytes) /
+                        static_cast<double>(progress.total_compressed_bytes);
+    too_slow_ = passed.count() > budget.count() * done;
+    return !too_slow_;
+  }
+
+  void fail_with(const Error& error) {
+    empty_directories();
+    std::string reason(reason_of(error.code));
+    if (error.code == ErrorCode::kCancelled && too_slow_) reason = "too_slow";
+    if (error.code == ErrorCode::kCorrupt) status_.corrupt_digest = digest_in(error.message);
+    const bool missing = error.code == ErrorCode::kNotFound;
+    finish(missing ? api::Outcome::kDoesNotExist : api::Outcome::kError, reason, error.message);
+  }
+
+  // The status first, then the marker: killed in between, the next loader starts from nothing.
+  void finish(api::Outcome outcome, const std::string& reason, const std::string& message) {
+    watchdog_.disarm();
+    note_outcome(outcome, reason, message);
+    if (operator_answers_ && report(kReportTime)) status_.reported = true;
+    write_status();
+    if (const auto removed = remove_file(control_.loading_marker()); !removed) {
+      log_warn("cannot remove the mark of a load", {{"error", removed.error().message}});
+    }
+    log_info(status_.loaded() ? "loaded" : "starting cold",
+             {{"outcome", std::string(api::to_string(status_.outcome))},
+              {"reason", status_.reason},
+              {"message", status_.message},
+              {"archive", status_.archive},
+              {"files", std::to_string(status_.files)},
+              {"bytes", std::to_string(status_.bytes)},
+              {"milliseconds", std::to_string(status_.milliseconds)}});
+  }
+
+  void note_outcome(api::Outcome outcome, const std::string& reason, const std::string& message) {
+    const auto taken = SystemClock::instance().monotonic() - started_;
+    status_.milliseconds = std::chrono::duration_cast<milliseconds>(taken).count();
+    status_.outcome = outcome;
+    status_.reason = reason;
+    status_.message = message;
+    if (!status_.loaded()) status_.bytes = status_.files = 0;
+  }
+
+  void write_status() const {
+    if (const auto written = control_.write_status(status_); !written) {
+      log_warn("cannot note the outcome", {{"error", written.error().message}});
+    }
+  }
+
+  [[nodiscard]] bool report(Patience patience) const {
+    const auto told = coordinator_->loaded(loaded_report(config_.cache, status_), patience);
+    if (!told) log_warn("cannot report the load", {{"error", told.error().message}});
+    return told.has_value();
+  }
+
+  // On the watchdog's or the signal's thread, while the one that loads may hang in the kernel.
+  void abandon(const std::string& reason) {
+    if (abandoned_.exchange(true)) return;
+    cancelled_ = true;
+    for (milliseconds waited{0}; waited < kCleanUpTime / 2 && !volume_idle_;
+         waited += milliseconds(10)) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    empty_directories();
+    note_outcome(api::Outcome::kError, reason, "the load was given up");
+    write_status();
+    [[maybe_unused]] const auto removed = remove_file(control_.loading_marker());
+    log_warn("starting cold", {{"outcome", "ERROR"}, {"reason", reason}});
+    ::_exit(0);
+  }
+
+  void stop_if_abandoned() const {
+    while (abandoned_) std::this_thread::sleep_for(milliseconds(100));
+  }
+
+  const api::AgentConfig& config_;
+  Termination& termination_;
+  ControlDirectory control_;
+  std::unique_ptr<Coordinator> coordinator_;
+  Watchdog& watchdog_;
+  LoadStatus status_;
+  Monotonic started_{}, volume_from_{};
+  milliseconds budget_{0};
+  bool operator_answers_ = false;
+  bool too_slow_ = false;
+  std::atomic<bool> cancelled_{false}, abandoned_{false}, volume_idle_{false};
+};
+
+}  // namespace
+
+void run_load(const api::AgentConfig& config, Termination& termination) {
+  // Never freed: other threads of it may still run when this one is done.
+  auto* loader = new Loader(config, termination);
+  loader->run();
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,130 @@
+#include "agent/load_choice.hpp"
+
+#include <algorithm>
+
+#include "agent/index_lookup.hpp"
+#include "base/log.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+// An answer is worth less than a start: connecting may take 2 s, all of it 3 s.
+constexpr Patience kAnswerTime{3000};
+// The operator may also ask for a short wait until the node's GPU label is there; its own setting
+// (agent.labelWait) is 10 s.
+constexpr milliseconds kLabelWait{15'000};
+constexpr milliseconds kShortestPoll{50};
+
+// The operator knows this pod and says no; anything else is not an answer to believe.
+bool refused(ErrorCode code) {
+  return code == ErrorCode::kForbidden || code == ErrorCode::kNotFound;
+}
+
+class Chooser {
+ public:
+  Chooser(const api::AgentConfig& config, const std::string& node, Coordinator& coordinator,
+          const Sleep& sleep, const std::function<void()>& alive)
+      : config_(config), node_(node), coordinator_(coordinator), sleep_(sleep), alive_(alive) {}
+
+  LoadChoice run() {
+    choice_.budget = milliseconds(config_.load_timeout_ms);
+    if (const auto answer = ask()) {
+      choice_.operator_answered = true;
+      take(*answer);
+    } else if (refused(answer.error().code)) {
+      choice_.operator_answered = true;
+      none("refused", answer.error().message);
+    } else {
+      log_warn("no answer from the operator", {{"error", answer.error().message}});
+      look_into_index(answer.error());
+    }
+    return std::move(choice_);
+  }
+
+ private:
+  Result<api::LoadAnswer> ask() {
+    const milliseconds bound = milliseconds(config_.wait_for_first_ms) + kLabelWait;
+    milliseconds waited{0};
+    while (true) {
+      alive_();
+      auto answer = coordinator_.load({config_.cache, waited.count()}, kAnswerTime);
+      if (!answer || answer->decision != "wait") return answer;
+      const auto pause = std::max(milliseconds(answer->retry_after_ms), kShortestPoll);
+      if (waited + pause > bound || !sleep_(pause)) {
+        answer->decision = "none";
+        answer->reason = "waited_enough";
+        return answer;
+      }
+      if (waited.count() == 0) {
+        log_info("waiting for another pod that is compiling this", {{"reason", answer->reason}});
+      }
+      waited += pause;
+    }
+  }
+
+  void take(const api::LoadAnswer& answer) {
+    LoadStatus& status = choice_.status;
+    status.source = "operator";
+    status.gpu_product = answer.gpu_product;
+    status.key = answer.key;
+    if (answer.decision != "load") return none(answer.reason, "the operator has no archive for us");
+    choice_.load = true;
+    status.archive = answer.archive;
+    status.manifest_digest = answer.manifest_digest;
+    status.generation = answer.generation;
+    status.match = api::parse_match(answer.match).value_or(api::Match::kExact);
+    if (answer.budget_ms > 0) {
+      choice_.budget = std::min(choice_.budget, milliseconds(answer.budget_ms));
+    }
+  }
+
+  void look_into_index(const Error& why) {
+    if (!config_.index_fallback) return none("operator_unreachable", why.message);
+    alive_();
+    choice_.status.source = "index";
+    const auto key = local_key(config_, node_);
+    if (!key) return none("node_unknown", key.error().message);
+    choice_.status.key = *key;
+    const auto index = archive::read_index(config_.store_path);
+    for (const auto& problem : index.problems) {
+      log_warn("the index on the volume is damaged", {{"problem", problem}});
+    }
+    const auto found = find_in_index(index, *key, config_.fallback_compatible);
+    if (!found) return none("no_archive", "the index on the volume has no archive for us");
+    LoadStatus& status = choice_.status;
+    choice_.load = true;
+    status.archive = found->entry.name();
+    status.manifest_digest = found->entry.digest;
+    status.generation = static_cast<int64_t>(found->entry.generation());
+    status.match = found->match;
+    if (const auto product = found->key.find(api::kGpuProductPart); product != found->key.end()) {
+      status.gpu_product = product->second;
+    }
+  }
+
+  void none(const std::string& reason, const std::string& message) {
+    choice_.load = false;
+    choice_.status.outcome = api::Outcome::kDoesNotExist;
+    choice_.status.reason = reason.empty() ? "no_archive" : reason;
+    choice_.status.message = message;
+  }
+
+  const api::AgentConfig& config_;
+  const std::string& node_;
+  Coordinator& coordinator_;
+  const Sleep& sleep_;
+  const std::function<void()>& alive_;
+  LoadChoice choice_;
+};
+
+}  // namespace
+
+LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
+                          Coordinator& coordinator, const Sleep& sleep,
+                          const std::function<void()>& alive) {
+  return Chooser(config, node, coordinator, sleep, alive).run();
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,132 @@
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+
+#include "agent/coordinator.hpp"
+#include "agent/inspect.hpp"
+#include "agent/load.hpp"
+#include "agent/pod.hpp"
+#include "agent/save.hpp"
+#include "agent/sweep.hpp"
+#include "agent/termination.hpp"
+#include "base/log.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+constexpr char kAbout[] =
+    "compilecache-agent puts compiled kernels of torch.compile into a pod before it starts, and "
+    "saves\nnew ones to a shared volume.\n\n"
+    "You rarely run it yourself: the operator injects `load` (an init container) and `save` (a "
+    "sidecar) into\nannotated pods and runs `sweep` in Jobs. `inspect` and `verify` are for "
+    "people with access to the volume.";
+
+constexpr char kFooter[] =
+    "load, save and sweep read their configuration (JSON) from the variable COMPILECACHE_CONFIG or "
+    "from\n--config FILE. Without an operator_address in it they work by the volume's index alone. "
+    "See agent/README.md.";
+
+struct Options {
+  std::string config_file;
+  std::string store;
+  std::string digest;
+  bool json = false;
+  bool once = false;
+  bool log_json = false;
+};
+
+// A loader that fails must let the pod start.
+int load(const Options& options, Termination& termination) {
+  try {
+    const auto config = read_agent_config(options.config_file);
+    if (!config) {
+      log_error("starting cold", {{"error", config.error().message}});
+      return 0;
+    }
+    run_load(*config, termination);
+  } catch (const std::exception& error) {
+    log_error("starting cold", {{"error", error.what()}});
+  }
+  return 0;
+}
+
+int save(const Options& options, Termination& termination) {
+  const auto config = read_agent_config(options.config_file);
+  if (!config) {
+    log_error("nothing will be saved", {{"error", config.error().message}});
+    if (options.once) return 1;
+    wait_for_the_end(termination);
+    return 0;
+  }
+  if (options.once) return run_save_once(*config, termination) ? 0 : 1;
+  run_save(*config, termination);
+  return 0;
+}
+
+int sweep(const Options& options, Termination& termination) {
+  const auto config = read_agent_config(options.config_file);
+  if (!config) {
+    log_error("cannot sweep", {{"error", config.error().message}});
+    return 1;
+  }
+  const auto coordinator =
+      make_coordinator(*config, node_name(), system_random(),
+                       [&](std::chrono::milliseconds time) { return termination.sleep(time); });
+  return run_sweep(*config, *coordinator) ? 0 : 1;
+}
+
+void add_config(CLI::App* command, Options& options) {
+  command->add_option("--config", options.config_file,
+                      "File with the configuration, instead of COMPILECACHE_CONFIG");
+}
+
+void add_store(CLI::App* command, Options& options) {
+  command->add_option("STORE", options.store, "Directory of the store, an OCI image layout")
+      ->required();
+  command->add_flag("--json", options.json, "Print JSON");
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app(kAbout, "compilecache-agent");
+  app.footer(kFooter);
+  app.set_version_flag("--version", COMPILECACHE_VERSION);
+  app.add_flag("--log-json", options.log_json, "Log JSON lines instead of text");
+  app.require_subcommand(1);
+  auto* load_command = app.add_subcommand(
+      "load", "Fill the cache directories from the pod's archive; always exits 0");
+  auto* save_command = app.add_subcommand(
+      "save", "Watch the cache directories and save what is new; ends only at SIGTERM");
+  save_command->add_flag("--once", options.once,
+                         "Save now and exit: 0 when it was saved or nothing was new");
+  auto* sweep_command =
+      app.add_subcommand("sweep", "Prepare the store and remove what the operator condemned");
+  auto* inspect_command = app.add_subcommand("inspect", "Show what is in a store");
+  auto* verify_command =
+      app.add_subcommand("verify", "Read every byte of a store's archives; exits 1 if one is bad");
+  for (auto* command : {load_command, save_command, sweep_command}) add_config(command, options);
+  for (auto* command : {inspect_command, verify_command}) add_store(command, options);
+  verify_command->add_option("--digest", options.digest, "Only the archive with this manifest");
+  CLI11_PARSE(app, argc, argv);
+
+  log_init(options.log_json ? LogFormat::kJson : LogFormat::kText, LogLevel::kInfo);
+  if (*inspect_command) return run_inspect(options.store, options.json);
+  if (*verify_command) return run_verify(options.store, options.digest, options.json);
+  // Lives as long as the process, like its thread.
+  auto& termination = *new Termination;
+  if (*load_command) return load(options, termination);
+  if (*save_command) return save(options, termination);
+  return sweep(options, termination);
+}
+
+}  // namespace
+}  // namespace compilecache::agent
+
+int main(int argc, char** argv) {
+  try {
+    return compilecache::agent::run(argc, argv);
+  } catch (const std::exception& error) {
+    compilecache::log_error("compilecache-agent failed", {{"error", error.what()}});
+    return 1;
+  }
+}

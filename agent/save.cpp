@@ -1,0 +1,376 @@
+#include "agent/save.hpp"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "agent/files.hpp"
+#include "agent/pod.hpp"
+#include "agent/reporter.hpp"
+#include "agent/save_attempt.hpp"
+#include "base/log.hpp"
+#include "base/time_format.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using Next = SaveResult::Next;
+
+// One look costs about 2 us a file (lstat); at the longest pause thousands of files cost less than
+// 0.1% of a core.
+constexpr milliseconds kShortestPause{100};
+constexpr milliseconds kLongestPause{15'000};
+constexpr milliseconds kFirstPause{1000};
+// One call to the operator, retries included, while the pod runs.
+constexpr Patience kPatience{10'000};
+constexpr Patience kReportPatience{3000};
+// After SIGTERM, for what has to be told when the last save has used its time.
+constexpr milliseconds kLastWords{1000};
+constexpr milliseconds kLoadReportPause{30'000};
+constexpr milliseconds kRequestedBusyPause{60'000};
+
+// A watch on the control directory, so that an app that asks for a save need not wait for our next
+// look.
+class RequestWatch {
+ public:
+  explicit RequestWatch(const std::string& directory)
+      : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    if (const auto made = make_open_directory(directory); !made) {
+      log_warn("cannot make the control directory", {{"error", made.error().message}});
+    }
+    if (fd_ >= 0) {
+      ::inotify_add_watch(fd_, directory.c_str(), IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
+    }
+  }
+  ~RequestWatch() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  RequestWatch(const RequestWatch&) = delete;
+  RequestWatch& operator=(const RequestWatch&) = delete;
+
+  // Until something happens there, `other` is readable, or the time is over.
+  void wait(int other, milliseconds time) const {
+    pollfd ready[2] = {{other, POLLIN, 0}, {fd_, POLLIN, 0}};
+    ::poll(ready, 2, static_cast<int>(time.count()));
+    char events[4096];
+    while (fd_ >= 0 && ::read(fd_, events, sizeof(events)) > 0) {
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+class Saver {
+ public:
+  Saver(const api::AgentConfig& config, Termination& termination)
+      : config_(config),
+        node_(node_name()),
+        termination_(termination),
+        random_(system_random()),
+        control_(config.control_path),
+        load_(control_.read_status().value_or(LoadStatus{})),
+        coordinator_(make_coordinator(config, node_, random_,
+                                      [this](milliseconds time) { return pause(time); })),
+        watched_(config, load_, control_),
+        reporter_(config_, load_, *coordinator_),
+        state_(control_.read_saver_state()),
+        requests_(config.control_path) {
+    recall_head();
+    // Once: what was loaded under this very key is the one save.
+    saving_is_over_ = config_.mode == "ReadOnly" || config_.save_policy == "Never" ||
+                      (config_.save_policy == "Once" && config_.mode != "Refresh" &&
+                       (load_.loaded() && load_.match == api::Match::kExact));
+  }
+
+  void run() {
+    log_info("watching", {{"loaded", load_.loaded() ? load_.archive : "nothing"},
+                          {"saves", saving_is_over_ ? "no" : "yes"}});
+    while (!termination_.requested()) {
+      try {
+        step();
+      } catch (const std::exception& error) {
+        log_error("an error that nobody expected; going on", {{"error", error.what()}});
+        interval_ = kLongestPause;
+      }
+      requests_.wait(termination_.fd(), next_pause());
+    }
+    finish();
+  }
+
+  bool save_now() {
+    const SaveResult result = attempt();
+    log_result(result);
+    return result.outcome != api::Outcome::kError && result.reason != "busy";
+  }
+
+ private:
+  // What the current archive is taken to hold: what this saver made before it was killed, else what
+  // was loaded, if it was this pod's own.
+  void recall_head() {
+    std::string digest = state_.head;
+    if (digest.empty() && load_.loaded() && load_.match == api::Match::kExact) {
+      digest = load_.manifest_digest;
+    }
+    if (digest.empty()) return;
+    if (auto head = read_head(config_.store_path, digest)) {
+      head_ = std::move(*head);
+    } else {
+      log_info("what the archive holds is not known; the operator will say",
+               {{"error", head.error().message}});
+    }
+  }
+
+  void step() {
+    report_load();
+    if (const auto looked = watched_.look(); !looked) {
+      log_warn("cannot look at the cache", {{"error", looked.error().message}});
+      return;
+    }
+    view_ = watched_.plan(head_.held, state_.saved_at);
+    note_activity();
+    reporter_.report(watched_.judge(), still(), false, kReportPatience);
+    if (file_exists(control_.save_request())) {
+      serve_request();
+    } else if (should_save()) {
+      conclude(attempt());
+    }
+  }
+
+  void note_activity() {
+    if (view_.last_activity == last_activity_) {
+      interval_ = std::min(interval_ * 2, longest_pause());
+      return;
+    }
+    last_activity_ = view_.last_activity;
+    interval_ = kFirstPause;
+    blocked_until_changed_ = false;
+  }
+
+  // Half a quiet period, so that what begins after a long silence is noticed soon enough.
+  [[nodiscard]] milliseconds longest_pause() const {
+    return std::clamp(milliseconds(config_.quiet_period_ms / 2), kShortestPause, kLongestPause);
+  }
+
+  [[nodiscard]] milliseconds quiet_for() const {
+    return std::chrono::duration_cast<milliseconds>(watched_.looked_at() - view_.last_activity);
+  }
+  // A change in the future (the clock was set back) is none.
+  [[nodiscard]] bool still() const {
+    const milliseconds quiet(config_.quiet_period_ms);
+    return quiet_for() >= quiet || quiet_for() < -quiet;
+  }
+
+  [[nodiscard]] bool should_save() const {
+    return !saving_is_over_ && !blocked_until_changed_ && !view_.files.empty() &&
+           view_.busy.empty() && still() && SystemClock::instance().monotonic() >= next_attempt_;
+  }
+
+  [[nodiscard]] milliseconds next_pause() const {
+    milliseconds pause = std::min(interval_, longest_pause());
+    const auto now = SystemClock::instance().monotonic();
+    if (!view_.files.empty() && !saving_is_over_ && !blocked_until_changed_) {
+      const auto left = milliseconds(config_.quiet_period_ms) - quiet_for();
+      if (left > milliseconds(0)) pause = std::min(pause, left);
+      if (next_attempt_ > now) {
+        pause = std::min(pause, std::chrono::ceil<milliseconds>(next_attempt_ - now));
+      }
+    }
+    return std::max(pause, kShortestPause);
+  }
+
+  SaveResult attempt() {
+    const SaveLimits limits{[this] { return patience(); },
+                            [this] { return termination_.requested() && left() <= kLastWords; },
+                            termination_.requested()};
+    const SaveParts parts{config_, node_, *coordinator_, watched_, control_, random_};
+    try {
+      return save_once(parts, head_, state_, limits);
+    } catch (const std::exception& error) {
+      SaveResult result;
+      result.outcome = api::Outcome::kError;
+      result.reason = "internal";
+      result.message = error.what();
+      result.next = Next::kWhenChanged;
+      return result;
+    }
+  }
+
+  void conclude(const SaveResult& result) {
+    log_result(result);
+    saving_is_over_ = saving_is_over_ || result.never_again ||
+                      (config_.save_policy == "Once" && result.outcome == api::Outcome::kSuccess);
+    blocked_until_changed_ = result.next == Next::kWhenChanged;
+    if (result.next == Next::kRetry) {
+      failures_ = result.reason == "busy" ? 0 : std::min(failures_ + 1, 6);
+      // Doubles with each failure in a row, up to half an hour for the slow ones.
+      const auto wait = result.retry_after * (1 << std::max(failures_ - 1, 0));
+      next_attempt_ = SystemClock::instance().monotonic() + wait;
+    } else {
+      failures_ = 0;
+    }
+    if (result.reason == "busy" || result.reason == "operator_unreachable") return;
+    if (result.outcome == api::Outcome::kDoesNotExist) return;
+    reporter_.note_save(result);
+    if (watched_.look()) {
+      reporter_.report(watched_.judge(), true, false,
+                       std::min<Patience>(patience(), kReportPatience));
+    }
+  }
+
+  static void log_result(const SaveResult& result) {
+    log_info(result.outcome == api::Outcome::kSuccess ? "saved" : "not saved",
+             {{"outcome", std::string(api::to_string(result.outcome))},
+              {"reason", result.reason},
+              {"message", result.message},
+              {"digest", result.manifest_digest},
+              {"generation", std::to_string(result.generation)},
+              {"files", std::to_string(result.files)},
+              {"bytes", std::to_string(result.bytes)}});
+  }
+
+  // The app asks for a save: without waiting for silence, but for another pod's save.
+  void serve_request() {
+    if (const auto removed = remove_file(control_.save_request()); !removed) {
+      log_warn("cannot take the app's request", {{"error", removed.error().message}});
+    }
+    SaveResult result;
+    if (saving_is_over_) {
+      result.reason = "saving_is_off";
+    } else {
+      const auto end = SystemClock::instance().monotonic() + kRequestedBusyPause;
+      result = attempt();
+      while (result.reason == "busy" && SystemClock::instance().monotonic() < end &&
+             pause(result.retry_after)) {
+        result = attempt();
+      }
+      conclude(result);
+    }
+    const nlohmann::json answer{{"outcome", api::to_string(result.outcome)},
+                                {"reason", result.reason},
+                                {"message", result.message},
+                                {"manifestDigest", result.manifest_digest},
+                                {"generation", result.generation},
+                                {"files", result.files},
+                                {"bytes", result.bytes},
+                                {"time", format_time(SystemClock::instance().wall())}};
+    if (const auto told = write_file(control_.save_result(), answer.dump(2) + "\n"); !told) {
+      log_warn("cannot answer the app's request", {{"error", told.error().message}});
+    }
+  }
+
+  void report_load() {
+    if (load_.reported || state_.load_reported || config_.operator_address.empty()) return;
+    const auto now = SystemClock::instance().monotonic();
+    if (now < next_load_report_ || !file_exists(control_.status_file())) return;
+    next_load_report_ = now + kLoadReportPause;
+    state_.load_reported = reporter_.report_load(kReportPatience);
+    if (!state_.load_reported) return;
+    if (const auto noted = control_.write_saver_state(state_); !noted) {
+      log_warn("cannot note the saver's state", {{"error", noted.error().message}});
+    }
+  }
+
+  // After SIGTERM: the app is gone, so what is there is all there will be.
+  void finish() {
+    log_info("the pod ends", {});
+    if (watched_.look()) {
+      view_ = watched_.plan(head_.held, state_.saved_at);
+      if (!saving_is_over_ && !view_.files.empty()) save_at_the_end();
+      if (watched_.look()) {
+        reporter_.report(watched_.judge(), true, true, std::max<Patience>(left(), kLastWords));
+      }
+    }
+  }
+
+  void save_at_the_end() {
+    while (true) {
+      const SaveResult result = attempt();
+      const bool again = result.next == Next::kRetry && result.reason != "out_of_time" &&
+                         left() > result.retry_after + kLastWords;
+      if (!again) return conclude(result);
+      log_info("trying once more before the end", {{"reason", result.reason}});
+      std::this_thread::sleep_for(result.retry_after);
+    }
+  }
+
+  // Of the time for which the pod's end may be delayed.
+  [[nodiscard]] milliseconds left() const {
+    return milliseconds(config_.at_termination_ms) - termination_.since();
+  }
+  [[nodiscard]] Patience patience() const {
+    if (!termination_.requested()) return kPatience;
+    return std::clamp<Patience>(left() - kLastWords, kShortestPause, kPatience);
+  }
+  // Between two tries: while the pod runs its end is a reason to stop waiting; after that it is
+  // not.
+  [[nodiscard]] bool pause(milliseconds time) const {
+    if (!termination_.requested()) return termination_.sleep(time);
+    std::this_thread::sleep_for(std::min(time, kFirstPause));
+    return left() > milliseconds(0);
+  }
+
+  const api::AgentConfig& config_;
+  const std::string node_;
+  Termination& termination_;
+  const Random random_;
+  const ControlDirectory control_;
+  const LoadStatus load_;
+  const std::unique_ptr<Coordinator> coordinator_;
+  Watched watched_;
+  Reporter reporter_;
+  SaverState state_;
+  RequestWatch requests_;
+  Head head_;
+  SaveView view_;
+  WallTime last_activity_{};
+  milliseconds interval_ = kFirstPause;
+  Monotonic next_attempt_{}, next_load_report_{};
+  int failures_ = 0;
+  bool saving_is_over_ = false;
+  bool blocked_until_changed_ = false;
+};
+
+// The volume may hang; the pod's end may not.
+void end_in_time(const api::AgentConfig& config, Termination& termination) {
+  const milliseconds time(config.at_termination_ms + kLastWords.count());
+  termination.on_request([time] {
+    std::thread([time] {
+      std::this_thread::sleep_for(time);
+      log_warn("the last save hangs; ending without it", {});
+      ::_exit(0);
+    }).detach();
+  });
+}
+
+}  // namespace
+
+void run_save(const api::AgentConfig& config, Termination& termination) {
+  end_in_time(config, termination);
+  while (!termination.requested()) {
+    try {
+      Saver(config, termination).run();
+      return;
+    } catch (const std::exception& error) {
+      log_error("the saver could not start; trying again", {{"error", error.what()}});
+      termination.sleep(kLongestPause);
+    }
+  }
+}
+
+bool run_save_once(const api::AgentConfig& config, Termination& termination) {
+  return Saver(config, termination).save_now();
+}
+
+void wait_for_the_end(const Termination& termination) {
+  while (termination.sleep(std::chrono::hours(1))) {
+  }
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "agent/coordinator.hpp"
+#include "agent/status_file.hpp"
+#include "agent/watched.hpp"
+#include "api/agent_config.hpp"
+#include "api/outcomes.hpp"
+#include "base/random.hpp"
+
+namespace compilecache::agent {
+
+// The archive that the saver last saw or made.
+struct Head {
+  std::string digest;  // empty: none
+  HeldFiles held;
+};
+// Reads what the archive holds; an error leaves nothing behind.
+Result<Head> read_head(const std::string& store, const std::string& digest);
+
+// What became of one try to save.
+struct SaveResult {
+  enum class Next {
+    kWhenNew,     // done: when there is something new
+    kRetry,       // after `retry_after`
+    kWhenChanged  // not before the directory changes
+  };
+  api::Outcome outcome = api::Outcome::kSkipped;
+  std::string reason;
+  std::string message;
+  Next next = Next::kWhenNew;
+  std::chrono::milliseconds retry_after{0};
+  bool never_again = false;  // the operator or the policy refuses for good
+
+  std::string manifest_digest;
+  int64_t generation = 0;
+  uint64_t files = 0, bytes = 0;
+};
+
+// How long a step may take now; shorter when the pod ends.
+struct SaveLimits {
+  std::function<Patience()> patience;  // for one call to the coordinator
+  std::function<bool()> give_up;       // asked while the archive is written
+  bool final_save = false;
+};
+
+// What a save works with; all of it is the saver's.
+struct SaveParts {
+  const api::AgentConfig& config;
+  const std::string& node;
+  Coordinator& coordinator;
+  Watched& watched;
+  const ControlDirectory& control;
+  const Random& random;
+};
+
+// One save: asks for the lock, writes the layer with what the granted parent lacks, commits. A
+// commit that lost to another pod's asks again and then saves what the new head lacks. `head` and
+// `state` are brought up to date.
+SaveResult save_once(const SaveParts& parts, Head& head, SaverState& state,
+                     const SaveLimits& limits);
+
+}  // namespace compilecache::agent

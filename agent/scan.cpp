@@ -1,0 +1,109 @@
+#include "agent/scan.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "frameworks/elf.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+using frameworks::FileInfo;
+using frameworks::FileType;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
+
+// As deep as archives go (archive::kMaxPathDepth).
+constexpr int kMaxDepth = 32;
+
+WallTime time_of(const timespec& time) {
+  return WallTime(std::chrono::duration_cast<WallTime::duration>(
+      std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec)));
+}
+
+FileInfo info_of(std::string path, const struct stat& info) {
+  FileInfo file;
+  file.path = std::move(path);
+  file.type = S_ISREG(info.st_mode)   ? FileType::kRegular
+              : S_ISDIR(info.st_mode) ? FileType::kDirectory
+                                      : FileType::kOther;
+  file.size = static_cast<uint64_t>(info.st_size);
+  file.modified = time_of(info.st_mtim);
+  file.changed = time_of(info.st_ctim);
+  file.accessed = time_of(info.st_atim);
+  return file;
+}
+
+DirectoryHandle open_at(int parent, const char* name) {
+  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  DIR* directory = ::fdopendir(fd);
+  if (directory == nullptr) ::close(fd);
+  return DirectoryHandle(directory);
+}
+
+void walk(DIR* directory, const std::string& prefix, int depth, ScanResult& result) {
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (result.items.size() >= kMaxScanned) {
+      result.truncated = true;
+      return;
+    }
+    struct stat info {};
+    if (::fstatat(::dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    result.items.push_back(info_of(prefix + name, info));
+    if (!S_ISDIR(info.st_mode) || depth == kMaxDepth) continue;
+    if (const auto child = open_at(::dirfd(directory), entry->d_name)) {
+      walk(child.get(), prefix + name + "/", depth + 1, result);
+    } else if (errno == EACCES) {
+      ++result.unreadable_directories;
+    }
+  }
+}
+
+}  // namespace
+
+Result<ScanResult> scan_directory(const std::string& directory) {
+  ScanResult result;
+  const auto root = open_at(AT_FDCWD, directory.c_str());
+  if (!root) {
+    if (errno == ENOENT) return result;
+    return unexpected(errno_error("reading the cache directory " + directory, errno));
+  }
+  struct stat info {};
+  if (::fstat(::dirfd(root.get()), &info) == 0) walk(root.get(), "", 1, result);
+  return result;
+}
+
+bool ElfCache::whole(const FileInfo& file) {
+  const auto found = seen_.find(file.path);
+  if (found != seen_.end() && found->second.size == file.size &&
+      found->second.modified == file.modified) {
+    return found->second.whole;
+  }
+  const std::string path = directory_ + "/" + file.path;
+  int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
+  if (fd < 0 && errno == EPERM) fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  // Not readable is not torn: the writer reports it with what to set.
+  if (fd < 0) return errno == EACCES;
+  const auto read_at = [fd](uint64_t offset, std::span<uint8_t> out) {
+    return ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset)) ==
+           static_cast<ssize_t>(out.size());
+  };
+  const bool whole = frameworks::elf_whole(read_at, file.size);
+  ::close(fd);
+  seen_[file.path] = {file.size, file.modified, whole};
+  return whole;
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/error.hpp"
+#include "frameworks/scan.hpp"
+
+// Looks at what is in a framework's directory, without reading any file.
+
+namespace compilecache::agent {
+
+struct ScanResult {
+  frameworks::Scan items;
+  uint64_t unreadable_directories = 0;
+  bool truncated = false;  // more than kMaxScanned
+};
+
+// As many files as an archive may have (archive::Limits), with room for what is not packed. Bounds
+// the saver's memory.
+inline constexpr size_t kMaxScanned = 250'000;
+
+// A directory that is not there is empty; what vanishes meanwhile is left out. Links are listed and
+// never followed. kIo when the directory itself cannot be read.
+Result<ScanResult> scan_directory(const std::string& directory);
+
+// Whether ELF files are whole, each looked at once for as long as it does not change. Reading must
+// not look like the app's: access times are left alone where the kernel lets us.
+// Not thread-safe.
+class ElfCache {
+ public:
+  explicit ElfCache(std::string directory) : directory_(std::move(directory)) {}
+  bool whole(const frameworks::FileInfo& file);
+
+ private:
+  struct Seen {
+    uint64_t size;
+    WallTime modified;
+    bool whole;
+  };
+  std::string directory_;
+  std::map<std::string, Seen> seen_;
+};
+
+}  // namespace compilecache::agent

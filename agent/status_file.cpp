@@ -1,0 +1,119 @@
+#include "agent/status_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/files.hpp"
+#include "base/time_format.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+using nlohmann::json;
+
+json status_json(const LoadStatus& status) {
+  json object{{"outcome", api::to_string(status.outcome)},
+              {"reason", status.reason},
+              {"message", status.message},
+              {"source", status.source},
+              {"match", api::to_string(status.match)},
+              {"archive", status.archive},
+              {"manifestDigest", status.manifest_digest},
+              {"generation", status.generation},
+              {"gpuProduct", status.gpu_product},
+              {"key", status.key},
+              {"milliseconds", status.milliseconds},
+              {"bytes", status.bytes},
+              {"files", status.files},
+              {"readsVisible", status.reads_visible},
+              {"reported", status.reported}};
+  if (!status.corrupt_digest.empty()) object["corruptDigest"] = status.corrupt_digest;
+  if (status.loaded_at != WallTime{}) object["loadedAt"] = format_micro_time(status.loaded_at);
+  return object;
+}
+
+LoadStatus status_of(const json& object) {
+  LoadStatus status;
+  status.outcome = api::parse_outcome(object.value("outcome", "")).value_or(api::Outcome::kError);
+  status.reason = object.value("reason", "");
+  status.message = object.value("message", "");
+  status.source = object.value("source", "");
+  status.match = api::parse_match(object.value("match", "")).value_or(api::Match::kNone);
+  status.archive = object.value("archive", "");
+  status.manifest_digest = object.value("manifestDigest", "");
+  status.generation = object.value("generation", int64_t{0});
+  status.gpu_product = object.value("gpuProduct", "");
+  status.key = object.value("key", api::ArchiveKey{});
+  status.corrupt_digest = object.value("corruptDigest", "");
+  status.milliseconds = object.value("milliseconds", int64_t{0});
+  status.bytes = object.value("bytes", int64_t{0});
+  status.files = object.value("files", int64_t{0});
+  status.reads_visible = object.value("readsVisible", false);
+  status.reported = object.value("reported", false);
+  status.loaded_at = parse_time(object.value("loadedAt", "")).value_or(WallTime{});
+  return status;
+}
+
+Error unreadable(const std::string& path, const std::string& why) {
+  return Error{ErrorCode::kInvalid, "reading " + path + ": " + why};
+}
+
+}  // namespace
+
+Status ControlDirectory::write_status(const LoadStatus& status) const {
+  return write_file(status_file(), status_json(status).dump(2) + "\n");
+}
+
+Result<LoadStatus> ControlDirectory::read_status() const {
+  const auto text = read_file(status_file());
+  if (!text) return unexpected(text.error());
+  try {
+    return status_of(json::parse(*text));
+  } catch (const json::exception& error) {
+    return unexpected(unreadable(status_file(), error.what()));
+  }
+}
+
+Status ControlDirectory::write_loaded(const std::string& paths) const {
+  return write_file(path_ + "/loaded.files", paths);
+}
+
+Result<frameworks::PathSet> ControlDirectory::read_loaded(const std::string& root) const {
+  const auto text = read_file(path_ + "/loaded.files");
+  if (!text) return unexpected(text.error());
+  frameworks::PathSet paths;
+  const std::string prefix = root + "/";
+  for (size_t from = 0; from < text->size();) {
+    const size_t end = text->find('\n', from);
+    if (end == std::string::npos) break;
+    const std::string_view line = std::string_view(*text).substr(from, end - from);
+    if (line.starts_with(prefix)) paths.emplace(line.substr(prefix.size()));
+    from = end + 1;
+  }
+  return paths;
+}
+
+Status ControlDirectory::write_saver_state(const SaverState& state) const {
+  json object{{"head", state.head}, {"saves", state.saves}, {"loadReported", state.load_reported}};
+  if (state.saved_at) object["savedAt"] = format_micro_time(*state.saved_at);
+  return write_file(path_ + "/saver.json", object.dump(2) + "\n");
+}
+
+SaverState ControlDirectory::read_saver_state() const {
+  SaverState state;
+  const auto text = read_file(path_ + "/saver.json");
+  if (!text) return state;
+  const json object = json::parse(*text, nullptr, false);
+  if (!object.is_object()) return state;
+  try {
+    state.head = object.value("head", "");
+    state.saves = object.value("saves", int64_t{0});
+    state.compile_seconds = object.value("compileSeconds", 0.0);
+    state.load_reported = object.value("loadReported", false);
+    if (const auto time = parse_time(object.value("savedAt", ""))) state.saved_at = *time;
+  } catch (const json::exception&) {
+    return SaverState{};
+  }
+  return state;
+}
+
+}  // namespace compilecache::agent

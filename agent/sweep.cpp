@@ -1,0 +1,163 @@
+#include "agent/sweep.hpp"
+
+#include "agent/index_lookup.hpp"
+#include "archive/extract.hpp"
+#include "archive/format.hpp"
+#include "archive/store.hpp"
+#include "archive/sweep.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A Job is in no hurry, and the leader may be changing.
+constexpr Patience kPatience{60'000};
+
+class Sweeper {
+ public:
+  Sweeper(const api::AgentConfig& config, Coordinator& coordinator)
+      : config_(config), coordinator_(coordinator) {
+    report_.cache = config.cache;
+  }
+
+  bool run() {
+    if (const auto prepared = prepare(); !prepared) {
+      log_error("the volume cannot be used", {{"error", prepared.error().message}});
+      report_.storage_error = prepared.error().message;
+      tell();
+      return false;
+    }
+    api::SweepRequest begin;
+    begin.cache = config_.cache;
+    begin.phase = "begin";
+    const auto plan = coordinator_.sweep(begin, kPatience);
+    if (!plan) {
+      log_error("cannot ask what to sweep", {{"error", plan.error().message}});
+      return false;
+    }
+    remove_incomplete(milliseconds(plan->incomplete_timeout_ms));
+    delete_condemned(plan->deletable);
+    for (const auto& manifest : plan->check) check(manifest);
+    rewrite_index(plan->archives);
+    take_inventory();
+    return tell() && !failed_;
+  }
+
+ private:
+  Status prepare() {
+    const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
+    const auto prepared = archive::prepare_store(config_.store_path, owner, config_.sweep.adopt);
+    if (!prepared) return unexpected(prepared.error().with("preparing the store"));
+    if (prepared->created) log_info("made the store", {{"path", config_.store_path}});
+    if (prepared->adopted_from) {
+      log_info("took the store over", {{"from_namespace", prepared->adopted_from->ns},
+                                       {"from_cluster", prepared->adopted_from->cluster}});
+    }
+    const auto probe = archive::probe_store(config_.store_path);
+    if (!probe) return unexpected(probe.error().with("trying the volume"));
+    log_info("the volume does what saving relies on",
+             {{"free_bytes", std::to_string(probe->free_bytes)},
+              {"total_bytes", std::to_string(probe->total_bytes)}});
+    return {};
+  }
+
+  void note_failure(const std::string& doing, const std::string& what) {
+    log_warn(doing, {{"error", what}});
+    failed_ = true;
+  }
+
+  void remove_incomplete(milliseconds older_than) {
+    const auto removed =
+        archive::remove_incomplete(config_.store_path, older_than, SystemClock::instance().wall());
+    if (!removed) return note_failure("cannot remove incomplete files", removed.error().message);
+    report_.removed_incomplete = static_cast<int64_t>(removed->removed);
+    count(*removed);
+  }
+
+  void delete_condemned(const std::vector<std::string>& digests) {
+    if (digests.empty()) return;
+    const auto removed = archive::delete_blobs(config_.store_path, digests);
+    if (!removed) return note_failure("cannot delete blobs", removed.error().message);
+    report_.removed_blobs = static_cast<int64_t>(removed->removed);
+    count(*removed);
+  }
+
+  void count(const archive::SweepCounts& counts) {
+    report_.freed_bytes += static_cast<int64_t>(counts.freed_bytes);
+    for (const auto& failure : counts.failures) note_failure("cannot remove a file", failure);
+  }
+
+  // A blob that is gone is not corrupt, but as little whole.
+  void check(const std::string& manifest) {
+    const auto verified = archive::verify(config_.store_path, manifest);
+    if (verified) {
+      report_.verified.push_back(manifest);
+      log_info("a suspect archive is whole", {{"digest", manifest}});
+      return;
+    }
+    const ErrorCode code = verified.error().code;
+    if (code == ErrorCode::kIo || code == ErrorCode::kForbidden) {
+      return note_failure("cannot check an archive", verified.error().message);
+    }
+    report_.corrupt.push_back(manifest);
+    log_warn("an archive is corrupt", {{"digest", manifest}, {"error", verified.error().message}});
+  }
+
+  void rewrite_index(const std::vector<api::SweepArchive>& archives) {
+    std::vector<archive::IndexEntry> entries;
+    for (const auto& known : archives) {
+      if (known.manifest_digest.empty()) continue;
+      const auto manifest = archive::read_manifest(config_.store_path, known.manifest_digest);
+      if (!manifest) {
+        log_warn("an archive is not on the volume",
+                 {{"archive", known.name}, {"error", manifest.error().message}});
+        continue;
+      }
+      entries.push_back(
+          {known.manifest_digest, manifest->size,
+           index_annotations(known.name, known.generation, known.saved_at, known.key)});
+    }
+    if (const auto written = archive::write_index(config_.store_path, entries); !written) {
+      note_failure("cannot rewrite the index", written.error().message);
+    }
+  }
+
+  void take_inventory() {
+    const auto blobs = archive::list_blobs(config_.store_path);
+    if (!blobs) return note_failure("cannot list the blobs", blobs.error().message);
+    for (const auto& blob : *blobs) {
+      report_.inventory.push_back({blob.digest, static_cast<int64_t>(blob.size)});
+    }
+  }
+
+  bool tell() {
+    report_.phase = "end";
+    const auto told = coordinator_.sweep(report_, kPatience);
+    if (!told) {
+      log_error("cannot tell the operator of the sweep", {{"error", told.error().message}});
+      return false;
+    }
+    log_info("swept", {{"blobs", std::to_string(report_.inventory.size())},
+                       {"removed_blobs", std::to_string(report_.removed_blobs)},
+                       {"removed_incomplete", std::to_string(report_.removed_incomplete)},
+                       {"freed_bytes", std::to_string(report_.freed_bytes)},
+                       {"corrupt", std::to_string(report_.corrupt.size())}});
+    return true;
+  }
+
+  const api::AgentConfig& config_;
+  Coordinator& coordinator_;
+  api::SweepRequest report_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator) {
+  return Sweeper(config, coordinator).run();
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,106 @@
+#include "agent/termination.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace compilecache::agent {
+
+struct Termination::Handler {
+  std::mutex mutex;
+  bool came = false;
+  std::function<void()> run;
+};
+
+Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)), handler_(new Handler) {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([this, signals] {
+    int number = 0;
+    while (::sigwait(&signals, &number) != 0) {
+    }
+    requested_at_ = std::chrono::steady_clock::now();
+    requested_ = true;
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(event_, &one, sizeof(one));
+    const std::lock_guard lock(handler_->mutex);
+    handler_->came = true;
+    if (handler_->run) handler_->run();
+  }).detach();
+}
+
+std::chrono::milliseconds Termination::since() const {
+  if (!requested_) return std::chrono::milliseconds(0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               requested_at_.load());
+}
+
+void Termination::on_request(std::function<void()> handler) {
+  const std::lock_guard lock(handler_->mutex);
+  handler_->run = std::move(handler);
+  if (handler_->came && handler_->run) handler_->run();
+}
+
+bool Termination::sleep(std::chrono::milliseconds duration) const {
+  pollfd ready{event_, POLLIN, 0};
+  return ::poll(&ready, 1, static_cast<int>(duration.count())) <= 0 && !requested_;
+}
+
+struct Watchdog::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::chrono::steady_clock::time_point> soft_at, hard_at;
+  std::function<void()> soft, hard;
+};
+
+Watchdog::Watchdog(std::function<void()> soft, std::function<void()> hard,
+                   std::chrono::milliseconds grace)
+    : state_(new State) {
+  state_->soft = std::move(soft);
+  state_->hard = std::move(hard);
+  std::thread([state = state_, grace] {
+    std::unique_lock lock(state->mutex);
+    while (true) {
+      const auto now = std::chrono::steady_clock::now();
+      if (state->soft_at && *state->soft_at <= now) {
+        state->hard_at = *state->soft_at + grace;
+        state->soft_at.reset();
+        state->soft();
+      } else if (state->hard_at && *state->hard_at <= now) {
+        state->hard_at.reset();
+        state->hard();
+      } else if (state->soft_at || state->hard_at) {
+        const auto next = state->soft_at ? *state->soft_at : *state->hard_at;
+        state->changed.wait_until(lock, next);
+      } else {
+        state->changed.wait(lock);
+      }
+    }
+  }).detach();
+}
+
+void Watchdog::arm(std::chrono::milliseconds budget) {
+  const std::lock_guard lock(state_->mutex);
+  state_->soft_at = std::chrono::steady_clock::now() + budget;
+  state_->hard_at.reset();
+  state_->changed.notify_one();
+}
+
+void Watchdog::disarm() {
+  const std::lock_guard lock(state_->mutex);
+  state_->soft_at.reset();
+  state_->hard_at.reset();
+  state_->changed.notify_one();
+}
+
+}  // namespace compilecache::agent

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+
+namespace compilecache::agent {
+
+// SIGTERM and SIGINT as a value. Make it first thing in main: it blocks the signals for every
+// thread that comes later and waits for them in one of its own. Lives as long as the process.
+class Termination {
+ public:
+  Termination();
+
+  [[nodiscard]] bool requested() const { return requested_; }
+  // How long ago; zero where it was not.
+  [[nodiscard]] std::chrono::milliseconds since() const;
+  // Readable once it was requested, for poll().
+  [[nodiscard]] int fd() const { return event_; }
+  // Runs on the waiting thread when the signal comes, at once if it came before. It may end the
+  // process.
+  void on_request(std::function<void()> handler);
+  // True after the whole time, false as soon as it is requested.
+  bool sleep(std::chrono::milliseconds duration) const;
+
+ private:
+  struct Handler;
+  std::atomic<bool> requested_{false};
+  std::atomic<std::chrono::steady_clock::time_point> requested_at_{};
+  int event_ = -1;
+  Handler* handler_;  // never freed: the thread outlives everything
+};
+
+// Ends the process when work takes too long, also while the thread that works hangs in a system
+// call: `soft` runs when the time is up, and, if nobody disarmed, `hard` after the grace. Both on
+// the watchdog's own thread, which lives as long as the process; arm and disarm from one thread.
+class Watchdog {
+ public:
+  Watchdog(std::function<void()> soft, std::function<void()> hard, std::chrono::milliseconds grace);
+
+  void arm(std::chrono::milliseconds budget);
+  void disarm();
+
+ private:
+  struct State;
+  State* state_;
+};
+
+}  // namespace compilecache::agent

@@ -1,0 +1,122 @@
+#include "agent/watched.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+// An unfinished unit holds a save back for two quiet periods after its last change. A wrong guess
+// costs little: what is unfinished is not packed, and a later save takes what it becomes.
+constexpr int kYoungQuietPeriods = 2;
+
+}  // namespace
+
+HeldFiles held_files(const archive::Config& config) {
+  HeldFiles held;
+  for (const auto& file : config.files) {
+    const size_t slash = file.path.find('/');
+    if (slash == std::string::npos) continue;
+    held[file.path.substr(0, slash)].insert(file.path.substr(slash + 1));
+  }
+  return held;
+}
+
+Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
+                 const ControlDirectory& control)
+    : loaded_(load.loaded()), young_(config.quiet_period_ms * kYoungQuietPeriods) {
+  for (const auto& directory : config.directories) {
+    Directory watched{
+        directory.path, frameworks::Rules(directory.framework), {}, ElfCache(directory.path), {}};
+    if (loaded_) {
+      auto files = control.read_loaded(directory.framework.name);
+      if (!files) log_warn("what was loaded is not known", {{"error", files.error().message}});
+      if (files) watched.loaded.files = std::move(*files);
+      watched.loaded.at = load.loaded_at;
+      watched.loaded.reads_visible = load.reads_visible;
+    }
+    directories_.push_back(std::move(watched));
+  }
+}
+
+Status Watched::look() {
+  looked_at_ = SystemClock::instance().wall();
+  for (Directory& directory : directories_) {
+    auto scan = scan_directory(directory.path);
+    if (!scan) return unexpected(scan.error());
+    if (scan->truncated && !directory.scan.truncated) {
+      log_warn("the cache directory has more files than an archive can hold",
+               {{"directory", directory.path}, {"limit", std::to_string(kMaxScanned)}});
+    }
+    directory.scan = std::move(*scan);
+  }
+  return {};
+}
+
+SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) {
+  SaveView view;
+  for (Directory& directory : directories_) {
+    const auto found = held.find(directory.rules.name());
+    frameworks::SaveKnowledge knowledge;
+    knowledge.held = found == held.end() ? nullptr : &found->second;
+    knowledge.loaded = loaded_ ? &directory.loaded : nullptr;
+    knowledge.saved_at = saved_at;
+    knowledge.young = young_;
+    const auto plan = frameworks::plan_save(
+        directory.rules, directory.scan.items, knowledge, looked_at_,
+        [&](const frameworks::FileInfo& file) { return directory.elf.whole(file); });
+    add_plan(directory, plan, view);
+  }
+  return view;
+}
+
+void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
+                       SaveView& view) const {
+  const std::string root = directory.rules.name() + "/";
+  for (const frameworks::FileInfo* file : plan.pack) {
+    const std::string path = root + file->path;
+    if (known_unreadable(path, *file)) {
+      ++view.unreadable;
+      continue;
+    }
+    view.files.push_back({directory.path + "/" + file->path, path});
+    view.bytes += file->size;
+  }
+  for (const auto& unit : plan.busy) view.busy.push_back(root + unit);
+  for (const auto& unit : plan.left_over) view.left_over.push_back(root + unit);
+  view.held += plan.held;
+  view.held_entries += plan.held_entries;
+  view.unread += plan.unread;
+  view.never_packed += plan.never_packed;
+  view.not_regular += plan.not_regular;
+  view.unreadable += directory.scan.unreadable_directories;
+  view.last_activity = std::max(view.last_activity, plan.last_activity);
+}
+
+frameworks::Evidence Watched::judge() const {
+  frameworks::EffectJudge judge;
+  for (const Directory& directory : directories_) {
+    judge.add(directory.rules, directory.scan.items, loaded_ ? &directory.loaded : nullptr);
+  }
+  return judge.result();
+}
+
+void Watched::set_unreadable(const std::string& path) {
+  for (const Directory& directory : directories_) {
+    const std::string root = directory.rules.name() + "/";
+    if (!path.starts_with(root)) continue;
+    const auto& items = directory.scan.items;
+    const auto found = std::find_if(items.begin(), items.end(), [&](const auto& file) {
+      return path.compare(root.size(), std::string::npos, file.path) == 0;
+    });
+    if (found != items.end()) unreadable_[path] = found->changed;
+  }
+}
+
+bool Watched::known_unreadable(const std::string& path, const frameworks::FileInfo& file) const {
+  const auto found = unreadable_.find(path);
+  return found != unreadable_.end() && found->second == file.changed;
+}
+
+}  // namespace compilecache::agent
