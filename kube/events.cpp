@@ -55,6 +55,7 @@ struct EventRecorder::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Queued> queue;
+  bool writing = false;
   bool stopping = false;
   std::atomic<uint64_t> dropped{0};
   std::thread thread;
@@ -74,13 +75,16 @@ void EventRecorder::Impl::run() {
       if (queue.empty() || cancel.cancelled()) {
         dropped += queue.size();
         queue.clear();
-        changed.notify_all();
         return;
       }
       next = std::move(queue.front());
       queue.pop_front();
+      writing = true;
     }
     deliver(next);
+    std::lock_guard<std::mutex> lock(mutex);
+    writing = false;
+    changed.notify_all();
   }
 }
 
@@ -170,7 +174,8 @@ void EventRecorder::stop() {
     std::unique_lock<std::mutex> lock(impl_->mutex);
     impl_->stopping = true;
     impl_->changed.notify_all();
-    impl_->changed.wait_for(lock, kStopTime, [&] { return impl_->queue.empty(); });
+    impl_->changed.wait_for(lock, kStopTime,
+                            [&] { return impl_->queue.empty() && !impl_->writing; });
   }
   impl_->cancel.cancel();
   if (impl_->thread.joinable()) impl_->thread.join();

@@ -140,6 +140,7 @@ std::optional<rf::Input> ReflectorDriver::Impl::act(const rf::Action& action) {
     sink.replace();
     std::lock_guard<std::mutex> lock(mutex);
     health.synced = true;
+    health.resource_version = state.last_version;
   }
   return std::nullopt;
 }
@@ -191,6 +192,8 @@ bool ReflectorDriver::Impl::on_line(std::string_view line) {
     if (std::holds_alternative<rf::StopWatch>(action)) more = false;
     act(action);
   }
+  std::lock_guard<std::mutex> lock(mutex);
+  health.resource_version = state.last_version;
   return more;
 }
 

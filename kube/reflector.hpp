@@ -43,9 +43,10 @@ struct ReflectorOptions {
 // For health checks and metrics.
 struct ReflectorHealth {
   bool synced = false;
-  uint64_t lists = 0;    // lists begun
-  uint64_t watches = 0;  // watches begun
-  uint64_t events = 0;   // events applied
+  uint64_t lists = 0;            // lists begun
+  uint64_t watches = 0;          // watches begun
+  uint64_t events = 0;           // events applied
+  std::string resource_version;  // up to which the store has seen everything
   std::string last_error;
 };
 

@@ -163,7 +163,7 @@ TEST_F(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
   server.bookmark(kPodsPath);
   const std::string version = std::to_string(server.version());
   server.put("/api/v1/nodes", {{"metadata", {{"name", "n"}}}});
-  std::this_thread::sleep_for(milliseconds(100));
+  ASSERT_TRUE(eventually([&] { return reflector->health().resource_version == version; }));
   server.end_watches(FakeApiServer::End::kClosed);
   EXPECT_TRUE(eventually([&] {
     const FakeRequest last = server.requests().back();
