@@ -34,9 +34,12 @@ struct SourceFile {
 };
 
 struct WriteSettings {
-  int compression_level = 9;          // zstd's, 1 to 19
-  uint64_t frame_bytes = 4ULL << 20;  // plain bytes of a frame, 64 KiB to Limits::max_frame_bytes
-  unsigned threads = 2;               // that compress
+  int compression_level = 9;  // zstd's, 1 to 19
+  // Plain bytes of a frame, 64 KiB to Limits::max_frame_bytes. Larger ones find more of what files
+  // have in common (16 near-equal vLLM caches, 571 MB: 17 MB in frames of 4 MiB, 10 in 8, 6.7 in
+  // 16) and take more memory (60, 84, 132 MiB at level 9).
+  uint64_t frame_bytes = 8ULL << 20;
+  unsigned threads = 2;                     // that compress
   uint64_t max_archive_bytes = 1ULL << 30;  // of all blobs of the archive together
   Limits limits;
 };
