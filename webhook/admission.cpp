@@ -13,6 +13,7 @@ namespace {
 using api::InjectionReason;
 
 constexpr char kReviewVersion[] = "admission.k8s.io/v1";
+constexpr char kOldReviewVersion[] = "admission.k8s.io/v1beta1";
 // Far deeper than any pod; nlohmann copies and prints by recursion.
 constexpr int kMaxDepth = 100;
 // The API server cuts longer ones (apiserver pkg/warning), in the middle of a word.
@@ -137,7 +138,7 @@ AdmissionAnswer answer_review(const json& review, const AdmissionCluster& cluste
     patch = injection_patch(answer, pod, cluster);
   }
   // An older API server reads only an answer of its own version.
-  const bool known = version.starts_with("admission.k8s.io/");
+  const bool known = version == kOldReviewVersion;
   answer.body = answer_body(known ? version : kReviewVersion, uid, answer.report, patch);
   return answer;
 }

@@ -26,7 +26,7 @@ ContainerAmounts amounts_of(const nlohmann::json& container);
 // containers with all sidecars), and the overhead. Source: KEP-753.
 ContainerAmounts effective_amounts(const nlohmann::json& pod);
 
-// "100m", "134217728".
+// "100m", "2", "128Mi".
 std::string format_amount(int64_t milli);
 
 }  // namespace compilecache::webhook

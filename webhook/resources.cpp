@@ -1,6 +1,7 @@
 #include "webhook/resources.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -58,10 +59,10 @@ class Bounds {
     if (!pair.limit) return pair;
     pair.limit = std::min(std::max(*pair.limit, pair.request.value_or(min_)), max_);
     if (pair.request && ratio_ != kNone) {
-      // Thousandths of a ratio: limit / request <= ratio / 1000, rounded up.
+      // limit / request <= ratio, which is in thousandths too.
       const double least = static_cast<double>(*pair.limit) * 1000.0 / static_cast<double>(ratio_);
       pair.request =
-          std::min(*pair.limit, std::max(*pair.request, static_cast<int64_t>(least) + 1));
+          std::min(*pair.limit, std::max(*pair.request, static_cast<int64_t>(std::ceil(least))));
     }
     return pair;
   }

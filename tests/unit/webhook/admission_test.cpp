@@ -1,0 +1,219 @@
+#include "webhook/admission.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/unit/webhook/golden_case.hpp"
+#include "webhook/base64.hpp"
+
+namespace compilecache::webhook {
+namespace {
+
+using nlohmann::json;
+using testing::GoldenCase;
+using ::testing::HasSubstr;
+
+class FakeCluster : public AdmissionCluster {
+ public:
+  explicit FakeCluster(const GoldenCase& golden)
+      : settings_(std::make_shared<InjectionSettings>(golden.settings)) {
+    if (golden.cache) cache_ = std::make_shared<api::CompileCache>(*golden.cache);
+  }
+  std::shared_ptr<const api::CompileCache> cache(const std::string& ns,
+                                                 const std::string& name) const override {
+    if (cache_ && cache_->metadata.ns == ns && cache_->metadata.name == name) return cache_;
+    return nullptr;
+  }
+  NamespaceFacts namespace_facts(const std::string& /*ns*/) const override { return {}; }
+  std::shared_ptr<const InjectionSettings> settings() const override { return settings_; }
+
+ private:
+  std::shared_ptr<const api::CompileCache> cache_;
+  std::shared_ptr<const InjectionSettings> settings_;
+};
+
+std::string from_base64(const std::string& text) {
+  static const std::string kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    bits = bits << 6U | static_cast<unsigned>(kAlphabet.find(c));
+    count += 6;
+    if (count >= 8) bytes += static_cast<char>(bits >> static_cast<unsigned>(count -= 8) & 0xFFU);
+  }
+  return bytes;
+}
+
+class Admission : public ::testing::Test {
+ protected:
+  json review() const {
+    return {{"apiVersion", "admission.k8s.io/v1"},
+            {"kind", "AdmissionReview"},
+            {"request",
+             {{"uid", "705ab4f5-6393-11e8-b7cc-42010a800002"},
+              {"kind", {{"group", ""}, {"version", "v1"}, {"kind", "Pod"}}},
+              {"resource", {{"group", ""}, {"version", "v1"}, {"resource", "pods"}}},
+              {"namespace", "ml"},
+              {"operation", "CREATE"},
+              {"object", golden_.pod},
+              {"dryRun", false}}}};
+  }
+
+  // The response, after the checks that hold for each.
+  json respond(const std::string& body) {
+    answer_ = admit(body, cluster_);
+    const json answer = json::parse(answer_.body);
+    EXPECT_EQ(answer.at("apiVersion"), "admission.k8s.io/v1");
+    EXPECT_EQ(answer.at("kind"), "AdmissionReview");
+    EXPECT_EQ(answer.at("response").at("allowed"), true);
+    EXPECT_EQ(answer.at("response").contains("patch"), answer.at("response").contains("patchType"));
+    return answer.at("response");
+  }
+  json respond(const json& review) { return respond(review.dump()); }
+
+  GoldenCase golden_ = testing::load_golden_case("deployment");
+  FakeCluster cluster_{golden_};
+  AdmissionAnswer answer_;
+};
+
+TEST_F(Admission, TheAnswerCarriesThePatchAndTheUid) {
+  const json response = respond(review());
+  EXPECT_EQ(response.at("uid"), "705ab4f5-6393-11e8-b7cc-42010a800002");
+  EXPECT_EQ(response.at("patchType"), "JSONPatch");
+  const json patch = json::parse(from_base64(response.at("patch")));
+  EXPECT_EQ(golden_.pod.patch(patch), *golden_.run(golden_.pod).pod);
+  EXPECT_FALSE(response.contains("warnings"));
+  EXPECT_EQ(answer_.report.outcome, Outcome::kInjected);
+  EXPECT_EQ(answer_.cache, "transformer");
+  EXPECT_EQ(answer_.ns, "ml");
+  EXPECT_EQ(answer_.pod, "web-6d9f7c5b8-");
+  EXPECT_EQ(answer_.owner.kind, "ReplicaSet");
+  EXPECT_EQ(answer_.owner.name, "web-6d9f7c5b8");
+  EXPECT_FALSE(answer_.dry_run);
+}
+
+TEST_F(Admission, ANamespaceThatOnlyTheRequestNamesCounts) {
+  json without = review();
+  without["request"]["object"]["metadata"].erase("namespace");
+  EXPECT_TRUE(respond(without).contains("patch"));
+  without["request"]["namespace"] = "other";
+  EXPECT_FALSE(respond(without).contains("patch"));
+  EXPECT_EQ(answer_.report.reason, api::InjectionReason::kCacheNotFound);
+}
+
+TEST_F(Admission, ASkippedPodIsAdmittedWithAWarning) {
+  json unknown = review();
+  unknown["request"]["object"]["metadata"]["annotations"]["compilecache.dev/cache"] = "nothing";
+  const json response = respond(unknown);
+  EXPECT_FALSE(response.contains("patch"));
+  EXPECT_THAT(response.at("warnings").at(0).get<std::string>(),
+              ::testing::AllOf(HasSubstr("cache_not_found"), HasSubstr("\"nothing\"")));
+}
+
+TEST_F(Admission, ALongWarningIsCutBetweenCharacters) {
+  json odd = review();
+  std::string name;
+  for (int i = 0; i < 200; ++i) name += "\xC3\xA4";
+  odd["request"]["object"]["metadata"]["annotations"]["compilecache.dev/" + name] = "x";
+  const json response = respond(odd);
+  const std::string warning = response.at("warnings").at(0);
+  EXPECT_LE(warning.size(), 256U);
+  EXPECT_EQ(warning.substr(warning.size() - 5), "\xC3\xA4...");
+}
+
+TEST_F(Admission, ADryRunIsPatchedButMarked) {
+  json dry = review();
+  dry["request"]["dryRun"] = true;
+  EXPECT_TRUE(respond(dry).contains("patch"));
+  EXPECT_TRUE(answer_.dry_run);
+}
+
+TEST_F(Admission, APodWithoutTheAnnotationIsLeftAloneInSilence) {
+  json plain = review();
+  plain["request"]["object"]["metadata"].erase("annotations");
+  const json response = respond(plain);
+  EXPECT_FALSE(response.contains("patch"));
+  EXPECT_FALSE(response.contains("warnings"));
+}
+
+TEST_F(Admission, OtherKindsOperationsAndSubresourcesAreAllowed) {
+  json deployment = review();
+  deployment["request"]["kind"] = {{"group", "apps"}, {"version", "v1"}, {"kind", "Deployment"}};
+  json update = review();
+  update["request"]["operation"] = "UPDATE";
+  json binding = review();
+  binding["request"]["subResource"] = "binding";
+  json no_object = review();
+  no_object["request"].erase("object");
+  json deletion = review();
+  deletion["request"]["object"] = nullptr;
+  for (const json& other : {deployment, update, binding, no_object, deletion}) {
+    const json response = respond(other);
+    EXPECT_FALSE(response.contains("patch"));
+    EXPECT_EQ(response.at("uid"), "705ab4f5-6393-11e8-b7cc-42010a800002");
+    EXPECT_EQ(answer_.report.reason, api::InjectionReason::kRequestInvalid);
+  }
+}
+
+TEST_F(Admission, AnOlderReviewGetsAnAnswerOfItsVersionAndNoPatch) {
+  json beta = review();
+  beta["apiVersion"] = "admission.k8s.io/v1beta1";
+  const json answer = json::parse(admit(beta.dump(), cluster_).body);
+  EXPECT_EQ(answer.at("apiVersion"), "admission.k8s.io/v1beta1");
+  EXPECT_EQ(answer.at("response").at("allowed"), true);
+  EXPECT_FALSE(answer.at("response").contains("patch"));
+}
+
+TEST_F(Admission, GarbageIsAllowed) {
+  const std::string whole = review().dump();
+  for (const std::string& body :
+       {std::string(), std::string("{"), whole.substr(0, whole.size() / 2), std::string("null"),
+        std::string("[]"), std::string("\xFF\xFE{}"), std::string(1000, '['),
+        std::string(200000, '['), R"({"apiVersion": 7, "request": "x"})" + std::string(),
+        std::string(R"({"apiVersion": "admission.k8s.io/v1", "request": {"uid": 3}})")}) {
+    EXPECT_FALSE(respond(body).contains("patch"));
+    EXPECT_EQ(answer_.report.reason, api::InjectionReason::kRequestInvalid);
+  }
+}
+
+TEST_F(Admission, DeepNestingInsideAPodIsRefusedWithoutHarm) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  std::string body = review().dump();
+  const std::string marker = "\"MODEL\"";
+  body.replace(body.find(marker), marker.size(), deep);
+  EXPECT_FALSE(respond(body).contains("patch"));
+}
+
+TEST_F(Admission, InvalidUtf8InAPodIsAllowed) {
+  std::string body = review().dump();
+  body.replace(body.find("small"), 2, "\xC0\x80");
+  EXPECT_FALSE(respond(body).contains("patch"));
+}
+
+// Every byte of a real review damaged in turn: always an answer that allows.
+TEST_F(Admission, AnyDamageIsAllowed) {
+  const std::string whole = review().dump();
+  std::mt19937 random(7);  // NOLINT: the same damage on every run
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(random());
+    respond(damaged);
+    respond(whole.substr(0, i));
+  }
+}
+
+TEST(Base64, PadsAsTheRfcSays) {
+  EXPECT_EQ(to_base64(""), "");
+  EXPECT_EQ(to_base64("f"), "Zg==");
+  EXPECT_EQ(to_base64("fo"), "Zm8=");
+  EXPECT_EQ(to_base64("foobar"), "Zm9vYmFy");
+}
+
+}  // namespace
+}  // namespace compilecache::webhook

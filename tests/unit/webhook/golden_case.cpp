@@ -1,0 +1,115 @@
+#include "tests/unit/webhook/golden_case.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+namespace compilecache::webhook::testing {
+
+using nlohmann::json;
+
+namespace {
+
+std::string root() { return std::string(CC_TESTDATA) + "/injection"; }
+
+InjectionSettings settings_of(const json& object) {
+  InjectionSettings settings;
+  settings.version = object.at("version");
+  settings.image = object.at("image");
+  settings.image_pull_policy = object.value("imagePullPolicy", "");
+  settings.excluded_namespaces = object.at("excludedNamespaces");
+  settings.native_sidecars = object.value("nativeSidecars", true);
+  settings.agent_address = object.at("agentAddress");
+  settings.agent_port = object.at("agentPort");
+  settings.agent_name = object.at("agentName");
+  settings.agent_ca = object.at("agentCa");
+  settings.gpu_resources = object.at("gpuResources");
+  settings.harmless_resources = object.at("harmlessResources");
+  for (const auto& [name, value] : object.at("frameworks").items()) {
+    frameworks::Framework framework;
+    framework.name = name;
+    framework.env = value.at("env");
+    framework.directory_variable = value.at("directoryVariable");
+    framework.key_parts = value.value("keyParts", std::vector<std::string>());
+    settings.frameworks[name] = framework;
+  }
+  return settings;
+}
+
+template <typename T>
+T need(Result<T> result, const std::string& what) {
+  if (!result) throw std::runtime_error(what + ": " + result.error().message);
+  return std::move(*result);
+}
+
+void read_facts(GoldenCase& golden, const json& object) {
+  golden.ns = object.value("namespace", golden.ns);
+  for (const json& range : object.value("limitRanges", json::array())) {
+    for (const LimitRule& rule : need(parse_limit_range(range), golden.folder)) {
+      golden.facts.limits.push_back(rule);
+    }
+  }
+  for (const json& quota : object.value("quotas", json::array())) {
+    golden.facts.quotas.push_back(need(parse_resource_quota(quota), golden.folder));
+  }
+}
+
+// The value for all cases with the case's own merged over it.
+json merged(const GoldenCase& golden, const char* file) {
+  json value = read_json(root() + "/" + file).value();
+  if (const auto own = read_json(golden.folder + "/" + file)) value.merge_patch(*own);
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::string> golden_case_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(root())) {
+    if (entry.is_directory()) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+GoldenCase load_golden_case(const std::string& name) {
+  GoldenCase golden;
+  golden.folder = root() + "/" + name;
+  golden.pod = read_json(golden.folder + "/pod.json").value();
+  golden.settings = settings_of(merged(golden, "settings.json"));
+  const json cache = merged(golden, "cache.json");
+  if (!cache.is_null()) golden.cache = need(api::parse_compile_cache(cache), golden.folder);
+  if (const auto facts = read_json(golden.folder + "/facts.json")) read_facts(golden, *facts);
+  return golden;
+}
+
+InjectionResult GoldenCase::run(const json& on_pod) const {
+  return inject({.pod = on_pod,
+                 .ns = ns,
+                 .cache = cache ? &*cache : nullptr,
+                 .facts = facts,
+                 .settings = settings});
+}
+
+json to_json(const Report& report) {
+  return {{"outcome", to_string(report.outcome)},
+          {"reason", api::text_of(report.reason).word},
+          {"message", report.message},
+          {"warnings", report.warnings}};
+}
+
+bool updating_golden() { return std::getenv("CC_UPDATE_GOLDEN") != nullptr; }
+
+std::optional<json> read_json(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  return json::parse(file);
+}
+
+void write_json(const std::string& path, const json& value) {
+  std::ofstream(path) << value.dump(2) << '\n';
+}
+
+}  // namespace compilecache::webhook::testing

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "webhook/injection.hpp"
+
+// One folder of tests/testdata/injection; its README says what is in it.
+
+namespace compilecache::webhook::testing {
+
+struct GoldenCase {
+  std::string folder;
+  std::string ns = "ml";
+  nlohmann::json pod;
+  std::optional<api::CompileCache> cache;
+  NamespaceFacts facts;
+  InjectionSettings settings;
+
+  [[nodiscard]] InjectionResult run(const nlohmann::json& on_pod) const;
+};
+
+std::vector<std::string> golden_case_names();
+GoldenCase load_golden_case(const std::string& name);
+
+nlohmann::json to_json(const Report& report);
+
+// With CC_UPDATE_GOLDEN set, expected files are written instead of compared.
+bool updating_golden();
+std::optional<nlohmann::json> read_json(const std::string& path);
+void write_json(const std::string& path, const nlohmann::json& value);
+
+}  // namespace compilecache::webhook::testing

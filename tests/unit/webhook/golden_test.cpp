@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "api/names.hpp"
+#include "tests/unit/webhook/golden_case.hpp"
+#include "webhook/patch.hpp"
+#include "webhook/pod_json.hpp"
+#include "webhook/pod_resources.hpp"
+#include "webhook/strip.hpp"
+
+namespace compilecache::webhook::testing {
+namespace {
+
+class Golden : public ::testing::TestWithParam<std::string> {
+ protected:
+  const GoldenCase golden_ = load_golden_case(GetParam());
+  const InjectionResult result_ = golden_.run(golden_.pod);
+};
+
+TEST_P(Golden, PodAndReportAreAsWritten) {
+  const std::string pod_file = golden_.folder + "/patched.json";
+  const std::string report_file = golden_.folder + "/report.json";
+  if (updating_golden()) {
+    std::filesystem::remove(pod_file);
+    if (result_.pod) write_json(pod_file, *result_.pod);
+    write_json(report_file, to_json(result_.report));
+  }
+  EXPECT_EQ(read_json(report_file), to_json(result_.report));
+  EXPECT_EQ(read_json(pod_file), result_.pod);
+}
+
+TEST_P(Golden, ThePatchTurnsThePodIntoTheResult) {
+  if (!result_.pod) return;
+  const auto patch = make_patch(golden_.pod, *result_.pod);
+  ASSERT_TRUE(patch) << patch.error().message;
+  EXPECT_EQ(golden_.pod.patch(*patch), *result_.pod);
+}
+
+TEST_P(Golden, InjectingAgainChangesNothing) {
+  const json once = result_.pod.value_or(golden_.pod);
+  const InjectionResult again = golden_.run(once);
+  EXPECT_EQ(again.pod, std::nullopt);
+  if (result_.report.outcome == Outcome::kInjected) {
+    EXPECT_EQ(again.report.outcome, Outcome::kUnchanged);
+  }
+}
+
+// Objects contain at least what is in `part`; arrays contain its items in their order.
+bool contains(const json& whole, const json& part) {
+  if (part.is_object()) {
+    for (const auto& [key, value] : part.items()) {
+      if (!whole.contains(key) || !contains(whole[key], value)) return false;
+    }
+    return true;
+  }
+  if (!part.is_array()) return whole == part;
+  size_t next = 0;
+  for (const json& item : whole) {
+    if (next < part.size() && contains(item, part[next])) ++next;
+  }
+  return next == part.size();
+}
+
+TEST_P(Golden, NothingOfTheUsersIsChangedOrReordered) {
+  if (!result_.pod) return;
+  json pod = golden_.pod;
+  json patched = *result_.pod;
+  // The one value that grows.
+  for (json* object : {&pod, &patched}) {
+    (*object)["metadata"]["annotations"].erase(
+        "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes");
+  }
+  EXPECT_TRUE(contains(patched, pod));
+}
+
+TEST_P(Golden, TheQosClassStays) {
+  EXPECT_EQ(qos_of(result_.pod.value_or(golden_.pod)), qos_of(golden_.pod));
+}
+
+TEST_P(Golden, TheClaimIsInOurContainersOnly) {
+  const json pod = result_.pod.value_or(golden_.pod);
+  for (const json& container : containers_of(pod)) {
+    EXPECT_EQ(find_named(array_member(container, "volumeMounts"), "compilecache-store"), nullptr)
+        << container;
+  }
+}
+
+TEST_P(Golden, TakingItOutGivesThePodBack) {
+  if (result_.report.reason != api::InjectionReason::kInjected) return;
+  json expected = golden_.pod;
+  // Empty lists say the same as missing ones.
+  for (json& container : expected["spec"]["containers"]) {
+    for (const char* list : {"env", "volumeMounts"}) drop_if_empty(container, list);
+  }
+  EXPECT_EQ(strip_injection(*result_.pod), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Injection, Golden, ::testing::ValuesIn(golden_case_names()),
+                         [](const auto& param) {
+                           std::string name = param.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace compilecache::webhook::testing

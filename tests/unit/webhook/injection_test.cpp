@@ -1,0 +1,171 @@
+#include "webhook/injection.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/agent_config.hpp"
+#include "api/names.hpp"
+#include "tests/unit/webhook/golden_case.hpp"
+#include "webhook/path_safety.hpp"
+#include "webhook/pod_json.hpp"
+
+namespace compilecache::webhook {
+namespace {
+
+using testing::GoldenCase;
+using testing::load_golden_case;
+
+const json& init_container(const json& pod, const char* name) {
+  return *find_named(init_containers_of(pod), name);
+}
+
+TEST(Injection, AnotherVersionsInjectionIsMadeAnew) {
+  GoldenCase golden = load_golden_case("deployment");
+  const json old = *golden.run(golden.pod).pod;
+  golden.settings.version = "2.0.0";
+  golden.settings.image = "registry.example/compilecache:2.0.0";
+  const InjectionResult renewed = golden.run(old);
+  EXPECT_EQ(renewed.report.outcome, Outcome::kInjected);
+  EXPECT_EQ(*renewed.pod, *golden.run(golden.pod).pod);
+}
+
+TEST(Injection, ChangedSettingsOfTheSameVersionAreNoticed) {
+  GoldenCase golden = load_golden_case("own-directory");
+  const json old = *golden.run(golden.pod).pod;
+  golden.settings.agent_ca = "another";
+  EXPECT_EQ(*golden.run(old).pod, *golden.run(golden.pod).pod);
+}
+
+TEST(Injection, WhatAnotherWebhookAddedLaterStays) {
+  const GoldenCase golden = load_golden_case("deployment");
+  json pod = *golden.run(golden.pod).pod;
+  pod["spec"]["containers"].push_back({{"name", "late"}, {"image", "late"}});
+  pod["spec"]["initContainers"].insert(pod["spec"]["initContainers"].begin(),
+                                       json{{"name", "first"}, {"image", "mesh"}});
+  // Nothing of the decision depends on them.
+  const InjectionResult again = golden.run(pod);
+  EXPECT_EQ(again.report.reason, api::InjectionReason::kAlreadyInjected);
+  EXPECT_EQ(again.pod, std::nullopt);
+}
+
+TEST(Injection, AContainerThatCameLaterCanChangeOurResources) {
+  const GoldenCase golden = load_golden_case("guaranteed");
+  json pod = *golden.run(golden.pod).pod;
+  pod["spec"]["containers"].push_back({{"name", "late"}, {"image", "late"}});  // now Burstable
+  const InjectionResult again = golden.run(pod);
+  ASSERT_EQ(again.report.outcome, Outcome::kInjected);
+  EXPECT_FALSE(init_container(*again.pod, "compilecache-save").contains("resources"));
+  EXPECT_NE(find_named(containers_of(*again.pod), "late"), nullptr);
+}
+
+TEST(Injection, APodMadeFromAnInjectedOnesManifestLosesItWhereItMayNotBe) {
+  GoldenCase golden = load_golden_case("gpu");
+  const json old = *golden.run(golden.pod).pod;
+  golden.cache.reset();
+  const InjectionResult result = golden.run(old);
+  EXPECT_EQ(result.report.reason, api::InjectionReason::kCacheNotFound);
+  EXPECT_EQ(*result.pod, golden.pod);
+}
+
+TEST(Injection, AForgedStatusTakesNothingOfTheUsersAway) {
+  const GoldenCase golden = load_golden_case("mesh-before-us");
+  json pod = golden.pod;
+  api::InjectionStatus forged;
+  forged.init_containers = {"istio-init"};
+  forged.volumes = {"kube-api-access-abcde"};
+  pod["metadata"]["annotations"][api::kStatusAnnotation] = api::dump(forged);
+  const InjectionResult result = golden.run(pod);
+  EXPECT_EQ(*result.pod, *golden.run(golden.pod).pod);
+  pod["metadata"]["annotations"][api::kStatusAnnotation] = "injected";
+  EXPECT_EQ(*golden.run(pod).pod, *golden.run(golden.pod).pod);
+}
+
+api::AgentConfig config_of(const json& pod) {
+  const json& env = init_container(pod, "compilecache-load").at("env");
+  const auto config = api::parse_agent_config(find_named(env, api::kConfigVariable)->at("value"));
+  EXPECT_TRUE(config) << config.error().message;
+  return *config;
+}
+
+TEST(Injection, TheAgentsAreToldWhatCacheAndAnnotationsSay) {
+  const GoldenCase golden = load_golden_case("overrides");
+  const api::AgentConfig config = config_of(*golden.run(golden.pod).pod);
+  EXPECT_EQ(config.cache, "transformer");
+  EXPECT_EQ(config.ns, "ml");
+  EXPECT_EQ(config.cache_uid, golden.cache->metadata.uid);
+  EXPECT_EQ(config.operator_address, "10.96.0.17");
+  EXPECT_EQ(config.operator_name, "compilecache-agent-api.compilecache-system.svc");
+  EXPECT_EQ(config.operator_ca, golden.settings.agent_ca);
+  EXPECT_EQ(config.store_path, "/compilecache/store/transformer");
+  ASSERT_EQ(config.directories.size(), 2U);
+  EXPECT_EQ(config.directories[0].path, "/compilecache/cache/torch");
+  EXPECT_EQ(config.directories[1].framework.name, "cuda");
+  EXPECT_EQ(config.quiet_period_ms, 5000);
+  EXPECT_EQ(config.wait_for_first_ms, 120000);
+  EXPECT_EQ(config.key_basis.version, "v7");
+  EXPECT_EQ(config.key_basis.image, "registry.example/app:7");
+  EXPECT_EQ(config.key_basis.workload, "Deployment/web");
+  EXPECT_THAT(config.key_basis.parts, ::testing::Contains("DriverVersion"));
+}
+
+TEST(Injection, GpusOfAllChosenContainersCount) {
+  const GoldenCase golden = load_golden_case("several-containers-two-with-gpus");
+  const api::KeyBasis basis = config_of(*golden.run(golden.pod).pod).key_basis;
+  EXPECT_EQ(basis.gpu_count, 3);
+  EXPECT_EQ(basis.gpu_resource, "nvidia.com/gpu");
+}
+
+TEST(Injection, ADollarInTheConfigurationIsSafeFromTheKubelet) {
+  const GoldenCase golden = load_golden_case("subpath-and-version");
+  const json pod = *golden.run(golden.pod).pod;
+  const json& env = init_container(pod, "compilecache-load").at("env");
+  EXPECT_THAT(find_named(env, api::kConfigVariable)->at("value").get<std::string>(),
+              ::testing::Not(::testing::HasSubstr("$")));
+  EXPECT_EQ(config_of(pod).key_basis.version, "$(MODEL)");
+}
+
+TEST(Injection, TheSaverLeavesTheKubeletNoReasonToKillIt) {
+  GoldenCase golden = load_golden_case("deployment");
+  golden.pod["spec"]["terminationGracePeriodSeconds"] = 5;
+  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).at_termination_ms, 4000);
+  golden.pod["spec"]["terminationGracePeriodSeconds"] = 0;
+  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).at_termination_ms, 0);
+}
+
+TEST(Injection, JsonOfAnOddShapeIsSkippedAndSaid) {
+  const GoldenCase golden = load_golden_case("deployment");
+  for (const char* text :
+       {R"({"metadata": {"annotations": {"compilecache.dev/cache": "transformer"}}})",
+        R"({"metadata": {"annotations": {"compilecache.dev/cache": "transformer"}},
+                               "spec": {"containers": [1, "x", null]}})",
+        R"({"metadata": {"annotations": {"compilecache.dev/cache": "transformer"},
+                               "labels": [1]}, "spec": {"containers": [{"name": "a"}]}})",
+        R"({"metadata": {"annotations": {"compilecache.dev/cache": "transformer"}},
+                               "spec": {"containers": [{"name": "a", "env": "x"}], "volumes": 7}})",
+        "null", "[]", "7"}) {
+    const InjectionResult result = golden.run(json::parse(text));
+    EXPECT_EQ(result.report.outcome, Outcome::kSkipped) << text;
+    EXPECT_EQ(result.pod, std::nullopt) << text;
+    EXPECT_FALSE(result.report.message.empty());
+  }
+}
+
+TEST(PathSafety, PathsAreComparedByComponents) {
+  EXPECT_TRUE(is_within("/a/b", "/a"));
+  EXPECT_TRUE(is_within("/a", "/a"));
+  EXPECT_FALSE(is_within("/ab", "/a"));
+  EXPECT_EQ(normalized_path("//a/./b/"), "/a/b");
+  EXPECT_EQ(normalized_path("/a/../b"), "");
+  EXPECT_EQ(normalized_path("a"), "");
+}
+
+TEST(PathSafety, AFolderOfItsOwnIsSafe) {
+  for (const char* path :
+       {"/data/inductor", "/workspace/cache/torch", "/home/jane/inductor",
+        "/root/.cache/torchinductor", "/tmp/torchinductor", "/var/cache/inductor"}) {
+    EXPECT_FALSE(is_unsafe_mount_point(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace compilecache::webhook
