@@ -85,6 +85,7 @@ struct LeaderElector::Impl {
   bool look();
   bool write(lease::Decision decision);
   void took(Json answer, Monotonic began);
+  [[nodiscard]] Client bounded() const;
   void tell_leader(const std::string& identity);
   void set_leading(bool value);
   [[nodiscard]] bool surely_leading() const;
@@ -133,8 +134,18 @@ bool LeaderElector::Impl::attempt() {
   return decision != lease::Decision::kWait && write(decision);
 }
 
+// While we lead, a request ends when the lease must be given up, so that on_lost is not late.
+Client LeaderElector::Impl::bounded() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!leading) return client;
+  const Duration left = renewed + options.lease.renew_deadline - clock.monotonic();
+  const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(left);
+  const auto timeout = std::clamp(rounded, std::chrono::milliseconds(1), client.options().timeout);
+  return client.with_timeout(timeout, 0);
+}
+
 bool LeaderElector::Impl::look() {
-  Result<Json> got = client.get(resources::kLeases, options.ns, options.name);
+  Result<Json> got = bounded().get(resources::kLeases, options.ns, options.name);
   if (!got && got.error().code != ErrorCode::kNotFound) {
     log_warn("looking at the lease failed", {{"error", got.error().message}});
     return false;
@@ -159,8 +170,9 @@ bool LeaderElector::Impl::write(lease::Decision decision) {
   }
   Json wanted = object;
   write_record(next, wanted);
-  Result<Json> answer = create ? client.create(resources::kLeases, wanted)
-                               : client.update(resources::kLeases, wanted);
+  const Client now = bounded();
+  Result<Json> answer =
+      create ? now.create(resources::kLeases, wanted) : now.update(resources::kLeases, wanted);
   if (!answer) {
     const bool lost_race = answer.error().code == ErrorCode::kConflict ||
                            answer.error().code == ErrorCode::kAlreadyExists;

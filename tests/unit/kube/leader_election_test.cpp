@@ -110,6 +110,23 @@ TEST_F(LeaderElectionTest, WhoCannotRenewForTheDeadlineLosesAndAnotherLeadsLater
   EXPECT_FALSE(one.elector.is_leader());
 }
 
+TEST_F(LeaderElectionTest, AServerThatHangsDoesNotMakeTheLossLate) {
+  const lease::Config quick{
+      .lease_duration = seconds(30), .renew_deadline = seconds(3), .retry_period = seconds(1)};
+  Runner one(*client, "one", quick);
+  one.elector.start();
+  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  for (int i = 0; i < 10; ++i) {
+    server.script([](const FakeRequest&, FakeConnection& connection) {
+      connection.wait_closed(std::chrono::minutes(1));
+      return true;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return one.lost == 1; }));
+  EXPECT_EQ(server.objects(kLeases).size(), 1U);
+  EXPECT_FALSE(one.elector.is_leader());
+}
+
 TEST_F(LeaderElectionTest, OtherFieldsOfTheLeaseAreKept) {
   server.put(kLeases,
              {{"metadata", {{"namespace", "sys"}, {"name", "operator"}, {"labels", {{"a", "b"}}}}},
