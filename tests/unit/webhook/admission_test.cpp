@@ -196,11 +196,11 @@ TEST_F(Admission, InvalidUtf8InAPodIsAllowed) {
   EXPECT_FALSE(respond(body).contains("patch"));
 }
 
-// Every byte of a real review damaged in turn: always an answer that allows.
+// A real review with a byte damaged here and there, and cut off there: always an answer that allows.
 TEST_F(Admission, AnyDamageIsAllowed) {
   const std::string whole = review().dump();
   std::mt19937 random(7);  // NOLINT: the same damage on every run
-  for (size_t i = 0; i < whole.size(); ++i) {
+  for (size_t i = 0; i < whole.size(); i += 7) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(random());
     respond(damaged);
