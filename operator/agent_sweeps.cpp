@@ -99,7 +99,9 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   facts.referenced = referenced_digests(*archives);
   facts.listed = parts_.board.condemned(caller.key());
   for (const api::CompileCacheArchive& archive : *archives) {
-    facts.saves_in_flight = facts.saves_in_flight || !archive.lock.holder.empty();
+    const auto locked = parts_.saves.break_expired(archive, caller.cache->spec.save.lock_timeout);
+    if (!locked) return unexpected(locked.error().with("ending a sweep"));
+    facts.saves_in_flight = facts.saves_in_flight || *locked;
   }
   facts.now = clock_.wall();
   const auto condemned = condemn(facts);

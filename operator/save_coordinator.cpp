@@ -67,20 +67,44 @@ api::SaveAnswer SaveCoordinator::busy(const std::string& reason, milliseconds at
   return answer;
 }
 
-// How long the archive stays locked for this pod: 0 when the lock is free, its own, or has expired.
-// A holder that is met for the first time (under a new leader) gets one full time-out.
-milliseconds SaveCoordinator::held_for(const std::string& key, const api::SaveLock& lock,
-                                       const SaveContext& context) {
-  if (lock.holder.empty() || holder_uid(lock) == context.pod_uid) return milliseconds(0);
+// How long the holder may go on without a word: 0 when there is none or its time is over. One that
+// is met for the first time (under a new leader) gets one full time-out.
+milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
+                                        milliseconds lock_timeout) {
+  if (archive.lock.holder.empty()) return milliseconds(0);
   const std::lock_guard guard(mutex_);
-  Holder& holder = holders_[key];
+  Holder& holder = holders_[archive.metadata.key()];
   const Monotonic now = clock_.monotonic();
-  if (holder.fence < lock.fence) {
-    holder = {lock.fence, holder_uid(lock), key_of(context.ns, context.claim_name),
-              context.save.lock_timeout, now + context.save.lock_timeout};
+  if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
+    holder = {archive.lock.fence, holder_uid(archive.lock),
+              key_of(archive.metadata.ns, archive.claim_name), lock_timeout, now + lock_timeout};
   }
   if (holder.deadline <= now) return milliseconds(0);
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(holder.deadline - now));
+}
+
+Result<bool> SaveCoordinator::break_expired(const api::CompileCacheArchive& archive,
+                                            milliseconds lock_timeout) {
+  if (archive.lock.holder.empty()) return false;
+  if (time_left(archive, lock_timeout) > milliseconds(0)) return true;
+  bool locked = false;
+  const auto broken = modify_archive(
+      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
+        locked = !current.lock.holder.empty() && current.lock.fence != archive.lock.fence;
+        if (locked || current.lock.holder.empty()) return false;
+        current.lock = {"", "", current.lock.fence, ""};
+        return true;
+      });
+  if (!broken && broken.error().code != ErrorCode::kNotFound) {
+    return unexpected(broken.error().with("taking an expired save lock back"));
+  }
+  forget(archive.metadata.key(), archive.lock.fence);
+  log_info("save lock expired", {{"reason", "holder_silent"},
+                                 {"namespace", archive.metadata.ns},
+                                 {"archive", archive.metadata.name},
+                                 {"pod", archive.lock.pod},
+                                 {"fence", std::to_string(archive.lock.fence)}});
+  return locked;
 }
 
 bool SaveCoordinator::claim_is_full(const std::string& claim, const std::string& except) const {
@@ -94,14 +118,13 @@ bool SaveCoordinator::claim_is_full(const std::string& claim, const std::string&
 
 void SaveCoordinator::note(const std::string& key, Holder holder) {
   const std::lock_guard guard(mutex_);
-  Holder& known = holders_[key];
-  if (holder.fence >= known.fence) known = std::move(holder);
+  holders_[key] = std::move(holder);
 }
 
 void SaveCoordinator::forget(const std::string& key, int64_t fence) {
   const std::lock_guard guard(mutex_);
   const auto found = holders_.find(key);
-  if (found != holders_.end() && found->second.fence <= fence) holders_.erase(found);
+  if (found != holders_.end() && found->second.fence == fence) holders_.erase(found);
 }
 
 bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archive) const {
@@ -187,9 +210,10 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
   if (std::string reason = refusal(context, request, archive); !reason.empty()) {
     return refused(reason);
   }
-  if (const milliseconds left = held_for(key, archive.lock, context); left > milliseconds(0)) {
-    return busy("locked", std::min(left, kBusyRetry));
-  }
+  const bool own =
+      holder_uid(archive.lock) == context.pod_uid;  // of an attempt whose answer was lost
+  const milliseconds left = own ? milliseconds(0) : time_left(archive, context.save.lock_timeout);
+  if (left > milliseconds(0)) return busy("locked", std::min(left, kBusyRetry));
   const std::string claim = key_of(context.ns, context.claim_name);
   if (claim_is_full(claim, key)) return busy("too_many_saves", kFullRetry);
 

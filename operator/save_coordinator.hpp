@@ -80,6 +80,12 @@ class SaveCoordinator {
   // A new leader has met this archive: its holder, if any, gets one full time-out from now.
   void take_over(const api::CompileCacheArchive& archive, std::chrono::milliseconds lock_timeout);
 
+  // Takes the lock from a holder that was not heard of for its whole time-out, so that what a dead
+  // saver left counts as a save under way no longer. Returns whether the archive is locked
+  // afterwards. The caller has the CompileCache's lock.
+  Result<bool> break_expired(const api::CompileCacheArchive& archive,
+                             std::chrono::milliseconds lock_timeout);
+
   // Whether a holder that has been heard of lately is saving.
   [[nodiscard]] bool is_saving(const std::string& ns, const std::string& archive) const;
 
@@ -102,9 +108,8 @@ class SaveCoordinator {
                                         const api::CompileCacheArchive& archive) const;
   Status check_commit(const SaveContext& context, const api::CompileCacheArchive& archive,
                       int64_t fence, const api::CommitRequest& request) const;
-  [[nodiscard]] std::chrono::milliseconds held_for(const std::string& key,
-                                                   const api::SaveLock& lock,
-                                                   const SaveContext& context);
+  [[nodiscard]] std::chrono::milliseconds time_left(const api::CompileCacheArchive& archive,
+                                                    std::chrono::milliseconds lock_timeout);
   [[nodiscard]] bool claim_is_full(const std::string& claim, const std::string& except) const;
   void note(const std::string& key, Holder holder);
   void forget(const std::string& key, int64_t fence);
