@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "api/compile_cache.hpp"
+#include "api/compile_cache_archive.hpp"
+#include "tests/unit/config/yaml_json.hpp"
+
+// The schemas in crds/ and the structs in api/ describe the same objects: what the API server does
+// not know it drops without a word, and what it fills in must be what the programs assume without
+// it.
+
+namespace compilecache::api {
+namespace {
+
+using nlohmann::json;
+using testing::read_yaml_file;
+
+json schema(const std::string& file, const std::string& part) {
+  return read_yaml_file(
+      file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part];
+}
+
+// As the API server fills in defaults: of an object's absent fields, then of the fields of each.
+void fill_defaults(const json& schema, json& object) {
+  if (!object.is_object() || !schema.contains("properties")) return;
+  for (const auto& [name, property] : schema["properties"].items()) {
+    if (!object.contains(name) && property.contains("default")) object[name] = property["default"];
+    if (object.contains(name)) fill_defaults(property, object[name]);
+  }
+}
+
+// "save.quietPeriod", "recent[].pod": every field that has no fields of its own.
+std::set<std::string> leaves(const json& schema, const std::string& path) {
+  if (schema.contains("items")) return leaves(schema["items"], path + "[]");
+  if (!schema.contains("properties")) return {path};
+  std::set<std::string> found;
+  for (const auto& [name, property] : schema["properties"].items()) {
+    found.merge(leaves(property, path.empty() ? name : path + "." + name));
+  }
+  return found;
+}
+
+std::set<std::string> leaves_of_value(const json& value, const std::string& path) {
+  if (value.is_array() && !value.empty()) return leaves_of_value(value[0], path + "[]");
+  if (value.is_array()) return {path + "[]"};
+  if (!value.is_object()) return {path};
+  std::set<std::string> found;
+  for (const auto& [name, child] : value.items()) {
+    found.merge(leaves_of_value(child, path.empty() ? name : path + "." + name));
+  }
+  return found;
+}
+
+Result<CompileCache> parse_spec(const json& spec) {
+  return parse_compile_cache({{"metadata", {{"name", "a"}, {"namespace", "b"}}}, {"spec", spec}});
+}
+
+json other_than_default() {
+  return json::parse(R"({
+    "storage": {"claimName": "c", "subPath": "d", "allowReadWriteOnce": true, "allowNodeAffinity": true,
+                "adopt": true},
+    "frameworks": ["vllm"], "version": "v2", "key": ["GPUProduct"],
+    "load": {"fallback": "Exact", "waitForFirst": "1s", "timeout": "2s"},
+    "save": {"policy": "Once", "quietPeriod": "3s", "atTermination": "4s", "maxArchiveSize": "5Mi",
+             "lockTimeout": "6s", "allowedServiceAccounts": ["e"]},
+    "retention": {"unusedFor": "7h", "maxTotalSize": "8Gi", "keepPerGPU": 9, "incompleteTimeout": "10s",
+                  "sweepInterval": "11h"},
+    "remoteCache": {"redis": {"host": "f", "port": 12}},
+    "compression": {"level": 13}})");
+}
+
+TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
+  json spec{{"storage", {{"claimName", "c"}}}};
+  fill_defaults(schema("crds/compilecaches.yaml", "spec"), spec);
+  ASSERT_EQ(spec["save"]["quietPeriod"], "30s");  // the defaults were found
+  CompileCacheSpec expected;
+  expected.storage.claim_name = "c";
+  const auto parsed = parse_spec(spec);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->spec, expected);
+}
+
+TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheClaimAndTheRemoteCache) {
+  json spec{{"storage", {{"claimName", "c"}}}};
+  const json spec_schema = schema("crds/compilecaches.yaml", "spec");
+  fill_defaults(spec_schema, spec);
+  std::set<std::string> expected = leaves(spec_schema, "");
+  expected.erase("remoteCache.redis.host");
+  expected.erase("remoteCache.redis.port");
+  EXPECT_EQ(leaves_of_value(spec, ""), expected);
+}
+
+// Each field in the schema reaches the struct: changing it changes the struct.
+TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
+  const json changed = other_than_default();
+  EXPECT_EQ(leaves_of_value(changed, ""), leaves(schema("crds/compilecaches.yaml", "spec"), ""));
+  const auto all = parse_spec(changed);
+  ASSERT_TRUE(all) << all.error().message;
+  const json flat = changed.flatten();
+  for (const auto& pointer : flat.items()) {
+    json without = changed;
+    const json::json_pointer path(pointer.key());
+    if (pointer.key() == "/storage/claimName" || pointer.key() == "/remoteCache/redis/host")
+      continue;
+    if (without[path.parent_pointer()].is_array()) {
+      without[path.parent_pointer()] = json::array({"GPUCount"});
+    } else {
+      without[path.parent_pointer()].erase(path.back());
+    }
+    const auto parsed = parse_spec(without);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_NE(parsed->spec, all->spec) << pointer.key() << " is not read";
+  }
+}
+
+CompileCacheStatus full_status() {
+  CompileCacheStatus status;
+  status.conditions.push_back({"Ready", "True", "Ready", "all is well", "2026-01-01T00:00:00Z", 1});
+  status.recent.push_back(
+      {"pod", "uid", "node", "H100", "a-1", "exact", 12, "full", "reason", "time"});
+  status.last_save_time = "2026-01-01T00:00:00Z";
+  status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
+  status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
+  status.stuck_pods = {"pod"};
+  return status;
+}
+
+TEST(CompileCacheCrd, TheStatusHasTheFieldsOfTheSchema) {
+  EXPECT_EQ(leaves_of_value(to_json(full_status()), ""),
+            leaves(schema("crds/compilecaches.yaml", "status"), ""));
+}
+
+TEST(CompileCacheCrd, CountersAreShownInWords) {
+  CompileCacheStatus status;
+  status.total_bytes = 592 * 1024;
+  status.loads = {3, 0, 1, 0};
+  status.effect = {2, 1, 0, 0, 0};
+  const json summary = to_json(status)["summary"];
+  EXPECT_EQ(summary["size"], "592Ki");
+  EXPECT_EQ(summary["loads"], "3 exact, 1 missing");
+  EXPECT_EQ(summary["effect"], "2 full, 1 partial");
+}
+
+CompileCacheArchive full_archive() {
+  CompileCacheArchive archive;
+  archive.metadata.name = "a-1";
+  archive.cache = "a";
+  archive.key = {{"GPUProduct", "H100"}};
+  archive.claim_name = "c";
+  archive.path = "a";
+  archive.head = {"sha256:1", 1, 2, 3, 4, 5, 6.5, "time", "pod", "image", {"sha256:1"}};
+  archive.previous = archive.head;
+  archive.lock = {"uid/nonce", "pod", 7, "time"};
+  archive.last_used_time = "time";
+  archive.conditions.push_back({"Suspect", "False", "Whole", "", "time", 1});
+  return archive;
+}
+
+TEST(CompileCacheArchiveCrd, TheObjectHasTheFieldsOfTheSchema) {
+  std::set<std::string> spec = leaves_of_value(new_archive_json(full_archive())["spec"], "");
+  EXPECT_EQ(spec.erase("key.GPUProduct"), 1);
+  spec.insert("key");
+  EXPECT_EQ(spec, leaves(schema("crds/compilecachearchives.yaml", "spec"), ""));
+
+  EXPECT_EQ(leaves_of_value(status_json(full_archive()), ""),
+            leaves(schema("crds/compilecachearchives.yaml", "status"), ""));
+}
+
+}  // namespace
+}  // namespace compilecache::api
