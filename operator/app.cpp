@@ -42,6 +42,8 @@ constexpr char kName[] = "compilecache-operator";  // of the Lease, and the repo
 constexpr seconds kStartPatience{60};
 constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
+// A sweep's report lists every blob: 100,000 are 10 MB.
+constexpr size_t kLongestInventory = 16 * 1024 * 1024;
 
 std::string identity(const OperatorOptions& options) {
   std::array<char, 256> host{};
@@ -193,14 +195,16 @@ Status Operator::listen() {
                                        webhook_->handle(std::move(request), std::move(respond));
                                      });
   if (!webhook) return unexpected(webhook.error());
-  auto agents = http::Server::start(server_options(options_.agent_port, true),
-                                    [this](http::Request request, http::Responder respond) {
-                                      if (started_ && leads()) {
-                                        session_->handle(std::move(request), std::move(respond));
-                                      } else {
-                                        respond(not_leading());
-                                      }
-                                    });
+  http::ServerOptions agent_options = server_options(options_.agent_port, true);
+  agent_options.limits.body_bytes = kLongestInventory;
+  auto agents =
+      http::Server::start(agent_options, [this](http::Request request, http::Responder respond) {
+        if (started_ && leads()) {
+          session_->handle(std::move(request), std::move(respond));
+        } else {
+          respond(not_leading());
+        }
+      });
   if (!agents) return unexpected(agents.error());
   plain_server_ = std::move(*plain);
   webhook_server_ = std::move(*webhook);

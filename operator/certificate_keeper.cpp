@@ -27,7 +27,8 @@ json secret_object(const std::string& ns, const std::string& name,
 
 Certificates certificates_of(const json& secret) {
   std::map<std::string, std::string> entries;
-  for (const auto& [name, value] : secret.value("data", json::object()).items()) {
+  const json data = secret.value("data", json::object());
+  for (const auto& [name, value] : data.items()) {
     if (!value.is_string()) continue;
     if (auto text = kube::base64_decode(value.get<std::string>())) entries[name] = *text;
   }

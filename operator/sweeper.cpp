@@ -174,11 +174,11 @@ void Sweeper::account(State& state, const SweepJob& job) {
   if (state.accounted == job.uid) return;
   state.accounted = job.uid;
   const bool reported = state.last_report && *state.last_report >= job.created;
-  metrics_.sweep(job.ns, job.cache, reported ? "reported" : "failed");
   if (reported) {
     state.privilege = job.privilege;
     return;
   }
+  metrics_.sweep(job.ns, job.cache, "failed");
   ++state.failures;
   state.trouble = "Job \"" + job.name + "\" ended without a report" +
                   (job.failure.empty() ? "" : " (" + job.failure + ")") +
