@@ -1,0 +1,78 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/agent_config.hpp"
+#include "archive/manifest.hpp"
+#include "tests/unit/agent/fake_operator.hpp"
+
+namespace compilecache::agent::testing {
+
+// compilecache-agent as a process of its own. Killed in the destructor if it still runs.
+class AgentProcess {
+ public:
+  AgentProcess() = default;
+  // `user`: run as that uid, where the test may do that; 0: as the test.
+  AgentProcess(const std::vector<std::string>& arguments, const std::string& log_file,
+               const std::map<std::string, std::string>& variables, unsigned user = 0);
+  ~AgentProcess();
+  AgentProcess(AgentProcess&& other) noexcept;
+  AgentProcess& operator=(AgentProcess&& other) noexcept;
+
+  void signal(int number) const;
+  // The exit code; 128 + the signal that ended it; -1 when it does not end.
+  int wait();
+  [[nodiscard]] bool running();
+  [[nodiscard]] std::string log() const;
+
+ private:
+  pid_t pid_ = 0;
+  std::string log_file_;
+};
+
+// Directories of a pod, a store and the program to run on them. `config` is what the webhook would
+// have written; tests change it before they start something.
+class AgentTest : public ::testing::Test {
+ protected:
+  AgentTest();
+  ~AgentTest() override;
+
+  // Talks to `operator_` from now on.
+  void with_operator();
+  AgentProcess start(const std::string& command, const std::vector<std::string>& more = {},
+                     unsigned user = 0);
+  // Runs it to its end.
+  int run(const std::string& command, const std::vector<std::string>& more = {});
+
+  void write(const std::string& path, const std::string& content) const;  // below torch_
+  [[nodiscard]] std::string content(const std::string& path) const;
+  [[nodiscard]] bool has(const std::string& path) const;
+  void read(const std::string& path) const;
+  void remove_cache() const;  // as in a new pod
+  [[nodiscard]] nlohmann::json status() const;
+  [[nodiscard]] std::string control(const std::string& name) const;
+
+  // An archive of these files ("torch/a" to content), written straight into the store.
+  archive::ArchiveInfo put_archive(const std::map<std::string, std::string>& files,
+                                   const std::string& parent = "");
+  // The paths that an archive holds.
+  [[nodiscard]] std::vector<std::string> paths_of(const std::string& digest) const;
+  void flip_a_byte_in(const std::string& digest) const;
+
+  std::string root_, torch_, store_, token_file_;
+  api::AgentConfig config_;
+  std::map<std::string, std::string> variables_;
+  std::string log_;  // of the last run()
+  FakeOperator operator_;
+};
+
+bool eventually(const std::function<bool()>& condition);
+std::string read_text(const std::string& path);
+
+}  // namespace compilecache::agent::testing

@@ -1,0 +1,88 @@
+#include "agent/files.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "agent/scan.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public ::testing::Test {
+ protected:
+  Files() {
+    std::string path = (fs::temp_directory_path() / "compilecache-files-XXXXXX").string();
+    root_ = ::mkdtemp(path.data());
+  }
+  ~Files() override { fs::remove_all(root_); }
+  std::string root_;
+};
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+}
+
+TEST_F(Files, DirectoriesAreOpenToEveryUserWhateverTheUmask) {
+  const mode_t before = ::umask(077);
+  EXPECT_TRUE(make_open_directory(root_ + "/a/b/c"));
+  EXPECT_TRUE(write_file(root_ + "/a/file", "text"));
+  ::umask(before);
+  EXPECT_EQ(mode_of(root_ + "/a"), 0777u);
+  EXPECT_EQ(mode_of(root_ + "/a/b/c"), 0777u);
+  EXPECT_EQ(mode_of(root_ + "/a/file"), 0644u);
+  ASSERT_EQ(::chmod((root_ + "/a").c_str(), 0700), 0);
+  EXPECT_TRUE(make_open_directory(root_ + "/a"));
+  EXPECT_EQ(mode_of(root_ + "/a"), 0777u);
+}
+
+TEST_F(Files, AFileInTheWayIsNamed) {
+  std::ofstream(root_ + "/file") << "x";
+  const auto made = make_open_directory(root_ + "/file");
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find(root_ + "/file is not a directory"), std::string::npos);
+}
+
+TEST_F(Files, EmptyingKeepsTheDirectoryAndWhatIsToBeKept) {
+  fs::create_directories(root_ + "/sub/deep");
+  fs::create_directories(root_ + "/control");
+  std::ofstream(root_ + "/sub/deep/file") << "x";
+  fs::create_directory_symlink("/etc", root_ + "/link");
+  EXPECT_TRUE(directory_filled(root_, root_ + "/control"));
+  EXPECT_TRUE(clear_directory(root_, root_ + "/control"));
+  EXPECT_FALSE(directory_filled(root_, root_ + "/control"));
+  EXPECT_TRUE(fs::exists(root_ + "/control"));
+  EXPECT_TRUE(fs::exists("/etc/passwd"));
+}
+
+TEST_F(Files, AScanListsEverythingAndFollowsNothing) {
+  fs::create_directories(root_ + "/ab");
+  std::ofstream(root_ + "/ab/file") << "12345";
+  fs::create_directory_symlink("/etc", root_ + "/link");
+  ASSERT_EQ(::mkfifo((root_ + "/fifo").c_str(), 0666), 0);
+  const auto scan = scan_directory(root_);
+  ASSERT_TRUE(scan);
+  std::map<std::string, frameworks::FileInfo> items;
+  for (const auto& item : scan->items) items[item.path] = item;
+  ASSERT_EQ(items.size(), 4u);
+  EXPECT_EQ(items["ab"].type, frameworks::FileType::kDirectory);
+  EXPECT_EQ(items["ab/file"].type, frameworks::FileType::kRegular);
+  EXPECT_EQ(items["ab/file"].size, 5u);
+  EXPECT_EQ(items["link"].type, frameworks::FileType::kOther);
+  EXPECT_EQ(items["fifo"].type, frameworks::FileType::kOther);
+}
+
+TEST_F(Files, NoDirectoryIsAnEmptyScan) {
+  const auto scan = scan_directory(root_ + "/none");
+  ASSERT_TRUE(scan);
+  EXPECT_TRUE(scan->items.empty());
+}
+
+}  // namespace
+}  // namespace compilecache::agent

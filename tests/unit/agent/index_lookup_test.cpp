@@ -1,0 +1,70 @@
+#include "agent/index_lookup.hpp"
+
+#include <gtest/gtest.h>
+
+namespace compilecache::agent {
+namespace {
+
+const api::ArchiveKey kPod{{"GPUProduct", "H100"}, {"GPUCount", "1"}, {"Image", "app:2"}};
+
+api::ArchiveKey with(const std::string& part, const std::string& value) {
+  api::ArchiveKey key = kPod;
+  key[part] = value;
+  return key;
+}
+
+archive::IndexEntry entry(const std::string& name, const std::string& saved_at,
+                          const api::ArchiveKey& key) {
+  return {"sha256:" + name, 1, index_annotations(name, 3, saved_at, key)};
+}
+
+TEST(IndexLookup, TheExactKeyComesFirst) {
+  archive::Index index;
+  index.entries = {entry("newer", "2026-02-01T00:00:00Z", with("Image", "app:1")),
+                   entry("mine", "2026-01-01T00:00:00Z", kPod)};
+  const auto found = find_in_index(index, kPod, true);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->entry.name(), "mine");
+  EXPECT_EQ(found->match, api::Match::kExact);
+}
+
+TEST(IndexLookup, ThenTheNewestOfAnotherImage) {
+  archive::Index index;
+  index.entries = {entry("old", "2026-01-01T00:00:00Z", with("Image", "app:0")),
+                   entry("new", "2026-02-01T00:00:00Z", with("Image", "app:1")),
+                   entry("older", "2025-02-01T00:00:00Z", with("Image", "app:3"))};
+  const auto found = find_in_index(index, kPod, true);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->entry.name(), "new");
+  EXPECT_EQ(found->match, api::Match::kCompatible);
+  EXPECT_FALSE(find_in_index(index, kPod, false));
+}
+
+TEST(IndexLookup, NeverAnotherProductOrCount) {
+  archive::Index index;
+  index.entries = {entry("a", "", with("GPUProduct", "A100")),
+                   entry("b", "", with("GPUCount", "8")),
+                   entry("c", "", with("DriverVersion", "550"))};
+  EXPECT_FALSE(find_in_index(index, kPod, true));
+}
+
+TEST(IndexLookup, APodWithoutGpuHasItsArchitectureAsProduct) {
+  api::AgentConfig config;
+  config.key_basis.parts = {"GPUProduct"};
+  const auto key = local_key(config, "node");
+  ASSERT_TRUE(key);
+  EXPECT_TRUE(key->at("GPUProduct").starts_with("cpu-"));
+}
+
+TEST(IndexLookup, ANodeThatNobodyNotedIsNotGuessed) {
+  api::AgentConfig config;
+  config.store_path = "/nonexistent";
+  config.key_basis.parts = {"GPUProduct"};
+  config.key_basis.gpu_resource = "nvidia.com/gpu";
+  const auto key = local_key(config, "node-7");
+  ASSERT_FALSE(key);
+  EXPECT_NE(key.error().message.find("node-7"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace compilecache::agent

@@ -1,0 +1,262 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/index_lookup.hpp"
+#include "archive/format.hpp"
+#include "archive/index.hpp"
+#include "archive/store.hpp"
+#include "tests/unit/agent/agent_fixture.hpp"
+
+// `compilecache-agent load`, run as a process.
+
+namespace compilecache::agent::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::map<std::string, std::string> kFiles{{"torch/fxgraph/ab/KEY/file", "an entry"},
+                                                {"torch/cd/cmodule.py", "print(1)"}};
+
+class Load : public AgentTest {
+ protected:
+  // In the index, as savers leave it.
+  archive::ArchiveInfo put_indexed(const std::string& product, const std::string& image,
+                                   const std::map<std::string, std::string>& files) {
+    const auto info = put_archive(files);
+    const api::ArchiveKey key{{"GPUProduct", product}, {"Image", image}};
+    EXPECT_TRUE(archive::upsert_index_entry(
+        store_, {info.manifest, info.manifest_bytes,
+                 index_annotations("demo-" + product, 1, "2026-01-01T00:00:00Z", key)}));
+    return info;
+  }
+  void expect_cold(const std::string& outcome, const std::string& reason) {
+    EXPECT_EQ(status()["outcome"], outcome) << log_;
+    EXPECT_EQ(status()["reason"], reason) << log_;
+    EXPECT_TRUE(fs::is_directory(torch_));
+    EXPECT_TRUE(fs::is_empty(torch_));
+  }
+};
+
+TEST_F(Load, ColdWithoutOperatorAndArchive) {
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "node_unknown");
+  struct stat info {};
+  ASSERT_EQ(::stat(torch_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0777u);
+  ASSERT_EQ(::stat(control("status.json").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0644u);
+}
+
+TEST_F(Load, BadConfigurationStillLetsThePodStart) {
+  variables_["COMPILECACHE_CONFIG"] = "{\"cache\": 5";
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_NE(log_.find("COMPILECACHE_CONFIG"), std::string::npos) << log_;
+}
+
+TEST_F(Load, TheOperatorNamesTheArchive) {
+  with_operator();
+  const auto archive = put_archive(kFiles);
+  operator_.set_head(archive.manifest, 4);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(status()["generation"], 4);
+  EXPECT_EQ(status()["reported"], true);
+  EXPECT_EQ(content("cd/cmodule.py"), "print(1)");
+  const auto reports = operator_.calls("POST", "/v1/loaded");
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].body["outcome"], "SUCCESS");
+  EXPECT_EQ(reports[0].body["match"], "exact");
+  EXPECT_EQ(reports[0].body["files"], 2);
+  EXPECT_EQ(reports[0].token, "the-token");
+}
+
+TEST_F(Load, LoadedFilesLookUnreadAndAreOpenToEveryUser) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  struct stat info {};
+  ASSERT_EQ(::stat((torch_ + "/cd/cmodule.py").c_str(), &info), 0);
+  EXPECT_EQ(info.st_atim.tv_sec, 1);
+  EXPECT_EQ(info.st_mode & 07777, 0666u);
+  ASSERT_EQ(::stat((torch_ + "/cd").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0777u);
+}
+
+TEST_F(Load, TheOperatorKnowsNoArchive) {
+  with_operator();
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "no_archive");
+  ASSERT_EQ(operator_.calls("POST", "/v1/loaded").size(), 1u);
+  EXPECT_EQ(operator_.calls("POST", "/v1/loaded")[0].body["outcome"], "DOES_NOT_EXIST");
+}
+
+TEST_F(Load, WithoutAnAnswerTheIndexDecidesForTheNodesProduct) {
+  with_operator();
+  operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
+  put_indexed("H100", "app:1", {{"torch/h100", "x"}});
+  put_indexed("A100", "app:1", {{"torch/a100", "x"}});
+  ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(status()["source"], "index");
+  EXPECT_EQ(status()["reported"], false);
+  EXPECT_TRUE(has("a100"));
+  EXPECT_FALSE(has("h100"));
+}
+
+TEST_F(Load, ACompatibleArchiveOnlyWhereAllowed) {
+  put_indexed("A100", "app:0", kFiles);
+  ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
+  config_.fallback_compatible = false;
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "no_archive");
+  config_.fallback_compatible = true;
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["match"], "compatible") << log_;
+}
+
+TEST_F(Load, TheIndexIsNotBelievedWhereTheSettingsSaySo) {
+  put_indexed("A100", "app:1", kFiles);
+  ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
+  config_.index_fallback = false;
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "operator_unreachable");
+}
+
+TEST_F(Load, AnOperatorThatCannotProveItsNameIsNotBelieved) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  config_.operator_name = "somebody-else.test.svc";
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "node_unknown");
+  EXPECT_TRUE(operator_.calls("POST", "/v1/load").empty());
+}
+
+TEST_F(Load, ACorruptBlobIsAColdStartAndReported) {
+  with_operator();
+  const auto archive = put_archive(kFiles);
+  flip_a_byte_in(archive.layers[0]);
+  operator_.set_head(archive.manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("ERROR", "corrupt");
+  const auto reports = operator_.calls("POST", "/v1/loaded");
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].body["corrupt_digest"], archive.layers[0]);
+}
+
+TEST_F(Load, AMissingBlobIsAMiss) {
+  with_operator();
+  const auto archive = put_archive(kFiles);
+  fs::remove(archive::blob_path(store_, archive.layers[0]));
+  operator_.set_head(archive.manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "blob_missing");
+}
+
+TEST_F(Load, AFilledDirectoryIsLeftAlone) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  write("mine", "x");
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SKIPPED");
+  EXPECT_EQ(status()["reason"], "directory_filled");
+  EXPECT_EQ(content("mine"), "x");
+  EXPECT_FALSE(has("cd/cmodule.py"));
+}
+
+TEST_F(Load, ASecondLoaderKeepsWhatTheFirstOneLoaded) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS");
+  EXPECT_EQ(operator_.calls("POST", "/v1/loaded").size(), 1u);
+}
+
+TEST_F(Load, WhatAKilledLoaderLeftIsThrownAway) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  write("cd/half", "ha");
+  fs::create_directories(config_.control_path);
+  std::ofstream(control("loading")).close();
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("ERROR", "loader_killed");
+  EXPECT_FALSE(fs::exists(control("loading")));
+}
+
+TEST_F(Load, WaitsForTheFirstPodWhereTheOperatorSaysSo) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  config_.wait_for_first_ms = 10'000;
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/load" || call.body["waited_ms"] >= 100) return {};
+    return json_response({{"decision", "wait"}, {"retry_after_ms", 50}});
+  });
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  const auto asked = operator_.calls("POST", "/v1/load");
+  ASSERT_EQ(asked.size(), 4u);  // the last one is the report
+  EXPECT_EQ(asked[0].body["waited_ms"], 0);
+  EXPECT_EQ(asked[2].body["waited_ms"], 100);
+}
+
+TEST_F(Load, AnArchiveThatTakesTooLongIsGivenUp) {
+  with_operator();
+  std::map<std::string, std::string> many;
+  for (int i = 0; i < 3000; ++i) many["torch/" + std::to_string(i)] = std::to_string(i);
+  operator_.set_head(put_archive(many).manifest, 1);
+  config_.load_timeout_ms = 1;
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "ERROR") << log_;
+  EXPECT_THAT(status()["reason"], ::testing::AnyOf("timeout", "too_slow"));
+  EXPECT_TRUE(fs::is_empty(torch_));
+}
+
+TEST_F(Load, AnArchiveOverHalfOfThePodsStorageIsNotLoaded) {
+  with_operator();
+  operator_.set_head(put_archive({{"torch/big", std::string(600, 'x')}}).manifest, 1);
+  config_.ephemeral_limit_bytes = 1000;
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("ERROR", "too_large");
+  config_.ephemeral_limit_bytes = 2000;
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+}
+
+TEST_F(Load, SigtermEndsALoadWithSuccess) {
+  with_operator();
+  config_.wait_for_first_ms = 600'000;
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/load") return {};
+    return json_response({{"decision", "wait"}, {"retry_after_ms", 600'000}});
+  });
+  AgentProcess process = start("load");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/load", 1));
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_TRUE(fs::is_empty(torch_));
+}
+
+TEST_F(Load, ModeRefreshLoadsNothing) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  config_.mode = "Refresh";
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("SKIPPED", "refresh");
+}
+
+TEST_F(Load, AVolumeThatIsNotThereIsAColdStart) {
+  with_operator();
+  operator_.set_head("sha256:" + std::string(64, 'a'), 1);
+  config_.store_path = root_ + "/not-mounted";
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "blob_missing");
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing

@@ -1,0 +1,184 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <random>
+
+#include "archive/format.hpp"
+#include "tests/unit/agent/agent_fixture.hpp"
+
+// Savers that meet others: busy locks, lost locks, heads that moved, operators that are away.
+
+namespace compilecache::agent::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+class SaveConflict : public AgentTest {
+ protected:
+  SaveConflict() { with_operator(); }
+  static int end(AgentProcess& process) {
+    process.signal(SIGTERM);
+    return process.wait();
+  }
+  static std::string incompressible(size_t size) {
+    std::mt19937_64 random(7);
+    std::string text;
+    while (text.size() < size) {
+      const uint64_t word = random();
+      text.append(reinterpret_cast<const char*>(&word), sizeof(word));
+    }
+    return text;
+  }
+};
+
+TEST_F(SaveConflict, BusyIsWaitedFor) {
+  operator_.script([this](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves" || operator_.calls("POST", "/v1/saves").size() >= 2) return {};
+    return json_response({{"decision", "busy"}, {"reason", "locked"}, {"retry_after_ms", 100}});
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, BusyAtTheEndIsWaitedForToo) {
+  config_.quiet_period_ms = 3'600'000;
+  operator_.script([this](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves" || operator_.calls("POST", "/v1/saves").size() >= 2) return {};
+    return json_response({{"decision", "busy"}, {"retry_after_ms", 100}});
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/one")) << saver.log();
+}
+
+TEST_F(SaveConflict, RefusedIsReportedAndNotAskedAgain) {
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return {};
+    return json_response({{"decision", "refused"}, {"reason", "service_account_not_allowed"}});
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"],
+            "service_account_not_allowed");
+  write("ab/two", "x");
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 1u);
+}
+
+TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
+  operator_.set_lock_timeout(150);  // renewed every 50 ms
+  config_.compression_level = 19;   // slow enough to be met in the middle
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.method == "PUT" && call.path == "/v1/saves/demo-1.1") {
+      return error_response(409, "Conflict");
+    }
+    return {};
+  });
+  AgentProcess saver = start("save");
+  write("ab/big", incompressible(4 << 20));
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_TRUE(operator_.calls("POST", "/v1/saves/demo-1.1/commit").empty()) << saver.log();
+  EXPECT_FALSE(operator_.calls("PUT", "/v1/saves/demo-1.1").empty());
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, ACommitThatComesSecondIsRebasedOnTheNewHead) {
+  const auto theirs = put_archive({{"torch/fxgraph/ab/THEIRS/file", "theirs"},
+                                   {"torch/fxgraph/cd/SHARED/their-name", "theirs"}});
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves/demo-1.1/commit") return {};
+    operator_.set_head(theirs.manifest, 9);
+    return error_response(409, "Conflict");
+  });
+  AgentProcess saver = start("save");
+  write("fxgraph/cd/SHARED/my-name", "mine");
+  write("fxgraph/ef/MINE/file", "mine");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  // The union of keys; the entry that both compiled is there once.
+  EXPECT_THAT(paths_of(operator_.head()), UnorderedElementsAre("torch/fxgraph/ab/THEIRS/file",
+                                                               "torch/fxgraph/cd/SHARED/their-name",
+                                                               "torch/fxgraph/ef/MINE/file"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["parent_digest"],
+            theirs.manifest);
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, WhatAnotherPodSavedMeanwhileIsNotSavedAgain) {
+  const auto theirs = put_archive({{"torch/fxgraph/cd/SHARED/their-name", "theirs"}});
+  operator_.set_head(theirs.manifest, 3);  // this pod started cold, before that save
+  AgentProcess saver = start("save");
+  write("fxgraph/cd/SHARED/my-name", "mine");
+  ASSERT_TRUE(operator_.wait_for("DELETE", "/v1/saves/demo-1.1", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_EQ(operator_.head(), theirs.manifest);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 1u) << saver.log();
+}
+
+TEST_F(SaveConflict, AHeadThatTheVolumeLostIsWrittenAnew) {
+  operator_.set_head("sha256:" + std::string(64, 'a'), 3);
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["parent_digest"], "");
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/one"));
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
+  config_.max_archive_bytes = 100'000;
+  AgentProcess saver = start("save");
+  write("ab/big", incompressible(300'000));
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_outcome"], "ERROR");
+  EXPECT_EQ(report["save_reason"], "too_large");
+  EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
+  EXPECT_EQ(operator_.head(), "");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, AnOperatorThatIsAwayIsWaitedFor) {
+  std::atomic<bool> away = true;
+  operator_.script([&](const Call&) -> std::optional<http::Response> {
+    if (away) return error_response(503, "Unavailable");
+    return {};
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 2)) << saver.log();
+  EXPECT_TRUE(saver.running());
+  away = false;
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1", 1)) << saver.log();
+  ASSERT_TRUE(eventually([&] { return !operator_.head().empty(); })) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, CondemnedBlobsAreWrittenAnew) {
+  const auto before = put_archive({{"torch/ab/one", "x"}});
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return {};
+    return json_response({{"decision", "granted"},
+                          {"id", "demo-1.0"},
+                          {"lock_timeout_ms", 30'000},
+                          {"archive", "demo-1"},
+                          {"generation", 1},
+                          {"condemned", before.blobs()}});
+  });
+  flip_a_byte_in(before.layers[0]);  // so that it is seen to be written
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.0/commit", 1)) << saver.log();
+  EXPECT_EQ(run("verify", {store_, "--digest", operator_.head()}), 0) << log_;
+  EXPECT_EQ(end(saver), 0);
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing

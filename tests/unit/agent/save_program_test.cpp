@@ -1,0 +1,301 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "archive/index.hpp"
+#include "archive/store.hpp"
+#include "tests/unit/agent/agent_fixture.hpp"
+
+// `compilecache-agent save`, run as a process: when it saves and what it tells.
+
+namespace compilecache::agent::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+class Save : public AgentTest {
+ protected:
+  Save() { with_operator(); }
+
+  // A pod that was given an archive with two entries.
+  std::string load_archive() {
+    const auto archive = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"},
+                                      {"torch/fxgraph/cd/TWO/file", "entry two"},
+                                      {"torch/ef/cused.py", "used"},
+                                      {"torch/ef/cdead.py", "dead"}});
+    operator_.set_head(archive.manifest, 1);
+    EXPECT_EQ(run("load"), 0);
+    EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+    return archive.manifest;
+  }
+  bool last_effect_is(const std::string& effect) {
+    return eventually([&] {
+      const auto reports = operator_.calls("POST", "/v1/effect");
+      return !reports.empty() && reports.back().body["effect"] == effect;
+    });
+  }
+  static int end(AgentProcess& process) {
+    process.signal(SIGTERM);
+    return process.wait();
+  }
+  // Long enough for a saver with these quiet periods to have done something if it wanted to.
+  static void several_quiet_periods() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
+};
+
+TEST_F(Save, WhatIsNewIsSavedWhenItHasBeenStill) {
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  write("cd/cmodule.py", "print(1)");
+  write("locks/a.lock", "");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()),
+              UnorderedElementsAre("torch/fxgraph/ab/KEY/file", "torch/cd/cmodule.py"));
+  const auto commits = operator_.calls("POST", "/v1/saves/demo-1.1/commit");
+  ASSERT_EQ(commits.size(), 1u);
+  EXPECT_EQ(commits[0].body["files"], 2);
+  EXPECT_EQ(commits[0].body["fence"], 1);
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_outcome"], "SUCCESS");
+  EXPECT_EQ(report["effect"], "");  // nothing was loaded
+  // For loads without the operator.
+  const auto index = archive::read_index(store_);
+  ASSERT_EQ(index.entries.size(), 1u);
+  EXPECT_EQ(index.entries[0].digest, operator_.head());
+  EXPECT_EQ(archive::read_node_product(store_, "node-1").value_or(""), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  const std::string first = operator_.head();
+  write("fxgraph/cd/MORE/file", "another entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body;
+  EXPECT_EQ(commit["parent_digest"], first);
+  EXPECT_EQ(commit["layers"], 2);
+  several_quiet_periods();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);  // two grants, two commits
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
+}
+
+TEST_F(Save, WithNothingNewNothingIsAsked) {
+  load_archive();
+  AgentProcess saver = start("save");
+  several_quiet_periods();
+  EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty());
+  EXPECT_TRUE(operator_.calls("POST", "/v1/effect").empty());
+  EXPECT_EQ(end(saver), 0);
+  const auto reports = operator_.calls("POST", "/v1/effect");
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].body["effect"], "unused");
+  EXPECT_EQ(reports[0].body["final_report"], true);
+}
+
+TEST_F(Save, TheEffectFollowsWhatTheAppReadsAndMakes) {
+  load_archive();
+  AgentProcess saver = start("save");
+  read("fxgraph/ab/ONE/file");
+  EXPECT_TRUE(last_effect_is("full")) << saver.log();
+  write("fxgraph/gh/NEW/file", "new");
+  EXPECT_TRUE(last_effect_is("partial")) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const auto last = operator_.calls("POST", "/v1/effect").back().body;
+  EXPECT_EQ(last["final_report"], true);
+  EXPECT_EQ(last["loaded_entries"], 2);
+  EXPECT_EQ(last["read_entries"], 1);
+  EXPECT_EQ(last["new_entries"], 1);
+}
+
+TEST_F(Save, AMissIsNoneAlsoAfterTheSave) {
+  load_archive();
+  AgentProcess saver = start("save");
+  write("fxgraph/gh/OTHER/file", "compiled although something was loaded");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_TRUE(last_effect_is("none")) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect").back().body["effect"], "none");
+}
+
+TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
+  config_.quiet_period_ms = 3'600'000;
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  EXPECT_EQ(end(saver), 0);
+  const auto asked = operator_.calls("POST", "/v1/saves");
+  ASSERT_EQ(asked.size(), 2u) << saver.log();
+  EXPECT_EQ(asked[0].body["final_save"], true);
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/fxgraph/ab/KEY/file"));
+  const auto last = operator_.calls("POST", "/v1/effect").back().body;
+  EXPECT_EQ(last["final_report"], true);
+}
+
+TEST_F(Save, KilledAndStartedAgainItGoesOn) {
+  load_archive();
+  {
+    AgentProcess saver = start("save");
+    write("fxgraph/gh/NEW/file", "new");
+    ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+    saver.signal(SIGKILL);
+    EXPECT_EQ(saver.wait(), 128 + SIGKILL);
+  }
+  AgentProcess again = start("save");
+  several_quiet_periods();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << again.log();
+  write("fxgraph/ij/LATER/file", "later");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << again.log();
+  EXPECT_THAT(paths_of(operator_.head()),
+              ::testing::IsSupersetOf({"torch/fxgraph/ab/ONE/file", "torch/fxgraph/gh/NEW/file",
+                                       "torch/fxgraph/ij/LATER/file"}));
+  EXPECT_EQ(end(again), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect").back().body["loaded_entries"], 2);
+}
+
+TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
+  config_.quiet_period_ms = 3'600'000;
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  const auto ask = [&] {
+    fs::remove(control("save.result"));
+    std::ofstream(control("save")).close();
+    EXPECT_TRUE(eventually([&] { return fs::exists(control("save.result")); })) << saver.log();
+    return nlohmann::json::parse(read_text(control("save.result")));
+  };
+  const auto first = ask();
+  EXPECT_EQ(first["outcome"], "SUCCESS");
+  EXPECT_EQ(first["manifestDigest"], operator_.head());
+  EXPECT_EQ(first["files"], 1);
+  EXPECT_EQ(ask()["outcome"], "SKIPPED");
+  EXPECT_FALSE(fs::exists(control("save")));
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, AskedForWithNothingThereItSaysSo) {
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  std::ofstream(control("save")).close();
+  ASSERT_TRUE(eventually([&] { return fs::exists(control("save.result")); }));
+  EXPECT_EQ(nlohmann::json::parse(read_text(control("save.result")))["outcome"], "DOES_NOT_EXIST");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, WhatIsUnfinishedWaits) {
+  AgentProcess saver = start("save");
+  write("ab/cdone.py", "x");
+  write("ab/ctorn.so", "not yet an ELF file");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/cdone.py"));
+  fs::copy_file("/proc/self/exe", torch_ + "/ab/ctorn.so", fs::copy_options::overwrite_existing);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/cdone.py", "torch/ab/ctorn.so"));
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, AfterACompatibleLoadOnlyNewAndReadFilesTravel) {
+  const std::string other = load_archive();
+  auto noted = status();
+  noted["match"] = "compatible";
+  std::ofstream(control("status.json")) << noted.dump();
+  operator_.set_head("", 0);  // this pod's own key has no archive yet
+  read("fxgraph/ab/ONE/file");
+  read("ef/cused.py");
+  write("fxgraph/gh/NEW/file", "new");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()),
+              UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/ef/cused.py",
+                                   "torch/fxgraph/gh/NEW/file"));
+  EXPECT_TRUE(last_effect_is("partial"));
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
+  for (const auto& [mode, policy] :
+       {std::pair{"ReadOnly", "OnChange"}, std::pair{"ReadWrite", "Never"}}) {
+    config_.mode = mode;
+    config_.save_policy = policy;
+    AgentProcess saver = start("save");
+    write(std::string("ab/") + mode, "x");
+    several_quiet_periods();
+    EXPECT_EQ(end(saver), 0);
+    EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << mode;
+  }
+}
+
+TEST_F(Save, OnceIsOnce) {
+  config_.save_policy = "Once";
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  write("ab/two", "x");
+  several_quiet_periods();
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u);
+}
+
+TEST_F(Save, RefreshReplacesTheArchiveAndThenExtendsItsOwn) {
+  operator_.set_head(put_archive({{"torch/old", "x"}}).manifest, 5);
+  config_.mode = "Refresh";
+  AgentProcess saver = start("save");
+  write("ab/new", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/new"));
+  write("ab/later", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/later", "torch/ab/new"));
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, ALoaderThatMetNoOperatorIsReportedByTheSaver) {
+  operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["reported"], false);
+  operator_.script({});
+  const size_t refused = operator_.calls("POST", "/v1/loaded").size();
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/loaded", refused + 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/loaded").back().body["outcome"], "DOES_NOT_EXIST");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, BadConfigurationDoesNotEndTheSidecar) {
+  variables_["COMPILECACHE_CONFIG"] = "nonsense";
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(
+      eventually([&] { return saver.log().find("nothing will be saved") != std::string::npos; }));
+  several_quiet_periods();
+  EXPECT_TRUE(saver.running());
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
+  constexpr unsigned kNobody = 65534;
+  ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  fs::create_directories(config_.control_path);
+  fs::permissions(config_.control_path, fs::perms::all);
+  write("ab/open", "x");
+  write("ab/secret", "x");
+  fs::permissions(torch_ + "/ab/secret", fs::perms::none);
+  AgentProcess saver = start("save", {}, kNobody);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/open"));
+  ASSERT_TRUE(eventually([&] { return saver.log().find("cannot be read") != std::string::npos; }));
+  EXPECT_NE(saver.log().find("runAsUser"), std::string::npos);
+  several_quiet_periods();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << "asks for ever: " << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing

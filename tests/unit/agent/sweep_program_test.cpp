@@ -1,0 +1,116 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "archive/format.hpp"
+#include "archive/index.hpp"
+#include "archive/store.hpp"
+#include "tests/unit/agent/agent_fixture.hpp"
+
+// `compilecache-agent sweep`, run as a process.
+
+namespace compilecache::agent::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+
+class Sweep : public AgentTest {
+ protected:
+  Sweep() { with_operator(); }
+  void plan(const nlohmann::json& answer) {
+    operator_.script([answer](const Call& call) -> std::optional<http::Response> {
+      if (call.path != "/v1/sweeps" || call.body["phase"] != "begin") return {};
+      return json_response(answer);
+    });
+  }
+  nlohmann::json end_report() {
+    const auto calls = operator_.calls("POST", "/v1/sweeps");
+    return calls.empty() ? nlohmann::json() : calls.back().body;
+  }
+};
+
+TEST_F(Sweep, TheFirstOneMakesTheStore) {
+  fs::remove_all(store_);
+  config_.store_path = root_ + "/volume/team/demo";
+  plan({{"archives", nlohmann::json::array()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  const auto owner = archive::read_store_owner(config_.store_path);
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(owner->ns, "ml");
+  EXPECT_EQ(end_report()["phase"], "end");
+  EXPECT_EQ(end_report()["storage_error"], "");
+}
+
+TEST_F(Sweep, RemovesWhatIsCondemnedAndTellsWhatIsLeft) {
+  const auto live = put_archive({{"torch/live", "x"}});
+  const auto dead = put_archive({{"torch/dead", "y"}});
+  plan({{"archives",
+         {{{"name", "demo-1"},
+           {"manifest_digest", live.manifest},
+           {"generation", 2},
+           {"key", {{"GPUProduct", "H100"}}}}}},
+        {"deletable", dead.blobs()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_FALSE(fs::exists(archive::blob_path(store_, dead.manifest)));
+  const auto report = end_report();
+  EXPECT_EQ(report["removed_blobs"], 3);
+  EXPECT_GT(report["freed_bytes"], 0);
+  EXPECT_EQ(report["inventory"].size(), 3u);
+  const auto index = archive::read_index(store_);
+  ASSERT_EQ(index.entries.size(), 1u);
+  EXPECT_EQ(index.entries[0].digest, live.manifest);
+  EXPECT_EQ(index.entries[0].generation(), 2u);
+}
+
+TEST_F(Sweep, LeftoversOfAKilledSaveGoWhenTheyAreOld) {
+  const std::string leftover = store_ + "/blobs/sha256/0123456789abcdef.incomplete";
+  std::ofstream(leftover) << "half a layer";
+  plan({{"incomplete_timeout_ms", 3'600'000}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_TRUE(fs::exists(leftover));
+  plan({{"incomplete_timeout_ms", 0}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_FALSE(fs::exists(leftover));
+  EXPECT_EQ(end_report()["removed_incomplete"], 1);
+}
+
+TEST_F(Sweep, SuspectArchivesAreChecked) {
+  const auto whole = put_archive({{"torch/whole", "x"}});
+  const auto bad = put_archive({{"torch/bad", "y"}});
+  flip_a_byte_in(bad.layers[0]);
+  plan({{"check", {whole.manifest, bad.manifest}}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(end_report()["verified"], ElementsAre(whole.manifest));
+  EXPECT_THAT(end_report()["corrupt"], ElementsAre(bad.manifest));
+}
+
+TEST_F(Sweep, AVolumeThatCannotBeUsedIsReported) {
+  std::ofstream(root_ + "/file") << "x";
+  config_.store_path = root_ + "/file/store";
+  EXPECT_EQ(run("sweep"), 1);
+  EXPECT_EQ(end_report()["phase"], "end");
+  EXPECT_NE(end_report()["storage_error"], "");
+}
+
+TEST_F(Sweep, AStoreOfSomebodyElseIsNotTouchedUnlessAdopted) {
+  const auto archive = put_archive({{"torch/theirs", "x"}});
+  config_.sweep.cluster_uid = "another-cluster";
+  EXPECT_EQ(run("sweep"), 1);
+  EXPECT_NE(end_report()["storage_error"], "");
+  EXPECT_TRUE(fs::exists(archive::blob_path(store_, archive.manifest)));
+  config_.sweep.adopt = true;
+  plan({{"archives", nlohmann::json::array()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+}
+
+TEST_F(Sweep, AnOperatorThatRefusesMakesTheJobFail) {
+  operator_.script([](const Call&) { return error_response(403, "Forbidden"); });
+  EXPECT_EQ(run("sweep"), 1);
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing

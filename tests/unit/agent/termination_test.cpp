@@ -1,0 +1,61 @@
+#include "agent/termination.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <future>
+
+namespace compilecache::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A thread that hangs in the kernel, as on a volume that does not answer.
+[[noreturn]] void hang() {
+  int ends[2];
+  [[maybe_unused]] const int made = ::pipe(ends);
+  char byte = 0;
+  while (true) {
+    [[maybe_unused]] const ssize_t got = ::read(ends[0], &byte, 1);
+  }
+}
+
+TEST(WatchdogDeathTest, EndsAProcessThatHangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog([] {}, [] { ::_exit(0); }, milliseconds(20));
+        watchdog.arm(milliseconds(20));
+        hang();
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Watchdog, WarnsFirstAndSparesWhoDisarms) {
+  std::promise<void> warned;
+  std::promise<void> ended;
+  Watchdog watchdog([&] { warned.set_value(); }, [&] { ended.set_value(); }, milliseconds(50));
+  watchdog.arm(milliseconds(1));
+  warned.get_future().wait();
+  watchdog.disarm();
+  EXPECT_EQ(ended.get_future().wait_for(milliseconds(200)), std::future_status::timeout);
+}
+
+TEST(TerminationDeathTest, SigtermWakesASleeperAndRunsTheHandler) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Termination termination;
+        std::promise<void> handled;
+        termination.on_request([&] { handled.set_value(); });
+        ::kill(::getpid(), SIGTERM);
+        const bool slept = termination.sleep(std::chrono::hours(1));
+        handled.get_future().wait();
+        ::_exit(!slept && termination.requested() ? 7 : 1);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
+}  // namespace
+}  // namespace compilecache::agent
