@@ -1,15 +1,53 @@
 #include "archive/frame_compressor.hpp"
 
+// For the estimate of what a context takes.
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 #include <algorithm>
 
 namespace compilecache::archive {
 
+namespace {
+
+constexpr unsigned kMinTableLog = 17;
+
+size_t memory_estimate(const CompressorSettings& settings) {
+  ZSTD_compressionParameters parameters = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
+  if (settings.chain_log != 0) parameters.chainLog = settings.chain_log;
+  if (settings.hash_log != 0) parameters.hashLog = settings.hash_log;
+  const size_t context = ZSTD_estimateCCtxSize_usingCParams(parameters);
+  return settings.threads * (context + settings.frame_bytes) + settings.frame_bytes;
+}
+
+}  // namespace
+
+CompressorSettings fit_memory(CompressorSettings settings) {
+  settings.threads = std::max(1U, settings.threads);
+  const unsigned threads = settings.threads;
+  settings.threads = 1;
+  const ZSTD_compressionParameters level = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
+  while (memory_estimate(settings) > kCompressorBytes) {
+    settings.chain_log = settings.chain_log == 0 ? level.chainLog - 1 : settings.chain_log - 1;
+    settings.hash_log = std::min(level.hashLog, settings.chain_log);
+    if (settings.chain_log <= kMinTableLog) break;
+  }
+  while (settings.threads < threads) {
+    ++settings.threads;
+    if (memory_estimate(settings) > kCompressorBytes) {
+      --settings.threads;
+      break;
+    }
+  }
+  return settings;
+}
+
 struct FrameCompressor::Worker {
-  explicit Worker(int level) : context(ZSTD_createCCtx(), &ZSTD_freeCCtx) {
+  explicit Worker(const CompressorSettings& settings) : context(ZSTD_createCCtx(), &ZSTD_freeCCtx) {
     if (!context) return;
-    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, settings.level);
+    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_chainLog, static_cast<int>(settings.chain_log));
+    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_hashLog, static_cast<int>(settings.hash_log));
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 0);
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 1);
   }
@@ -17,8 +55,7 @@ struct FrameCompressor::Worker {
 };
 
 FrameCompressor::FrameCompressor(BlobWriter& blob, const CompressorSettings& settings)
-    : blob_(blob), settings_(settings) {
-  settings_.threads = std::max(1U, settings.threads);
+    : blob_(blob), settings_(fit_memory(settings)) {
   slots_.resize(settings_.threads + 1);
 }
 
@@ -70,9 +107,10 @@ Status FrameCompressor::write_oldest() {
   // No worker touches a compressed slot.
   if (slot.problem != nullptr)
     return fail(ErrorCode::kInternal, std::string("compressing a frame: ") + slot.problem);
-  if (auto written = blob_.write(slot.compressed); !written) return written;
+  if (auto written = blob_.write({slot.compressed.get(), slot.compressed_size}); !written)
+    return written;
   table_.frames.push_back(
-      {static_cast<uint32_t>(slot.compressed.size()), static_cast<uint32_t>(slot.plain.size())});
+      {static_cast<uint32_t>(slot.compressed_size), static_cast<uint32_t>(slot.plain.size())});
   slot.plain.clear();
   slot.state = State::kFree;
   ++written_;
@@ -83,7 +121,7 @@ Status FrameCompressor::finish() {
   Slot& last = current();
   if (!last.plain.empty()) {
     if (threads_.empty()) {  // one frame in all: not worth a thread
-      Worker worker(settings_.level);
+      Worker worker(settings_);
       compress(last, worker);
       last.state = State::kCompressed;
       ++filled_;
@@ -99,7 +137,7 @@ Status FrameCompressor::finish() {
 }
 
 void FrameCompressor::work() {
-  Worker worker(settings_.level);
+  Worker worker(settings_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || taken_ < filled_; });
@@ -116,14 +154,15 @@ void FrameCompressor::work() {
 void FrameCompressor::compress(Slot& slot, Worker& worker) {
   slot.problem = worker.context ? nullptr : "out of memory";
   if (slot.problem == nullptr) {
-    slot.compressed.resize(ZSTD_compressBound(slot.plain.size()));
-    const size_t size =
-        ZSTD_compress2(worker.context.get(), slot.compressed.data(), slot.compressed.size(),
-                       slot.plain.data(), slot.plain.size());
+    // As long as any frame needs, so that it is taken once.
+    const size_t room = ZSTD_compressBound(slot.plain.capacity());
+    if (!slot.compressed) slot.compressed = std::make_unique_for_overwrite<uint8_t[]>(room);
+    const size_t size = ZSTD_compress2(worker.context.get(), slot.compressed.get(), room,
+                                       slot.plain.data(), slot.plain.size());
     if (ZSTD_isError(size) != 0) {
       slot.problem = ZSTD_getErrorName(size);
     } else {
-      slot.compressed.resize(size);
+      slot.compressed_size = size;
     }
   }
 }

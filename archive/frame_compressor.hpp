@@ -15,16 +15,27 @@
 // Cuts a stream into frames, compresses them in parallel and writes them in order, then the seek
 // table. The bytes written depend on the input and the settings alone, not on the threads.
 //
-// Memory: for each thread, and one more, a frame in plain and compressed form, and zstd's own.
+// Memory: for each thread, and one more, a frame in plain and compressed form, and zstd's own; what
+// fit_memory() returns stays below kCompressorBytes at any level.
 // Used from one thread.
 
 namespace compilecache::archive {
 
 struct CompressorSettings {
   int level = 9;
-  size_t frame_bytes = 4U << 20;
+  size_t frame_bytes = 8U << 20;
   unsigned threads = 2;
+  // zstd's tables; 0: what the level says.
+  unsigned chain_log = 0;
+  unsigned hash_log = 0;
 };
+
+inline constexpr size_t kCompressorBytes = 80U << 20;
+
+// The settings with as many threads as memory allows, and where one is too much (levels above 15 or
+// so) with smaller tables. Smaller frames would lose more than a higher level gains. What is
+// written does not depend on the threads asked for.
+CompressorSettings fit_memory(CompressorSettings settings);
 
 class FrameCompressor {
  public:
@@ -45,7 +56,8 @@ class FrameCompressor {
   struct Slot {
     State state = State::kFree;
     std::vector<uint8_t> plain;
-    std::vector<uint8_t> compressed;
+    std::unique_ptr<uint8_t[]> compressed;  // room for the worst case, touched as far as needed
+    size_t compressed_size = 0;
     const char* problem = nullptr;  // zstd's, when it failed
   };
   struct Worker;

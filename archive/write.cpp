@@ -16,6 +16,8 @@ namespace compilecache::archive {
 namespace {
 
 constexpr size_t kChunkBytes = 1U << 20;
+// What a compaction reads ahead; the compressor has its own.
+constexpr uint64_t kCompactionReadBytes = 20ULL << 20;
 // How often a layer is begun anew because a large file changed while it was packed.
 constexpr int kMaxAttempts = 4;
 

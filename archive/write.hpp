@@ -24,7 +24,7 @@
 //
 // All blobs are durable when the call returns; nothing refers to them until the caller commits the
 // manifest's digest. Any number of processes may write into one store at once.
-// Memory: below 128 MiB with the default settings.
+// Memory: below 128 MiB at any level; high levels get fewer threads and smaller frames.
 
 namespace compilecache::archive {
 
@@ -37,7 +37,7 @@ struct WriteSettings {
   int compression_level = 9;  // zstd's, 1 to 19
   // Plain bytes of a frame, 64 KiB to Limits::max_frame_bytes. Larger ones find more of what files
   // have in common (16 near-equal vLLM caches, 571 MB: 17 MB in frames of 4 MiB, 10 in 8, 6.7 in
-  // 16) and take more memory (60, 84, 132 MiB at level 9).
+  // 16), smaller ones are decoded by more threads in the same memory.
   uint64_t frame_bytes = 8ULL << 20;
   unsigned threads = 2;                     // that compress
   uint64_t max_archive_bytes = 1ULL << 30;  // of all blobs of the archive together
