@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "kube/base64.hpp"
@@ -47,6 +48,29 @@ struct CloseOnExec : bp::extend::handler {
   }
 };
 
+// Our environment with the plugin's variables. (Boost 1.74's own reads beyond short entries.)
+class Environment : public bp::extend::handler {
+ public:
+  void set(const std::string& name, const std::string& value) { variables_[name] = value; }
+
+  template <typename Executor>
+  void on_setup(Executor& executor) const {
+    for (char** entry = ::environ; *entry != nullptr; ++entry) {
+      const std::string text = *entry;
+      if (!variables_.contains(text.substr(0, text.find('=')))) entries_.push_back(text);
+    }
+    for (const auto& [name, value] : variables_) entries_.push_back(name + "=" + value);
+    for (std::string& entry : entries_) pointers_.push_back(entry.data());
+    pointers_.push_back(nullptr);
+    executor.env = pointers_.data();
+  }
+
+ private:
+  std::map<std::string, std::string> variables_;
+  mutable std::vector<std::string> entries_;  // as Boost's handlers are called through const
+  mutable std::vector<char*> pointers_;
+};
+
 struct Output {
   int exit_code = 0;
   std::string out;
@@ -62,15 +86,15 @@ Result<Output> run(const ExecPlugin& plugin, const std::string& info) {
         ErrorCode::kUnauthorized,
         "no such program" + (plugin.install_hint.empty() ? "" : "; " + plugin.install_hint));
   }
-  bp::environment environment = boost::this_process::environment();
-  for (const auto& [name, value] : plugin.env) environment[name] = value;
-  environment["KUBERNETES_EXEC_INFO"] = info;
+  Environment environment;
+  for (const auto& [name, value] : plugin.env) environment.set(name, value);
+  environment.set("KUBERNETES_EXEC_INFO", info);
 
   boost::asio::io_context io;
   std::future<std::string> out;
   std::future<std::string> err;
-  bp::child child(program, bp::args(plugin.args), environment,
-                  bp::std_in<bp::null, bp::std_out> out, bp::std_err > err, CloseOnExec(), io);
+  bp::child child(program, bp::args(plugin.args), environment, (bp::std_in < bp::null),
+                  (bp::std_out > out), (bp::std_err > err), CloseOnExec(), io);
   io.run_for(kPluginTime);
   if (!io.stopped()) {
     child.terminate();
