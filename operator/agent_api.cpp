@@ -9,7 +9,6 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "operator/agent_handlers.hpp"
-#include "operator/sweep_ledger.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -234,12 +233,5 @@ void AgentApi::handle(Request request, http::Responder respond) {
 }
 
 Response AgentApi::answer(const Request& request) { return impl_->safely(request); }
-
-std::function<std::set<std::string>(const std::string& cache)> condemned_by(
-    const StatusBoard& board, const Settings& settings, const Clock& clock) {
-  return [&board, &settings, &clock](const std::string& cache) {
-    return condemned_digests(board.condemned(cache), clock.wall(), settings.sweep.grace);
-  };
-}
 
 }  // namespace compilecache::controller

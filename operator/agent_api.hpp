@@ -17,6 +17,7 @@
 #include "operator/save_coordinator.hpp"
 #include "operator/settings.hpp"
 #include "operator/status_board.hpp"
+#include "operator/sweep_guard.hpp"
 #include "operator/token_auth.hpp"
 
 // The API that agents call (api/agent_api.hpp), as the handler of an http::Server.
@@ -41,6 +42,7 @@ struct AgentApiParts {
   TokenAuth& auth;
   SaveCoordinator& saves;
   CacheLocks& locks;
+  SweepGuard& guard;
   ArchiveWriter& archives;
   ArchiveRegistry& registry;
   LoadTraffic& traffic;
@@ -85,9 +87,5 @@ class AgentApi {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// The digests that a commit may not name now; for SaveOptions::condemned.
-std::function<std::set<std::string>(const std::string& cache)> condemned_by(
-    const StatusBoard& board, const Settings& settings, const Clock& clock);
 
 }  // namespace compilecache::controller

@@ -38,7 +38,11 @@ constexpr size_t kMessageLength = 512;
 
 AgentHandlers::AgentHandlers(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks,
                              const Clock& clock)
-    : parts_(parts), settings_(settings), hooks_(std::move(hooks)), clock_(clock) {}
+    : parts_(parts),
+      settings_(settings),
+      hooks_(std::move(hooks)),
+      clock_(clock),
+      leading_since_(clock.monotonic()) {}
 
 Result<std::shared_ptr<const PodView>> AgentHandlers::pod_of(const TokenIdentity& identity) const {
   auto pod = parts_.view.pod(identity.ns, identity.pod);
@@ -291,7 +295,7 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
                                     {"pod", caller.pod->name},
                                     {"save", id},
                                     {"error", committed.error().message}});
-    // It may be a condemned blob, which only a sweep can free.
+    // It may be a blob on the list of a Job that died; the next Job settles that.
     if (committed.error().code == ErrorCode::kConflict && hooks_.sweep_wanted &&
         !parts_.board.condemned(caller.key()).empty()) {
       hooks_.sweep_wanted(caller.ns(), cache);
@@ -396,6 +400,9 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
 void AgentHandlers::take_over() {
   for (const auto& cache : parts_.view.caches()) {
     parts_.board.seed(cache->metadata.key(), cache->status);
+    std::vector<std::string> listed;
+    for (const api::CondemnedBlob& blob : cache->status.condemned) listed.push_back(blob.digest);
+    parts_.guard.take_over(cache->metadata.key(), listed);
     for (const auto& archive : parts_.view.archives_of(cache->metadata.ns, cache->metadata.name)) {
       parts_.saves.take_over(*archive, cache->spec.save.lock_timeout);
     }

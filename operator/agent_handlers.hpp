@@ -60,6 +60,9 @@ class AgentHandlers {
                                      double compile_seconds) const;
   void event(const Caller& caller, bool warning, const std::string& reason,
              const std::string& message);
+  // Saves that hold a lock and were heard of lately; what dead ones left is taken back.
+  Result<std::vector<SaveInFlight>> in_flight(
+      const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Result<api::SweepAnswer> sweep_begins(const Caller& caller);
   Status sweep_ends(const Caller& caller, const api::SweepRequest& request);
 
@@ -67,6 +70,7 @@ class AgentHandlers {
   const Settings& settings_;
   const AgentApiHooks hooks_;
   const Clock& clock_;
+  const Monotonic leading_since_;
   std::mutex mutex_;
   std::map<std::string, std::string> save_reports_;  // pod uid: the outcome that was counted last
 };

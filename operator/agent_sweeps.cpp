@@ -9,6 +9,9 @@
 namespace compilecache::controller {
 namespace {
 
+// Longer than any request to the API server takes.
+constexpr std::chrono::seconds kSettle{90};
+
 // What the API server has in the status as well as what is known here: only that may be deleted,
 // since the next leader will know it too.
 std::vector<api::CondemnedBlob> persisted(const std::vector<api::CondemnedBlob>& listed,
@@ -22,8 +25,23 @@ std::vector<api::CondemnedBlob> persisted(const std::vector<api::CondemnedBlob>&
 
 }  // namespace
 
+Result<std::vector<SaveInFlight>> AgentHandlers::in_flight(
+    const Caller& caller, const std::vector<api::CompileCacheArchive>& archives) {
+  std::vector<SaveInFlight> saves;
+  for (const api::CompileCacheArchive& archive : archives) {
+    const auto locked = parts_.saves.break_expired(archive, caller.cache->spec.save.lock_timeout);
+    if (!locked) return unexpected(locked.error());
+    if (*locked) saves.push_back({archive.metadata.name, archive.lock.fence});
+  }
+  return saves;
+}
+
 Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
                                               const api::SweepRequest& request) {
+  if (!request.cache.empty() && request.cache != caller.cache->metadata.name) {
+    return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " sweeps CompileCache " +
+                                           caller.cache->metadata.name + ", not " + request.cache);
+  }
   if (!caller.sweeper) {
     return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " is no sweep Job's pod");
   }
@@ -56,9 +74,16 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
     answer.archives.push_back({archive.metadata.name, archive.key, head->manifest_digest,
                                head->generation, head->saved_at});
   }
-  answer.deletable = deletable_digests(
-      persisted(parts_.board.condemned(caller.key()), caller.cache->status.condemned),
-      referenced_digests(*archives), clock_.wall(), settings_.sweep.grace);
+  const auto saves = in_flight(caller, *archives);
+  if (!saves) return unexpected(saves.error().with("beginning a sweep"));
+  // A commit that the leader before us let through may still be on its way.
+  const Duration settle = std::min<Duration>(kSettle, settings_.sweep.grace);
+  if (clock_.monotonic() - leading_since_ >= settle) {
+    answer.deletable = deletable_digests(
+        persisted(parts_.board.condemned(caller.key()), caller.cache->status.condemned),
+        referenced_digests(*archives), clock_.wall(), settings_.sweep.grace);
+  }
+  parts_.guard.begins(caller.key(), answer.deletable, *saves);
   log_info("sweep begins", {{"reason", "job_began"},
                             {"namespace", caller.ns()},
                             {"cache", cache},
@@ -98,11 +123,10 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   for (const api::BlobInfo& blob : request.inventory) facts.inventory.push_back(blob.digest);
   facts.referenced = referenced_digests(*archives);
   facts.listed = parts_.board.condemned(caller.key());
-  for (const api::CompileCacheArchive& archive : *archives) {
-    const auto locked = parts_.saves.break_expired(archive, caller.cache->spec.save.lock_timeout);
-    if (!locked) return unexpected(locked.error().with("ending a sweep"));
-    facts.saves_in_flight = facts.saves_in_flight || *locked;
-  }
+  const auto saves = in_flight(caller, *archives);
+  if (!saves) return unexpected(saves.error().with("ending a sweep"));
+  parts_.guard.ends(caller.key(), *saves);
+  facts.saves_in_flight = !saves->empty();
   facts.now = clock_.wall();
   const auto condemned = condemn(facts);
   parts_.board.set_condemned(caller.key(), condemned);

@@ -59,10 +59,8 @@ struct LeaderSession::Impl {
               return parts.client.create(kube::resources::kTokenReviews, review);
             },
             parts.settings.token_cache, parts.clock),
-        saves(writer, locks,
-              {parts.settings.limits.max_concurrent_saves,
-               condemned_by(board, parts.settings, parts.clock)},
-              parts.clock, system_random()),
+        saves(writer, locks, guard, parts.settings.limits.max_concurrent_saves, parts.clock,
+              system_random()),
         status_writer(parts.client, parts.settings.status_interval, parts.clock) {}
 
   void run();
@@ -72,7 +70,6 @@ struct LeaderSession::Impl {
   void make_controller(SweepEnvironment environment);
   void add_handlers();
   void start_reflectors();
-  void take_over_locks();
   void enqueue(const std::string& ns, const std::string& cache, Duration delay);
   void claim_changed(const Claim& claim);
 
@@ -84,6 +81,7 @@ struct LeaderSession::Impl {
   StatusBoard board;
   KubeArchiveWriter writer;
   CacheLocks locks;
+  SweepGuard guard;
   ArchiveRegistry registry;
   LoadTraffic traffic;
   TokenAuth auth;
@@ -131,6 +129,10 @@ void LeaderSession::stop() {
 void LeaderSession::Impl::run() {
   add_handlers();
   start_reflectors();
+  // caBundle at once: until it is right no pod is injected.
+  if (auto kept = parts.certificates.round(); !kept) {
+    log_warn("keeping certificates", {{"error", kept.error().message}});
+  }
   while (!wait_for_stores()) {
     if (stopping.cancelled()) return;
     log_warn("still waiting for the first lists from the API server");
@@ -166,7 +168,7 @@ Status LeaderSession::Impl::prepare() {
     if (!written) return unexpected(written.error().with("telling agents where the leader is"));
   }
   make_controller(std::move(*environment));
-  take_over_locks();
+  agent_api->take_over();
   agent_api->start();
   serving = true;
   workers.emplace(
@@ -224,7 +226,7 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     sweeper->reported(kube::object_key(pod.ns, request.cache), request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
-  agent_api.emplace(AgentApiParts{view, auth, saves, locks, writer, registry, traffic, board,
+  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic, board,
                                   parts.metrics, parts.events},
                     parts.settings, std::move(hooks), parts.clock);
 }
@@ -312,15 +314,6 @@ bool LeaderSession::Impl::wait_for_stores() {
        [this] { return parts.stores.archives.has_synced(); },
        [this] { return claims.has_synced(); }, [this] { return jobs.has_synced(); }},
       kSyncPatience, stopping);
-}
-
-// Whoever held a lock under the leader before gets one full time-out from now.
-void LeaderSession::Impl::take_over_locks() {
-  for (const auto& archive : parts.stores.archives.list()) {
-    const auto cache = view.cache(archive->metadata.ns, archive->cache);
-    saves.take_over(*archive, cache ? cache->spec.save.lock_timeout
-                                    : api::CompileCacheSpec{}.save.lock_timeout);
-  }
 }
 
 }  // namespace compilecache::controller

@@ -48,11 +48,12 @@ CacheLocks::Guard CacheLocks::lock(const std::string& cache) {
   return {std::move(mutex), std::move(held)};
 }
 
-SaveCoordinator::SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, SaveOptions options,
-                                 const Clock& clock, Random random)
+SaveCoordinator::SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, const SweepGuard& guard,
+                                 int max_concurrent_saves, const Clock& clock, Random random)
     : writer_(writer),
       locks_(locks),
-      options_(std::move(options)),
+      guard_(guard),
+      max_concurrent_saves_(max_concurrent_saves),
       clock_(clock),
       random_(std::move(random)) {}
 
@@ -113,7 +114,7 @@ bool SaveCoordinator::claim_is_full(const std::string& claim, const std::string&
   const auto saving = std::count_if(holders_.begin(), holders_.end(), [&](const auto& item) {
     return item.first != except && item.second.claim == claim && item.second.deadline > now;
   });
-  return saving >= options_.max_concurrent_saves;
+  return saving >= max_concurrent_saves_;
 }
 
 void SaveCoordinator::note(const std::string& key, Holder holder) {
@@ -251,10 +252,9 @@ api::SaveAnswer SaveCoordinator::granted(const SaveContext& context,
   }
   answer.generation = next_generation(archive);
   if (extends_head(context, request, archive)) answer.parent_digest = archive.head.manifest_digest;
-  std::set<std::string> anew = options_.condemned(key_of(context.ns, context.cache));
-  const std::set<std::string> distrusted = distrusted_digests(archive);
-  anew.insert(distrusted.begin(), distrusted.end());
-  if (is_distrusted(archive.head, distrusted)) {
+  // A blob that is not what its name says has to be written over, not left alone because it exists.
+  std::set<std::string> anew = distrusted_digests(archive);
+  if (is_distrusted(archive.head, anew)) {
     anew.insert(archive.head.blobs.begin(), archive.head.blobs.end());
   }
   answer.condemned.assign(anew.begin(), anew.end());
@@ -308,12 +308,12 @@ Status SaveCoordinator::check_commit(const SaveContext& context,
   if (!request.parent_digest.empty() && request.parent_digest != archive.head.manifest_digest) {
     return lost(name, fence, "the head it extends is no longer the head");
   }
-  const std::set<std::string> condemned = options_.condemned(key_of(context.ns, context.cache));
+  const std::string cache = key_of(context.ns, context.cache);
   std::vector<std::string> blobs = request.blobs;
   blobs.push_back(request.manifest_digest);
   for (const std::string& blob : blobs) {
-    if (condemned.contains(blob)) {
-      return lost(name, fence, "blob " + blob + " is condemned and about to be swept");
+    if (guard_.refuses(cache, {name, fence}, blob)) {
+      return lost(name, fence, "blob " + blob + " is condemned and being swept");
     }
   }
   if (static_cast<uint64_t>(request.compressed_bytes) > context.save.max_archive_size) {
@@ -343,6 +343,7 @@ Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, co
       return unexpected(archive.error().with("committing a save"));
     }
     if (const auto* head = already_committed(context, *archive, parsed->fence, request)) {
+      forget(key, parsed->fence);
       return answer_of(*head);
     }
     if (const Status allowed = check_commit(context, *archive, parsed->fence, request); !allowed) {

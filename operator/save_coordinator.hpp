@@ -16,11 +16,12 @@
 #include "base/random.hpp"
 #include "operator/archive_writer.hpp"
 #include "operator/save_rules.hpp"
+#include "operator/sweep_guard.hpp"
 
 // Saves never collide: at most one pod holds the lock of an archive, and only the holder's commit
 // succeeds.
 //
-//   SaveCoordinator saves(writer, options, clock, random);
+//   SaveCoordinator saves(writer, locks, guard, 50, clock, random);
 //   auto answer = saves.request(context, request);          // granted: id, fence, parent
 //   saves.renew(pod, answer->id, {answer->fence});          // at a third of the lock's time-out
 //   auto head = saves.commit(context, answer->id, commit);  // kConflict: the lock was lost
@@ -49,16 +50,11 @@ class CacheLocks {
   std::map<std::string, std::shared_ptr<std::mutex>> mutexes_;
 };
 
-struct SaveOptions {
-  int max_concurrent_saves = 50;  // of one claim
-  // Digests that a commit may not name now, of "namespace/cache". May be called from any thread.
-  std::function<std::set<std::string>(const std::string& cache)> condemned;
-};
-
 class SaveCoordinator {
  public:
-  SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, SaveOptions options, const Clock& clock,
-                  Random random);
+  // `max_concurrent_saves`: of one claim.
+  SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, const SweepGuard& guard,
+                  int max_concurrent_saves, const Clock& clock, Random random);
 
   // Grants, or says why not: "busy" with a time to come back, "refused" for good. An Error means
   // that the API server could not be asked.
@@ -68,7 +64,7 @@ class SaveCoordinator {
   Status renew(const std::string& ns, const std::string& pod_uid, const std::string& id,
                int64_t fence);
 
-  // kConflict: the lock is lost, the head has changed, or a digest is condemned; kTooLarge,
+  // kConflict: the lock is lost, the head has changed, or a blob is being swept; kTooLarge,
   // kInvalid.
   Result<api::CommitAnswer> commit(const SaveContext& context, const std::string& id,
                                    const api::CommitRequest& request);
@@ -117,7 +113,8 @@ class SaveCoordinator {
 
   ArchiveWriter& writer_;
   CacheLocks& locks_;
-  const SaveOptions options_;
+  const SweepGuard& guard_;
+  const int max_concurrent_saves_;
   const Clock& clock_;
   const Random random_;
   mutable std::mutex mutex_;

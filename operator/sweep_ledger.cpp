@@ -46,15 +46,6 @@ std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts) {
   return listed;
 }
 
-std::set<std::string> condemned_digests(const std::vector<api::CondemnedBlob>& listed, WallTime now,
-                                        milliseconds grace) {
-  std::set<std::string> digests;
-  for (const api::CondemnedBlob& blob : listed) {
-    if (is_older(blob, grace / 2, now)) digests.insert(blob.digest);
-  }
-  return digests;
-}
-
 std::vector<std::string> deletable_digests(const std::vector<api::CondemnedBlob>& listed,
                                            const std::set<std::string>& referenced, WallTime now,
                                            milliseconds grace) {

@@ -11,15 +11,13 @@
 
 // Which blobs of a store may be deleted, in two steps, so that no commit can name a blob that goes.
 //
-// A blob that no head reaches is put on a list with the time when it was first seen so. From half
-// of the grace on it is condemned: a commit that names it is refused. From the whole grace on a Job
-// that starts may delete it, if it is still unreferenced then. The half between the two is longer
-// than any commit can be under way, also one by a leader that was deposed. The list is in the
-// CompileCache's status (status.condemned), and only what is in the status as the API server has it
-// may be deleted, so that the next leader knows it too.
+// A blob that no head reaches is put on a list with the time when it was first seen so; the grace
+// outlasts any extraction by a loader that was given a head before. The list is in the
+// CompileCache's status (status.condemned). A Job that starts is told to delete what has been
+// listed for the grace, is still unreferenced, and is on the list as the API server has it, so that
+// the next leader knows it too. From then on sweep_guard.hpp refuses commits that name it.
 //
 //   Job begins:  deletable_digests(listed in the status, referenced, now, grace)
-//   commit:      condemned_digests(listed, now, grace) must not contain one of its blobs
 //   Job ends:    listed = condemn({inventory, referenced, listed, ...})
 //
 // Pure; safe from any thread. Times are RFC 3339; one that cannot be read counts as now.
@@ -42,9 +40,6 @@ struct LedgerFacts {
 };
 
 std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts);
-
-std::set<std::string> condemned_digests(const std::vector<api::CondemnedBlob>& listed, WallTime now,
-                                        std::chrono::milliseconds grace);
 
 std::vector<std::string> deletable_digests(const std::vector<api::CondemnedBlob>& listed,
                                            const std::set<std::string>& referenced, WallTime now,

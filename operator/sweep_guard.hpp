@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+// Keeps commits from naming blobs that a sweep Job is deleting or has just deleted.
+//
+//   guard.begins("ml/transformer", deletable, saves_in_flight);   // a Job was told what to delete
+//   guard.refuses("ml/transformer", {"transformer-3f9a1c04b2", 17}, digest)
+//   guard.ends("ml/transformer", saves_in_flight);                // it has reported
+//
+// While a Job has a blob on its list, no commit may name it. When the Job is over, a save that was
+// under way by then still may not: it may have found the blob before it went and so not have
+// written it. A later save sees for itself what is there. Of a Job that the leader before us
+// started nothing is known but that its list was part of the CompileCache's status, so all of that
+// is taken for its list until the next one begins.
+//
+// Whoever begins or ends a sweep holds the CompileCache's lock (CacheLocks), as commits do.
+// Thread-safe.
+
+namespace compilecache::controller {
+
+struct SaveInFlight {
+  std::string archive;
+  int64_t fence = 0;
+  auto operator<=>(const SaveInFlight&) const = default;
+};
+
+class SweepGuard {
+ public:
+  // `listed`: what the status holds, whether or not a Job is running.
+  void take_over(const std::string& cache, const std::vector<std::string>& listed);
+  // A Job begins, so the one before is over, whether it reported or not.
+  void begins(const std::string& cache, const std::vector<std::string>& deletable,
+              const std::vector<SaveInFlight>& saves);
+  void ends(const std::string& cache, const std::vector<SaveInFlight>& saves);
+
+  [[nodiscard]] bool refuses(const std::string& cache, const SaveInFlight& save,
+                             const std::string& digest) const;
+
+ private:
+  struct Entry {
+    std::set<std::string> handed;  // to the Job that is running
+    // Saves under way at the end of a Job, and what they may wrongly believe to be there.
+    std::map<SaveInFlight, std::set<std::string>> misled;
+  };
+  static void close(Entry& entry, const std::vector<SaveInFlight>& saves);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace compilecache::controller
