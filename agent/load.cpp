@@ -73,8 +73,7 @@ class Loader {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
     }
     LoadChoice choice = choose_archive(
-        config_, node_name(), *coordinator_,
-        [this](milliseconds time) { return termination_.sleep(time); },
+        config_, node_name(), *coordinator_, [this](milliseconds time) { return rest(time); },
         [this] { watchdog_.arm(kAskingTime); });
     status_ = std::move(choice.status);
     operator_answers_ = choice.operator_answered;
@@ -123,13 +122,20 @@ class Loader {
   // Init containers run again when the sandbox was restarted; the saver still needs what the first
   // one noted.
   void keep_what_is_there() {
-    const auto earlier = control_.read_status();
-    if (earlier && earlier->loaded()) {
-      log_info("the directory holds what was loaded before", {{"archive", earlier->archive}});
+    if (const auto earlier = control_.read_status()) {
+      log_info("an earlier loader has been here; leaving everything as it is",
+               {{"outcome", std::string(api::to_string(earlier->outcome))},
+                {"archive", earlier->archive}});
       return;
     }
-    operator_answers_ = !earlier;
+    operator_answers_ = true;
     finish(api::Outcome::kSkipped, "directory_filled", "the cache directory is not empty");
+  }
+
+  // Waiting on purpose is not hanging.
+  bool rest(milliseconds time) {
+    watchdog_.disarm();
+    return termination_.sleep(time);
   }
 
   void load(milliseconds budget) {

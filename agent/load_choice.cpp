@@ -37,7 +37,8 @@ class Chooser {
       choice_.operator_answered = true;
       none("refused", answer.error().message);
     } else {
-      log_warn("no answer from the operator", {{"error", answer.error().message}});
+      log_info("no answer from the operator; looking into the index on the volume",
+               {{"error", answer.error().message}});
       look_into_index(answer.error());
     }
     return std::move(choice_);

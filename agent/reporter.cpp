@@ -1,9 +1,15 @@
 #include "agent/reporter.hpp"
 
 #include "agent/pod.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {
+namespace {
+
+constexpr std::chrono::seconds kPauseAfterFailure{30};
+
+}  // namespace
 
 void Reporter::note_save(const SaveResult& result) { save_ = result; }
 
@@ -24,8 +30,11 @@ void Reporter::report(const frameworks::Evidence& evidence, bool settled, bool l
   const bool other_numbers = !nothing_to_say && sent_ != evidence;
   const bool worth_it = save_ || another_verdict || (settled && sent_ && other_numbers);
   if (!worth_it && !(last && (load_.loaded() || sent_ || other_numbers))) return;
+  const auto now = SystemClock::instance().monotonic();
+  if (now < not_before_ && !last) return;
   if (const auto told = coordinator_.effect(make(evidence, last), patience); !told) {
     log_warn("cannot report to the operator", {{"error", told.error().message}});
+    not_before_ = now + kPauseAfterFailure;
     return;
   }
   sent_ = evidence;

@@ -36,6 +36,7 @@ class Reporter {
   std::optional<frameworks::Evidence> sent_;
   std::string logged_effect_;
   std::optional<SaveResult> save_;  // not told yet
+  Monotonic not_before_{};          // after a report that met nobody
 };
 
 }  // namespace compilecache::agent

@@ -133,14 +133,22 @@ class Saver {
       log_warn("cannot look at the cache", {{"error", looked.error().message}});
       return;
     }
-    view_ = watched_.plan(head_.held, state_.saved_at);
+    think();
     note_activity();
-    reporter_.report(watched_.judge(), still(), false, kReportPatience);
+    reporter_.report(evidence_, still(), false, kReportPatience);
     if (file_exists(control_.save_request())) {
       serve_request();
     } else if (should_save()) {
       conclude(attempt());
     }
+  }
+
+  // Only where there is something to think about: looking costs much less. What is unfinished ages.
+  void think() {
+    if (!watched_.changed() && !view_is_old_ && view_.busy.empty()) return;
+    view_ = watched_.plan(head_.held, state_.saved_at);
+    evidence_ = watched_.judge();
+    view_is_old_ = false;
   }
 
   void note_activity() {
@@ -203,6 +211,7 @@ class Saver {
   }
 
   void conclude(const SaveResult& result) {
+    view_is_old_ = true;
     log_result(result);
     saving_is_over_ = saving_is_over_ || result.never_again ||
                       (config_.save_policy == "Once" && result.outcome == api::Outcome::kSuccess);
@@ -215,7 +224,8 @@ class Saver {
     } else {
       failures_ = 0;
     }
-    if (result.reason == "busy" || result.reason == "operator_unreachable") return;
+    const bool trying_again = result.reason == "busy" || result.reason == "operator_unreachable";
+    if (trying_again && !termination_.requested()) return;
     if (result.outcome == api::Outcome::kDoesNotExist) return;
     reporter_.note_save(result);
     if (watched_.look()) {
@@ -329,6 +339,8 @@ class Saver {
   RequestWatch requests_;
   Head head_;
   SaveView view_;
+  frameworks::Evidence evidence_;
+  bool view_is_old_ = true;  // something was saved since it was made
   WallTime last_activity_{};
   milliseconds interval_ = kFirstPause;
   Monotonic next_attempt_{}, next_load_report_{};
@@ -352,6 +364,8 @@ void end_in_time(const api::AgentConfig& config, Termination& termination) {
 }  // namespace
 
 void run_save(const api::AgentConfig& config, Termination& termination) {
+  // What the app computes comes first.
+  [[maybe_unused]] const int niceness = ::nice(10);
   end_in_time(config, termination);
   while (!termination.requested()) {
     try {

@@ -80,6 +80,7 @@ class Attempt {
       result.outcome = api::Outcome::kDoesNotExist;
       result.reason = "nothing_to_save";
     }
+    if (view.unreadable > 0) result.message = unreadable_files(view.unreadable);
     result.manifest_digest = head_.digest;
     return result;
   }
@@ -134,9 +135,18 @@ class Attempt {
       written = write(answer, "", view, lease);
     }
     if (!written) return not_written(answer, written.error(), lease);
-    note_left_out(*written);
-    if (written->nothing_new) return release_as_current(answer, std::move(parent), "unchanged");
-    return commit(answer, std::move(parent), view, *written);
+    const std::string left_out = note_left_out(*written);
+    std::optional<SaveResult> result;
+    if (written->nothing_new) {
+      result = release_as_current(answer, std::move(parent), "unchanged");
+    } else {
+      result = commit(answer, std::move(parent), view, *written);
+    }
+    if (result && !left_out.empty() && result->outcome != api::Outcome::kError) {
+      result->reason = "unreadable";
+      result->message = left_out;
+    }
+    return result;
   }
 
   // What the operator says is the head; where the volume does not have it whole, nothing: the new
@@ -184,7 +194,8 @@ class Attempt {
                   Next::kRetry, kFailedPause);
   }
 
-  void note_left_out(const archive::WriteResult& written) const {
+  // Returns what the user should know, or nothing.
+  std::string note_left_out(const archive::WriteResult& written) const {
     uint64_t unreadable = 0;
     for (const auto& file : written.left_out) {
       const bool temporary = file.reason == archive::LeftOutReason::kBusy ||
@@ -192,11 +203,13 @@ class Attempt {
       if (!temporary) parts_.watched.set_unreadable(file.path);
       if (file.reason == archive::LeftOutReason::kUnreadable) ++unreadable;
     }
-    if (unreadable == 0) return;
-    log_warn(
-        "files that the app made cannot be read; give our containers the app's user "
-        "(securityContext.runAsUser) or let the app's umask be 022",
-        {{"files", std::to_string(unreadable)}, {"first", written.left_out.front().path}});
+    return unreadable == 0 ? "" : unreadable_files(unreadable);
+  }
+
+  static std::string unreadable_files(uint64_t count) {
+    return std::to_string(count) +
+           " files or directories that the app made cannot be read; give our containers the app's "
+           "user (securityContext.runAsUser) or let the app's umask be 022";
   }
 
   std::optional<SaveResult> commit(const api::SaveAnswer& answer, Head parent, const SaveView& view,

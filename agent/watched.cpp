@@ -11,6 +11,22 @@ namespace {
 // costs little: what is unfinished is not packed, and a later save takes what it becomes.
 constexpr int kYoungQuietPeriods = 2;
 
+// As in boost::hash_combine.
+void mix(size_t& hash, size_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
+}
+
+void mix(size_t& hash, const frameworks::Scan& scan) {
+  mix(hash, scan.size());
+  for (const auto& item : scan) {
+    mix(hash, std::hash<std::string>{}(item.path));
+    mix(hash, item.size);
+    for (const WallTime time : {item.modified, item.changed, item.accessed}) {
+      mix(hash, static_cast<size_t>(time.time_since_epoch().count()));
+    }
+  }
+}
+
 }  // namespace
 
 HeldFiles held_files(const archive::Config& config) {
@@ -42,6 +58,7 @@ Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
 
 Status Watched::look() {
   looked_at_ = SystemClock::instance().wall();
+  size_t fingerprint = 0;
   for (Directory& directory : directories_) {
     auto scan = scan_directory(directory.path);
     if (!scan) return unexpected(scan.error());
@@ -50,7 +67,10 @@ Status Watched::look() {
                {{"directory", directory.path}, {"limit", std::to_string(kMaxScanned)}});
     }
     directory.scan = std::move(*scan);
+    mix(fingerprint, directory.scan.items);
   }
+  changed_ = fingerprint != fingerprint_;
+  fingerprint_ = fingerprint;
   return {};
 }
 

@@ -46,6 +46,8 @@ class Watched {
 
   // Scans all directories. Reads no file, so the access times stay the app's.
   Status look();
+  // Whether the last look saw anything else than the one before it.
+  [[nodiscard]] bool changed() const { return changed_; }
   // When the last look began.
   [[nodiscard]] WallTime looked_at() const { return looked_at_; }
 
@@ -72,6 +74,8 @@ class Watched {
   std::vector<Directory> directories_;
   std::map<std::string, WallTime> unreadable_;  // and the change that it was last tried after
   WallTime looked_at_{};
+  size_t fingerprint_ = 0;  // of all that the last look saw
+  bool changed_ = true;
 };
 
 }  // namespace compilecache::agent

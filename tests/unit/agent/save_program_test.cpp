@@ -291,7 +291,10 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/open"));
   ASSERT_TRUE(eventually([&] { return saver.log().find("cannot be read") != std::string::npos; }));
-  EXPECT_NE(saver.log().find("runAsUser"), std::string::npos);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_reason"], "unreadable");
+  EXPECT_NE(report["save_message"].get<std::string>().find("runAsUser"), std::string::npos);
   several_quiet_periods();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << "asks for ever: " << saver.log();
   EXPECT_EQ(end(saver), 0);
