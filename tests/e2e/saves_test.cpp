@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "tests/e2e/sandbox.hpp"
@@ -8,14 +7,6 @@ namespace compilecache::e2e {
 namespace {
 
 class Saves : public Sandbox {};
-
-// The value of a field in a line of the operator's log, or empty.
-std::string log_field(const std::string& line, const std::string& name) {
-  const size_t start = line.find(" " + name + "=");
-  if (start == std::string::npos) return "";
-  const size_t from = start + name.size() + 2;
-  return line.substr(from, line.find(' ', from) - from);
-}
 
 struct LockEvent {
   std::string what;  // "granted", "committed", "released", "expired"
@@ -26,10 +17,11 @@ std::vector<LockEvent> lock_history(const std::string& archive) {
   std::vector<LockEvent> history;
   std::istringstream lines(operator_logs());
   for (std::string line; std::getline(lines, line);) {
-    if (log_field(line, "archive") != archive || log_field(line, "fence").empty()) continue;
+    const json entry = json::parse(line, nullptr, false);
+    if (!entry.is_object() || entry.value("archive", "") != archive) continue;
     for (const char* what : {"granted", "committed", "released", "expired"}) {
-      if (line.find(std::string("save ") + what) != std::string::npos) {
-        history.push_back({what, std::stoll(log_field(line, "fence"))});
+      if (entry.value("message", "") == std::string("save ") + what) {
+        history.push_back({what, std::stoll(entry.value("fence", "0"))});
       }
     }
   }

@@ -25,9 +25,12 @@ TEST_F(WarmStart, ColdSaveWarm) {
   const json archive = wait_for_save();
   EXPECT_EQ(at(archive, "/metadata/labels/compilecache.dev~1gpu-product"), "cpu-amd64");
   EXPECT_EQ(at(archive, "/status/head/savedBy"), "one");
+  int kernels = 0;
   for (const std::string& file : archived_files(archive)) {
     EXPECT_EQ(file.find(".lock"), std::string::npos) << file;
+    if (file.ends_with(".so")) ++kernels;
   }
+  EXPECT_GE(kernels, 1) << "no compiled kernel was saved";
   remove_pod("one");
 
   const json warm = run_to_ready({"two", {}});
@@ -36,7 +39,6 @@ TEST_F(WarmStart, ColdSaveWarm) {
   expect_status("/status/loads/exact", 1);
   expect_status("/status/effect/full", 1);
   expect_status("/status/loads/missing", 1);
-  EXPECT_LT(at(warm, "/seconds").get<double>(), at(cold, "/seconds").get<double>());
 
   const auto listed = kubectl({"get", "cc", "-n", ns()});
   EXPECT_NE(listed.out.find("caches"), std::string::npos) << listed.out;
