@@ -125,7 +125,7 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   facts.listed = parts_.board.condemned(caller.key());
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("ending a sweep"));
-  parts_.guard.ends(caller.key(), *saves);
+  facts.handed = parts_.guard.ends(caller.key(), *saves);
   facts.saves_in_flight = !saves->empty();
   facts.now = clock_.wall();
   const auto condemned = condemn(facts);

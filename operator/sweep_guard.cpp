@@ -29,9 +29,13 @@ void SweepGuard::begins(const std::string& cache, const std::vector<std::string>
   entry.handed.insert(deletable.begin(), deletable.end());
 }
 
-void SweepGuard::ends(const std::string& cache, const std::vector<SaveInFlight>& saves) {
+std::set<std::string> SweepGuard::ends(const std::string& cache,
+                                       const std::vector<SaveInFlight>& saves) {
   const std::lock_guard lock(mutex_);
-  close(entries_[cache], saves);
+  Entry& entry = entries_[cache];
+  std::set<std::string> handed = entry.handed;
+  close(entry, saves);
+  return handed;
 }
 
 bool SweepGuard::refuses(const std::string& cache, const SaveInFlight& save,

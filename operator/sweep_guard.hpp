@@ -37,7 +37,8 @@ class SweepGuard {
   // A Job begins, so the one before is over, whether it reported or not.
   void begins(const std::string& cache, const std::vector<std::string>& deletable,
               const std::vector<SaveInFlight>& saves);
-  void ends(const std::string& cache, const std::vector<SaveInFlight>& saves);
+  // Returns what the Job had on its list.
+  std::set<std::string> ends(const std::string& cache, const std::vector<SaveInFlight>& saves);
 
   [[nodiscard]] bool refuses(const std::string& cache, const SaveInFlight& save,
                              const std::string& digest) const;

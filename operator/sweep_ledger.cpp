@@ -30,14 +30,15 @@ std::set<std::string> referenced_digests(const std::vector<api::CompileCacheArch
 
 std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts) {
   const std::set<std::string> present(facts.inventory.begin(), facts.inventory.end());
+  const std::string now = format_time(facts.now);
   std::vector<api::CondemnedBlob> listed;
   std::set<std::string> known;
   for (const api::CondemnedBlob& blob : facts.listed) {
     if (facts.referenced.contains(blob.digest)) continue;
     if (!present.contains(blob.digest) && !facts.saves_in_flight) continue;
-    if (known.insert(blob.digest).second) listed.push_back(blob);
+    if (!known.insert(blob.digest).second) continue;
+    listed.push_back({blob.digest, facts.handed.contains(blob.digest) ? now : blob.since});
   }
-  const std::string now = format_time(facts.now);
   for (const std::string& digest : present) {
     if (listed.size() >= facts.limit) break;
     if (facts.referenced.contains(digest) || known.contains(digest)) continue;

@@ -31,6 +31,9 @@ struct LedgerFacts {
   std::vector<std::string> inventory;      // what the Job found when it was done
   std::set<std::string> referenced;        // at the same time
   std::vector<api::CondemnedBlob> listed;  // before
+  // What the Job had on its list. What of it is there (again), a save has written meanwhile, so it
+  // gets a new grace; else one sweep after the other would delete what savers write.
+  std::set<std::string> handed;
   // A save that is under way may have found a blob that has gone meanwhile and count on it; so what
   // is gone stays listed until no save of this CompileCache is under way.
   bool saves_in_flight = false;
