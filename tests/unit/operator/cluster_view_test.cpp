@@ -1,0 +1,102 @@
+#include "operator/cluster_view.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+
+json pod_json() {
+  api::InjectionStatus status;
+  status.containers = {"app"};
+  status.key_basis.image = "torch:1";
+  json pod = json::parse(R"({
+    "metadata": {"name": "web-1", "namespace": "ml", "uid": "u1",
+      "creationTimestamp": "2026-01-02T03:04:05Z",
+      "labels": {"compilecache.dev/cache": "transformer"},
+      "annotations": {},
+      "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+                           "uid": "r1", "controller": true}]},
+    "spec": {"nodeName": "n1", "serviceAccountName": "trainer"},
+    "status": {"phase": "Pending",
+      "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                      "message": "0/1 nodes"}],
+      "initContainerStatuses": [{"name": "compilecache-load", "restartCount": 2,
+        "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}],
+      "containerStatuses": [{"name": "app", "imageID": "sha256:abc",
+        "state": {"waiting": {"reason": "PodInitializing"}}}]}})");
+  pod["metadata"]["annotations"]["compilecache.dev/status"] = api::dump(status);
+  return pod;
+}
+
+TEST(ClusterView, ReadsWhatWeUseOfAPod) {
+  const auto pod = parse_pod(pod_json());
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->name, "web-1");
+  EXPECT_EQ(pod->node, "n1");
+  EXPECT_EQ(pod->cache, "transformer");
+  EXPECT_EQ(pod->service_account, "trainer");
+  ASSERT_TRUE(pod->injection);
+  EXPECT_EQ(pod->injection->key_basis.image, "torch:1");
+  EXPECT_EQ(pod->image_id(), "sha256:abc");
+  ASSERT_TRUE(pod->owner);
+  EXPECT_EQ(pod->owner->kind, "ReplicaSet");
+  EXPECT_EQ(pod->unschedulable, "0/1 nodes");
+  ASSERT_EQ(pod->containers.size(), 2U);
+  EXPECT_TRUE(pod->containers[0].init);
+  EXPECT_EQ(pod->containers[0].ended_reason, "OOMKilled");
+  EXPECT_EQ(pod->containers[0].exit_code, 137);
+  EXPECT_EQ(pod->containers[1].waiting_reason, "PodInitializing");
+  EXPECT_FALSE(pod->deleting);
+}
+
+TEST(ClusterView, OddPodsAreReadAsFarAsPossible) {
+  for (const char* text : {"{}", "[]", "null", R"({"metadata": 3, "spec": [], "status": "x"})",
+                           R"({"status": {"containerStatuses": [1, {"state": 5}]}})"}) {
+    EXPECT_TRUE(parse_pod(json::parse(text))) << text;
+  }
+  json pod = pod_json();
+  pod["metadata"]["annotations"]["compilecache.dev/status"] = "{broken";
+  EXPECT_FALSE(parse_pod(pod)->injection);
+}
+
+TEST(ClusterView, ReadsNodesByTheSettingsLabels) {
+  Settings settings;
+  settings.gpu_product_labels = {"nvidia.com/gpu.product", "amd.com/gpu.product-name"};
+  settings.cpu_feature_labels = {"feature.node.kubernetes.io/cpu-cpuid.AVX2",
+                                 "feature.node.kubernetes.io/cpu-cpuid.AVX512F"};
+  const auto node = parse_node(json::parse(R"({"metadata": {"name": "n1", "labels": {
+      "kubernetes.io/arch": "amd64", "amd.com/gpu.product-name": "MI300X",
+      "nvidia.com/cuda.driver-version.full": "550.1",
+      "feature.node.kubernetes.io/cpu-cpuid.AVX2": "true",
+      "feature.node.kubernetes.io/cpu-cpuid.AVX512F": "true"}}})"),
+                               settings);
+  ASSERT_TRUE(node);
+  EXPECT_EQ(node->facts, (api::NodeFacts{"MI300X", "amd64", "550.1", "AVX2+AVX512F"}));
+}
+
+TEST(ClusterView, AnswersFromTheStores) {
+  ClusterStores stores;
+  const ClusterView view(stores);
+  EXPECT_EQ(view.pod("ml", "web-1"), nullptr);
+  EXPECT_FALSE(view.node("n1"));
+  auto pod = std::make_shared<PodView>(parse_pod(pod_json()).value());
+  stores.pods.upsert("ml/web-1", pod);
+  auto ended = std::make_shared<PodView>(*pod);
+  ended->phase = "Succeeded";
+  stores.pods.upsert("ml/web-2", ended);
+  EXPECT_EQ(view.pod("ml", "web-1")->uid, "u1");
+  EXPECT_EQ(view.active_pods("ml", "transformer").size(), 1U);
+  EXPECT_TRUE(view.active_pods("other", "transformer").empty());
+  auto archive = std::make_shared<api::CompileCacheArchive>();
+  archive->cache = "transformer";
+  stores.archives.upsert("ml/a", archive);
+  EXPECT_EQ(view.archives_of("ml", "transformer").size(), 1U);
+  EXPECT_TRUE(view.archives_of("ml", "other").empty());
+}
+
+}  // namespace
+}  // namespace compilecache::controller

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "operator/archive_writer.hpp"
+
+// The API server's CompileCacheArchives in memory: resource versions, conflicts, and faults on
+// demand.
+
+namespace compilecache::controller::test {
+
+class FakeArchives : public ArchiveWriter {
+ public:
+  enum class Fault { kNone, kLostRequest, kLostReply };
+
+  // Asked before each write; may itself change archives, as another client would.
+  std::function<Fault()> fault = [] { return Fault::kNone; };
+  // Told of each write that happened.
+  std::function<void(const api::CompileCacheArchive& before, const api::CompileCacheArchive& after)>
+      on_write = [](const auto&, const auto&) {};
+
+  Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = archives.find(ns + "/" + name);
+    if (found == archives.end()) return fail(ErrorCode::kNotFound, "no archive " + name);
+    return found->second;
+  }
+
+  Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
+                                                     const std::string& cache) override {
+    const std::lock_guard lock(mutex_);
+    std::vector<api::CompileCacheArchive> found;
+    for (const auto& [key, archive] : archives) {
+      if (archive.metadata.ns == ns && archive.cache == cache) found.push_back(archive);
+    }
+    return found;
+  }
+
+  Result<api::CompileCacheArchive> create(const api::CompileCacheArchive& archive) override {
+    const Fault happened = fault();
+    if (happened == Fault::kLostRequest) return fail(ErrorCode::kUnavailable, "no connection");
+    const std::lock_guard lock(mutex_);
+    if (archives.contains(archive.metadata.key())) {
+      return fail(ErrorCode::kAlreadyExists, "it is there");
+    }
+    api::CompileCacheArchive& created = archives[archive.metadata.key()];
+    created = archive;
+    created.metadata.uid = "uid-" + std::to_string(++version_);
+    created.metadata.resource_version = std::to_string(version_);
+    if (happened == Fault::kLostReply) return fail(ErrorCode::kTimeout, "no answer");
+    return created;
+  }
+
+  Result<api::CompileCacheArchive> update_status(const api::CompileCacheArchive& archive) override {
+    const Fault happened = fault();
+    if (happened == Fault::kLostRequest) return fail(ErrorCode::kUnavailable, "no connection");
+    const std::lock_guard lock(mutex_);
+    const auto found = archives.find(archive.metadata.key());
+    if (found == archives.end()) return fail(ErrorCode::kNotFound, "it is gone");
+    if (found->second.metadata.resource_version != archive.metadata.resource_version ||
+        found->second.metadata.uid != archive.metadata.uid) {
+      return fail(ErrorCode::kConflict, "somebody else was first");
+    }
+    const api::CompileCacheArchive before = found->second;
+    found->second = archive;
+    found->second.metadata.resource_version = std::to_string(++version_);
+    on_write(before, found->second);
+    if (happened == Fault::kLostReply) return fail(ErrorCode::kTimeout, "no answer");
+    return found->second;
+  }
+
+  std::map<std::string, api::CompileCacheArchive> archives;  // by "namespace/name"
+
+ private:
+  std::mutex mutex_;
+  uint64_t version_ = 0;
+};
+
+}  // namespace compilecache::controller::test

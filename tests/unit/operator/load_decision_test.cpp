@@ -1,0 +1,177 @@
+#include "operator/load_decision.hpp"
+
+#include <gtest/gtest.h>
+
+#include "operator/archive_trust.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const std::string kNow = "2026-01-02T03:04:05Z";
+
+api::ArchiveKey key(const std::string& image, const std::string& product = "NVIDIA-H100") {
+  return {{"GPUProduct", product}, {"GPUCount", "1"}, {"Image", image}};
+}
+
+std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
+
+api::ArchiveHead head(char fill, int64_t generation, const std::string& saved_at) {
+  api::ArchiveHead head;
+  head.manifest_digest = digest(fill);
+  head.blobs = {digest(fill)};
+  head.generation = generation;
+  head.saved_at = saved_at;
+  return head;
+}
+
+api::CompileCacheArchive archive(const api::ArchiveKey& of, const api::ArchiveHead& newest) {
+  api::CompileCacheArchive archive;
+  archive.metadata.name = api::archive_name("cache", of);
+  archive.key = of;
+  archive.head = newest;
+  return archive;
+}
+
+LoadSituation situation(const std::vector<api::CompileCacheArchive>& archives) {
+  LoadSituation s{.cache = "cache", .key = key("a")};
+  for (const auto& item : archives) {
+    s.archives.push_back(std::make_shared<const api::CompileCacheArchive>(item));
+  }
+  return s;
+}
+
+TEST(LoadDecision, GivesTheExactArchive) {
+  const auto answer =
+      decide_load(situation({archive(key("b"), head('b', 9, "2026-02-01T00:00:00Z")),
+                             archive(key("a"), head('a', 3, kNow))}));
+  EXPECT_EQ(answer.decision, "load");
+  EXPECT_EQ(answer.match, "exact");
+  EXPECT_EQ(answer.manifest_digest, digest('a'));
+  EXPECT_EQ(answer.generation, 3);
+  EXPECT_EQ(answer.gpu_product, "NVIDIA-H100");
+  EXPECT_EQ(answer.budget_ms, 120'000);
+}
+
+TEST(LoadDecision, FallsBackToTheNewestCompatibleOne) {
+  const std::vector<api::CompileCacheArchive> archives{
+      archive(key("b"), head('b', 1, "2026-01-01T00:00:00Z")),
+      archive(key("c"), head('c', 1, "2026-03-01T00:00:00Z")),
+      archive(key("d"), head('d', 1, "2026-02-01T00:00:00Z")),
+      archive(key("a", "NVIDIA-A100"), head('e', 1, "2026-09-01T00:00:00Z"))};
+  const auto answer = decide_load(situation(archives));
+  EXPECT_EQ(answer.match, "compatible");
+  EXPECT_EQ(answer.manifest_digest, digest('c'));
+
+  LoadSituation exact_only = situation(archives);
+  exact_only.fallback_compatible = false;
+  EXPECT_EQ(decide_load(exact_only).decision, "none");
+  EXPECT_EQ(decide_load(exact_only).reason, "no_archive");
+}
+
+TEST(LoadDecision, NeverCrossesGpuProducts) {
+  const auto answer =
+      decide_load(situation({archive(key("a", "NVIDIA-A100"), head('e', 1, kNow))}));
+  EXPECT_EQ(answer.decision, "none");
+}
+
+TEST(LoadDecision, WaitsForTheLabelAndThenGoesCold) {
+  LoadSituation s = situation({});
+  s.key = fail(ErrorCode::kUnavailable, "no label");
+  s.waited = seconds(3);
+  EXPECT_EQ(decide_load(s).decision, "wait");
+  EXPECT_EQ(decide_load(s).reason, "gpu_product_unknown");
+  EXPECT_GT(decide_load(s).retry_after_ms, 0);
+  s.waited = s.label_wait;
+  EXPECT_EQ(decide_load(s).decision, "none");
+  EXPECT_EQ(decide_load(s).reason, "gpu_product_unknown");
+}
+
+TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
+  LoadSituation s = situation({});
+  s.first_is_compiling = true;
+  EXPECT_EQ(decide_load(s).decision, "none") << "the user did not ask for it";
+  s.wait_for_first = seconds(60);
+  EXPECT_EQ(decide_load(s).reason, "waiting_for_first");
+  s.waited = milliseconds(59'900);
+  EXPECT_EQ(decide_load(s).retry_after_ms, 100);
+  s.waited = seconds(60);
+  EXPECT_EQ(decide_load(s).decision, "none");
+}
+
+TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
+  LoadSituation s = situation({archive(key("a"), head('a', 3, kNow))});
+  s.too_many_loads = true;
+  EXPECT_EQ(decide_load(s).reason, "too_many_loads");
+  EXPECT_EQ(decide_load(s).decision, "wait");
+  s.waited = seconds(120);
+  EXPECT_EQ(decide_load(s).decision, "none");
+}
+
+TEST(LoadDecision, RefreshLoadsNothing) {
+  LoadSituation s = situation({archive(key("a"), head('a', 3, kNow))});
+  s.mode = "Refresh";
+  EXPECT_EQ(decide_load(s).decision, "none");
+  EXPECT_EQ(decide_load(s).reason, "mode_refresh");
+}
+
+TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
+  EXPECT_EQ(load_budget(seconds(120), 0), seconds(120));
+  EXPECT_EQ(load_budget(seconds(120), 60), seconds(30));
+  EXPECT_EQ(load_budget(seconds(120), 2), seconds(5));
+  EXPECT_EQ(load_budget(seconds(120), 3600), seconds(120));
+  EXPECT_EQ(load_budget(seconds(3), 2), seconds(3));
+}
+
+TEST(ArchiveTrust, ASuspectHeadGivesWayToTheGenerationBefore) {
+  auto one = archive(key("a"), head('b', 2, kNow));
+  one.previous = head('a', 1, kNow);
+  ASSERT_TRUE(mark_suspect(one, digest('b'), "web-1", kNow));
+  EXPECT_TRUE(is_suspect(one));
+  EXPECT_EQ(decide_load(situation({one})).manifest_digest, digest('a'));
+  EXPECT_FALSE(mark_suspect(one, digest('b'), "web-2", kNow)) << "it is known already";
+  EXPECT_EQ(manifests_to_check(one), std::vector<std::string>{digest('b')});
+}
+
+TEST(ArchiveTrust, WhatSharesTheCorruptBlobIsNotHandedOutEither) {
+  auto one = archive(key("a"), head('b', 2, kNow));
+  one.previous = head('a', 1, kNow);
+  one.head.blobs.push_back(digest('c'));
+  one.previous.blobs.push_back(digest('c'));
+  ASSERT_TRUE(mark_suspect(one, digest('c'), "web-1", kNow));
+  EXPECT_EQ(usable_head(one), nullptr);
+  EXPECT_EQ(decide_load(situation({one})).reason, "suspect");
+  EXPECT_EQ(manifests_to_check(one).size(), 2U);
+}
+
+TEST(ArchiveTrust, AReportAboutSomethingElseChangesNothing) {
+  auto one = archive(key("a"), head('b', 2, kNow));
+  EXPECT_FALSE(mark_suspect(one, digest('f'), "web-1", kNow));
+  EXPECT_FALSE(is_suspect(one));
+}
+
+TEST(ArchiveTrust, ASweepClearsOrConfirms) {
+  auto one = archive(key("a"), head('b', 2, kNow));
+  one.previous = head('a', 1, kNow);
+  mark_suspect(one, digest('b'), "web-1", kNow);
+  auto whole = one;
+  ASSERT_TRUE(mark_verified(whole, digest('b'), kNow));
+  EXPECT_EQ(usable_head(whole)->manifest_digest, digest('b'));
+
+  ASSERT_TRUE(mark_corrupt(one, digest('b'), kNow));
+  EXPECT_TRUE(is_corrupt(one));
+  EXPECT_FALSE(is_suspect(one));
+  EXPECT_EQ(one.head.manifest_digest, digest('a'));
+  EXPECT_EQ(usable_head(one)->manifest_digest, digest('a'));
+
+  auto only = archive(key("a"), head('b', 2, kNow));
+  mark_corrupt(only, digest('b'), kNow);
+  EXPECT_EQ(decide_load(situation({only})).reason, "corrupt");
+  clear_distrust(only, kNow);
+  EXPECT_FALSE(is_corrupt(only));
+}
+
+}  // namespace
+}  // namespace compilecache::controller

@@ -1,0 +1,314 @@
+#include "operator/save_coordinator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "operator/archive_trust.hpp"
+#include "tests/unit/operator/fake_archives.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::seconds;
+using test::FakeArchives;
+
+std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
+
+class SaveCoordinatorTest : public testing::Test {
+ protected:
+  SaveContext pod(const std::string& name, const std::string& image = "a") const {
+    SaveContext context;
+    context.ns = "ml";
+    context.pod = name;
+    context.pod_uid = "uid-" + name;
+    context.service_account = "default";
+    context.cache = "cache";
+    context.cache_uid = "cache-uid";
+    context.claim_name = "claim";
+    context.key = {{"GPUProduct", "NVIDIA-H100"}, {"Image", image}};
+    return context;
+  }
+
+  api::SaveAnswer ask(const SaveContext& context, SaveCoordinator* leader = nullptr) {
+    api::SaveRequest request{.attempt = "n" + std::to_string(++attempts_), .new_files = 1};
+    auto answer = (leader ? *leader : saves).request(context, request);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer.value_or(api::SaveAnswer{});
+  }
+
+  static api::CommitRequest commit_of(const api::SaveAnswer& save, char manifest) {
+    return {.fence = save.fence,
+            .parent_digest = save.parent_digest,
+            .manifest_digest = digest(manifest),
+            .blobs = {digest(manifest), digest('f')},
+            .compressed_bytes = 100,
+            .layers = 1,
+            .compile_seconds = 10};
+  }
+
+  Result<api::CommitAnswer> commit(const SaveContext& context, const api::SaveAnswer& save,
+                                   char manifest) {
+    return saves.commit(context, save.id, commit_of(save, manifest));
+  }
+
+  api::CompileCacheArchive archive() { return archives.archives.begin()->second; }
+
+  FakeArchives archives;
+  FakeClock clock;
+  CacheLocks locks;
+  SweepGuard guard;
+  SaveCoordinator saves{archives, locks, guard, 2, clock, seeded_random(1)};
+  int attempts_ = 0;
+};
+
+TEST_F(SaveCoordinatorTest, TheFirstSaveMakesTheArchive) {
+  const auto save = ask(pod("a"));
+  EXPECT_EQ(save.decision, "granted");
+  EXPECT_EQ(save.fence, 1);
+  EXPECT_EQ(save.generation, 1);
+  EXPECT_EQ(save.parent_digest, "");
+  EXPECT_EQ(save.lock_timeout_ms, 30'000);
+  const auto head = commit(pod("a"), save, '1');
+  ASSERT_TRUE(head) << head.error().message;
+  EXPECT_EQ(head->generation, 1);
+  EXPECT_EQ(archive().head.saved_by, "a");
+  EXPECT_EQ(archive().head.blobs.size(), 2U);
+  EXPECT_EQ(archive().lock.holder, "");
+  EXPECT_EQ(archive().lock.fence, 1);
+  EXPECT_EQ(archive().key.at("GPUProduct"), "NVIDIA-H100");
+}
+
+TEST_F(SaveCoordinatorTest, OneAtATimeAndTheNextExtendsTheHead) {
+  const auto first = ask(pod("a"));
+  const auto second = ask(pod("b"));
+  EXPECT_EQ(second.decision, "busy");
+  EXPECT_EQ(second.reason, "locked");
+  EXPECT_GT(second.retry_after_ms, 0);
+  ASSERT_TRUE(commit(pod("a"), first, '1'));
+  const auto third = ask(pod("b"));
+  EXPECT_EQ(third.decision, "granted");
+  EXPECT_EQ(third.fence, 2);
+  EXPECT_EQ(third.parent_digest, digest('1'));
+  ASSERT_TRUE(commit(pod("b"), third, '2'));
+  EXPECT_EQ(archive().previous.manifest_digest, digest('1'));
+  EXPECT_EQ(archive().head.generation, 2);
+}
+
+TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
+  const auto slow = ask(pod("a"));
+  clock.advance(seconds(29));
+  EXPECT_EQ(ask(pod("b")).decision, "busy");
+  ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence));
+  clock.advance(seconds(29));
+  EXPECT_EQ(ask(pod("b")).decision, "busy") << "it was heard of";
+  clock.advance(seconds(1));
+  const auto next = ask(pod("b"));
+  EXPECT_EQ(next.decision, "granted");
+  EXPECT_EQ(next.fence, 2);
+  const auto late = commit(pod("a"), slow, '1');
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(saves.renew("ml", "uid-a", slow.id, slow.fence).error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(commit(pod("b"), next, '2'));
+}
+
+TEST_F(SaveCoordinatorTest, ALateCommitThatNobodyWasFasterThanSucceeds) {
+  const auto save = ask(pod("a"));
+  clock.advance(seconds(300));
+  EXPECT_TRUE(commit(pod("a"), save, '1'));
+}
+
+TEST_F(SaveCoordinatorTest, ACommitWhoseAnswerWasLostIsAnsweredTheSame) {
+  const auto save = ask(pod("a"));
+  archives.fault = [] { return FakeArchives::Fault::kLostReply; };
+  EXPECT_FALSE(commit(pod("a"), save, '1'));
+  archives.fault = [] { return FakeArchives::Fault::kNone; };
+  const auto again = commit(pod("a"), save, '1');
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->generation, 1);
+  // Even after others have saved on top.
+  ASSERT_TRUE(commit(pod("b"), ask(pod("b")), '2'));
+  EXPECT_EQ(commit(pod("a"), save, '1')->generation, 1);
+  EXPECT_EQ(archive().head.manifest_digest, digest('2'));
+}
+
+TEST_F(SaveCoordinatorTest, APodWhoseAttemptWasLostGetsANewFence) {
+  const auto lost = ask(pod("a"));
+  const auto again = ask(pod("a"));
+  EXPECT_EQ(again.decision, "granted");
+  EXPECT_EQ(again.fence, 2);
+  EXPECT_FALSE(commit(pod("a"), lost, '1'));
+  EXPECT_TRUE(commit(pod("a"), again, '1'));
+}
+
+TEST_F(SaveCoordinatorTest, ANewLeaderGivesTheHolderOneFullTimeout) {
+  const auto save = ask(pod("a"));
+  clock.advance(seconds(29));
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  next.take_over(archive(), seconds(30));
+  EXPECT_TRUE(next.is_saving("ml", archive().metadata.name));
+  clock.advance(seconds(29));
+  EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
+  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence));
+  clock.advance(seconds(20));
+  EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
+  EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
+}
+
+TEST_F(SaveCoordinatorTest, ReleaseFreesTheLockAndKeepsTheFence) {
+  const auto save = ask(pod("a"));
+  ASSERT_TRUE(saves.release("ml", "cache", "uid-b", save.id)) << "not the holder: no error";
+  EXPECT_NE(archive().lock.holder, "");
+  ASSERT_TRUE(saves.release("ml", "cache", "uid-a", save.id));
+  EXPECT_EQ(archive().lock.holder, "");
+  EXPECT_EQ(ask(pod("b")).fence, 2);
+}
+
+TEST_F(SaveCoordinatorTest, ABlobThatIsBeingSweptIsRefusedUntilItIsOver) {
+  const auto before = ask(pod("a"));
+  const SaveInFlight in_flight{archive().metadata.name, before.fence};
+  guard.begins("ml/cache", {digest('f')}, {in_flight});
+  const auto refused = commit(pod("a"), before, '1');
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_NE(refused.error().message.find("condemned"), std::string::npos);
+  guard.ends("ml/cache", {in_flight});
+  EXPECT_FALSE(commit(pod("a"), before, '1')) << "it may have seen the blob before it went";
+  const auto after = ask(pod("a"));
+  EXPECT_TRUE(commit(pod("a"), after, '1'));
+}
+
+TEST_F(SaveCoordinatorTest, ANewLeaderTakesAllThatIsListedForTheRunningJobs) {
+  const auto save = ask(pod("a"));
+  guard.take_over("ml/cache", {digest('f')});
+  EXPECT_FALSE(commit(pod("a"), save, '1'));
+  guard.begins("ml/cache", {}, {{archive().metadata.name, save.fence}});
+  EXPECT_FALSE(commit(pod("a"), save, '1'));
+  EXPECT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+}
+
+TEST_F(SaveCoordinatorTest, AtMostSoManySavesOfOneClaim) {
+  EXPECT_EQ(ask(pod("a", "1")).decision, "granted");
+  const auto second = ask(pod("b", "2"));
+  EXPECT_EQ(second.decision, "granted");
+  EXPECT_EQ(ask(pod("c", "3")).reason, "too_many_saves");
+  SaveContext elsewhere = pod("d", "4");
+  elsewhere.claim_name = "other";
+  EXPECT_EQ(ask(elsewhere).decision, "granted");
+  ASSERT_TRUE(commit(pod("b", "2"), second, '1'));
+  EXPECT_EQ(ask(pod("c", "3")).decision, "granted");
+}
+
+TEST_F(SaveCoordinatorTest, PoliciesAndAccounts) {
+  SaveContext never = pod("a");
+  never.save.policy = "Never";
+  EXPECT_EQ(ask(never).reason, "policy_never");
+  SaveContext foreign = pod("a");
+  foreign.save.allowed_service_accounts = {"builder"};
+  EXPECT_EQ(ask(foreign).reason, "service_account_not_allowed");
+  EXPECT_TRUE(archives.archives.empty());
+  SaveContext once = pod("a");
+  once.save.policy = "Once";
+  ASSERT_TRUE(commit(once, ask(once), '1'));
+  EXPECT_EQ(ask(once).reason, "saved_once");
+}
+
+TEST_F(SaveCoordinatorTest, WhatIsInTheHeadAlreadyNeedsNoSave) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  const auto answer =
+      saves.request(pod("b"), {.attempt = "x", .have_digest = digest('1'), .new_files = 0});
+  EXPECT_EQ(answer->decision, "refused");
+  EXPECT_EQ(answer->reason, "already_current");
+}
+
+TEST_F(SaveCoordinatorTest, AMovedTagStartsFromScratch) {
+  SaveContext before = pod("a");
+  before.image_id = "sha256:old";
+  ASSERT_TRUE(commit(before, ask(before), '1'));
+  SaveContext after = pod("b");
+  after.image_id = "sha256:new";
+  const auto save = ask(after);
+  EXPECT_EQ(save.parent_digest, "");
+  EXPECT_EQ(save.generation, 2);
+}
+
+TEST_F(SaveCoordinatorTest, ADistrustedHeadIsReplacedNotExtended) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '2'));
+  mark_suspect(archives.archives.begin()->second, digest('2'), "web", "2026-01-02T03:04:05Z");
+  const auto save = ask(pod("b"));
+  EXPECT_EQ(save.parent_digest, "");
+  EXPECT_NE(std::find(save.condemned.begin(), save.condemned.end(), digest('2')),
+            save.condemned.end())
+      << "its blobs are to be written anew";
+  ASSERT_TRUE(commit(pod("b"), save, '3'));
+  EXPECT_EQ(archive().previous.manifest_digest, digest('1'));
+  EXPECT_FALSE(is_suspect(archive()));
+}
+
+TEST_F(SaveCoordinatorTest, GenerationsGrowAlsoPastACorruptHead) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '2'));
+  mark_corrupt(archives.archives.begin()->second, digest('2'), "2026-01-02T03:04:05Z");
+  const auto save = ask(pod("b"));
+  EXPECT_GT(save.generation, 2);
+  EXPECT_EQ(commit(pod("b"), save, '3')->generation, save.generation);
+}
+
+TEST_F(SaveCoordinatorTest, AnArchiveOverTheLimitIsRefusedAndTheHeadStands) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  SaveContext small = pod("b");
+  small.save.max_archive_size = 99;
+  const auto save = ask(small);
+  const auto refused = saves.commit(small, save.id, commit_of(save, '2'));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
+  EXPECT_EQ(archive().head.manifest_digest, digest('1'));
+}
+
+TEST_F(SaveCoordinatorTest, NonsenseIsRefused) {
+  const auto save = ask(pod("a"));
+  api::CommitRequest request = commit_of(save, '1');
+  request.manifest_digest = "sha256:../../etc/passwd";
+  EXPECT_EQ(saves.commit(pod("a"), save.id, request).error().code, ErrorCode::kInvalid);
+  for (const char* id : {"", "x", ".1", "a.b", "a.", "a/b.1", "a.-1", "a.99999999999999999999"}) {
+    EXPECT_EQ(saves.commit(pod("a"), id, commit_of(save, '1')).error().code, ErrorCode::kInvalid)
+        << id;
+    EXPECT_FALSE(saves.renew("ml", "uid-a", id, 1)) << id;
+  }
+  EXPECT_EQ(saves.commit(pod("a"), "other.1", commit_of(save, '1')).error().code,
+            ErrorCode::kConflict);
+  request = commit_of(save, '1');
+  request.parent_digest = digest('9');
+  EXPECT_EQ(saves.commit(pod("a"), save.id, request).error().code, ErrorCode::kConflict);
+}
+
+TEST_F(SaveCoordinatorTest, TheApiServersTroubleIsAnErrorNotARefusal) {
+  archives.fault = [] { return FakeArchives::Fault::kLostRequest; };
+  const auto answer = saves.request(pod("a"), {.attempt = "x", .new_files = 1});
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(SaveCoordinatorTest, CompileTimesAddUpOnlyOnTopOfWhatWasLoaded) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  ASSERT_TRUE(commit(pod("b"), ask(pod("b")), '2'));
+  EXPECT_EQ(archive().head.compile_seconds, 10) << "both compiled the same from cold";
+  SaveContext warm = pod("c");
+  warm.loaded_head = true;
+  ASSERT_TRUE(commit(warm, ask(warm), '3'));
+  EXPECT_EQ(archive().head.compile_seconds, 20);
+}
+
+TEST_F(SaveCoordinatorTest, AnExpiredLockIsTakenBackForASweep) {
+  const auto save = ask(pod("a"));
+  EXPECT_TRUE(saves.break_expired(archive(), seconds(30)).value()) << "still saving";
+  clock.advance(seconds(31));
+  EXPECT_FALSE(saves.break_expired(archive(), seconds(30)).value());
+  EXPECT_EQ(archive().lock.holder, "");
+  EXPECT_EQ(archive().lock.fence, 1);
+  EXPECT_FALSE(commit(pod("a"), save, '1'));
+}
+
+}  // namespace
+}  // namespace compilecache::controller

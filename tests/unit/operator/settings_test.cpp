@@ -1,0 +1,136 @@
+#include "operator/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace compilecache::controller {
+namespace {
+
+std::string shipped_file() {
+  std::ifstream file(std::string(CC_TESTDATA) + "/../../config/settings.yaml");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string error_of(const std::string& text) {
+  const auto settings = parse_settings(text, "settings.yaml");
+  return settings ? "" : settings.error().message;
+}
+
+TEST(Settings, AnEmptyFileMeansTheDefaults) {
+  EXPECT_EQ(parse_settings("", "settings.yaml").value(), Settings());
+  EXPECT_EQ(parse_settings("# nothing\n", "settings.yaml").value(), Settings());
+}
+
+TEST(Settings, TheShippedFileIsReadAndSaysTheDefaults) {
+  const auto settings = parse_settings(shipped_file(), "config/settings.yaml");
+  ASSERT_TRUE(settings) << settings.error().message;
+  const Settings defaults;
+  EXPECT_EQ(settings->limits, defaults.limits);
+  EXPECT_EQ(settings->agent, defaults.agent);
+  EXPECT_EQ(settings->sweep, defaults.sweep);
+  EXPECT_EQ(settings->status_interval, defaults.status_interval);
+  EXPECT_EQ(settings->token_cache, defaults.token_cache);
+  const frameworks::Framework& torch = settings->frameworks.at("torch");
+  EXPECT_EQ(torch.name, "torch");
+  EXPECT_EQ(torch.env.at("TORCHINDUCTOR_CACHE_DIR"), "{directory}");
+  EXPECT_FALSE(torch.entry_directories.empty());
+  EXPECT_TRUE(settings->frameworks.contains("triton"));
+}
+
+TEST(Settings, AreTaken) {
+  const auto settings = parse_settings(R"(
+agentImage: example.org/compile-cache:1
+gpuResources: [example.org/gpu]
+limits: {maxConcurrentSaves: 3}
+agent: {indexFallback: false, address: 10.0.0.7, port: 8443}
+resources:
+  saver: {requests: {cpu: 5m}, limits: {memory: 1Gi}}
+sweep: {grace: 1h30m}
+statusInterval: 250ms
+frameworks:
+  mine:
+    env: {MY_CACHE: "{directory}/x"}
+    completions: [{directory: "a/*", marker: done}]
+    keyParts: [DriverVersion]
+)",
+                                       "settings.yaml");
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(settings->agent_image, "example.org/compile-cache:1");
+  EXPECT_EQ(settings->gpu_resources, std::vector<std::string>{"example.org/gpu"});
+  EXPECT_EQ(settings->limits.max_concurrent_saves, 3);
+  EXPECT_FALSE(settings->agent.index_fallback);
+  EXPECT_EQ(settings->agent.port, 8443);
+  EXPECT_EQ(settings->resources.saver.requests.at("cpu"), "5m");
+  EXPECT_EQ(settings->sweep.grace, std::chrono::minutes(90));
+  EXPECT_EQ(settings->status_interval, std::chrono::milliseconds(250));
+  const frameworks::Framework& mine = settings->frameworks.at("mine");
+  EXPECT_EQ(mine.completions.at(0).marker, "done");
+  EXPECT_EQ(mine.key_parts, std::vector<std::string>{"DriverVersion"});
+}
+
+TEST(Settings, EachMistakeIsNamedWithKeyAndLine) {
+  EXPECT_EQ(error_of("\nlimits:\n  maxConcurrentSaves: 0\n"),
+            "settings.yaml:3: limits.maxConcurrentSaves: 0 is out of range, allowed 1 to 10000");
+  EXPECT_EQ(
+      error_of("limits:\n  maxConcurrentSaves: many\n"),
+      "settings.yaml:2: limits.maxConcurrentSaves: must be a whole number, allowed 1 to 10000");
+  EXPECT_EQ(error_of("agent: {indexFallback: perhaps}\n"),
+            "settings.yaml:1: agent.indexFallback: must be true or false");
+  EXPECT_EQ(error_of("statusInterval: 1h\n"),
+            "settings.yaml:1: statusInterval: 1h is out of range, allowed 100ms to 10m");
+  EXPECT_NE(error_of("sweep:\n  grace: soon\n").find("settings.yaml:2: sweep.grace: "),
+            std::string::npos);
+  EXPECT_NE(error_of("resources: {loader: {limits: {memory: lots}}}\n")
+                .find("settings.yaml:1: resources.loader.limits.memory: "),
+            std::string::npos);
+  EXPECT_EQ(error_of("gpuResources: nvidia.com/gpu\n"),
+            "settings.yaml:1: gpuResources: must be a list of texts");
+  EXPECT_EQ(error_of("- a\n- b\n"), "settings.yaml:1: must be a mapping of keys to values");
+}
+
+TEST(Settings, UnknownAndDuplicateKeysAreRefused) {
+  const std::string unknown = error_of("limits:\n  maxConcurentSaves: 5\n");
+  EXPECT_NE(unknown.find("settings.yaml:2: limits.maxConcurentSaves: is no setting; there are "
+                         "maxConcurrentSaves"),
+            std::string::npos)
+      << unknown;
+  EXPECT_EQ(error_of("agentImage: a\nagentImage: b\n"),
+            "settings.yaml:2: agentImage: is there twice; keep one");
+}
+
+TEST(Settings, AllMistakesAreSaidAtOnce) {
+  const std::string text = error_of("limits: {recentPods: 0}\ntokenCache: 1d\nfoo: 1\n");
+  EXPECT_NE(text.find("settings.yaml:1: limits.recentPods"), std::string::npos);
+  EXPECT_NE(text.find("settings.yaml:2: tokenCache"), std::string::npos);
+  EXPECT_NE(text.find("settings.yaml:3: foo"), std::string::npos);
+}
+
+TEST(Settings, TextThatIsNoYamlIsNamedWithItsLine) {
+  EXPECT_EQ(error_of("limits: {\n").rfind("settings.yaml:", 0), 0U);
+  EXPECT_NE(error_of("a: b: c\n").find("settings.yaml:1: "), std::string::npos);
+}
+
+TEST(Settings, FrameworksAreChecked) {
+  EXPECT_NE(error_of("frameworks:\n  Torch: {}\n").find("settings.yaml:2: frameworks.Torch: "),
+            std::string::npos);
+  EXPECT_NE(error_of("frameworks:\n  mine:\n    directoryVariable: DIR\n")
+                .find("settings.yaml:3: frameworks.mine.directoryVariable: DIR must also be among"),
+            std::string::npos);
+  EXPECT_NE(error_of("frameworks:\n  mine:\n    completions:\n      - {directory: a}\n")
+                .find("settings.yaml:4: frameworks.mine.completions: needs"),
+            std::string::npos);
+}
+
+TEST(Settings, AMissingFileSaysWhatToDo) {
+  const auto settings = load_settings("/nonexistent/settings.yaml");
+  ASSERT_FALSE(settings);
+  EXPECT_NE(settings.error().message.find("/nonexistent/settings.yaml"), std::string::npos);
+  EXPECT_NE(settings.error().message.find("--settings"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace compilecache::controller

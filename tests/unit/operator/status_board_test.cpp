@@ -1,0 +1,136 @@
+#include "operator/status_board.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace compilecache::controller {
+namespace {
+
+const std::string kCache = "ml/transformer";
+
+LoadSeen load(const std::string& pod, const std::string& word) {
+  return {.pod = pod,
+          .pod_uid = "uid-" + pod,
+          .node = "n1",
+          .archive = "a1",
+          .load = word,
+          .milliseconds = 12,
+          .time = "2026-01-02T03:04:05Z"};
+}
+EffectSeen effect(const std::string& pod, api::Effect word, double saved = 0) {
+  return {.pod = pod, .pod_uid = "uid-" + pod, .effect = word, .seconds_saved = saved};
+}
+api::CompileCacheStatus status_of(const StatusBoard& board) {
+  api::CompileCacheStatus status;
+  board.fill(kCache, status);
+  return status;
+}
+
+TEST(StatusBoard, CountsAndListsLoads) {
+  StatusBoard board(32);
+  board.seed(kCache, {});
+  board.loaded(kCache, load("a", "exact"));
+  board.loaded(kCache, load("b", "none"));
+  board.loaded(kCache, load("c", "failed"));
+  const auto status = status_of(board);
+  EXPECT_EQ(status.loads, (api::LoadCounters{.exact = 1, .missing = 1, .failed = 1}));
+  ASSERT_EQ(status.recent.size(), 3U);
+  EXPECT_EQ(status.recent[0].pod, "a");
+  EXPECT_EQ(status.recent[0].milliseconds, 12);
+}
+
+TEST(StatusBoard, AVerdictIsOnePerPodAndMoves) {
+  StatusBoard board(32);
+  board.seed(kCache, {});
+  board.loaded(kCache, load("a", "exact"));
+  EXPECT_FALSE(board.effect(kCache, effect("a", api::Effect::kUnused)).before);
+  const auto move = board.effect(kCache, effect("a", api::Effect::kFull, 30));
+  EXPECT_EQ(move.before, api::Effect::kUnused);
+  EXPECT_EQ(move.archive, "a1");
+  board.effect(kCache, effect("a", api::Effect::kPartial, 20));
+  const auto status = status_of(board);
+  EXPECT_EQ(status.effect, (api::EffectCounters{.partial = 1}));
+  EXPECT_EQ(status.seconds_saved, 20);
+  EXPECT_EQ(status.recent.at(0).effect, "partial");
+}
+
+TEST(StatusBoard, OutlivesALeader) {
+  StatusBoard first(32);
+  first.seed(kCache, {});
+  first.loaded(kCache, load("a", "exact"));
+  first.effect(kCache, effect("a", api::Effect::kUnused));
+  first.saved(kCache, SaveSeen::kCommitted, "2026-01-02T03:04:05Z");
+  first.set_condemned(kCache, {{"sha256:x", "2026-01-02T03:04:05Z"}});
+  StatusBoard second(32);
+  second.seed(kCache, status_of(first));
+  second.effect(kCache, effect("a", api::Effect::kFull));
+  second.loaded(kCache, load("b", "exact"));
+  const auto status = status_of(second);
+  EXPECT_EQ(status.loads.exact, 2);
+  EXPECT_EQ(status.effect, (api::EffectCounters{.full = 1}));
+  EXPECT_EQ(status.saves.committed, 1);
+  EXPECT_EQ(status.last_save_time, "2026-01-02T03:04:05Z");
+  EXPECT_EQ(status.condemned.size(), 1U);
+}
+
+TEST(StatusBoard, WithoutASeedTheStatusIsLeftAlone) {
+  StatusBoard board(32);
+  board.loaded(kCache, load("a", "exact"));
+  api::CompileCacheStatus status;
+  status.loads.exact = 41;
+  board.fill(kCache, status);
+  EXPECT_EQ(status.loads.exact, 41);
+  board.seed(kCache, status);
+  board.fill(kCache, status);
+  EXPECT_EQ(status.loads.exact, 42);
+}
+
+TEST(StatusBoard, KeepsPodsThatDidNotGoWellLongest) {
+  StatusBoard board(4);
+  board.seed(kCache, {});
+  board.loaded(kCache, load("bad", "failed"));
+  for (const char* pod : {"a", "b", "c", "d", "e"}) board.loaded(kCache, load(pod, "exact"));
+  const auto recent = status_of(board).recent;
+  ASSERT_EQ(recent.size(), 4U);
+  EXPECT_EQ(recent[0].pod, "bad");
+  EXPECT_EQ(recent[3].pod, "e");
+  for (const char* pod : {"1", "2", "3", "4", "5"}) board.loaded(kCache, load(pod, "failed"));
+  const auto later = status_of(board).recent;
+  EXPECT_TRUE(std::any_of(later.begin(), later.end(), [](const auto& p) { return p.pod == "e"; }))
+      << "a good one is still shown";
+}
+
+TEST(StatusBoard, KnowsWhichArchivesAreInUse) {
+  StatusBoard board(32);
+  board.seed(kCache, {});
+  board.loaded(kCache, load("a", "exact"));
+  EXPECT_EQ(board.archives_in_use(kCache), std::set<std::string>{"a1"});
+  EXPECT_EQ(board.load_of(kCache, "uid-a"), "exact");
+  board.pod_gone(kCache, "uid-a");
+  EXPECT_TRUE(board.archives_in_use(kCache).empty());
+  EXPECT_EQ(status_of(board).loads.exact, 1);
+}
+
+TEST(StatusBoard, CollectedArchivesCountForTheNextSweep) {
+  StatusBoard board(32);
+  board.seed(kCache, {});
+  board.archives_removed(kCache, 2);
+  board.swept(kCache, {.time = "t", .freed_bytes = 5});
+  EXPECT_EQ(status_of(board).last_sweep, (api::LastSweep{"t", 5, 2, 0}));
+  board.swept(kCache, {.time = "u"});
+  EXPECT_EQ(status_of(board).last_sweep.removed_archives, 0);
+}
+
+TEST(StatusBoard, SaysThatSomethingChanged) {
+  StatusBoard board(32);
+  int changes = 0;
+  board.on_change([&](const std::string& cache) { changes += cache == kCache; });
+  board.loaded(kCache, load("a", "exact"));
+  board.effect(kCache, effect("a", api::Effect::kFull));
+  board.set_condemned(kCache, {});
+  EXPECT_EQ(changes, 2);
+}
+
+}  // namespace
+}  // namespace compilecache::controller
