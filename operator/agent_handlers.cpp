@@ -31,6 +31,15 @@ std::string cut(const std::string& text, size_t length) {
   return text.size() <= length ? text : text.substr(0, length);
 }
 
+// Why a saver did not save although all is well: the head holds it, or there was nothing, or others
+// were at it.
+bool is_unchanged(const std::string& reason) {
+  return reason == "unchanged" || reason == "already_current" || reason == "saved_once";
+}
+bool is_idle(const std::string& reason) {
+  return reason == "nothing_to_save" || reason == "saving_is_off" || reason == "busy";
+}
+
 constexpr size_t kReasonLength = 64;
 constexpr size_t kMessageLength = 512;
 
@@ -328,22 +337,21 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
     if (before == said) return;
     before = said;
   }
-  if (*outcome == api::Outcome::kSuccess) return;
-  const bool failed = *outcome == api::Outcome::kError;
-  const bool unchanged =
-      report.save_reason == "unchanged" || report.save_reason == "already_current";
-  const SaveSeen seen = failed      ? SaveSeen::kFailed
-                        : unchanged ? SaveSeen::kUnchanged
-                                    : SaveSeen::kRefused;
-  parts_.board.saved(caller.key(), seen, "");
-  parts_.metrics.save(caller.ns(), caller.cache->metadata.name,
-                      failed      ? "failed"
-                      : unchanged ? "unchanged"
-                                  : "refused");
-  if (failed || !unchanged) {
-    event(caller, failed, failed ? "CacheSaveFailed" : "CacheSaveRefused",
-          cut(report.save_reason, kReasonLength) + ": " + cut(report.save_message, kMessageLength));
+  const std::string& cache = caller.cache->metadata.name;
+  const auto count = [&](SaveSeen seen, const char* word) {
+    parts_.board.saved(caller.key(), seen, "");
+    parts_.metrics.save(caller.ns(), cache, word);
+  };
+  const std::string why =
+      cut(report.save_reason, kReasonLength) + ": " + cut(report.save_message, kMessageLength);
+  if (*outcome == api::Outcome::kSuccess || is_idle(report.save_reason)) return;
+  if (is_unchanged(report.save_reason)) return count(SaveSeen::kUnchanged, "unchanged");
+  if (*outcome == api::Outcome::kError && report.save_reason != "too_large") {
+    count(SaveSeen::kFailed, "failed");
+    return event(caller, true, "CacheSaveFailed", why);
   }
+  count(SaveSeen::kRefused, "refused");
+  event(caller, true, "CacheSaveRefused", why);
 }
 
 double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,

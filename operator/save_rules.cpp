@@ -128,9 +128,11 @@ void put_head(const SaveContext& context, const api::CommitRequest& request, con
   head.layers = request.layers;
   head.compile_seconds = request.compile_seconds;
   if (!request.parent_digest.empty()) {
-    head.compile_seconds = context.loaded_head
-                               ? archive.head.compile_seconds + request.compile_seconds
-                               : std::max(archive.head.compile_seconds, request.compile_seconds);
+    // On top of what it loaded or saved itself; a pod that started cold compiled it all once more.
+    const bool on_top = context.loaded_head || archive.head.saved_by == context.pod;
+    const double before = archive.head.compile_seconds;
+    head.compile_seconds =
+        on_top ? before + request.compile_seconds : std::max(before, request.compile_seconds);
   }
   head.saved_at = now;
   head.saved_by = context.pod;

@@ -313,7 +313,15 @@ TEST_F(AgentApiTest, SaveOutcomesAreCountedOnce) {
   EXPECT_EQ(status().saves, (api::SaveCounters{.refused = 1}));
   report.save_outcome = "ERROR";
   send("POST", "/v1/effect", "a", api::dump(report));
-  EXPECT_EQ(status().saves, (api::SaveCounters{.refused = 1, .failed = 1}));
+  EXPECT_EQ(status().saves, (api::SaveCounters{.refused = 2})) << "too_large is no failure";
+  report.save_reason = "commit_failed";
+  send("POST", "/v1/effect", "a", api::dump(report));
+  report.save_outcome = "SKIPPED";
+  report.save_reason = "unchanged";
+  send("POST", "/v1/effect", "a", api::dump(report));
+  report.save_reason = "nothing_to_save";
+  send("POST", "/v1/effect", "a", api::dump(report));
+  EXPECT_EQ(status().saves, (api::SaveCounters{.unchanged = 1, .refused = 2, .failed = 1}));
 }
 
 TEST_F(AgentApiTest, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {

@@ -294,10 +294,12 @@ TEST_F(SaveCoordinatorTest, CompileTimesAddUpOnlyOnTopOfWhatWasLoaded) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
   ASSERT_TRUE(commit(pod("b"), ask(pod("b")), '2'));
   EXPECT_EQ(archive().head.compile_seconds, 10) << "both compiled the same from cold";
+  ASSERT_TRUE(commit(pod("b"), ask(pod("b")), '4'));
+  EXPECT_EQ(archive().head.compile_seconds, 20) << "the same pod went on compiling";
   SaveContext warm = pod("c");
   warm.loaded_head = true;
   ASSERT_TRUE(commit(warm, ask(warm), '3'));
-  EXPECT_EQ(archive().head.compile_seconds, 20);
+  EXPECT_EQ(archive().head.compile_seconds, 30);
 }
 
 TEST_F(SaveCoordinatorTest, AnExpiredLockIsTakenBackForASweep) {
