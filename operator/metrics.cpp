@@ -64,7 +64,7 @@ struct Metrics::Impl {
           .Register(registry);
   prometheus::Gauge& leader = prometheus::BuildGauge()
                                   .Name("compilecache_leader")
-                                  .Help("1 on the replica that leads")
+                                  .Help("Whether this replica leads: 1 or 0")
                                   .Register(registry)
                                   .Add({});
   prometheus::Gauge& queue_depth = prometheus::BuildGauge()

@@ -72,6 +72,7 @@ void Sweeper::reported(const std::string& cache, const std::string& storage_erro
   state.prepared = storage_error.empty();
   state.storage_error = storage_error;
   state.trouble.clear();
+  state.job.clear();  // it has run, whether our store has seen it or not
   state.failures = storage_error.empty() ? 0 : state.failures + 1;
 }
 
@@ -109,13 +110,13 @@ Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const Claim&
     present.storage_error = state.storage_error;
     present.trouble = state.trouble;
     present.failures = state.failures;
+    present.job = state.job;
   }
   if (present.asked == before.asked) present.asked = state.asked;
   present.claim = state.claim;
   present.store = state.store;
   present.last_start = state.last_start;
   present.privilege = state.privilege;
-  present.job = state.job;
   present.accounted = state.accounted;
   return again;
 }

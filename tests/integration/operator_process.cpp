@@ -1,0 +1,296 @@
+#include "tests/integration/operator_process.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/process.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "api/names.hpp"
+#include "kube/base64.hpp"
+#include "tests/support/kubectl.hpp"
+
+namespace compilecache::testing {
+namespace {
+
+namespace bp = boost::process;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kConfig = std::string(CC_SOURCE_DIR) + "/config/operator/";
+
+void must(const ProcessResult& result, const std::string& doing) {
+  if (result.exit_code != 0) throw std::runtime_error(doing + ": " + result.err + result.out);
+}
+
+void must_apply(const json& object) {
+  if (const std::string error = apply(object); !error.empty()) throw std::runtime_error(error);
+}
+
+// A port that was free a moment ago.
+uint16_t free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    throw std::runtime_error("no free port");
+  }
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+
+// Sends `request` to that port of this machine; all that comes back.
+std::string talk(uint16_t port, const std::string& request) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const timeval limit{5, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  std::string answer;
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+      ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
+    std::array<char, 4096> buffer{};
+    for (ssize_t got = 0; (got = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0;) {
+      answer.append(buffer.data(), static_cast<size_t>(got));
+    }
+  }
+  ::close(fd);
+  return answer;
+}
+
+// The operator's service account, with a token instead of the administrator's certificate.
+json operator_kubeconfig() {
+  const ProcessResult view =
+      kubectl({"config", "view", "--raw", "--minify", "--flatten", "-o", "json"});
+  must(view, "reading the kubeconfig");
+  json config = json::parse(view.out);
+  const ProcessResult token = kubectl(
+      {"create", "token", "compilecache-operator", "-n", kOperatorNamespace, "--duration=2h"});
+  must(token, "making a token for the operator");
+  std::string text = token.out;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  config["users"][0]["user"] = {{"token", text}};
+  return config;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+std::string install_operator() {
+  for (const std::string& part :
+       {std::string(CC_SOURCE_DIR) + "/crds/compilecaches.yaml",
+        std::string(CC_SOURCE_DIR) + "/crds/compilecachearchives.yaml", kConfig + "namespace.yaml",
+        kConfig + "rbac.yaml", kConfig + "job-policy.yaml", kConfig + "services.yaml",
+        kConfig + "deployment.yaml"}) {
+    const ProcessResult result = kubectl({"apply", "-f", part});
+    if (result.exit_code != 0) return result.err;
+  }
+  const ProcessResult webhook =
+      kubectl({"create", "--dry-run=client", "-o", "json", "-f", kConfig + "webhook.yaml"});
+  if (webhook.exit_code != 0) return webhook.err;
+  json configuration = json::parse(webhook.out);
+  configuration["webhooks"][0]["namespaceSelector"] = {{"matchLabels", {{"never", "matches"}}}};
+  return apply(configuration);
+}
+
+struct OperatorProcess::Impl {
+  fs::path folder;
+  uint16_t webhook_port = free_port(), agent_port = free_port(), plain_port = free_port();
+  bp::child child;
+
+  // The CA that the operator wrote into its Secret.
+  static std::string ca() {
+    const json secret = read({"secret", "compilecache-certificates", "-n", kOperatorNamespace});
+    const json encoded = at(secret, "/data/ca.crt");
+    return encoded.is_string() ? kube::base64_decode(encoded.get<std::string>()).value_or("") : "";
+  }
+
+  static http::Client client(uint16_t port, const char* service) {
+    return http::Client({.address = "127.0.0.1",
+                         .port = port,
+                         .ca_pem = ca(),
+                         .server_name = std::string(service) + "." + kOperatorNamespace + ".svc"});
+  }
+};
+
+OperatorProcess::OperatorProcess(const std::string& settings) : impl_(std::make_unique<Impl>()) {
+  std::array<char, 64> name{"/tmp/operator-test-XXXXXX"};
+  impl_->folder = ::mkdtemp(name.data());
+  std::ofstream(impl_->folder / "settings.yaml") << settings;
+  std::ofstream(impl_->folder / "kubeconfig") << operator_kubeconfig().dump();
+  const char* program = std::getenv("CC_OPERATOR");
+  impl_->child = bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM,
+                           bp::args(std::vector<std::string>{"--settings",
+                                                             impl_->folder / "settings.yaml",
+                                                             "--kubeconfig",
+                                                             impl_->folder / "kubeconfig",
+                                                             "--namespace",
+                                                             kOperatorNamespace,
+                                                             "--image",
+                                                             kImage,
+                                                             "--advertise-address",
+                                                             "10.1.2.3",
+                                                             "--listen-address",
+                                                             "127.0.0.1",
+                                                             "--agent-address",
+                                                             "127.0.0.1",
+                                                             "--webhook-port",
+                                                             std::to_string(impl_->webhook_port),
+                                                             "--agent-port",
+                                                             std::to_string(impl_->agent_port),
+                                                             "--plain-port",
+                                                             std::to_string(impl_->plain_port),
+                                                             "--drain",
+                                                             "1s",
+                                                             "--log-format",
+                                                             "text"}),
+                           bp::std_err > (impl_->folder / "log").string(), bp::std_out > bp::null,
+                           bp::std_in < bp::null);
+}
+
+OperatorProcess::~OperatorProcess() {
+  if (impl_->child.running()) impl_->child.terminate();
+  fs::remove_all(impl_->folder);
+}
+
+std::pair<int, std::string> OperatorProcess::get(const std::string& path) const {
+  const std::string answer = talk(impl_->plain_port, "GET " + path +
+                                                             " HTTP/1.1\r\nHost: operator\r\n"
+                                                             "Connection: close\r\n\r\n");
+  const size_t body = answer.find("\r\n\r\n");
+  if (body == std::string::npos) return {0, ""};
+  return {std::atoi(answer.c_str() + std::string("HTTP/1.1 ").size()), answer.substr(body + 4)};
+}
+
+json OperatorProcess::review(const json& pod, const std::string& ns) const {
+  const json review = {{"apiVersion", "admission.k8s.io/v1"},
+                       {"kind", "AdmissionReview"},
+                       {"request",
+                        {{"uid", "test"},
+                         {"namespace", ns},
+                         {"operation", "CREATE"},
+                         {"kind", {{"group", ""}, {"version", "v1"}, {"kind", "Pod"}}},
+                         {"resource", {{"group", ""}, {"version", "v1"}, {"resource", "pods"}}},
+                         {"object", pod}}}};
+  const auto answer =
+      Impl::client(impl_->webhook_port, api::kWebhookService)
+          .send({.method = "POST", .target = "/mutate?timeout=3s", .body = review.dump()});
+  if (!answer) throw std::runtime_error(answer.error().message);
+  return json::parse(answer->body).at("response");
+}
+
+std::pair<int, json> OperatorProcess::call(const std::string& method, const std::string& path,
+                                           const std::string& token, const json& body) const {
+  const auto answer = Impl::client(impl_->agent_port, api::kAgentService)
+                          .send({.method = method,
+                                 .target = path,
+                                 .body = body.is_null() ? "" : body.dump(),
+                                 .bearer_token = token});
+  if (!answer) throw std::runtime_error(answer.error().message);
+  return {answer->status, json::parse(answer->body, nullptr, false)};
+}
+
+int OperatorProcess::end() {
+  ::kill(impl_->child.id(), SIGTERM);
+  impl_->child.wait();
+  return impl_->child.exit_code();
+}
+
+std::string OperatorProcess::log() const { return read_file(impl_->folder / "log"); }
+
+uint16_t OperatorProcess::agent_port() const { return impl_->agent_port; }
+
+void make_namespace(const std::string& name, const json& labels) {
+  must_apply({{"apiVersion", "v1"},
+              {"kind", "Namespace"},
+              {"metadata", {{"name", name}, {"labels", labels}}}});
+  must_apply({{"apiVersion", "v1"},
+              {"kind", "ServiceAccount"},
+              {"metadata", {{"name", "default"}, {"namespace", name}}}});
+}
+
+void make_claim(const std::string& ns, const std::string& name, const std::string& mode) {
+  const std::string volume = ns + "-" + name;
+  must_apply({{"apiVersion", "v1"},
+              {"kind", "PersistentVolume"},
+              {"metadata", {{"name", volume}}},
+              {"spec",
+               {{"capacity", {{"storage", "1Gi"}}},
+                {"accessModes", {mode}},
+                {"hostPath", {{"path", "/nowhere"}}},
+                {"storageClassName", "none"}}}});
+  must_apply({{"apiVersion", "v1"},
+              {"kind", "PersistentVolumeClaim"},
+              {"metadata", {{"name", name}, {"namespace", ns}}},
+              {"spec",
+               {{"accessModes", {mode}},
+                {"resources", {{"requests", {{"storage", "1Gi"}}}}},
+                {"storageClassName", "none"},
+                {"volumeName", volume}}}});
+  must(kubectl({"patch", "pvc", name, "-n", ns, "--subresource=status", "--type=merge", "-p",
+                json{{"status", {{"phase", "Bound"}, {"accessModes", {mode}}}}}.dump()}),
+       "binding a claim");
+}
+
+void make_node(const std::string& name, const std::string& gpu_product) {
+  must_apply(
+      {{"apiVersion", "v1"},
+       {"kind", "Node"},
+       {"metadata",
+        {{"name", name},
+         {"labels", {{"kubernetes.io/arch", "amd64"}, {"nvidia.com/gpu.product", gpu_product}}}}}});
+}
+
+std::string pod_token(const std::string& ns, const std::string& pod) {
+  const ProcessResult token =
+      kubectl({"create", "token", "default", "-n", ns, "--audience", api::kTokenAudience,
+               "--bound-object-kind", "Pod", "--bound-object-name", pod});
+  must(token, "making a pod's token");
+  return token.out.substr(0, token.out.find('\n'));
+}
+
+json read(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all{"get", "-o", "json", "--ignore-not-found"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  ProcessResult result;
+  for (int i = 0; i < 3; ++i) {
+    result = kubectl(all);
+    if (result.exit_code != 0) continue;
+    return result.out.empty() ? json() : json::parse(result.out);
+  }
+  throw std::runtime_error("kubectl get: " + result.err);
+}
+
+std::vector<json> read_list(const std::vector<std::string>& arguments) {
+  const json items = at(read(arguments), "/items");  // nothing is printed for an empty list
+  return items.is_array() ? items.get<std::vector<json>>() : std::vector<json>();
+}
+
+json cache_condition(const std::string& ns, const std::string& cache, const std::string& type) {
+  const json object = read({"compilecache", cache, "-n", ns});
+  for (const json& condition : at(object, "/status/conditions")) {
+    if (condition.value("type", "") == type) return condition;
+  }
+  return nullptr;
+}
+
+}  // namespace compilecache::testing

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "http/client.hpp"
+
+// The operator as a process of its own, outside the cluster but with the rights that config/ gives
+// it, and what tests need around it: the installation, and a cluster's objects that no controller
+// makes here.
+
+namespace compilecache::testing {
+
+inline constexpr char kOperatorNamespace[] = "compilecache-system";
+inline constexpr char kImage[] = "docker.io/library/compilecache:0.1.0";  // as config/operator says
+
+// CustomResourceDefinitions, rights, Services, the Jobs' policy and the webhook's configuration,
+// which here matches no namespace, since this API server reaches no Service. The error; empty when
+// all went well.
+std::string install_operator();
+
+class OperatorProcess {
+ public:
+  // Starts it with these settings (YAML); it is ready when ready() says so.
+  explicit OperatorProcess(const std::string& settings);
+  ~OperatorProcess();
+  OperatorProcess(const OperatorProcess&) = delete;
+  OperatorProcess& operator=(const OperatorProcess&) = delete;
+
+  // The plain port's answer: status and body; status 0 when there is none.
+  std::pair<int, std::string> get(const std::string& path) const;
+  bool ready() const { return get("/readyz").first == 200; }
+
+  // POST /mutate as the API server does.
+  nlohmann::json review(const nlohmann::json& pod, const std::string& ns) const;
+  // A call of the agent API with that token: status and body.
+  std::pair<int, nlohmann::json> call(const std::string& method, const std::string& path,
+                                      const std::string& token, const nlohmann::json& body) const;
+
+  // SIGTERM; the exit status.
+  int end();
+  [[nodiscard]] std::string log() const;
+  [[nodiscard]] uint16_t agent_port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A namespace with a default service account, as a controller manager would make it.
+void make_namespace(const std::string& name,
+                    const nlohmann::json& labels = nlohmann::json::object());
+// A claim bound to a volume.
+void make_claim(const std::string& ns, const std::string& name,
+                const std::string& mode = "ReadWriteMany");
+void make_node(const std::string& name, const std::string& gpu_product);
+// A token as the kubelet would project it into that pod.
+std::string pod_token(const std::string& ns, const std::string& pod);
+// As get_json(), but tried again when kubectl fails, and then an exception.
+nlohmann::json read(const std::vector<std::string>& arguments);
+// The items of a list.
+std::vector<nlohmann::json> read_list(const std::vector<std::string>& arguments);
+// The condition of that type of a CompileCache; null when it has none.
+nlohmann::json cache_condition(const std::string& ns, const std::string& cache,
+                               const std::string& type);
+
+}  // namespace compilecache::testing

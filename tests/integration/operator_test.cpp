@@ -1,0 +1,468 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "api/names.hpp"
+#include "base/random.hpp"
+#include "base/sha256.hpp"
+#include "tests/integration/operator_process.hpp"
+#include "tests/support/kubectl.hpp"
+
+// The operator as users meet it, on a real API server without kubelets and controllers: claims are
+// bound, Jobs get their pods and agents speak as the test says.
+
+namespace compilecache::testing {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+constexpr char kSettings[] = R"(
+statusInterval: 200ms
+tokenCache: 1s
+sweep: {grace: 2s, minInterval: 1s}
+gpuProductLabels: [nvidia.com/gpu.product]
+gpuResources: [nvidia.com/gpu]
+frameworks:
+  torch:
+    env: {TORCHINDUCTOR_CACHE_DIR: "{directory}"}
+    directoryVariable: TORCHINDUCTOR_CACHE_DIR
+)";
+
+// One operator for all tests; each test has a namespace of its own.
+class OperatorTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string error = install_operator();
+    ASSERT_EQ(error, "");
+    make_node("node-h100", "NVIDIA-H100-80GB-HBM3");
+    process = std::make_unique<OperatorProcess>(kSettings);
+    ASSERT_TRUE(eventually(seconds(60), [] { return process->ready() && leads(); }))
+        << process->log();
+  }
+  static void TearDownTestSuite() {
+    if (HasFailure()) std::cerr << process->log();
+    process.reset();
+  }
+
+  void SetUp() override {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    for (char& c : name) c = static_cast<char>(std::tolower(c));
+    // No controller here finishes deleting a namespace, so a second run needs other names.
+    ns = "op-" + name.substr(0, 40) + "-" + random_id(system_random()).substr(0, 6);
+    make_namespace(ns);
+  }
+  void TearDown() override { kubectl({"delete", "namespace", ns, "--wait=false"}); }
+
+  static bool leads() {
+    return process->get("/metrics").second.find("\ncompilecache_leader 1") != std::string::npos;
+  }
+
+  // The error; empty when it was accepted.
+  std::string make_cache(const std::string& name, json spec) const {
+    spec["storage"].emplace("claimName", "caches");
+    spec.emplace("frameworks", json::array({"torch"}));
+    return apply({{"apiVersion", api::kApiVersion},
+                  {"kind", "CompileCache"},
+                  {"metadata", {{"name", name}, {"namespace", ns}}},
+                  {"spec", spec}});
+  }
+
+  bool becomes(const std::string& cache, const std::string& type, const std::string& status,
+               seconds patience = seconds(30)) const {
+    return eventually(patience, [&] {
+      const json condition = cache_condition(ns, cache, type);
+      return condition.is_object() && condition.at("status") == status;
+    });
+  }
+
+  json status(const std::string& cache) const {
+    return at(read({"compilecache", cache, "-n", ns}), "/status");
+  }
+
+  std::vector<json> jobs(const std::string& cache) const {
+    return read_list({"jobs", "-n", ns, "-l", std::string(api::kSweepLabel) + "=" + cache});
+  }
+
+  // The pod that a Job controller would make, and the Job's word that it has one.
+  std::string make_sweep_pod(const json& job) const {
+    const std::string name = job.at("metadata").at("name").get<std::string>() + "-pod";
+    json pod = job.at("spec").at("template");
+    pod["apiVersion"] = "v1";
+    pod["kind"] = "Pod";
+    pod["metadata"]["name"] = name;
+    pod["metadata"]["namespace"] = ns;
+    pod["metadata"]["ownerReferences"] = json::array({{{"apiVersion", "batch/v1"},
+                                                       {"kind", "Job"},
+                                                       {"controller", true},
+                                                       {"name", job.at("metadata").at("name")},
+                                                       {"uid", job.at("metadata").at("uid")}}});
+    pod["spec"]["nodeName"] = "node-h100";
+    pod["spec"]["serviceAccountName"] = "default";  // as the admission of a whole cluster does
+    EXPECT_EQ(apply(pod), "");
+    patch_status("job", job.at("metadata").at("name"), {{"active", 1}});
+    return name;
+  }
+
+  void patch_status(const std::string& kind, const std::string& name, const json& status) const {
+    const ProcessResult result = kubectl({"patch", kind, name, "-n", ns, "--subresource=status",
+                                          "--type=merge", "-p", json{{"status", status}}.dump()});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+
+  void complete(const json& job) const {
+    const std::string now = "2026-01-01T00:00:00Z";
+    patch_status("job", job.at("metadata").at("name"),
+                 {{"active", 0},
+                  {"succeeded", 1},
+                  {"startTime", now},
+                  {"completionTime", now},
+                  {"uncountedTerminatedPods", json::object()},
+                  {"conditions", json::array({{{"type", "SuccessCriteriaMet"}, {"status", "True"}},
+                                              {{"type", "Complete"}, {"status", "True"}}})}});
+  }
+
+  // Plays the newest Job of that CompileCache to its end: begin, then end with that report.
+  json sweep(const std::string& cache, json report = json::object()) const {
+    json job;
+    EXPECT_TRUE(eventually(seconds(30), [&] {
+      for (const json& candidate : jobs(cache)) {
+        if (!at(candidate, "/status/succeeded").is_number()) job = candidate;
+      }
+      return job.is_object();
+    })) << process->log();
+    const std::string token = pod_token(ns, make_sweep_pod(job));
+    auto [begin_status, begin] =
+        process->call("POST", "/v1/sweeps", token, {{"cache", cache}, {"phase", "begin"}});
+    EXPECT_EQ(begin_status, 200) << begin;
+    report["cache"] = cache;
+    report["phase"] = "end";
+    auto [end_status, end] = process->call("POST", "/v1/sweeps", token, report);
+    EXPECT_EQ(end_status, 200) << end;
+    complete(job);
+    return begin;
+  }
+
+  void make_ready_cache(const std::string& name, const json& spec = json::object()) const {
+    make_claim(ns, "caches");
+    ASSERT_EQ(make_cache(name, spec), "");
+    sweep(name);
+    ASSERT_TRUE(becomes(name, "Ready", "True")) << status(name) << process->log();
+  }
+
+  json plain_pod(const std::string& name, const std::string& cache) const {
+    return {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
+        {"metadata",
+         {{"name", name}, {"namespace", ns}, {"annotations", {{api::kCacheAnnotation, cache}}}}},
+        {"spec",
+         {{"nodeName", "node-h100"},
+          {"serviceAccountName", "default"},
+          {"containers",
+           json::array({{{"name", "app"},
+                         {"image", "example.com/app:1"},
+                         {"resources", {{"limits", {{"nvidia.com/gpu", "1"}}}}}}})}}}};
+  }
+
+  // Injected by the webhook, then created: its token.
+  std::string run_pod(const std::string& name, const std::string& cache) const {
+    json pod = plain_pod(name, cache);
+    const json response = process->review(pod, ns);
+    EXPECT_TRUE(response.contains("patch")) << response;
+    if (!response.contains("patch")) return "";
+    const auto patch = run_process({"base64", "-d"}, response.at("patch").get<std::string>());
+    pod = pod.patch(json::parse(patch.out));
+    EXPECT_EQ(apply(pod), "");
+    patch_status("pod", name, {{"phase", "Running"}});
+    return pod_token(ns, name);
+  }
+
+  static std::string digest(const std::string& text) { return "sha256:" + sha256_hex(text); }
+
+  // Asks for the lock until it is granted; the answer.
+  json granted(const std::string& token, const std::string& cache,
+               const std::string& attempt) const {
+    json answer;
+    EXPECT_TRUE(eventually(seconds(20),
+                           [&] {
+                             answer = process
+                                          ->call("POST", "/v1/saves", token,
+                                                 {{"cache", cache},
+                                                  {"attempt", attempt},
+                                                  {"new_files", 3},
+                                                  {"new_bytes", 300}})
+                                          .second;
+                             return answer.value("decision", "") == "granted";
+                           }))
+        << answer << process->log();
+    return answer;
+  }
+
+  std::pair<int, json> commit(const std::string& token, const json& save,
+                              const std::string& name) const {
+    const std::string manifest = digest("manifest " + name);
+    return process->call("POST", "/v1/saves/" + save.at("id").get<std::string>() + "/commit", token,
+                         {{"fence", save.at("fence")},
+                          {"parent_digest", save.value("parent_digest", "")},
+                          {"manifest_digest", manifest},
+                          {"blobs", {manifest, digest("config " + name), digest("layer " + name)}},
+                          {"compressed_bytes", 1000},
+                          {"plain_bytes", 5000},
+                          {"files", 3},
+                          {"layers", 1},
+                          {"compile_seconds", 12.5}});
+  }
+
+  static std::unique_ptr<OperatorProcess> process;
+  std::string ns;
+};
+
+std::unique_ptr<OperatorProcess> OperatorTest::process;
+
+TEST_F(OperatorTest, IsHealthyAndHasMetrics) {
+  EXPECT_EQ(process->get("/healthz").first, 200);
+  EXPECT_EQ(process->get("/elsewhere").first, 404);
+  const std::string metrics = process->get("/metrics").second;
+  EXPECT_NE(metrics.find("compilecache_webhook_requests_total{reason=\"injected\"}"),
+            std::string::npos);
+}
+
+TEST_F(OperatorTest, TheLeaderSaysWhereItIs) {
+  json slice;
+  EXPECT_TRUE(eventually(seconds(15), [&] {
+    slice = read({"endpointslice", api::kAgentService, "-n", kOperatorNamespace});
+    return at(slice, "/ports/0/port") == process->agent_port();
+  })) << slice;
+  EXPECT_EQ(at(slice, "/endpoints/0/addresses/0"), "10.1.2.3");
+  EXPECT_EQ(at(slice, "/metadata/labels/kubernetes.io~1service-name"), api::kAgentService);
+}
+
+TEST_F(OperatorTest, KeepsTheCaBundleRight) {
+  auto bundle = [] {
+    const json configuration = read({"mutatingwebhookconfiguration", "compilecache"});
+    const json value = at(configuration, "/webhooks/0/clientConfig/caBundle");
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  ASSERT_TRUE(eventually(seconds(15), [&] { return !bundle().empty(); }));
+  const std::string before = bundle();
+  kubectl({"patch", "mutatingwebhookconfiguration", "compilecache", "--type=json", "-p",
+           R"([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}])"});
+  EXPECT_TRUE(eventually(seconds(30), [&] { return bundle() == before; }));
+}
+
+TEST_F(OperatorTest, SaysThatTheClaimDoesNotExist) {
+  ASSERT_EQ(make_cache("transformer", {{"storage", {{"claimName", "nowhere"}}}}), "");
+  ASSERT_TRUE(becomes("transformer", "Stalled", "True")) << process->log();
+  const json ready = cache_condition(ns, "transformer", "Ready");
+  EXPECT_EQ(ready.at("status"), "False");
+  EXPECT_EQ(ready.at("reason"), "ClaimNotFound");
+  EXPECT_NE(ready.at("message").get<std::string>().find("\"nowhere\" does not exist"),
+            std::string::npos);
+  EXPECT_TRUE(eventually(seconds(10), [&] {
+    return read({"events", "-n", ns}).dump().find("ClaimNotFound") != std::string::npos;
+  }));
+  EXPECT_TRUE(jobs("transformer").empty());
+}
+
+TEST_F(OperatorTest, ReadWriteOnceHasToBeAllowed) {
+  make_claim(ns, "caches", "ReadWriteOnce");
+  ASSERT_EQ(make_cache("transformer", json::object()), "");
+  ASSERT_TRUE(becomes("transformer", "Stalled", "True"));
+  EXPECT_EQ(cache_condition(ns, "transformer", "StorageReady").at("reason"), "ReadWriteOnce");
+}
+
+TEST_F(OperatorTest, NamesTheFrameworkThatItDoesNotKnow) {
+  ASSERT_EQ(make_cache("transformer", {{"frameworks", {"torch", "tensorflow"}}}), "");
+  ASSERT_TRUE(becomes("transformer", "Stalled", "True"));
+  const json ready = cache_condition(ns, "transformer", "Ready");
+  EXPECT_EQ(ready.at("reason"), "UnknownFramework");
+  EXPECT_NE(ready.at("message").get<std::string>().find("\"tensorflow\""), std::string::npos);
+}
+
+TEST_F(OperatorTest, BecomesReadyWhenAJobHasPreparedTheStore) {
+  make_claim(ns, "caches");
+  ASSERT_EQ(make_cache("transformer", json::object()), "");
+  ASSERT_TRUE(becomes("transformer", "Reconciling", "True"));
+  EXPECT_EQ(cache_condition(ns, "transformer", "StorageReady").at("reason"), "Preparing");
+  sweep("transformer");
+  EXPECT_TRUE(becomes("transformer", "Ready", "True")) << status("transformer");
+  EXPECT_EQ(cache_condition(ns, "transformer", "Stalled").at("status"), "False");
+  EXPECT_TRUE(at(status("transformer"), "/lastSweep/time").is_string());
+  EXPECT_EQ(at(status("transformer"), "/observedGeneration"), 1);
+}
+
+TEST_F(OperatorTest, TellsWhyTheVolumeCannotBeUsed) {
+  make_claim(ns, "caches");
+  ASSERT_EQ(make_cache("transformer", json::object()), "");
+  sweep("transformer", {{"storage_error", "creating a file: Read-only file system"}});
+  ASSERT_TRUE(becomes("transformer", "StorageReady", "False"));
+  EXPECT_NE(cache_condition(ns, "transformer", "Ready")
+                .at("message")
+                .get<std::string>()
+                .find("Read-only file system"),
+            std::string::npos);
+  sweep("transformer");
+  EXPECT_TRUE(becomes("transformer", "Ready", "True"));
+}
+
+TEST_F(OperatorTest, TriesWithLessWhenNoPodOfAJobAppears) {
+  make_claim(ns, "caches");
+  ASSERT_EQ(make_cache("transformer", json::object()), "");
+  auto has_job_with = [&](const char* key, const json& value) {
+    for (const json& job : jobs("transformer")) {
+      if (at(job, std::string("/spec/template/spec/containers/0/securityContext/") + key) == value)
+        return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(eventually(seconds(20), [&] { return has_job_with("runAsUser", 0); }))
+      << process->log();
+  EXPECT_TRUE(eventually(seconds(40), [&] { return has_job_with("runAsNonRoot", true); }))
+      << process->log();
+}
+
+TEST_F(OperatorTest, StartsUnprivilegedWherePodSecurityIsRestricted) {
+  make_namespace(ns, {{"pod-security.kubernetes.io/enforce", "restricted"}});
+  make_claim(ns, "caches");
+  ASSERT_EQ(make_cache("transformer", json::object()), "");
+  ASSERT_TRUE(eventually(seconds(20), [&] { return !jobs("transformer").empty(); }));
+  EXPECT_EQ(
+      at(jobs("transformer")[0], "/spec/template/spec/containers/0/securityContext/runAsNonRoot"),
+      true);
+}
+
+TEST_F(OperatorTest, InjectsOnlyWhenTheStoreIsReady) {
+  ASSERT_EQ(make_cache("transformer", json::object()), "");
+  ASSERT_TRUE(becomes("transformer", "Stalled", "True"));
+  const json refused = process->review(plain_pod("web", "transformer"), ns);
+  EXPECT_EQ(refused.at("allowed"), true);
+  EXPECT_FALSE(refused.contains("patch"));
+  EXPECT_TRUE(refused.contains("warnings"));
+  make_claim(ns, "caches");
+  sweep("transformer");
+  EXPECT_TRUE(eventually(seconds(10), [&] {
+    return process->review(plain_pod("web", "transformer"), ns).contains("patch");
+  }));
+}
+
+TEST_F(OperatorTest, APodSavesAndTheNextOneLoads) {
+  make_ready_cache("transformer");
+  const std::string first = run_pod("first", "transformer");
+  auto [load_status, load] = process->call("POST", "/v1/load", first, {{"cache", "transformer"}});
+  ASSERT_EQ(load_status, 200) << load << process->log();
+  EXPECT_EQ(load.at("decision"), "none");
+  EXPECT_EQ(load.at("gpu_product"), "NVIDIA-H100-80GB-HBM3");
+
+  const json save = granted(first, "transformer", "a1");
+  // Another pod of the same key has to wait meanwhile.
+  const std::string second = run_pod("second", "transformer");
+  const json busy = process
+                        ->call("POST", "/v1/saves", second,
+                               {{"cache", "transformer"}, {"attempt", "b1"}, {"new_files", 1}})
+                        .second;
+  EXPECT_EQ(busy.at("decision"), "busy") << busy;
+  const auto [commit_status, head] = commit(first, save, "one");
+  ASSERT_EQ(commit_status, 200) << head;
+  EXPECT_EQ(head.at("generation"), 1);
+
+  EXPECT_TRUE(eventually(seconds(15), [&] {
+    return at(status("transformer"), "/archives") == 1 &&
+           at(status("transformer"), "/activePods") == 2;
+  })) << status("transformer");
+  EXPECT_EQ(at(status("transformer"), "/gpuProducts"), 1);
+  EXPECT_EQ(at(status("transformer"), "/totalBytes"), 1000);
+  EXPECT_EQ(at(status("transformer"), "/saves/committed"), 1);
+  const json archives = read_list({"compilecachearchives", "-n", ns});
+  ASSERT_EQ(archives.size(), 1u);
+  EXPECT_EQ(at(archives[0], "/metadata/labels/compilecache.dev~1gpu-product"),
+            "NVIDIA-H100-80GB-HBM3");
+
+  const json found = process->call("POST", "/v1/load", second, {{"cache", "transformer"}}).second;
+  EXPECT_EQ(found.at("decision"), "load") << found;
+  EXPECT_EQ(found.at("match"), "exact");
+  EXPECT_EQ(found.at("manifest_digest"), head.at("manifest_digest"));
+  process->call("POST", "/v1/loaded", second,
+                {{"cache", "transformer"},
+                 {"outcome", "SUCCESS"},
+                 {"match", "exact"},
+                 {"archive", found.at("archive")},
+                 {"manifest_digest", found.at("manifest_digest")},
+                 {"milliseconds", 37},
+                 {"source", "operator"}});
+  EXPECT_TRUE(eventually(seconds(15), [&] {
+    return at(status("transformer"), "/loads/exact") == 1;
+  })) << status("transformer");
+}
+
+TEST_F(OperatorTest, RefusesWhoIsNotAnInjectedPod) {
+  make_ready_cache("transformer");
+  EXPECT_EQ(process->call("POST", "/v1/load", "no-token", {{"cache", "transformer"}}).first, 401);
+  json pod = plain_pod("stranger", "transformer");
+  pod["metadata"].erase("annotations");
+  ASSERT_EQ(apply(pod), "");
+  const auto [code, body] =
+      process->call("POST", "/v1/load", pod_token(ns, "stranger"), {{"cache", "transformer"}});
+  EXPECT_EQ(code, 403) << body;
+}
+
+TEST_F(OperatorTest, CollectsAnArchiveThatNobodyUses) {
+  make_ready_cache("transformer", {{"retention", {{"unusedFor", "3s"}, {"sweepInterval", "1h"}}}});
+  const std::string token = run_pod("web", "transformer");
+  ASSERT_EQ(commit(token, granted(token, "transformer", "a1"), "one").first, 200);
+  // Its pod still runs: it stays, however old.
+  EXPECT_FALSE(eventually(seconds(6), [&] {
+    return read_list({"compilecachearchives", "-n", ns}).empty();
+  }));
+  kubectl({"delete", "pod", "web", "-n", ns, "--grace-period=0", "--force"});
+  EXPECT_TRUE(eventually(seconds(20), [&] {
+    return read_list({"compilecachearchives", "-n", ns}).empty();
+  })) << process->log();
+  EXPECT_TRUE(eventually(seconds(10), [&] { return at(status("transformer"), "/archives") == 0; }));
+
+  // Its blobs are swept in two steps: seen unreferenced by one Job, deletable for one after the
+  // grace.
+  const std::string layer = digest("layer one");
+  const json inventory = {{"inventory", json::array({{{"digest", layer}, {"size", 1000}}})}};
+  EXPECT_EQ(sweep("transformer", inventory).value("deletable", json::array()), json::array());
+  EXPECT_TRUE(eventually(seconds(10), [&] {
+    return status("transformer").value("condemned", json::array()).dump().find(layer) !=
+           std::string::npos;
+  })) << status("transformer");
+  EXPECT_EQ(at(status("transformer"), "/lastSweep/removedArchives"), 1);
+  EXPECT_EQ(sweep("transformer", {{"freed_bytes", 1000}, {"removed_blobs", 1}}).at("deletable"),
+            json::array({layer}));
+}
+
+TEST_F(OperatorTest, LeavesNothingToWaitForWhenItEnds) {
+  // A second replica that never leads, so that the others' one is left alone.
+  OperatorProcess second(kSettings);
+  ASSERT_TRUE(eventually(seconds(60), [&] { return second.ready(); })) << second.log();
+  EXPECT_NE(second.get("/metrics").second.find("\ncompilecache_leader 0"), std::string::npos);
+  EXPECT_EQ(second.call("POST", "/v1/load", "x", {{"cache", "c"}}).first, 503);
+  EXPECT_EQ(second.end(), 0) << second.log();
+}
+
+// The last of the suite: the leader goes and another takes over.
+TEST_F(OperatorTest, ZHandsOverAtOnceAndKeepsTheCounters) {
+  make_ready_cache("transformer");
+  const std::string token = run_pod("web", "transformer");
+  ASSERT_EQ(process->call("POST", "/v1/load", token, {{"cache", "transformer"}}).first, 200);
+  process->call("POST", "/v1/loaded", token,
+                {{"cache", "transformer"}, {"outcome", "DOES_NOT_EXIST"}, {"source", "operator"}});
+  auto next = std::make_unique<OperatorProcess>(kSettings);
+  ASSERT_TRUE(eventually(seconds(60), [&] { return next->ready(); })) << next->log();
+  EXPECT_EQ(process->end(), 0) << process->log();
+  process = std::move(next);
+  EXPECT_TRUE(eventually(seconds(15), [] { return leads(); })) << process->log();
+  EXPECT_EQ(at(status("transformer"), "/loads/missing"), 1);
+  EXPECT_TRUE(eventually(seconds(15), [&] {
+    const json slice = read({"endpointslice", api::kAgentService, "-n", kOperatorNamespace});
+    return at(slice, "/ports/0/port") == process->agent_port();
+  }));
+  EXPECT_TRUE(becomes("transformer", "Ready", "True"));
+}
+
+}  // namespace
+}  // namespace compilecache::testing
