@@ -30,7 +30,9 @@ TEST_F(Uninstall, EndsAndLeavesRunningPodsAlone) {
   EXPECT_EQ(at(pod("running"), "/status/phase"), "Running");
   EXPECT_EQ(at(pod("running"), "/status/containerStatuses/0/restartCount"), 0);
   for (const json& condition : at(pod("running"), "/status/conditions")) {
-    if (condition["type"] == "Ready") EXPECT_EQ(condition["status"], "True");
+    if (condition["type"] == "Ready") {
+      EXPECT_EQ(condition["status"], "True");
+    }
   }
   run_to_ready({"new", {"--import-only"}});
   EXPECT_TRUE(at(pod("new"), "/spec/initContainers").is_null());
