@@ -19,7 +19,7 @@ class Faults : public Sandbox {
     if (replicas > 0) {
       wait_for_operator();
     } else {
-      ASSERT_TRUE(eventually(seconds(90), [] { return operator_pods().empty(); }));
+      ASSERT_TRUE(eventually(seconds(90), operator_is_gone));
     }
   }
 

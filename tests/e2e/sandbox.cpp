@@ -235,16 +235,26 @@ std::string Sandbox::logs(const std::string& pod, const std::string& container) 
   return kubectl({"logs", pod, "-c", container, "-n", namespace_}).out;
 }
 
-std::vector<std::string> operator_pods() {
-  std::vector<std::string> names;
+namespace {
+
+json operator_replicas() {
   const json list = get_json(
       {"pods", "-n", kOperatorNamespace, "-l", "app.kubernetes.io/name=compilecache-operator"});
-  for (const json& item : list.value("items", json::array())) {
+  return list.is_object() ? list.value("items", json::array()) : json::array();
+}
+
+}  // namespace
+
+std::vector<std::string> operator_pods() {
+  std::vector<std::string> names;
+  for (const json& item : operator_replicas()) {
     if (!item["metadata"].contains("deletionTimestamp"))
       names.push_back(at(item, "/metadata/name"));
   }
   return names;
 }
+
+bool operator_is_gone() { return operator_replicas().empty(); }
 
 std::string leader_pod() {
   const json lease = get_json({"lease", kOperatorDeployment, "-n", kOperatorNamespace});

@@ -83,8 +83,10 @@ class Sandbox : public ::testing::Test {
   std::string volume_;
 };
 
-// The operator's replicas.
+// The operator's replicas that are not on their way out.
 std::vector<std::string> operator_pods();
+// Whether the last of them is gone; one that is told to end serves on for a while.
+bool operator_is_gone();
 std::string leader_pod();
 std::string operator_logs();
 void wait_for_operator();

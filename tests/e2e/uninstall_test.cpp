@@ -44,7 +44,7 @@ TEST_F(Uninstall, ANamespaceWithCachesEndsWithoutTheOperator) {
   run_to_ready({"one", {}});
   wait_for_save();
   kubectl({"scale", "deployment/compilecache-operator", "-n", kOperatorNamespace, "--replicas=0"});
-  ASSERT_TRUE(eventually(seconds(90), [] { return operator_pods().empty(); }));
+  ASSERT_TRUE(eventually(seconds(90), operator_is_gone));
   kubectl({"delete", "namespace", ns(), "--wait=false"});
   EXPECT_TRUE(eventually(seconds(90), [&] { return get_json({"namespace", ns()}).is_null(); }));
 }
