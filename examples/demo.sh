@@ -18,6 +18,7 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 examples=$project/examples/torch-compile
 cluster=$project/tests/cluster/cluster
 cache=${COMPILECACHE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/compilecache}
+build=$cache/build/$(cksum <<<"$project" | cut -d' ' -f1)   # one for each copy of this tree
 namespace=compilecache-demo
 name=demo             # of the local cluster
 context='' image='' torch_image='' storage_class='' keep=''
@@ -120,14 +121,13 @@ install_packages() {
 }
 
 build_programs() {
-  local folder=$cache/build log=$cache/build.log
+  local log=$build/build.log
   say "building the operator and the agent (10 minutes the first time; output in $log)"
-  mkdir -p "$folder"
+  mkdir -p "$build/programs"
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
-  { cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF &&
-    ninja -C "$folder" compilecache-operator compilecache-agent; } >"$log" 2>&1 || { tail -n 30 "$log" && die "the build failed"; }
-  mkdir -p "$folder/programs"
-  install -s "$folder/operator/compilecache-operator" "$folder/agent/compilecache-agent" "$folder/programs"
+  { cmake -S "$project" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF &&
+    ninja -C "$build" compilecache-operator compilecache-agent; } >"$log" 2>&1 || { tail -n 30 "$log" && die "the build failed"; }
+  install -s "$build/operator/compilecache-operator" "$build/agent/compilecache-agent" "$build/programs"
 }
 
 start_local_cluster() {
@@ -140,7 +140,7 @@ start_local_cluster() {
   "$cluster" prepare all
   build_programs
   say "building the container image from the Dockerfile"
-  archive=$("$cluster" build-image "$(image_of_manifest)" "$cache/build/programs")
+  archive=$("$cluster" build-image "$(image_of_manifest)" "$build/programs")
   torch_image=${torch_image:-$("$cluster" torch-image)}
   say "starting etcd, API server, controllers, scheduler, DNS, kubelet, kube-proxy and containerd"
   "$cluster" list | grep -qx "$name up" && die "the cluster '$name' is up already; take it down: $cluster down $name"
