@@ -1,0 +1,285 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/random.hpp"
+#include "tests/support/kubectl.hpp"
+#include "tests/support/process.hpp"
+
+// What the real API server makes of config/install.yaml: defaults, refusals and their sentences,
+// columns, and the policy that confines the operator's Jobs.
+
+namespace compilecache {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+using testing::at;
+using testing::eventually;
+using testing::get_json;
+using testing::kubectl;
+
+constexpr char kInstall[] = CC_SOURCE_DIR "/config/install.yaml";
+
+// A namespace with one CompileCache called "one".
+class Installed : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const auto applied = kubectl({"apply", "-f", kInstall});
+    ASSERT_EQ(applied.exit_code, 0) << applied.err;
+    const auto established = kubectl({"wait", "--for=condition=Established", "--timeout=30s",
+                                      "crd/compilecaches.compilecache.dev",
+                                      "crd/compilecachearchives.compilecache.dev"});
+    ASSERT_EQ(established.exit_code, 0) << established.err;
+  }
+
+  void SetUp() override {
+    namespace_ = "crds-" + random_id(system_random()).substr(0, 8);
+    ASSERT_EQ(kubectl({"create", "namespace", namespace_}).exit_code, 0);
+    ASSERT_EQ(testing::apply(cache("one")), "");
+  }
+  void TearDown() override { kubectl({"delete", "namespace", namespace_, "--wait=false"}); }
+
+  [[nodiscard]] json cache(const std::string& name) const {
+    return {{"apiVersion", "compilecache.dev/v1alpha1"},
+            {"kind", "CompileCache"},
+            {"metadata", {{"name", name}, {"namespace", namespace_}}},
+            {"spec", {{"storage", {{"claimName", "caches"}}}}}};
+  }
+
+  [[nodiscard]] json archive() const {
+    return {{"apiVersion", "compilecache.dev/v1alpha1"},
+            {"kind", "CompileCacheArchive"},
+            {"metadata", {{"name", "one-0123456789"}, {"namespace", namespace_}}},
+            {"spec",
+             {{"cache", "one"},
+              {"key", {{"GPUProduct", "NVIDIA-H100-80GB-HBM3"}, {"GPUCount", "1"}}},
+              {"claimName", "caches"},
+              {"path", "one"}}}};
+  }
+
+  // What the API server says to a change of "one"; empty when it accepts it. Nothing is changed.
+  [[nodiscard]] std::string refusal(const std::string& spec) const {
+    const auto patched = kubectl({"patch", "cc", "one", "-n", namespace_, "--type=merge",
+                                  "--dry-run=server", "-p", R"({"spec":)" + spec + "}"});
+    return patched.exit_code == 0 ? "" : patched.err;
+  }
+
+  void set_status(const std::string& resource, const std::string& status) const {
+    const auto patched = kubectl({"patch", resource, "-n", namespace_, "--subresource=status",
+                                  "--type=merge", "-p", R"({"status":)" + status + "}"});
+    ASSERT_EQ(patched.exit_code, 0) << patched.err;
+  }
+
+  std::string namespace_;
+};
+
+TEST_F(Installed, ApplyingAgainChangesNothing) {
+  const auto again = kubectl({"apply", "-f", kInstall});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  std::istringstream lines(again.out);
+  for (std::string line; std::getline(lines, line);) {
+    // kubectl says so of every PodDisruptionBudget: its selector is always sent whole.
+    if (line.starts_with("poddisruptionbudget")) continue;
+    EXPECT_TRUE(line.ends_with(" unchanged")) << line;
+  }
+}
+
+TEST_F(Installed, DefaultsAppear) {
+  const json spec = get_json({"cc", "one", "-n", namespace_})["spec"];
+  EXPECT_EQ(spec["frameworks"], (json{"torch", "triton"}));
+  EXPECT_EQ(spec["key"], (json{"GPUProduct", "GPUCount", "Architecture", "Image"}));
+  EXPECT_EQ(spec["load"],
+            (json{{"fallback", "Compatible"}, {"waitForFirst", "0s"}, {"timeout", "120s"}}));
+  EXPECT_EQ(at(spec, "/save/maxArchiveSize"), "1Gi");
+  EXPECT_EQ(at(spec, "/retention/keepPerGPU"), 5);
+  EXPECT_EQ(at(spec, "/compression/level"), 9);
+}
+
+TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
+  struct Case {
+    const char* spec;
+    const char* sentence;
+  };
+  const std::vector<Case> cases{
+      {R"({"load": {"timeout": "2 minutes"}})",
+       "spec.load.timeout: Invalid value: \"2 minutes\": must be a duration like 30s"},
+      {R"({"load": {"timeout": "0s"}})", "must be between 1s and 1h"},
+      {R"({"load": {"waitForFirst": "2h"}})",
+       "spec.load.waitForFirst: Invalid value: \"2h\": must be at most 1h"},
+      {R"({"load": {"fallback": "Best"}})",
+       R"(spec.load.fallback: Unsupported value: "Best": supported values: "Exact", "Compatible")"},
+      {R"({"save": {"policy": "Always"}})", R"(supported values: "OnChange", "Once", "Never")"},
+      {R"({"save": {"maxArchiveSize": "12 GB"}})",
+       "must be a size in bytes like 500M, 1.5Gi or 50Gi"},
+      {R"({"save": {"maxArchiveSize": 0}})",
+       "spec.save.maxArchiveSize: Invalid value: 0: must be more than 0"},
+      {R"({"save": {"lockTimeout": "1s"}})", "must be between 3s and 10m"},
+      {R"({"retention": {"keepPerGPU": 0}})", "should be greater than or equal to 1"},
+      {R"({"compression": {"level": 22}})", "should be less than or equal to 19"},
+      {R"({"key": ["GPUCount"]})",
+       "must contain GPUProduct: kernels compiled for one GPU do not run on another"},
+      {R"({"key": ["GPUProduct", "Hostname"]})", R"(Unsupported value: "Hostname")"},
+      {R"({"key": ["GPUProduct", "Image", "Image"]})", "must not name a part twice"},
+      {R"({"frameworks": ["torch", "torch"]})", "must not name a framework twice"},
+      {R"({"frameworks": []})", "should have at least 1 items"},
+      {R"({"storage": {"subPath": "/abs"}})", "must be relative to the volume's root"},
+      {R"({"storage": {"subPath": "a/../.."}})", "must be relative to the volume's root"},
+      {R"({"storage": {"claimName": "Not_A_Name"}})", "spec.storage.claimName"},
+      {R"({"remoteCache": {"redis": {}}})", "spec.remoteCache.redis.host: Required value"},
+  };
+  for (const Case& wrong : cases) {
+    EXPECT_NE(refusal(wrong.spec).find(wrong.sentence), std::string::npos)
+        << wrong.spec << " was answered: " << refusal(wrong.spec);
+  }
+}
+
+TEST_F(Installed, ValuesInEverySpellingAreAccepted) {
+  for (const char* spec :
+       {R"({"save": {"maxArchiveSize": 123456}})", R"({"save": {"maxArchiveSize": "1.5Gi"}})",
+        R"({"load": {"timeout": "1m30s"}})", R"({"save": {"atTermination": "0s"}})",
+        R"({"key": ["GPUProduct", "Workload", "CPUFeatures", "DriverVersion"]})",
+        R"({"storage": {"subPath": "team-a/caches"}})"}) {
+    EXPECT_EQ(refusal(spec), "") << spec;
+  }
+}
+
+TEST_F(Installed, AFieldThatDoesNotExistIsRefused) {
+  json object = cache("two");
+  object["spec"]["storage"]["claim"] = "caches";
+  EXPECT_NE(testing::apply(object).find("unknown field \"spec.storage.claim\""), std::string::npos);
+}
+
+TEST_F(Installed, ANameOf63CharactersIsTheLongest) {
+  EXPECT_EQ(testing::apply(cache(std::string(63, 'a'))), "");
+  EXPECT_NE(testing::apply(cache(std::string(64, 'a'))).find("has at most 63 characters"),
+            std::string::npos);
+}
+
+TEST_F(Installed, TheClaimCannotBeSwappedUnderArchives) {
+  const std::string other_claim = R"({"storage": {"claimName": "other"}})";
+  EXPECT_EQ(refusal(other_claim), "");
+  set_status("cc/one", R"({"archives": 1})");
+  EXPECT_NE(refusal(other_claim).find("can change only while the cache has no archives"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"storage": {"subPath": "b"}})").find("can change only"), std::string::npos);
+  EXPECT_EQ(refusal(R"({"version": "2"})"), "");
+}
+
+TEST_F(Installed, ColumnsTellWhatThereIs) {
+  set_status(
+      "cc/one",
+      R"({"archives": 2, "gpuProducts": 1, "totalBytes": 606208, "lastSaveTime": "2026-01-01T00:00:00Z",
+                           "summary": {"size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full"},
+                           "conditions": [{"type": "Ready", "status": "True"}]})");
+  const std::string caches = kubectl({"get", "cc", "-n", namespace_}).out;
+  for (const char* text : {"CLAIM", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT", "LAST SAVE",
+                           "READY", "AGE", "592Ki", "3 exact, 1 missing", "2 full", "True"}) {
+    EXPECT_NE(caches.find(text), std::string::npos) << text << " is not in\n" << caches;
+  }
+  ASSERT_EQ(testing::apply(archive()), "");
+  set_status("cca/one-0123456789",
+             R"({"head": {"generation": 3, "files": 28}, "lastUsedTime": "2026-01-01T00:00:00Z",
+                                       "summary": {"size": "98Ki", "loads": "4 exact"}})");
+  const std::string archives = kubectl({"get", "cca", "-n", namespace_}).out;
+  for (const char* text : {"CACHE", "GPU PRODUCT", "GENERATION", "SIZE", "FILES", "LOADS",
+                           "LAST USED", "AGE", "NVIDIA-H100-80GB-HBM3", "98Ki", "28", "4 exact"}) {
+    EXPECT_NE(archives.find(text), std::string::npos) << text << " is not in\n" << archives;
+  }
+}
+
+TEST_F(Installed, AnArchivesSpecNeverChanges) {
+  json object = archive();
+  ASSERT_EQ(testing::apply(object), "");
+  object["spec"]["claimName"] = "other";
+  EXPECT_NE(testing::apply(object).find("an archive's spec never changes"), std::string::npos);
+}
+
+TEST_F(Installed, ExplainTeaches) {
+  const std::string text = kubectl({"explain", "cc.spec.load"}).out;
+  EXPECT_NE(text.find("What a pod gets when there is no archive for exactly its key"),
+            std::string::npos)
+      << text;
+}
+
+// The Job that the operator makes, as operator/sweep_job.cpp writes it.
+json sweep_job(const std::string& ns, const std::string& image) {
+  return json::parse(R"({
+    "apiVersion": "batch/v1", "kind": "Job",
+    "metadata": {"generateName": "one-sweep-", "labels": {"compilecache.dev/sweep": "one"}},
+    "spec": {"backoffLimit": 0, "template": {"spec": {
+      "restartPolicy": "Never", "automountServiceAccountToken": false,
+      "containers": [{"name": "sweep", "command": ["compilecache-agent"], "args": ["sweep"],
+        "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "securityContext": {"allowPrivilegeEscalation": false, "runAsUser": 0,
+                            "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "DAC_OVERRIDE", "FOWNER"]}},
+        "volumeMounts": [{"name": "store", "mountPath": "/compilecache/store"}]}],
+      "volumes": [{"name": "store", "persistentVolumeClaim": {"claimName": "caches"}},
+        {"name": "token", "projected": {"sources": [{"serviceAccountToken":
+          {"audience": "compilecache.dev/operator", "path": "token"}}]}}]}}}})")
+      .patch(json::array(
+          {{{"op", "add"}, {"path", "/metadata/namespace"}, {"value", ns}},
+           {{"op", "add"}, {"path", "/spec/template/spec/containers/0/image"}, {"value", image}}}));
+}
+
+std::string create_as_operator(const json& object) {
+  const auto created = kubectl({"create", "-f", "-", "--dry-run=server", "--as",
+                                "system:serviceaccount:compilecache-system:compilecache-operator"},
+                               object.dump());
+  return created.exit_code == 0 ? "" : created.err;
+}
+
+TEST_F(Installed, TheOperatorsJobsAreConfined) {
+  const std::string image =
+      at(get_json({"deployment", "compilecache-operator", "-n", "compilecache-system"}),
+         "/spec/template/spec/containers/0/image");
+  const json good = sweep_job(namespace_, image);
+  const std::string pod = "/spec/template/spec";
+  struct Case {
+    json patch;
+    const char* sentence;
+  };
+  const auto add = [&](const std::string& path, const json& value) {
+    return json::array({{{"op", "add"}, {"path", path}, {"value", value}}});
+  };
+  const std::vector<Case> cases{
+      {add(pod + "/containers/0/image", "evil:1"), "runs the operator's own image"},
+      {add(pod + "/containers/-", {{"name", "b"}, {"image", image}}), "has one container"},
+      {add(pod + "/volumes/0", {{"name", "host"}, {"hostPath", {{"path", "/"}}}}),
+       "mounts claims and a token"},
+      {add(pod + "/volumes/0", {{"name", "keys"}, {"secret", {{"secretName", "s"}}}}),
+       "mounts claims and a token"},
+      {add(pod + "/automountServiceAccountToken", true), "gets no token for the API server"},
+      {add(pod + "/serviceAccountName", "admin"), "default service account"},
+      {add(pod + "/hostPID", true), "uses no namespace of the host"},
+      {add(pod + "/containers/0/securityContext/capabilities/add", {"SYS_ADMIN"}),
+       "has no privileges beyond"},
+      {add(pod + "/containers/0/envFrom", json::array({{{"secretRef", {{"name", "s"}}}}})),
+       "reads no Secret"},
+      {add("/metadata/labels", {{"a", "b"}}), "carries the label"},
+  };
+  // The API server takes a moment to know a new policy.
+  ASSERT_TRUE(eventually(seconds(30),
+                         [&] { return !create_as_operator(good.patch(cases[0].patch)).empty(); }));
+  EXPECT_EQ(create_as_operator(good), "");
+  for (const Case& wrong : cases) {
+    const std::string answer = create_as_operator(good.patch(wrong.patch));
+    EXPECT_NE(answer.find(wrong.sentence), std::string::npos)
+        << wrong.patch << " was answered: " << answer;
+  }
+  // Others are not its business.
+  EXPECT_EQ(kubectl({"create", "-f", "-", "--dry-run=server"}, good.patch(cases[0].patch).dump())
+                .exit_code,
+            0);
+}
+
+TEST(Install, IsWhatKustomizeMakesOfItsParts) {
+  const auto checked = testing::run_process({CC_SOURCE_DIR "/config/generate.sh", "--check"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+}
+
+}  // namespace
+}  // namespace compilecache
