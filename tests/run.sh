@@ -90,7 +90,7 @@ run_tests() {
 run_sanitized() {
   step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
   configure_and_build "$build/sanitized" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=address,undefined \
-    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;http;webhook"
+    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook"
   run_tests sanitized "$build/sanitized" unit
 }
 
