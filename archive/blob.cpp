@@ -31,7 +31,7 @@ BlobWriter::~BlobWriter() {
 
 Result<BlobWriter> BlobWriter::create(const std::string& store) {
   std::string path = blobs_directory(store) + "/" + incomplete_name();
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  Fd fd(create_file(path));
   if (!fd.valid()) {
     return unexpected(
         io_error("creating " + path, errno)
@@ -59,7 +59,7 @@ Result<FinishedBlob> BlobWriter::finish(const std::vector<std::string>& rewrite)
     blob.existed = true;
     return blob;  // the destructor removes the temporary file
   }
-  if (::fsync(fd_.get()) != 0) return unexpected(io_error("syncing " + temporary_, errno));
+  if (auto synced = sync_file(fd_.get(), temporary_); !synced) return unexpected(synced.error());
   if (auto renamed = rename_file(temporary_, path, fd_.get()); !renamed)
     return unexpected(renamed.error());
   temporary_.clear();

@@ -32,7 +32,7 @@ Status open_to_all(const OpenDirectory& directory) {
 bool remove_tree(int parent, const char* name) {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return true;
   if (errno != EISDIR && errno != EPERM) return false;
-  const int fd = ::openat(parent, name, kOpenDirectoryFlags);
+  const int fd = uninterrupted([&] { return ::openat(parent, name, kOpenDirectoryFlags); });
   if (fd < 0) return false;
   DIR* stream = ::fdopendir(fd);
   if (stream == nullptr) {
@@ -78,7 +78,8 @@ Status Destination::open_root(const RootMapping& mapping) {
   } else {
     created_roots_.push_back(mapping.directory);
   }
-  Fd fd(::open(mapping.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  Fd fd(uninterrupted([&] { return ::open(mapping.directory.c_str(), kFlags); }));
   if (!fd.valid()) return unexpected(local_error("opening " + mapping.directory, errno));
   auto root = std::make_shared<OpenDirectory>();
   root->fd = std::move(fd);
@@ -145,7 +146,8 @@ Result<std::shared_ptr<OpenDirectory>> Destination::enter(
     if (!parent->created) remember(parent, name);
   }
   directory->created = created_paths_.contains(directory->path);
-  directory->fd = Fd(::openat(parent->fd.get(), name.c_str(), kOpenDirectoryFlags));
+  directory->fd = Fd(
+      uninterrupted([&] { return ::openat(parent->fd.get(), name.c_str(), kOpenDirectoryFlags); }));
   if (!directory->fd.valid())
     return unexpected(local_error("opening directory " + directory->path, errno));
   if (auto opened = open_to_all(*directory); !opened) return unexpected(opened.error());
@@ -153,8 +155,9 @@ Result<std::shared_ptr<OpenDirectory>> Destination::enter(
 }
 
 Result<Fd> Destination::create(const Place& place) {
-  Fd fd(::openat(place.directory->fd.get(), place.name.c_str(),
-                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  Fd fd(uninterrupted(
+      [&] { return ::openat(place.directory->fd.get(), place.name.c_str(), kFlags, 0666); }));
   if (!fd.valid()) {
     const int error = errno;
     if (error == EEXIST) {

@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <system_error>
 
 namespace compilecache::archive {
 
@@ -85,10 +86,10 @@ Status FrameCompressor::append(std::span<const uint8_t> bytes) {
 
 // Hands the filled slot to the workers and makes the next one free.
 Status FrameCompressor::submit() {
+  if (threads_.empty()) start_threads();
   if (threads_.empty()) {
-    for (unsigned i = 0; i < settings_.threads; ++i) threads_.emplace_back([this] { work(); });
-  }
-  {
+    compress_here();
+  } else {
     const std::lock_guard lock(mutex_);
     current().state = State::kFilled;
     ++filled_;
@@ -96,6 +97,24 @@ Status FrameCompressor::submit() {
   changed_.notify_all();
   if (filled_ - written_ < slots_.size()) return {};
   return write_oldest();
+}
+
+void FrameCompressor::start_threads() {
+  try {
+    for (unsigned i = 0; i < settings_.threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // A limit on processes: those that there are will do, or else the caller's thread.
+  }
+}
+
+// Without threads.
+void FrameCompressor::compress_here() {
+  if (!own_) own_ = std::make_unique<Worker>(settings_);
+  compress(current(), *own_);
+  current().state = State::kCompressed;
+  const std::lock_guard lock(mutex_);
+  ++taken_;
+  ++filled_;
 }
 
 Status FrameCompressor::write_oldest() {
@@ -121,10 +140,7 @@ Status FrameCompressor::finish() {
   Slot& last = current();
   if (!last.plain.empty()) {
     if (threads_.empty()) {  // one frame in all: not worth a thread
-      Worker worker(settings_);
-      compress(last, worker);
-      last.state = State::kCompressed;
-      ++filled_;
+      compress_here();
     } else if (auto done = submit(); !done) {
       return done;
     }

@@ -64,6 +64,8 @@ class FrameCompressor {
 
   Slot& current() { return slots_[filled_ % slots_.size()]; }
   Status submit();
+  void start_threads();
+  void compress_here();
   Status write_oldest();
   void work();
   static void compress(Slot& slot, Worker& worker);
@@ -81,6 +83,7 @@ class FrameCompressor {
   size_t written_ = 0;  // frames in the blob
   bool stopping_ = false;
   std::vector<std::thread> threads_;
+  std::unique_ptr<Worker> own_;  // for the caller's thread
 };
 
 }  // namespace compilecache::archive

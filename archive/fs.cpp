@@ -68,7 +68,8 @@ Error local_error(const std::string& doing, int error_number) {
 }
 
 Result<Fd> open_regular(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
   if (!fd.valid()) {
     if (errno == ELOOP) return fail(ErrorCode::kInvalid, "opening " + path + ": it is a link");
     return unexpected(io_error("opening " + path, errno));
@@ -81,7 +82,8 @@ Result<Fd> open_regular(const std::string& path) {
 }
 
 Result<Fd> open_directory(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
   if (!fd.valid()) return unexpected(io_error("opening directory " + path, errno));
   return fd;
 }
@@ -157,12 +159,12 @@ Status replace_file(const std::string& directory, const std::string& name,
                     std::string_view content) {
   const std::string temporary = directory + "/" + incomplete_name();
   const std::string path = directory + "/" + name;
-  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  Fd fd(create_file(temporary));
   if (!fd.valid()) return unexpected(io_error("creating " + temporary, errno));
   TemporaryFile guard(temporary);
   if (::fchmod(fd.get(), 0644) != 0) return unexpected(io_error("chmod of " + temporary, errno));
   if (auto written = write_all(fd.get(), as_bytes(content), temporary); !written) return written;
-  if (::fsync(fd.get()) != 0) return unexpected(io_error("syncing " + temporary, errno));
+  if (auto synced = sync_file(fd.get(), temporary); !synced) return synced;
   if (auto renamed = rename_file(temporary, path, fd.get()); !renamed) return renamed;
   guard.keep();
   if (const int error = fd.close(); error != 0)
@@ -182,11 +184,21 @@ Status rename_file(const std::string& from, const std::string& to, int from_fd) 
   return unexpected(io_error("renaming " + from + " to " + to, error));
 }
 
+Fd create_file(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  return Fd(uninterrupted([&] { return ::open(path.c_str(), kFlags, 0644); }));
+}
+
+Status sync_file(int fd, const std::string& path) {
+  if (uninterrupted([&] { return ::fsync(fd); }) == 0) return {};
+  return unexpected(io_error("syncing " + path, errno));
+}
+
 Status sync_directory(const std::string& path) {
   auto fd = open_directory(path);
   if (!fd) return unexpected(fd.error());
   // EINVAL: a file system without this; its renames are as durable as they get.
-  if (::fsync(fd->get()) != 0 && errno != EINVAL)
+  if (uninterrupted([&] { return ::fsync(fd->get()); }) != 0 && errno != EINVAL)
     return unexpected(io_error("syncing directory " + path, errno));
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -40,6 +41,16 @@ class Fd {
   int fd_ = -1;
 };
 
+// open(2), fsync(2) and the like until no signal interrupts them; network file systems that are
+// mounted with `intr` let one do so.
+template <typename Call>
+int uninterrupted(Call call) {
+  for (;;) {
+    const int result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 // errno as an Error. ENOENT and ESTALE (deleted under us on a network file system) are kNotFound,
 // EACCES and EPERM kForbidden, the rest kIo.
 Error io_error(const std::string& doing, int error_number);
@@ -73,6 +84,10 @@ Status replace_file(const std::string& directory, const std::string& name,
 // inode decides.
 Status rename_file(const std::string& from, const std::string& to, int from_fd);
 
+// A new file for writing, mode 0644; not valid, with errno set, if it cannot be made.
+Fd create_file(const std::string& path);
+
+Status sync_file(int fd, const std::string& path);
 Status sync_directory(const std::string& path);
 
 }  // namespace compilecache::archive

@@ -53,31 +53,9 @@ void keep_newest(std::vector<IndexEntry>& entries) {
   entries.erase(std::unique(entries.begin(), entries.end(), older), entries.end());
 }
 
-}  // namespace
-
-std::string IndexEntry::name() const {
-  const auto found = annotations.find(kAnnotationName);
-  return found == annotations.end() ? "" : found->second;
-}
-
-uint64_t IndexEntry::generation() const {
-  const auto found = annotations.find(kAnnotationGeneration);
-  if (found == annotations.end()) return 0;
-  const std::string& text = found->second;
-  uint64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return problem == std::errc() && end == text.data() + text.size() ? value : 0;
-}
-
-Index read_index(const std::string& store) {
+Index parse_index(const std::string& text, const std::string& path) {
   Index index;
-  const std::string path = store + "/" + kIndexName;
-  auto text = read_small_file(path, kMaxIndexBytes);
-  if (!text) {
-    index.problems.push_back(text.error().message);
-    return index;
-  }
-  auto json = parse_json(*text, path);
+  auto json = parse_json(text, path);
   if (!json) {
     index.problems.push_back(json.error().message);
     return index;
@@ -95,6 +73,43 @@ Index read_index(const std::string& store) {
     }
   }
   keep_newest(index.entries);
+  return index;
+}
+
+// What an update starts from. An index that is missing or damaged is replaced; one that cannot be
+// read now is not, as the entries of others would go with it.
+Result<std::vector<IndexEntry>> entries_to_update(const std::string& store) {
+  const std::string path = store + "/" + kIndexName;
+  auto text = read_small_file(path, kMaxIndexBytes);
+  if (text) return parse_index(*text, path).entries;
+  const ErrorCode code = text.error().code;
+  if (code == ErrorCode::kIo || code == ErrorCode::kForbidden)
+    return unexpected(text.error().with("updating the index of store " + store));
+  return std::vector<IndexEntry>{};
+}
+
+}  // namespace
+
+std::string IndexEntry::name() const {
+  const auto found = annotations.find(kAnnotationName);
+  return found == annotations.end() ? "" : found->second;
+}
+
+uint64_t IndexEntry::generation() const {
+  const auto found = annotations.find(kAnnotationGeneration);
+  if (found == annotations.end()) return 0;
+  const std::string& text = found->second;
+  uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+Index read_index(const std::string& store) {
+  const std::string path = store + "/" + kIndexName;
+  auto text = read_small_file(path, kMaxIndexBytes);
+  if (text) return parse_index(*text, path);
+  Index index;
+  index.problems.push_back(text.error().message);
   return index;
 }
 
@@ -116,7 +131,9 @@ Status upsert_index_entry(const std::string& store, const IndexEntry& entry) {
     return fail(ErrorCode::kInvalid, "adding " + entry.digest + " to the index of " + store +
                                          ": it has no " + kAnnotationName);
   }
-  std::vector<IndexEntry> entries = read_index(store).entries;
+  auto read = entries_to_update(store);
+  if (!read) return unexpected(read.error());
+  std::vector<IndexEntry> entries = std::move(*read);
   const auto same = [&](const IndexEntry& other) { return other.name() == entry.name(); };
   const auto found = std::find_if(entries.begin(), entries.end(), same);
   if (found == entries.end()) {

@@ -63,8 +63,8 @@ SourceResult<SourceReader> SourceReader::open(const Source& source) {
   // Our reading must not look like the app's: access times tell what it used. Only the file's owner
   // (or root) may ask for that.
   const char* path = source.file.local.c_str();
-  int fd = ::open(path, kFlags | O_NOATIME);
-  if (fd < 0 && errno == EPERM) fd = ::open(path, kFlags);
+  int fd = uninterrupted([&] { return ::open(path, kFlags | O_NOATIME); });
+  if (fd < 0 && errno == EPERM) fd = uninterrupted([&] { return ::open(path, kFlags); });
   if (fd < 0) return left_out(source.file, errno);
   SourceReader reader(source, Fd(fd));
   if (auto same = reader.finish(); !same) return tl::unexpected<LeftOut>(same.error());

@@ -24,9 +24,12 @@ constexpr const char* kLayout = R"({"imageLayoutVersion":"1.0.0"})";
 constexpr uint64_t kMaxSmallFile = 64U << 10;
 constexpr mode_t kOpenToAll = 0777;
 
-bool exists(const std::string& path) {
+// Not knowing is an error: what is taken for missing is made anew.
+Result<bool> exists(const std::string& path) {
   struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
+  if (::lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT) return false;
+  return unexpected(local_error("looking for " + path, errno));
 }
 
 // Makes the directory 0777 if it is not there; if it is, its mode must do or be ours to change.
@@ -52,7 +55,9 @@ Status make_store_directory(const std::string& store) {
   for (size_t slash = store.find('/', 1); slash != std::string::npos;
        slash = store.find('/', slash + 1)) {
     const std::string parent = store.substr(0, slash);
-    if (exists(parent)) continue;
+    auto there = exists(parent);
+    if (!there) return unexpected(there.error());
+    if (*there) continue;
     if (auto made = make_open_directory(parent); !made) return made;
   }
   return make_open_directory(store);
@@ -85,7 +90,12 @@ Result<Claim> current_claim(const std::string& store) {
   if (owner.error().code == ErrorCode::kCorrupt) return Claim{true, std::nullopt};
   if (owner.error().code != ErrorCode::kNotFound) return unexpected(owner.error());
   // An image layout without our marker is another program's.
-  return Claim{exists(store + "/" + kLayoutName) || exists(store + "/blobs"), std::nullopt};
+  for (const char* name : {kLayoutName, "blobs"}) {
+    auto there = exists(store + "/" + name);
+    if (!there) return unexpected(there.error());
+    if (*there) return Claim{true, std::nullopt};
+  }
+  return Claim{};
 }
 
 std::string name_of(const std::optional<StoreOwner>& owner) {
@@ -132,14 +142,14 @@ class Probe {
 
  private:
   static Status make(const std::string& path) {
-    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    Fd fd(create_file(path));
     if (!fd.valid()) return unexpected(local_error("creating " + path, errno));
     const std::string text = "probe";
     if (auto written =
             write_all(fd.get(), {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, path);
         !written)
       return written;
-    if (::fsync(fd.get()) != 0) return unexpected(local_error("syncing " + path, errno));
+    if (auto synced = sync_file(fd.get(), path); !synced) return synced;
     if (const int error = fd.close(); error != 0)
       return unexpected(local_error("closing " + path, error));
     return {};
@@ -176,7 +186,9 @@ Result<PreparedStore> prepare_store(const std::string& store, const StoreOwner& 
   }
   if (auto written = write_if_different(store, kLayoutName, kLayout); !written)
     return unexpected(written.error());
-  if (!exists(store + "/index.json")) {
+  auto indexed = exists(store + "/index.json");
+  if (!indexed) return unexpected(indexed.error());
+  if (!*indexed) {
     if (auto written = write_index(store, {}); !written) return unexpected(written.error());
   }
   return prepared;

@@ -1,11 +1,16 @@
 #include "archive/task_pool.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 namespace compilecache::archive {
 
 TaskPool::TaskPool(unsigned threads) {
-  for (unsigned i = 0; i < std::max(1U, threads); ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (unsigned i = 0; i < std::max(1U, threads); ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // A limit on processes: those that there are will do, or else whoever posts.
+  }
 }
 
 TaskPool::~TaskPool() {
@@ -23,6 +28,7 @@ void TaskPool::post_urgent(Task task) { push(urgent_, std::move(task)); }
 void TaskPool::post(Task task) { push(normal_, std::move(task)); }
 
 void TaskPool::push(std::deque<Task>& queue, Task task) {
+  if (threads_.empty()) return task();
   {
     const std::lock_guard lock(mutex_);
     queue.push_back(std::move(task));
