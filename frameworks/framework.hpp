@@ -20,6 +20,10 @@ struct Framework {
   // Variables to set on the app's containers; "{directory}" stands for the framework's directory.
   std::map<std::string, std::string> env;
 
+  // Variables that join the framework to a Redis server, where spec.remoteCache.redis names one;
+  // "{host}" and "{port}" stand for its. Only the webhook needs them; they do not travel to agents.
+  std::map<std::string, std::string> redis_env;
+
   // The variable by which a user may already have chosen the directory (TORCHINDUCTOR_CACHE_DIR); a
   // literal value is honoured. Empty: the framework's directory is always ours.
   std::string directory_variable;

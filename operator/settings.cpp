@@ -203,6 +203,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
                     frameworks::Framework& target) {
   read_map(node, path, problems,
            {{"env", text_map(target.env)},
+            {"redisEnv", text_map(target.redis_env)},
             {"directoryVariable", text(target.directory_variable)},
             {"entryDirectories", texts(target.entry_directories)},
             {"entryFiles", texts(target.entry_files)},

@@ -11,6 +11,8 @@ namespace {
 
 constexpr char kForceCold[] = "TORCHINDUCTOR_FORCE_DISABLE_CACHES";
 constexpr std::string_view kDirectory = "{directory}";
+constexpr std::string_view kHost = "{host}";
+constexpr std::string_view kPort = "{port}";
 
 json variable(const std::string& name, const std::string& value) {
   return {{"name", name}, {"value", value}};
@@ -20,9 +22,9 @@ json from_field(const char* name, const char* path) {
   return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
 }
 
-std::string with_directory(std::string value, const std::string& path) {
-  for (size_t at = 0; (at = value.find(kDirectory, at)) != std::string::npos; at += path.size()) {
-    value.replace(at, kDirectory.size(), path);
+std::string replaced(std::string value, std::string_view what, const std::string& by) {
+  for (size_t at = 0; (at = value.find(what, at)) != std::string::npos; at += by.size()) {
+    value.replace(at, what.size(), by);
   }
   return value;
 }
@@ -52,17 +54,25 @@ const CacheDirectory* directory_of(const std::vector<CacheDirectory>& directorie
 }  // namespace
 
 json app_environment(const json& container, const std::vector<CacheDirectory>& directories,
-                     const std::vector<const frameworks::Framework*>& frameworks) {
+                     const std::vector<const frameworks::Framework*>& frameworks,
+                     const api::CompileCacheSpec::Redis& redis) {
   const json& theirs = array_member(container, "env");
   json added = json::array();
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (find_named(theirs, name) == nullptr && find_named(added, name) == nullptr) {
+      added.push_back(variable(name, value));
+    }
+  };
   for (const frameworks::Framework* framework : frameworks) {
     const CacheDirectory* directory = directory_of(directories, framework);
     for (const auto& [name, value] : framework->env) {
       const bool needs_directory = value.find(kDirectory) != std::string::npos;
       if (needs_directory && directory == nullptr) continue;
-      if (find_named(theirs, name) != nullptr || find_named(added, name) != nullptr) continue;
-      added.push_back(
-          variable(name, needs_directory ? with_directory(value, directory->path) : value));
+      add(name, needs_directory ? replaced(value, kDirectory, directory->path) : value);
+    }
+    if (redis.host.empty()) continue;
+    for (const auto& [name, value] : framework->redis_env) {
+      add(name, replaced(replaced(value, kHost, redis.host), kPort, std::to_string(redis.port)));
     }
   }
   return added;

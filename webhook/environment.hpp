@@ -5,17 +5,20 @@
 #include <vector>
 
 #include "api/agent_config.hpp"
+#include "api/compile_cache.hpp"
 #include "webhook/directories.hpp"
 
 // Variables, of the app's containers and of ours. Pure.
 
 namespace compilecache::webhook {
 
-// What the frameworks need in the app's container, without any variable that it has already: the
+// What the frameworks need in the app's container, and what joins them to the CompileCache's Redis
+// server if it names one, without any variable that it has already: the
 // user's own values stand.
 nlohmann::json app_environment(const nlohmann::json& container,
                                const std::vector<CacheDirectory>& directories,
-                               const std::vector<const frameworks::Framework*>& frameworks);
+                               const std::vector<const frameworks::Framework*>& frameworks,
+                               const api::CompileCacheSpec::Redis& redis);
 
 // Configuration as one plain value; who the pod is, and where, from the downward API.
 nlohmann::json agent_environment(const api::AgentConfig& config);

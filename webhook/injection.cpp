@@ -204,7 +204,8 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
   injection.mounts = directories->mounts;
   for (const size_t index : injection.selection.containers) {
     injection.environments.push_back(
-        app_environment(containers_of(pod)[index], directories->directories, *frameworks));
+        app_environment(containers_of(pod)[index], directories->directories, *frameworks,
+                        input.cache->spec.redis));
   }
   injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
   injection.status = status_of(pod, injection, config, input.settings);

@@ -31,6 +31,7 @@ InjectionSettings settings_of(const json& object) {
     frameworks::Framework framework;
     framework.name = name;
     framework.env = value.at("env");
+    framework.redis_env = value.value("redisEnv", framework.redis_env);
     framework.directory_variable = value.at("directoryVariable");
     framework.key_parts = value.value("keyParts", std::vector<std::string>());
     settings.frameworks[name] = framework;
