@@ -13,12 +13,13 @@ struct LockEvent {
   int64_t fence = 0;
 };
 
-std::vector<LockEvent> lock_history(const std::string& archive) {
+std::vector<LockEvent> lock_history(const std::string& ns, const std::string& archive) {
   std::vector<LockEvent> history;
   std::istringstream lines(operator_logs());
   for (std::string line; std::getline(lines, line);) {
     const json entry = json::parse(line, nullptr, false);
     if (!entry.is_object() || entry.value("archive", "") != archive) continue;
+    if (entry.value("namespace", "") != ns) continue;
     for (const char* what : {"granted", "committed", "released", "expired"}) {
       if (entry.value("message", "") == std::string("save ") + what) {
         history.push_back({what, std::stoll(entry.value("fence", "0"))});
@@ -61,7 +62,7 @@ TEST_F(Saves, OfThreeColdPodsNeverOverlapAndUnite) {
 
   ASSERT_EQ(archives().size(), 1U);
   const json archive = archives().front();
-  const auto history = lock_history(at(archive, "/metadata/name"));
+  const auto history = lock_history(ns(), at(archive, "/metadata/name"));
   int64_t holder = 0;
   int64_t last_fence = 0;
   int commits = 0;
