@@ -184,12 +184,27 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
     if (!has_hash_) return stop(corrupt("no hash for " + file_.path));
     if (!config_.files.empty() && config_.files.back().path >= file_.path)
       return stop(corrupt("files are not sorted, or listed twice, at " + file_.path));
+    if (const FileEntry* above = file_above(file_.path))
+      return stop(corrupt(above->path + " is a file and the directory of " + file_.path));
     // Each file is bounded first, so the sum cannot overflow.
     if (file_.size > limits_.max_plain_bytes ||
         (plain_bytes_ += file_.size) > limits_.max_plain_bytes)
       return stop(fail(ErrorCode::kTooLarge, "config: the files are too large"));
+    beginnings_.push_back(config_.files.size());
     config_.files.push_back(std::move(file_));
     return true;
+  }
+
+  // Files are sorted, so all between "a" and "a/b" begin with "a": the earlier files with which a
+  // path begins are a stack.
+  const FileEntry* file_above(const std::string& path) {
+    while (!beginnings_.empty() && !path.starts_with(config_.files[beginnings_.back()].path))
+      beginnings_.pop_back();
+    for (const size_t index : beginnings_) {
+      const FileEntry& file = config_.files[index];
+      if (path[file.path.size()] == '/') return &file;
+    }
+    return nullptr;
   }
 
   Config& config_;
@@ -203,6 +218,7 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   FileEntry file_;
   bool has_hash_ = false;
   uint64_t plain_bytes_ = 0;
+  std::vector<size_t> beginnings_;  // files with which the last path begins
 };
 
 std::string config_json(const Config& config) {

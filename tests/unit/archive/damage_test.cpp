@@ -1,4 +1,6 @@
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "archive_fixture.hpp"
 
@@ -144,14 +146,61 @@ TEST_F(Damage, ALoadGivesUpWhenToldToAndCleansUp) {
   EXPECT_FALSE(fs::exists(into)) << "it was not there before";
 }
 
-TEST_F(Damage, AFullDiskIsAnIoErrorAndCleansUp) {
-  const auto saved = save({{"a/b", {noise(60'000, 57), false}}});
-  // A directory in which nothing can be made, for root too.
-  const std::string into = "/proc/self/task/archive";
+// A file system of 1 MiB.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string path) : path_(std::move(path)) {
+    fs::create_directories(path_);
+    mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=1m") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  [[nodiscard]] bool mounted() const { return mounted_; }
+
+ private:
+  std::string path_;
+  bool mounted_ = false;
+};
+
+TEST_F(Damage, ALoadOntoAFullDiskIsAnIoErrorAndCleansUp) {
+  const SmallDisk disk(temp_.path("disk"));
+  if (!disk.mounted()) GTEST_SKIP() << "may not mount; faults_test has ENOSPC for every call";
+  const auto saved = save({{"a/b", {noise(500'000, 57), false}},
+                           {"c/d", {noise(900'000, 58), false}},
+                           {"e", {"small", false}}});
+  const std::string into = temp_.path("disk/into");
   const auto loaded = try_load(saved.archive.manifest, into);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, ErrorCode::kIo) << loaded.error().message;
-  EXPECT_NE(loaded.error().message.find(into), std::string::npos);
+  EXPECT_NE(loaded.error().message.find("No space left"), std::string::npos);
+  EXPECT_NE(loaded.error().message.find(into), std::string::npos) << loaded.error().message;
+  EXPECT_TRUE(names_below(temp_.path("disk")).empty());
+}
+
+TEST_F(Damage, ASaveOntoAFullDiskKeepsWhatIsThere) {
+  const std::string root = temp_.path("disk");
+  const SmallDisk disk(root);
+  if (!disk.mounted()) GTEST_SKIP() << "may not mount; faults_test has ENOSPC for every call";
+  ASSERT_TRUE(prepare_store(root + "/store", owner_, false));
+  const auto write = [&](const Tree& tree) {
+    const std::string from = temp_.path("from-" + std::to_string(++counter_));
+    write_tree(from, tree);
+    WriteRequest request;
+    request.files = sources(from);
+    return write_archive(root + "/store", request);
+  };
+  const auto first = write({{"a", {noise(300'000, 59), false}}});
+  ASSERT_TRUE(first) << first.error().message;
+  const auto before = names_below(root);
+  const auto second = write({{"b", {noise(2'000'000, 60), false}}});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kIo);
+  EXPECT_NE(second.error().message.find("No space left"), std::string::npos);
+  EXPECT_EQ(names_below(root), before);
+  EXPECT_TRUE(verify(root + "/store", first->archive.manifest));
 }
 
 TEST_F(Damage, AnotherFormatVersionSaysWhichOneWroteIt) {
