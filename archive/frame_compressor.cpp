@@ -7,18 +7,27 @@
 #include <algorithm>
 #include <system_error>
 
+#include "archive/compressibility.hpp"
+
 namespace compilecache::archive {
 
 namespace {
 
 constexpr unsigned kMinTableLog = 17;
+// Of a frame that looked as if it would hardly compress: below this it does, after all.
+constexpr size_t kInVainPercent = 90;
+// The largest window that a reader accepts; a frame is no longer.
+constexpr int kWindowLog = 24;
+// What the context for such frames takes.
+constexpr size_t kFastContextBytes = 3U << 20;
 
 size_t memory_estimate(const CompressorSettings& settings) {
   ZSTD_compressionParameters parameters = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
   if (settings.chain_log != 0) parameters.chainLog = settings.chain_log;
   if (settings.hash_log != 0) parameters.hashLog = settings.hash_log;
   const size_t context = ZSTD_estimateCCtxSize_usingCParams(parameters);
-  return settings.threads * (context + settings.frame_bytes) + settings.frame_bytes;
+  return settings.threads * (context + kFastContextBytes + settings.frame_bytes) +
+         settings.frame_bytes;
 }
 
 }  // namespace
@@ -44,7 +53,10 @@ CompressorSettings fit_memory(CompressorSettings settings) {
 }
 
 struct FrameCompressor::Worker {
-  explicit Worker(const CompressorSettings& settings) : context(ZSTD_createCCtx(), &ZSTD_freeCCtx) {
+  using Context = std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)>;
+
+  explicit Worker(const CompressorSettings& settings)
+      : context(ZSTD_createCCtx(), &ZSTD_freeCCtx), fast(nullptr, &ZSTD_freeCCtx) {
     if (!context) return;
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, settings.level);
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_chainLog, static_cast<int>(settings.chain_log));
@@ -52,7 +64,22 @@ struct FrameCompressor::Worker {
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 0);
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 1);
   }
-  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context;
+
+  // For what hardly compresses: level 1, but with an eye on whatever repeats at a distance.
+  ZSTD_CCtx* fast_context() {
+    if (fast) return fast.get();
+    fast.reset(ZSTD_createCCtx());
+    if (!fast) return nullptr;
+    ZSTD_CCtx_setParameter(fast.get(), ZSTD_c_compressionLevel, 1);
+    ZSTD_CCtx_setParameter(fast.get(), ZSTD_c_enableLongDistanceMatching, 1);
+    ZSTD_CCtx_setParameter(fast.get(), ZSTD_c_windowLog, kWindowLog);
+    ZSTD_CCtx_setParameter(fast.get(), ZSTD_c_checksumFlag, 0);
+    ZSTD_CCtx_setParameter(fast.get(), ZSTD_c_contentSizeFlag, 1);
+    return fast.get();
+  }
+
+  Context context;
+  Context fast;  // made when it is needed
 };
 
 FrameCompressor::FrameCompressor(BlobWriter& blob, const CompressorSettings& settings)
@@ -169,18 +196,27 @@ void FrameCompressor::work() {
 
 void FrameCompressor::compress(Slot& slot, Worker& worker) {
   slot.problem = worker.context ? nullptr : "out of memory";
-  if (slot.problem == nullptr) {
-    // As long as any frame needs, so that it is taken once.
-    const size_t room = ZSTD_compressBound(slot.plain.capacity());
-    if (!slot.compressed) slot.compressed = std::make_unique_for_overwrite<uint8_t[]>(room);
-    const size_t size = ZSTD_compress2(worker.context.get(), slot.compressed.get(), room,
-                                       slot.plain.data(), slot.plain.size());
-    if (ZSTD_isError(size) != 0) {
-      slot.problem = ZSTD_getErrorName(size);
-    } else {
-      slot.compressed_size = size;
+  if (slot.problem != nullptr) return;
+  // As long as any frame needs, so that it is taken once.
+  const size_t room = ZSTD_compressBound(slot.plain.capacity());
+  if (!slot.compressed) slot.compressed = std::make_unique_for_overwrite<uint8_t[]>(room);
+  const auto with = [&](ZSTD_CCtx* context) {
+    return ZSTD_compress2(context, slot.compressed.get(), room, slot.plain.data(),
+                          slot.plain.size());
+  };
+  if (hardly_compresses(slot.plain)) {
+    ZSTD_CCtx* fast = worker.fast_context();
+    if (fast != nullptr) {
+      slot.compressed_size = with(fast);
+      if (ZSTD_isError(slot.compressed_size) == 0 &&
+          slot.compressed_size >= slot.plain.size() / 100 * kInVainPercent) {
+        return;
+      }
     }
   }
+  slot.compressed_size = with(worker.context.get());
+  if (ZSTD_isError(slot.compressed_size) != 0)
+    slot.problem = ZSTD_getErrorName(slot.compressed_size);
 }
 
 }  // namespace compilecache::archive

@@ -68,6 +68,7 @@ class FrameCompressor {
   void compress_here();
   Status write_oldest();
   void work();
+  // With the level of the settings, unless the frame hardly compresses: then as fast as it goes.
   static void compress(Slot& slot, Worker& worker);
 
   BlobWriter& blob_;

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "archive/compressibility.hpp"
 #include "archive_fixture.hpp"
 
 // A save under odd circumstances.
@@ -212,6 +213,45 @@ TEST_F(Write, EveryLevelAndFrameSizeCanBeRead) {
     settings.frame_bytes = level == 1 ? 64 << 10 : 16 << 20;
     EXPECT_EQ(load(save(tree, "", settings).archive.manifest), tree) << level;
   }
+}
+
+TEST_F(Write, WhatHardlyCompressesIsNotCompressedInVain) {
+  // Noise, and text where no sample looks: little enough that the level would gain nothing.
+  std::string content = noise(7 << 20, 70);  // one frame
+  std::string text;
+  for (int i = 0; text.size() < 200'000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
+  content.replace(500'000, text.size(), text);
+  const auto digest = [&](int level) {
+    WriteSettings settings;
+    settings.compression_level = level;
+    const auto saved = save({{"weights", {content, false}}}, "", settings);
+    EXPECT_EQ(load(saved.archive.manifest), (Tree{{"weights", {content, false}}}));
+    EXPECT_LT(saved.archive.compressed_bytes, content.size() - text.size() / 2);
+    return saved.archive.layers.front();
+  };
+  EXPECT_EQ(digest(3), digest(9)) << "the level is for what compresses";
+  // As much text as that is worth the level.
+  while (text.size() < 3'000'000) text += text;
+  content.replace(500'000, text.size(), text);
+  EXPECT_NE(digest(3), digest(9));
+}
+
+TEST_F(Write, NoiseThatRepeatsIsStoredOnce) {
+  const std::string once = noise(3 << 20, 71);
+  const std::string again = "x" + once + "y";  // not equal: packed, but a copy of what is packed
+  const auto saved = save({{"a", {once, false}}, {"b", {again, false}}});
+  EXPECT_LT(saved.archive.compressed_bytes, once.size() * 11 / 10);
+  EXPECT_EQ(load(saved.archive.manifest), (Tree{{"a", {once, false}}, {"b", {again, false}}}));
+}
+
+TEST(Compressibility, IsSeenFromSamples) {
+  const auto hardly = [](const std::string& bytes) {
+    return hardly_compresses({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  };
+  EXPECT_TRUE(hardly(noise(1 << 20, 72)));
+  EXPECT_FALSE(hardly(noise(256 << 10, 72))) << "small frames cost little";
+  EXPECT_FALSE(hardly(std::string(1 << 20, 'x')));
+  EXPECT_FALSE(hardly(noise(4 << 20, 73) + std::string(1 << 20, 'x')));
 }
 
 }  // namespace
