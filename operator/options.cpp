@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <utility>
 
 namespace compilecache::controller {
 namespace {
@@ -20,6 +21,16 @@ Outside a cluster, for development, with the resources of config/crds.yaml insta
   compilecache-operator --settings config/settings.yaml --kubeconfig ~/.kube/config \
     --namespace compilecache-system --image docker.io/library/compilecache:dev \
     --agent-address 127.0.0.1 --log-format text)";
+
+constexpr char kInjectFooter[] = R"(
+Prints all manifests as YAML, every pod template with the annotation compilecache.dev/cache injected as the
+webhook would, and on standard error a report for each: outcome, reason (docs/reasons.md), sentence. No
+cluster is asked: CompileCaches, LimitRanges and ResourceQuotas are those among the manifests; a CompileCache
+without a status is taken to be ready.
+  compilecache-operator inject -f deploy/ --cache cache.yaml --settings config/settings.yaml > injected.yaml
+
+Exit status: 0 when every annotated template was injected, 1 when one was left as it is, 2 when something
+could not be read or the command line is wrong; then nothing is printed.)";
 
 constexpr char kFooter[] = R"(
 Environment: POD_NAME, POD_NAMESPACE and POD_IP as the downward API gives them.
@@ -93,6 +104,32 @@ void add_serving_options(CLI::App& app, OperatorOptions& options, int64_t& drain
       ->group("Serving");
 }
 
+void describe_inject(CLI::App& inject, OperatorOptions& options, InjectOptions& how) {
+  inject.footer(kInjectFooter);
+  inject
+      .add_option("-f,--filename", how.files,
+                  "manifests, YAML or JSON: files, folders with all below them, - for standard "
+                  "input")
+      ->required();
+  inject.add_option("--cache", how.caches,
+                    "CompileCaches that are not among the manifests; they count first");
+  inject.add_option("-n,--namespace", how.ns, "of manifests that name none")->capture_default_str();
+  inject.add_option("--settings", options.settings, "YAML file, see config/settings.yaml")
+      ->capture_default_str();
+  inject.add_option(
+      "--image", options.image,
+      "of loader and saver; default: agentImage of the settings, else this release's");
+  inject
+      .add_option("--operator-namespace", how.operator_namespace,
+                  "where the operator runs; its pods are never injected")
+      ->capture_default_str();
+  auto* address = inject.add_option(
+      "--agent-address", options.agent_address,
+      "IP of the operator's agent API; default: agent.address of the settings, else none: loader "
+      "and saver then work by the index on their volume");
+  inject.add_option("--agent-ca", how.agent_ca_file, "PEM file, its CA")->needs(address);
+}
+
 }  // namespace
 
 ParsedOptions parse_options(int argc, const char* const* argv) {
@@ -106,15 +143,26 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_serving_options(app, options, drain_ms);
   app.add_subcommand("run", "what it does without a subcommand, too: serve until a signal comes")
       ->fallthrough();
+  CLI::App* inject =
+      app.add_subcommand("inject", "print manifests as the webhook would make them; no cluster");
+  InjectOptions how;
+  describe_inject(*inject, options, how);
+  app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
-    if (options.ns.empty()) {
+    if (!inject->parsed() && options.ns.empty()) {
       throw CLI::RequiredError("--namespace (or the variable POD_NAMESPACE)");
     }
   } catch (const CLI::ParseError& error) {
     parsed.exit = true;
     parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
     return parsed;
+  }
+  if (inject->parsed()) {
+    how.settings = options.settings;
+    how.image = options.image;
+    how.agent_address = options.agent_address;
+    parsed.inject = std::move(how);
   }
   if (const char* name = std::getenv("POD_NAME")) options.pod_name = name;
   options.drain = std::chrono::milliseconds(drain_ms);

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
+#include "operator/inject_command.hpp"
 
 // The command line of compilecache-operator.
 
@@ -28,6 +30,8 @@ struct OperatorOptions {
 
 struct ParsedOptions {
   OperatorOptions options;
+  // The subcommand inject, instead of serving.
+  std::optional<InjectOptions> inject;
   // Set when the program is to end at once: after --help or --version (0), or a wrong command line
   // (2).
   bool exit = false;
