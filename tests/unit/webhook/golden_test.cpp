@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 #include "api/names.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
@@ -95,6 +98,61 @@ TEST_P(Golden, TakingItOutGivesThePodBack) {
     for (const char* list : {"env", "volumeMounts"}) drop_if_empty(container, list);
   }
   EXPECT_EQ(strip_injection(*result_.pod), expected);
+}
+
+std::string case_table() {
+  std::ifstream file(std::string(CC_TESTDATA) + "/../../webhook/README.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(CaseTable, EveryGoldenCaseHasItsRow) {
+  const std::string table = case_table();
+  for (const std::string& name : golden_case_names()) {
+    EXPECT_NE(table.find("\n| `" + name + "` | "), std::string::npos)
+        << name << " has no row in webhook/README.md";
+  }
+}
+
+TEST(CaseTable, EveryRowHasItsGoldenCase) {
+  const std::vector<std::string> names = golden_case_names();
+  std::istringstream lines(case_table());
+  bool in_cases = false;
+  for (std::string line; std::getline(lines, line);) {
+    in_cases = in_cases || line == "## Cases";
+    if (!in_cases || !line.starts_with("| `")) continue;
+    const std::string name = line.substr(3, line.find('`', 3) - 3);
+    EXPECT_THAT(names, ::testing::Contains(name));
+  }
+}
+
+// The words of api/reasons.hpp: each is some case's, and where it deserves a warning the word is in
+// it, as people will look it up in docs/reasons.md.
+TEST(CaseTable, EveryReasonHasACaseAndItsWordIsInTheWarning) {
+  std::set<std::string> met;
+  for (const std::string& name : golden_case_names()) {
+    const json report = read_json(load_golden_case(name).folder + "/report.json").value();
+    const std::string word = report.at("reason");
+    met.insert(word);
+    if (report.at("outcome") != "skipped") continue;
+    const std::set<std::string> silent{"disabled", "not_annotated", "mirror_pod",
+                                       "namespace_excluded"};
+    ASSERT_EQ(report.at("warnings").empty(), silent.contains(word)) << name;
+    if (silent.contains(word)) continue;
+    EXPECT_THAT(report.at("warnings")[0].get<std::string>(),
+                ::testing::StartsWith("compilecache.dev: not injected, " + word + ": "));
+  }
+  for (const api::InjectionReasonText& text : api::injection_reasons()) {
+    // The first is what a second injection says; the others are shown by admission_test, and a
+    // patch that fails would be a bug.
+    if (text.reason == api::InjectionReason::kAlreadyInjected ||
+        text.reason == api::InjectionReason::kRequestInvalid ||
+        text.reason == api::InjectionReason::kPatchFailed) {
+      continue;
+    }
+    EXPECT_TRUE(met.contains(std::string(text.word))) << text.word << " is no case's reason";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Injection, Golden, ::testing::ValuesIn(golden_case_names()),
