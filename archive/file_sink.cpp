@@ -62,7 +62,7 @@ class OutputFile : public std::enable_shared_from_this<OutputFile> {
         pieces_.pop_front();
       }
       if (session_.failure.failed()) continue;
-      if (auto taken = take(piece.bytes); !taken) session_.failure.set(taken.error());
+      session_.guarded([&] { return take(piece.bytes); });
     }
   }
 

@@ -186,9 +186,11 @@ class LayerReader {
     ReadSession& session = session_;
     session_.pool.post([&session, compressed, decoded, index = next_] {
       if (session.failure.failed()) return;
-      if (auto done = decode(*compressed, *decoded->plain, session.limits); !done) {
-        session.failure.set(done.error().with("frame " + std::to_string(index)));
-      }
+      session.guarded([&]() -> Status {
+        auto done = decode(*compressed, *decoded->plain, session.limits);
+        if (!done) return unexpected(done.error().with("frame " + std::to_string(index)));
+        return done;
+      });
       decoded->ready = true;
       session.activity.notify();
     });
@@ -234,6 +236,14 @@ Status ReadSession::check() {
   if (checkpoint && !checkpoint(progress))
     return fail(ErrorCode::kCancelled, "reading the archive: given up by the caller");
   return {};
+}
+
+void ReadSession::guarded(const std::function<Status()>& work) {
+  try {
+    if (auto done = work(); !done) failure.set(done.error());
+  } catch (const std::exception& problem) {
+    failure.set({ErrorCode::kInternal, std::string("reading the archive: ") + problem.what()});
+  }
 }
 
 Status read_layer(ReadSession& session, const std::string& store, const Descriptor& layer,

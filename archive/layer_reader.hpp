@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "archive/buffer_pool.hpp"
@@ -35,6 +36,8 @@ class ReadSession {
 
   // kCancelled when the checkpoint says so; the first failure of any task.
   Status check();
+  // Does what a task has to do: an error or exception of it becomes the failure of the session.
+  void guarded(const std::function<Status()>& work);
 
   const Limits limits;
   const Checkpoint checkpoint;

@@ -1,15 +1,16 @@
 #include "archive/task_pool.hpp"
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 
 namespace compilecache::archive {
 
 TaskPool::TaskPool(unsigned threads) {
+  threads_.reserve(std::max(1U, threads));
   try {
     for (unsigned i = 0; i < std::max(1U, threads); ++i) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
-    // A limit on processes: those that there are will do, or else whoever posts.
+  } catch (const std::exception&) {
+    // A limit on processes or memory: those that there are will do, or else whoever posts.
   }
 }
 
