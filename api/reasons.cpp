@@ -46,8 +46,8 @@ constexpr std::array kTexts{
                         "a mount at the pod's own cache directory could hide files the application "
                         "needs; choose a folder of its own for it"},
     InjectionReasonText{R::kCacheDirNotLiteral, "cache_dir_not_literal", "CacheDirNotLiteral",
-                        "the pod's own cache directory comes from valueFrom or envFrom; write it "
-                        "literally or remove it"},
+                        "the pod's own cache directory comes from valueFrom or refers to another "
+                        "variable; write it literally or remove it"},
     InjectionReasonText{R::kNoRoomInQuota, "no_room_in_quota", "NoRoomInQuota",
                         "the namespace's ResourceQuota has no room for the loader and the saver"},
     InjectionReasonText{

@@ -81,7 +81,8 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   if (clock_.monotonic() - leading_since_ >= settle) {
     answer.deletable = deletable_digests(
         persisted(parts_.board.condemned(caller.key()), caller.cache->status.condemned),
-        referenced_digests(*archives), clock_.wall(), settings_.sweep.grace);
+        referenced_digests(*archives), clock_.wall(),
+        grace_of(settings_.sweep.grace, caller.cache->spec));
   }
   parts_.guard.begins(caller.key(), answer.deletable, *saves);
   log_info("sweep begins", {{"reason", "job_began"},

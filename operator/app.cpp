@@ -42,8 +42,9 @@ constexpr char kName[] = "compilecache-operator";  // of the Lease, and the repo
 constexpr seconds kStartPatience{60};
 constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
-// A sweep's report lists every blob: 100,000 are 10 MB.
-constexpr size_t kLongestInventory = 16 * 1024 * 1024;
+// A sweep's report lists every blob: 20,000 are 2 MB. Not more, since a body is read before it is
+// known who sends it.
+constexpr size_t kLongestInventory = 2 * 1024 * 1024;
 
 std::string identity(const OperatorOptions& options) {
   std::array<char, 256> host{};

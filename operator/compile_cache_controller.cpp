@@ -211,7 +211,7 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
 
 // What running pods loaded, as far as they or their keys tell, and what is being saved.
 std::set<std::string> CompileCacheController::in_use(const api::CompileCache& cache) const {
-  std::set<std::string> names = parts_.board.archives_in_use(cache.metadata.key());
+  std::set<std::string> names;
   std::set<std::string> alive;
   for (const auto& pod : parts_.view.active_pods(cache.metadata.ns, cache.metadata.name)) {
     alive.insert(pod->uid);
@@ -221,6 +221,7 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
       names.insert(api::archive_name(cache.metadata.name, *key));
     }
   }
+  names.merge(parts_.board.archives_in_use(cache.metadata.key(), alive));
   api::CompileCacheStatus seen = cache.status;
   parts_.board.fill(cache.metadata.key(), seen);
   for (const api::RecentPod& recent : seen.recent) {

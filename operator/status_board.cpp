@@ -259,13 +259,14 @@ std::optional<std::string> StatusBoard::load_of(const std::string& cache,
   return pod->second.load;
 }
 
-std::set<std::string> StatusBoard::archives_in_use(const std::string& cache) const {
+std::set<std::string> StatusBoard::archives_in_use(const std::string& cache,
+                                                   const std::set<std::string>& alive) const {
   const std::lock_guard lock(mutex_);
   std::set<std::string> archives;
   const auto entry = entries_.find(cache);
   if (entry == entries_.end()) return archives;
   for (const auto& [uid, pod] : entry->second.pods) {
-    if (!pod.archive.empty()) archives.insert(pod.archive);
+    if (!pod.archive.empty() && alive.contains(uid)) archives.insert(pod.archive);
   }
   return archives;
 }

@@ -96,7 +96,8 @@ class StatusBoard {
   [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
                                                    const std::string& pod_uid) const;
   // Archives that pods loaded which are still there: not to be collected.
-  [[nodiscard]] std::set<std::string> archives_in_use(const std::string& cache) const;
+  [[nodiscard]] std::set<std::string> archives_in_use(const std::string& cache,
+                                                      const std::set<std::string>& alive) const;
   // The pod is gone: its counts stay, what was kept to revise them goes.
   void pod_gone(const std::string& cache, const std::string& pod_uid);
 

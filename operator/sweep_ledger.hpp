@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <string>
@@ -43,6 +44,13 @@ struct LedgerFacts {
 };
 
 std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts);
+
+// How long a blob stays condemned before it may be deleted: what the settings say, and never less
+// than an extraction may take.
+inline std::chrono::milliseconds grace_of(std::chrono::milliseconds setting,
+                                          const api::CompileCacheSpec& spec) {
+  return std::max(setting, spec.load.timeout);
+}
 
 std::vector<std::string> deletable_digests(const std::vector<api::CondemnedBlob>& listed,
                                            const std::set<std::string>& referenced, WallTime now,

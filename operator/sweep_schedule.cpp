@@ -5,7 +5,8 @@
 namespace compilecache::controller {
 namespace {
 
-// A Job that failed is tried again soon, then ever more rarely.
+// A Job that failed, or left what it was started for (an archive that cannot be read), is tried
+// again soon, then ever more rarely.
 constexpr std::chrono::minutes kLongestRetry{10};
 constexpr int kMostDoublings = 10;
 
@@ -20,7 +21,8 @@ std::optional<std::string> wanted(const SweepNeeds& facts, WallTime now) {
 
 Duration pause_after_last(const SweepNeeds& facts) {
   Duration pause = facts.min_interval;
-  for (int i = 0; i < std::min(facts.failures, kMostDoublings); ++i) pause *= 2;
+  const int doublings = std::max(facts.failures, facts.repeats);
+  for (int i = 0; i < std::min(doublings, kMostDoublings); ++i) pause *= 2;
   return std::min<Duration>(pause, std::max<Duration>(kLongestRetry, facts.min_interval));
 }
 

@@ -17,6 +17,7 @@ struct SweepNeeds {
   std::optional<WallTime> last_start;   // of the newest Job that is known
   std::optional<WallTime> last_report;  // when a Job last told the operator how it ended
   int failures = 0;                     // Jobs in a row that ended without a report
+  int repeats = 0;                      // Jobs in a row that were started for the last one's reason
   // Reasons to sweep before the interval is over.
   bool asked = false;     // archives were deleted, the spec changed, a Job must be redone
   bool suspects = false;  // archives wait to be checked

@@ -8,6 +8,7 @@
 #include "base/time_format.hpp"
 #include "operator/archive_trust.hpp"
 #include "operator/conditions.hpp"
+#include "operator/sweep_ledger.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -112,6 +113,8 @@ Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const Claim&
     present.failures = state.failures;
     present.job = state.job;
   }
+  present.reason = state.reason;
+  present.repeats = state.repeats;
   if (present.asked == before.asked) present.asked = state.asked;
   present.claim = state.claim;
   present.store = state.store;
@@ -142,6 +145,10 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache, c
   if (!state.job.empty()) running = true;
   const SweepDecision decision = decide_sweep(needs(state, cache, running), clock_.wall());
   if (!decision.start()) return running ? Duration(kLookAgain) : decision.again_after;
+  const bool again = decision.reason == state.reason &&
+                     (decision.reason == "suspect" || decision.reason == "condemned");
+  state.repeats = again ? state.repeats + 1 : 0;
+  state.reason = decision.reason;
   log_info("starting a sweep", {{"cache", cache.metadata.key()}, {"why", decision.reason}});
   if (auto started = start(state, cache, claim); !started) return unexpected(started.error());
   return kPodPatience;
@@ -231,6 +238,7 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
                    .last_start = state.last_start,
                    .last_report = state.last_report,
                    .failures = state.failures,
+                   .repeats = state.repeats,
                    .asked = state.asked,
                    .interval = cache.spec.retention.sweep_interval,
                    .min_interval = settings_.sweep.min_interval};
@@ -240,7 +248,7 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
   for (const api::CondemnedBlob& blob : cache.status.condemned) {
     const auto since = time_of(blob.since);
     if (!since) continue;
-    const WallTime over = *since + settings_.sweep.grace;
+    const WallTime over = *since + grace_of(settings_.sweep.grace, cache.spec);
     if (!needs.first_deletable || over < *needs.first_deletable) needs.first_deletable = over;
   }
   return needs;

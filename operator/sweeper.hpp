@@ -70,6 +70,8 @@ class Sweeper {
     std::string store;    // claim and subPath that were prepared
     std::optional<WallTime> last_start, last_report;
     int failures = 0;
+    std::string reason;  // of the last Job
+    int repeats = 0;     // Jobs in a row that were started again for that reason
     bool asked = false;
     std::optional<size_t> privilege;  // that was found to work, or to be tried next
     std::string job;                  // that we started last and may not have seen yet

@@ -11,9 +11,11 @@ namespace fs = std::filesystem;
 class Collection : public Sandbox {};
 
 TEST_F(Collection, TakesWhatIsUnusedAndLeavesWhatIsInUse) {
-  create_cache("transformer",
-               {{"retention",
-                 {{"unusedFor", "20s"}, {"sweepInterval", "10s"}, {"incompleteTimeout", "5s"}}}});
+  // Condemned blobs stay at least as long as a load may take.
+  create_cache(
+      "transformer",
+      {{"retention", {{"unusedFor", "20s"}, {"sweepInterval", "10s"}, {"incompleteTimeout", "5s"}}},
+       {"load", {{"timeout", "10s"}}}});
   wait_until_ready();
   // Two archives of one product, the older of which nobody will use.
   run_to_ready({"old", {}, "transformer", {{"compilecache.dev/version", "1"}}});

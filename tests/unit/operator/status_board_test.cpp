@@ -105,10 +105,12 @@ TEST(StatusBoard, KnowsWhichArchivesAreInUse) {
   StatusBoard board(32);
   board.seed(kCache, {});
   board.loaded(kCache, load("a", "exact"));
-  EXPECT_EQ(board.archives_in_use(kCache), std::set<std::string>{"a1"});
+  EXPECT_EQ(board.archives_in_use(kCache, {"uid-a"}), std::set<std::string>{"a1"});
+  EXPECT_TRUE(board.archives_in_use(kCache, {}).empty())
+      << "a pod that ended under an earlier leader holds nothing";
   EXPECT_EQ(board.load_of(kCache, "uid-a"), "exact");
   board.pod_gone(kCache, "uid-a");
-  EXPECT_TRUE(board.archives_in_use(kCache).empty());
+  EXPECT_TRUE(board.archives_in_use(kCache, {"uid-a"}).empty());
   EXPECT_EQ(status_of(board).loads.exact, 1);
 }
 

@@ -6,6 +6,7 @@
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
 #include "operator/sweep_job.hpp"
+#include "operator/sweep_ledger.hpp"
 #include "operator/sweep_schedule.hpp"
 
 namespace compilecache::controller {
@@ -68,6 +69,22 @@ TEST(SweepSchedule, FailuresAreRetriedEverMoreRarely) {
   EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(40));
   facts.failures = 30;
   EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(10));
+}
+
+TEST(SweepSchedule, WhatASweepLeavesIsRetriedEverMoreRarely) {
+  SweepNeeds facts = idle();
+  facts.suspects = true;
+  facts.last_start = kNow;
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(5));
+  facts.repeats = 3;
+  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(40));
+}
+
+TEST(SweepLedger, TheGraceOutlastsTheLongestLoad) {
+  api::CompileCacheSpec spec;
+  spec.load.timeout = minutes(20);
+  EXPECT_EQ(grace_of(minutes(15), spec), minutes(20));
+  EXPECT_EQ(grace_of(minutes(30), spec), minutes(30));
 }
 
 api::CompileCache cache() {
