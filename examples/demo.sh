@@ -175,6 +175,7 @@ webhook_is_trusted() {
 # The local cluster has one node and no storage: a folder on this machine stands for the shared volume.
 make_local_volume() {
   volume=$(mktemp -d "${TMPDIR:-/var/tmp}/compilecache-demo.XXXXXX")
+  chmod 755 "$volume"   # pods of any user reach the store in it
   kube apply -f - >/dev/null <<YAML
 apiVersion: v1
 kind: PersistentVolume
