@@ -277,9 +277,9 @@ show_table() {
   say "kubectl get cc,cca -n $namespace"
   in_demo get cc,cca
   say "Events"
-  in_demo get events --sort-by=.metadata.creationTimestamp \
-    -o 'custom-columns=OBJECT:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message' |
-    awk 'NR == 1 || /[Cc]ompile|[Cc]ache|Inject|Load|Sav/'
+  in_demo get events --field-selector reportingComponent=compilecache-operator \
+    --sort-by=.metadata.creationTimestamp \
+    -o 'custom-columns=OBJECT:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message'
 }
 
 check_that_pod_two_was_warm() {
