@@ -239,16 +239,16 @@ run_pod_one() {
   echo "        $result_one"
   say "its cache is saved once the directory has been still for the quiet period"
   eventually 120 "the archive is saved" archive_field .status.head.manifestDigest
-  saved_by=$(archive_field .status.head.savedBy)
-  saved_size=$(archive_field .status.summary.size)
-  saved_files=$(archive_field .status.head.files)
-  echo "        saved by $saved_by for $(archive_field .spec.key.GPUProduct): $saved_files files, $saved_size compressed"
 }
 
 run_pod_two() {
   say "pod one goes; pod two, new, gets its cache before it starts"
   in_demo scale deployment transformer --replicas=0 | sed 's/^/        /'
   in_demo wait --for=delete pod -l app=transformer --timeout=120s >/dev/null
+  saved_by=$(archive_field .status.head.savedBy)
+  saved_size=$(archive_field .status.summary.size)
+  saved_files=$(archive_field .status.head.files)
+  echo "        $saved_by has saved for $(archive_field .spec.key.GPUProduct): $saved_files files, $saved_size compressed"
   in_demo scale deployment transformer --replicas=1 | sed 's/^/        /'
   eventually 60 "there is a pod" pod_name
   pod_two=$(pod_name)
