@@ -1,0 +1,146 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "operator/settings.hpp"
+#include "tests/unit/frameworks/directory.hpp"
+
+// The frameworks of config/settings.yaml, tried on what real frameworks have written.
+
+namespace compilecache::controller {
+namespace {
+
+using frameworks::Framework;
+using frameworks::Rules;
+using ::testing::IsEmpty;
+
+const std::map<std::string, Framework>& shipped() {
+  static const auto kSettings =
+      load_settings(std::string(CC_TESTDATA) + "/../../config/settings.yaml").value();
+  return kSettings.frameworks;
+}
+
+// The paths of a real cache relative to its folder; folders end in '/'.
+std::vector<std::string> real_cache(const std::string& name) {
+  const std::string command =
+      "zstd -dcq --long=27 " CC_TESTDATA "/caches/" + name + ".tar.zst | tar -t";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (const size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe.get())) {
+    text.append(buffer.data(), got);
+  }
+  std::vector<std::string> paths;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    const std::string path = text.substr(at, end - at);
+    const size_t slash = path.find('/');
+    if (slash + 1 < path.size()) paths.push_back(path.substr(slash + 1));
+    at = end + 1;
+  }
+  return paths;
+}
+
+// What a cold pod with that cache would save, some time after it was written.
+struct Judged {
+  frameworks::Directory directory;
+  frameworks::SavePlan plan;
+  size_t files = 0, entries = 0;
+};
+std::unique_ptr<Judged> judge(const std::string& framework, const std::string& cache) {
+  auto judged = std::make_unique<Judged>();
+  const Rules rules(shipped().at(framework));
+  for (std::string path : real_cache(cache)) {
+    if (path.ends_with('/')) {
+      path.pop_back();
+      judged->directory.folder(path, 5);
+      continue;
+    }
+    judged->directory.add(path, 5);
+    ++judged->files;
+    if (rules.is_entry_file(path) || rules.entry_directory(path)) ++judged->entries;
+  }
+  judged->plan = frameworks::plan_save(rules, judged->directory.scan, {}, frameworks::at(100),
+                                       [](const frameworks::FileInfo&) { return true; });
+  return judged;
+}
+
+TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
+  std::ifstream file(std::string(CC_TESTDATA) + "/../../README.md");
+  std::string row;
+  while (std::getline(file, row) && !row.starts_with("| `frameworks` |")) {
+  }
+  EXPECT_EQ(shipped().size(), 11U);
+  for (const auto& [name, framework] : shipped()) {
+    EXPECT_THAT(row, ::testing::HasSubstr("`" + name + "`"));
+  }
+}
+
+TEST(ShippedFrameworks, EachSaysWhereItsDirectoryIsAndHowAUserMayChooseIt) {
+  std::map<std::string, std::string> owners;
+  for (const auto& [name, framework] : shipped()) {
+    EXPECT_EQ(framework.env.at(framework.directory_variable), "{directory}") << name;
+    for (const auto& [variable, value] : framework.env) {
+      EXPECT_TRUE(owners.emplace(variable, name).second) << variable << " is also " << name << "'s";
+    }
+  }
+}
+
+TEST(ShippedFrameworks, OnlyTheDriversCacheIsBoundToTheDriver) {
+  for (const auto& [name, framework] : shipped()) {
+    const std::vector<std::string> expected =
+        name == "cuda" ? std::vector<std::string>{"DriverVersion"} : std::vector<std::string>{};
+    EXPECT_EQ(framework.key_parts, expected) << name;
+  }
+}
+
+TEST(ShippedFrameworks, VllmsBinaryCacheIsPackedWholeWithAnEntryForEachSubgraph) {
+  const auto judged = judge("vllm", "vllm-binary-llama-t4");
+  EXPECT_EQ(judged->plan.pack.size(), judged->files);
+  EXPECT_THAT(judged->plan.busy, IsEmpty());
+  EXPECT_EQ(judged->entries, 17U);
+}
+
+TEST(ShippedFrameworks, VllmsCacheOfInductorAndTritonIsPackedWhole) {
+  const auto judged = judge("vllm", "vllm-triton-rocm");
+  EXPECT_EQ(judged->plan.pack.size(), judged->files);
+  EXPECT_THAT(judged->plan.busy, IsEmpty());
+  // Of Inductor's two kinds and of Triton's kernels.
+  const Rules rules(shipped().at("vllm"));
+  const std::string root = "torch_compile_cache/d4ec7c2a7d/rank_0_0/";
+  EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/fxgraph/eo/KEY/file"));
+  EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/aotautograd/KEY/entry"));
+  EXPECT_TRUE(rules.is_entry_file(root + "triton_cache/KEY/__grp__kernel.json"));
+  EXPECT_FALSE(rules.is_entry_file(root + "computation_graph.py"));
+  EXPECT_GT(judged->entries, 30U);
+}
+
+TEST(ShippedFrameworks, AHalfWrittenKernelOfVllmIsWaitedFor) {
+  frameworks::Directory directory;
+  const std::string kernel = "torch_compile_cache/d4ec7c2a7d/rank_0_0/triton_cache/KEY";
+  directory.folder(kernel, 5);
+  directory.add(kernel + "/kernel.ttir", 5);
+  const auto plan =
+      frameworks::plan_save(Rules(shipped().at("vllm")), directory.scan, {}, frameworks::at(6),
+                            [](const frameworks::FileInfo&) { return true; });
+  EXPECT_THAT(plan.pack, IsEmpty());
+  EXPECT_THAT(plan.busy, ::testing::ElementsAre(kernel));
+}
+
+TEST(ShippedFrameworks, InductorsCacheIsPackedWithoutItsLocks) {
+  const auto judged = judge("torch", "inductor-cpu-torch2.14");
+  EXPECT_GT(judged->plan.never_packed, 0U);
+  EXPECT_THAT(judged->plan.busy, IsEmpty());
+  EXPECT_GT(judged->entries, 0U);
+  // Compilers that failed, trying instruction sets that this processor lacks, left their source and
+  // an empty build folder each.
+  EXPECT_EQ(judged->plan.left_over.size(), 4U);
+  EXPECT_EQ(judged->plan.pack.size() + judged->plan.never_packed + 4, judged->files);
+}
+
+}  // namespace
+}  // namespace compilecache::controller
