@@ -19,6 +19,7 @@ pattern=
 running=()      # clusters to take down at the end
 summary=()
 failed=0
+ran=0
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
@@ -66,7 +67,7 @@ configure_and_build() {
   local folder=$1
   shift
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
-  cmake -S "$project" -B "$folder" -G Ninja "$@" >"$folder.cmake.log" 2>&1 || { cat "$folder.cmake.log"; exit 1; }
+  cmake -S "$project" -B "$folder" -G Ninja "$@" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
   ninja -C "$folder" --quiet
 }
 
@@ -77,13 +78,15 @@ build_all() {
 
 # run_tests NAME FOLDER LABEL: ctest on one label; its summary is printed again at the end.
 run_tests() {
-  local name=$1 folder=$2 label=$3 log=$2/$1.log
+  local name=$1 folder=$2 label=$3 log=$2/$1.log count
   step "$name tests"
   if ! ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure --no-tests=ignore \
     -j "$([ "$label" = unit ] && nproc || echo 1)" 2>&1 | tee "$log"; then
     failed=1
   fi
   summary+=("$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1)")
+  count=$(sed -n 's/.* out of \([0-9]*\)$/\1/p' "$log" | tail -n 1)
+  ran=$((ran + ${count:-0}))
 }
 
 # The parts that read what strangers wrote, and those with threads, once more under sanitizers.
@@ -117,6 +120,8 @@ run_e2e() {
   if ! reason=$("$cluster" check 2>&1); then
     printf '%s\n' "$reason"
     summary+=("e2e: NOT RUN, as this machine cannot run containers: $(tail -n +2 <<<"$reason" | tr '\n' ' ')")
+    mapfile -t -O "${#summary[@]}" summary < <(ctest --test-dir "$build" -N -L '^e2e$' |
+      sed -n 's/^ *Test *#[0-9]*: /  not run: /p')
     [ "$part" = all ] || failed=1
     return
   fi
@@ -160,4 +165,8 @@ if wants e2e; then run_e2e; fi
 
 step "summary"
 printf '%s\n' "${summary[@]}"
+if [ "$ran" -eq 0 ]; then
+  echo "no test was run${pattern:+; none matches '$pattern'}"
+  exit 1
+fi
 exit "$failed"
