@@ -18,6 +18,7 @@
 #include "webhook/security_context.hpp"
 #include "webhook/selection.hpp"
 #include "webhook/strip.hpp"
+#include "webhook/traps.hpp"
 #include "webhook/volumes.hpp"
 
 namespace compilecache::webhook {
@@ -38,6 +39,7 @@ struct Injection {
   std::vector<json> environments;  // of the chosen containers, in their order
   json mounts;
   std::string safe_to_evict;  // "" where the pod does not have that annotation
+  std::vector<std::string> warnings;
   api::InjectionStatus status;
 };
 
@@ -203,11 +205,11 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
   injection.saver = saver_container(agents);
   injection.mounts = directories->mounts;
   for (const size_t index : injection.selection.containers) {
-    injection.environments.push_back(
-        app_environment(containers_of(pod)[index], directories->directories, *frameworks,
-                        input.cache->spec.redis));
+    injection.environments.push_back(app_environment(
+        containers_of(pod)[index], directories->directories, *frameworks, input.cache->spec.redis));
   }
   injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
+  injection.warnings = trap_warnings(pod, injection.selection, *frameworks);
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;
 }
@@ -311,6 +313,7 @@ InjectionResult injected(const InjectionInput& input, const json& stripped,
   if (!room) return skipped(input, stripped, room.error());
   result.pod = std::move(patched);
   result.report = report_of(Outcome::kInjected, InjectionReason::kInjected);
+  result.report.warnings = injection->warnings;
   return result;
 }
 
