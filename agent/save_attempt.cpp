@@ -1,5 +1,6 @@
 #include "agent/save_attempt.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "agent/index_lookup.hpp"
@@ -225,7 +226,8 @@ class Attempt {
     request.files = static_cast<int64_t>(archive.files);
     request.layers = static_cast<int64_t>(archive.layers.size());
     const double compile_seconds = parts_.watched.judge().compile_seconds();
-    request.compile_seconds = compile_seconds - state_.compile_seconds;
+    // Less than before where the app has cleared files.
+    request.compile_seconds = std::max(0.0, compile_seconds - state_.compile_seconds);
     const auto committed = parts_.coordinator.commit_save(answer.id, request, limits_.patience());
     if (!committed) {
       if (lost_to_another(committed.error().code)) return std::nullopt;

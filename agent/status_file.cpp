@@ -93,7 +93,10 @@ Result<frameworks::PathSet> ControlDirectory::read_loaded(const std::string& roo
 }
 
 Status ControlDirectory::write_saver_state(const SaverState& state) const {
-  json object{{"head", state.head}, {"saves", state.saves}, {"loadReported", state.load_reported}};
+  json object{{"head", state.head},
+              {"saves", state.saves},
+              {"compileSeconds", state.compile_seconds},
+              {"loadReported", state.load_reported}};
   if (state.saved_at) object["savedAt"] = format_micro_time(*state.saved_at);
   return write_file(path_ + "/saver.json", object.dump(2) + "\n");
 }

@@ -41,6 +41,18 @@ class Save : public AgentTest {
       return !reports.empty() && reports.back().body["effect"] == effect;
     });
   }
+  // A file that was written `seconds` ago.
+  void make(const std::string& path, int seconds) const {
+    const std::string prepared = root_ + "/prepared";
+    std::ofstream(prepared) << path;
+    fs::last_write_time(prepared, fs::file_time_type::clock::now() - std::chrono::seconds(seconds));
+    fs::create_directories(fs::path(torch_ + "/" + path).parent_path());
+    fs::rename(prepared, torch_ + "/" + path);
+  }
+  [[nodiscard]] double committed_seconds(const std::string& save) const {
+    const auto calls = operator_.calls("POST", "/v1/saves/" + save + "/commit");
+    return calls.empty() ? -1 : calls.back().body.value("compile_seconds", -1.0);
+  }
   static int end(AgentProcess& process) {
     process.signal(SIGTERM);
     return process.wait();
@@ -159,6 +171,36 @@ TEST_F(Save, KilledAndStartedAgainItGoesOn) {
                                        "torch/fxgraph/ij/LATER/file"}));
   EXPECT_EQ(end(again), 0);
   EXPECT_EQ(operator_.calls("POST", "/v1/effect").back().body["loaded_entries"], 2);
+}
+
+TEST_F(Save, CompileTimeNeverShrinks) {
+  make("ab/first", 1000);
+  make("ab/last", 100);
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  fs::remove(torch_ + "/ab/last");  // as apps do that clear their cache
+  make("ab/other", 500);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_NEAR(committed_seconds("demo-1.1"), 900, 5);
+  EXPECT_EQ(committed_seconds("demo-1.2"), 0);
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, KilledAndStartedAgainItCountsCompileTimeOnce) {
+  make("ab/first", 1000);
+  make("ab/second", 900);
+  {
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+    saver.signal(SIGKILL);
+    EXPECT_EQ(saver.wait(), 128 + SIGKILL);
+  }
+  make("ab/third", 850);
+  AgentProcess again = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << again.log();
+  EXPECT_NEAR(committed_seconds("demo-1.1"), 100, 5);
+  EXPECT_NEAR(committed_seconds("demo-1.2"), 50, 5);
+  EXPECT_EQ(end(again), 0);
 }
 
 TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
