@@ -116,7 +116,12 @@ class Attempt {
   // Nothing: lost to another pod, ask again.
   std::optional<SaveResult> save_granted(const api::SaveAnswer& answer) {
     Lease lease(parts_.coordinator, answer);
-    Head parent = parent_of(answer);
+    auto granted = parent_of(answer);
+    if (!granted) {
+      release(answer);
+      return failed("io", granted.error().message, Next::kRetry, kFailedPause);
+    }
+    Head parent = std::move(*granted);
     SaveView view = parts_.watched.plan(parent.held, state_.saved_at);
     if (config_.save_policy == "Once" && !answer.parent_digest.empty() && !refreshing()) {
       return release_as_current(answer, std::move(parent), "saved_once");
@@ -151,15 +156,15 @@ class Attempt {
   }
 
   // What the operator says is the head; where the volume does not have it whole, nothing: the new
-  // archive then starts from scratch.
-  Head parent_of(const api::SaveAnswer& answer) const {
-    if (answer.parent_digest.empty()) return {};
+  // archive then starts from scratch. An error that may pass is not worth what others have saved.
+  Result<Head> parent_of(const api::SaveAnswer& answer) const {
+    if (answer.parent_digest.empty()) return Head{};
     if (answer.parent_digest == head_.digest) return head_;
     auto parent = read_head(config_.store_path, answer.parent_digest);
-    if (parent) return std::move(*parent);
+    if (parent || !damaged(parent.error())) return parent;
     log_warn("the archive to extend cannot be read; saving from scratch",
              {{"digest", answer.parent_digest}, {"error", parent.error().message}});
-    return {};
+    return Head{};
   }
 
   Result<archive::WriteResult> write(const api::SaveAnswer& answer, const std::string& parent,

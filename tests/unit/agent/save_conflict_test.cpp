@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <random>
 
 #include "archive/format.hpp"
@@ -12,6 +13,7 @@
 namespace compilecache::agent::testing {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
@@ -29,6 +31,12 @@ class SaveConflict : public AgentTest {
       const uint64_t word = random();
       text.append(reinterpret_cast<const char*>(&word), sizeof(word));
     }
+    return text;
+  }
+  // Worth compressing, and slow at high levels.
+  static std::string half_compressible(size_t size) {
+    std::string text = incompressible(size);
+    for (char& letter : text) letter = static_cast<char>('a' + (letter & 15));
     return text;
   }
 };
@@ -83,7 +91,7 @@ TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
     return {};
   });
   AgentProcess saver = start("save");
-  write("ab/big", incompressible(4 << 20));
+  write("ab/big", half_compressible(4 << 20));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves/demo-1.1/commit").empty()) << saver.log();
   EXPECT_FALSE(operator_.calls("PUT", "/v1/saves/demo-1.1").empty());
@@ -130,6 +138,25 @@ TEST_F(SaveConflict, AHeadThatTheVolumeLostIsWrittenAnew) {
   EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["parent_digest"], "");
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/one"));
   EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, AHeadThatCannotBeReadNowIsNotReplaced) {
+  constexpr unsigned kNobody = 65534;
+  const auto theirs = put_archive({{"torch/ab/theirs", "x"}});
+  operator_.set_head(theirs.manifest, 3);
+  fs::create_directories(config_.control_path);
+  fs::permissions(config_.control_path, fs::perms::all);
+  write("ab/mine", "x");
+  const std::string blob = archive::blob_path(store_, theirs.manifest);
+  fs::permissions(blob, fs::perms::none);
+  AgentProcess saver = start("save", {}, kNobody);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"], "io");
+  EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
+  EXPECT_EQ(operator_.head(), theirs.manifest);
+  fs::permissions(blob, fs::perms(0644));  // it has passed
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/mine", "torch/ab/theirs"));
 }
 
 TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
