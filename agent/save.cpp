@@ -292,9 +292,12 @@ class Saver {
     log_info("the pod ends", {});
     if (watched_.look()) {
       view_ = watched_.plan(head_.held, state_.saved_at);
-      if (!saving_is_over_ && !view_.files.empty()) save_at_the_end();
+      // Too late for a whole one: what was begun would be cancelled, perhaps with the lock held.
+      if (!saving_is_over_ && !view_.files.empty() && left() > kLastWords) save_at_the_end();
       if (watched_.look()) {
-        reporter_.report(watched_.judge(), true, true, std::max<Patience>(left(), kLastWords));
+        // Not worth more of the pod's time, where nobody is there to hear it.
+        reporter_.report(watched_.judge(), true, true,
+                         std::clamp<Patience>(left(), kLastWords, kReportPatience));
       }
     }
   }
