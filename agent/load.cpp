@@ -36,14 +36,17 @@ std::string digest_in(const std::string& message) {
 std::string_view reason_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kCorrupt:
-    case ErrorCode::kInvalid:
       return "corrupt";
+    case ErrorCode::kInvalid:
+      return "unsupported";
     case ErrorCode::kNotFound:
       return "blob_missing";
     case ErrorCode::kCancelled:
       return "timeout";
     case ErrorCode::kTooLarge:
       return "too_large";
+    case ErrorCode::kInternal:
+      return "internal";
     default:
       return "io";
   }
@@ -114,6 +117,7 @@ class Loader {
   // The loader before this one was killed in the middle, perhaps for its memory: what it left is
   // not whole, and trying again could go on for ever.
   void give_up_after_kill() {
+    filling_ = true;
     empty_directories();
     operator_answers_ = true;
     finish(api::Outcome::kError, "loader_killed", "a loader was killed while it was loading");
@@ -143,7 +147,7 @@ class Loader {
     const auto volume_from = SystemClock::instance().monotonic();
     volume_from_ = volume_from;
     watchdog_.arm(budget);
-    const auto loaded = extract_all();
+    const auto loaded = extract_or_fail();
     watchdog_.disarm();
     volume_idle_ = true;
     stop_if_abandoned();
@@ -157,6 +161,15 @@ class Loader {
       status_.reads_visible = status_.reads_visible && reads_are_visible(directory.path);
     }
     finish(api::Outcome::kSuccess, "", "");
+  }
+
+  // Whatever goes wrong, what was written by then is removed.
+  Result<archive::ExtractReport> extract_or_fail() {
+    try {
+      return extract_all();
+    } catch (const std::exception& error) {
+      return fail(ErrorCode::kInternal, "loading archive " + status_.archive + ": " + error.what());
+    }
   }
 
   Result<archive::ExtractReport> extract_all() {
@@ -185,6 +198,8 @@ class Loader {
   // Before anything is written: the marker for a loader that comes after us if we are killed, and
   // what the saver has to know of the files.
   Status note_loading(const archive::Config& contents) {
+    filling_ = true;
+    if (cancelled_) return fail(ErrorCode::kCancelled, "the load was given up before it began");
     if (const auto marked = write_file(control_.loading_marker(), ""); !marked) return marked;
     std::string paths;
     for (const auto& file : contents.files) paths += file.path + "\n";
@@ -261,10 +276,15 @@ class Loader {
          waited += milliseconds(10)) {
       std::this_thread::sleep_for(milliseconds(10));
     }
-    empty_directories();
-    note_outcome(api::Outcome::kError, reason, "the load was given up");
-    write_status();
-    [[maybe_unused]] const auto removed = remove_file(control_.loading_marker());
+    // What others have filled, and what they noted of it, stays.
+    if (filling_ || !filled()) {
+      empty_directories();
+      note_outcome(api::Outcome::kError, reason, "the load was given up");
+      write_status();
+      empty_directories();  // what the other thread wrote in the meantime
+      // With it still there the next loader empties them.
+      if (!filled()) static_cast<void>(remove_file(control_.loading_marker()));
+    }
     log_warn("starting cold", {{"outcome", "ERROR"}, {"reason", reason}});
     ::_exit(0);
   }
@@ -284,6 +304,7 @@ class Loader {
   bool operator_answers_ = false;
   bool too_slow_ = false;
   std::atomic<bool> cancelled_{false}, abandoned_{false}, volume_idle_{false};
+  std::atomic<bool> filling_{false};  // what is in the directories is a loader's
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include "agent/coordinator.hpp"
 #include "agent/inspect.hpp"
@@ -35,9 +37,13 @@ struct Options {
   bool log_json = false;
 };
 
+// Lives as long as the process, like its thread. Throws where the system grants no thread.
+Termination& make_termination() { return *new Termination; }
+
 // A loader that fails must let the pod start.
-int load(const Options& options, Termination& termination) {
+int load(const Options& options) {
   try {
+    auto& termination = make_termination();
     const auto config = read_agent_config(options.config_file);
     if (!config) {
       log_error("starting cold", {{"error", config.error().message}});
@@ -50,7 +56,7 @@ int load(const Options& options, Termination& termination) {
   return 0;
 }
 
-int save(const Options& options, Termination& termination) {
+int watch(const Options& options, Termination& termination) {
   const auto config = read_agent_config(options.config_file);
   if (!config) {
     log_error("nothing will be saved", {{"error", config.error().message}});
@@ -63,7 +69,26 @@ int save(const Options& options, Termination& termination) {
   return 0;
 }
 
-int sweep(const Options& options, Termination& termination) {
+// A sidecar that ends is started again and again, so one that cannot work waits.
+int save(const Options& options) {
+  Termination* termination = nullptr;
+  try {
+    termination = &make_termination();
+    return watch(options, *termination);
+  } catch (const std::exception& error) {
+    log_error("nothing will be saved", {{"error", error.what()}});
+  }
+  if (options.once) return 1;
+  if (termination == nullptr) {
+    wait_for_signal();
+  } else {
+    wait_for_the_end(*termination);
+  }
+  return 0;
+}
+
+int sweep(const Options& options) {
+  auto& termination = make_termination();
   const auto config = read_agent_config(options.config_file);
   if (!config) {
     log_error("cannot sweep", {{"error", config.error().message}});
@@ -112,21 +137,29 @@ int run(int argc, char** argv) {
   log_init(options.log_json ? LogFormat::kJson : LogFormat::kText, LogLevel::kInfo);
   if (*inspect_command) return run_inspect(options.store, options.json);
   if (*verify_command) return run_verify(options.store, options.digest, options.json);
-  // Lives as long as the process, like its thread.
-  auto& termination = *new Termination;
-  if (*load_command) return load(options, termination);
-  if (*save_command) return save(options, termination);
-  return sweep(options, termination);
+  if (*load_command) return load(options);
+  if (*save_command) return save(options);
+  return sweep(options);
+}
+
+// Also where the rest of the command line is wrong.
+bool is_load(int argc, char** argv) {
+  const auto* command = std::find_if(argv + std::min(argc, 1), argv + argc,
+                                     [](const char* word) { return word[0] != '-'; });
+  return command != argv + argc && std::string_view(*command) == "load";
 }
 
 }  // namespace
 }  // namespace compilecache::agent
 
 int main(int argc, char** argv) {
+  int code = 1;
   try {
-    return compilecache::agent::run(argc, argv);
+    code = compilecache::agent::run(argc, argv);
   } catch (const std::exception& error) {
     compilecache::log_error("compilecache-agent failed", {{"error", error.what()}});
-    return 1;
   }
+  if (!compilecache::agent::is_load(argc, argv) || code == 0) return code;
+  compilecache::log_error("starting cold", {{"error", "the command line is wrong, see above"}});
+  return 0;
 }

@@ -18,17 +18,30 @@ struct Termination::Handler {
   std::function<void()> run;
 };
 
-Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)), handler_(new Handler) {
-  std::signal(SIGPIPE, SIG_IGN);
+namespace {
+
+sigset_t block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+void wait_for(const sigset_t& signals) {
+  int number = 0;
+  while (::sigwait(&signals, &number) != 0) {
+  }
+}
+
+}  // namespace
+
+Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)), handler_(new Handler) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const sigset_t signals = block_signals();
   std::thread([this, signals] {
-    int number = 0;
-    while (::sigwait(&signals, &number) != 0) {
-    }
+    wait_for(signals);
     requested_at_ = std::chrono::steady_clock::now();
     requested_ = true;
     const uint64_t one = 1;
@@ -38,6 +51,8 @@ Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)), handler_(new Han
     if (handler_->run) handler_->run();
   }).detach();
 }
+
+void wait_for_signal() { wait_for(block_signals()); }
 
 std::chrono::milliseconds Termination::since() const {
   if (!requested_) return std::chrono::milliseconds(0);

@@ -16,6 +16,7 @@
 #include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "archive/write.hpp"
+#include "base/sha256.hpp"
 
 namespace compilecache::agent::testing {
 
@@ -220,6 +221,15 @@ void AgentTest::flip_a_byte_in(const std::string& digest) const {
   std::string bytes = read_text(path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+std::string AgentTest::put_unsupported(const std::string& manifest) const {
+  auto changed = nlohmann::json::parse(read_text(archive::blob_path(store_, manifest)));
+  changed["artifactType"] = "application/vnd.of.another.release";
+  const std::string text = changed.dump();
+  const std::string digest = "sha256:" + sha256_hex(text);
+  std::ofstream(archive::blob_path(store_, digest), std::ios::binary) << text;
+  return digest;
 }
 
 }  // namespace compilecache::agent::testing

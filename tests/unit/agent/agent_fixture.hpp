@@ -64,6 +64,8 @@ class AgentTest : public ::testing::Test {
   // The paths that an archive holds.
   [[nodiscard]] std::vector<std::string> paths_of(const std::string& digest) const;
   void flip_a_byte_in(const std::string& digest) const;
+  // A manifest like this one, but of a kind that only another release knows.
+  [[nodiscard]] std::string put_unsupported(const std::string& manifest) const;
 
   std::string root_, torch_, store_, token_file_;
   api::AgentConfig config_;

@@ -149,6 +149,16 @@ TEST_F(Load, ACorruptBlobIsAColdStartAndReported) {
   EXPECT_EQ(reports[0].body["corrupt_digest"], archive.layers[0]);
 }
 
+TEST_F(Load, AnArchiveOfAnotherReleaseIsNotCorrupt) {
+  with_operator();
+  operator_.set_head(put_unsupported(put_archive(kFiles).manifest), 1);
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("ERROR", "unsupported");
+  const auto reports = operator_.calls("POST", "/v1/loaded");
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].body.value("corrupt_digest", ""), "");
+}
+
 TEST_F(Load, AMissingBlobIsAMiss) {
   with_operator();
   const auto archive = put_archive(kFiles);

@@ -1,0 +1,118 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/unit/agent/agent_fixture.hpp"
+
+// How the loader and the saver end: when they are told to, and when they get nothing they need.
+
+namespace compilecache::agent::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class End : public AgentTest {
+ protected:
+  End() { with_operator(); }
+  static int end(AgentProcess& process) {
+    process.signal(SIGTERM);
+    return process.wait();
+  }
+  static bool says(const AgentProcess& process, const std::string& word) {
+    return eventually([&] { return process.log().find(word) != std::string::npos; });
+  }
+};
+
+// Programs started meanwhile get no threads: a stack takes as much as its limit says, which is more
+// than there are addresses.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::getrlimit(RLIMIT_STACK, &before_);
+    rlimit huge = before_;
+    huge.rlim_cur = rlim_t{1} << 60;
+    set_ = ::setrlimit(RLIMIT_STACK, &huge) == 0;
+  }
+  ~NoThreads() { ::setrlimit(RLIMIT_STACK, &before_); }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+  [[nodiscard]] bool set() const { return set_; }
+
+ private:
+  rlimit before_{};
+  bool set_ = false;
+};
+
+TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
+  config_.quiet_period_ms = 3'600'000;
+  config_.at_termination_ms = 0;
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(says(saver, "watching"));
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << saver.log();
+}
+
+TEST_F(End, AReportThatNobodyTakesDoesNotDelayThePodsEnd) {
+  config_.at_termination_ms = 3'600'000;
+  operator_.set_head(put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}}).manifest, 1);
+  ASSERT_EQ(run("load"), 0);
+  operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(says(saver, "watching"));
+  EXPECT_EQ(end(saver), 0) << saver.log();
+  EXPECT_FALSE(operator_.calls("POST", "/v1/effect").empty());
+}
+
+TEST_F(End, ALoaderThatIsEndedLeavesWhatItDidNotFill) {
+  write("mine", "x");
+  // A status file that hangs the loader while it looks at what an earlier one noted.
+  fs::create_directories(config_.control_path);
+  ASSERT_EQ(::mkfifo(control("status.json").c_str(), 0666), 0);
+  AgentProcess loader = start("load");
+  int fifo = -1;
+  ASSERT_TRUE(eventually([&] {
+    fifo = ::open(control("status.json").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return fifo >= 0;
+  }));
+  EXPECT_EQ(end(loader), 0);
+  EXPECT_EQ(content("mine"), "x") << loader.log();
+  ::close(fifo);
+}
+
+TEST_F(End, ALoaderThatGetsNoThreadLetsThePodStart) {
+  operator_.set_head(put_archive({{"torch/one", "x"}}).manifest, 1);
+  {
+    const NoThreads limit;
+    if (!limit.set()) GTEST_SKIP() << "the stack's limit may not be raised here";
+    EXPECT_EQ(run("load"), 0);
+  }
+  EXPECT_NE(log_.find("starting cold"), std::string::npos) << log_;
+  EXPECT_FALSE(has("one"));
+}
+
+TEST_F(End, ASaverThatGetsNoThreadWaitsForThePodsEnd) {
+  AgentProcess saver;
+  {
+    const NoThreads limit;
+    if (!limit.set()) GTEST_SKIP() << "the stack's limit may not be raised here";
+    saver = start("save");
+  }
+  ASSERT_TRUE(says(saver, "nothing will be saved")) << saver.log();
+  EXPECT_TRUE(saver.running());
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(End, AWrongCommandLineOfTheLoaderLetsThePodStart) {
+  EXPECT_EQ(run("load", {"--no-such-option"}), 0);
+  EXPECT_NE(log_.find("--no-such-option"), std::string::npos) << log_;
+  EXPECT_NE(run("save", {"--no-such-option"}), 0);
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing
