@@ -1,5 +1,7 @@
 #include "agent/sweep.hpp"
 
+#include <map>
+
 #include "agent/index_lookup.hpp"
 #include "archive/extract.hpp"
 #include "archive/format.hpp"
@@ -7,6 +9,7 @@
 #include "archive/sweep.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/time_format.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -30,6 +33,7 @@ class Sweeper {
       tell();
       return false;
     }
+    begun_ = std::chrono::floor<std::chrono::seconds>(SystemClock::instance().wall());
     api::SweepRequest begin;
     begin.cache = config_.cache;
     begin.phase = "begin";
@@ -99,7 +103,8 @@ class Sweeper {
       return;
     }
     const ErrorCode code = verified.error().code;
-    if (code == ErrorCode::kIo || code == ErrorCode::kForbidden) {
+    // Another release's archive says nothing of its bytes.
+    if (code == ErrorCode::kIo || code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) {
       return note_failure("cannot check an archive", verified.error().message);
     }
     report_.corrupt.push_back(manifest);
@@ -120,9 +125,35 @@ class Sweeper {
           {known.manifest_digest, manifest->size,
            index_annotations(known.name, known.generation, known.saved_at, known.key)});
     }
+    keep_later_entries(archives, entries);
     if (const auto written = archive::write_index(config_.store_path, entries); !written) {
       note_failure("cannot rewrite the index", written.error().message);
     }
+  }
+
+  // Savers commit while we sweep, and note it in the index: what is later than the plan stays.
+  void keep_later_entries(const std::vector<api::SweepArchive>& archives,
+                          std::vector<archive::IndexEntry>& entries) const {
+    std::map<std::string, WallTime> planned;
+    for (const auto& known : archives) {
+      if (known.manifest_digest.empty()) continue;
+      planned[known.name] = parse_time(known.saved_at).value_or(begun_);
+    }
+    for (auto& present : archive::read_index(config_.store_path).entries) {
+      const auto plan = planned.find(present.name());
+      // Times in the index are whole seconds.
+      const bool later =
+          plan == planned.end() ? saved_at(present) >= begun_ : saved_at(present) > plan->second;
+      if (present.name().empty() || !later) continue;
+      std::erase_if(entries, [&](const auto& entry) { return entry.name() == present.name(); });
+      entries.push_back(std::move(present));
+    }
+  }
+
+  static WallTime saved_at(const archive::IndexEntry& entry) {
+    const auto found = entry.annotations.find(archive::kAnnotationSavedAt);
+    if (found == entry.annotations.end()) return {};
+    return parse_time(found->second).value_or(WallTime{});
   }
 
   void take_inventory() {
@@ -151,6 +182,7 @@ class Sweeper {
   const api::AgentConfig& config_;
   Coordinator& coordinator_;
   api::SweepRequest report_;
+  WallTime begun_{};  // when the operator was asked, in whole seconds
   bool failed_ = false;
 };
 

@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/index_lookup.hpp"
 #include "archive/format.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"
+#include "base/clock.hpp"
+#include "base/time_format.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // `compilecache-agent sweep`, run as a process.
@@ -86,6 +89,46 @@ TEST_F(Sweep, SuspectArchivesAreChecked) {
   EXPECT_EQ(run("sweep"), 0) << log_;
   EXPECT_THAT(end_report()["verified"], ElementsAre(whole.manifest));
   EXPECT_THAT(end_report()["corrupt"], ElementsAre(bad.manifest));
+}
+
+TEST_F(Sweep, AnArchiveOfAnotherReleaseIsNotCalledCorrupt) {
+  const std::string other = put_unsupported(put_archive({{"torch/whole", "x"}}).manifest);
+  plan({{"check", {other}}});
+  EXPECT_EQ(run("sweep"), 1) << log_;
+  EXPECT_TRUE(end_report()["verified"].empty());
+  EXPECT_TRUE(end_report()["corrupt"].empty());
+}
+
+TEST_F(Sweep, WhatIsSavedDuringASweepStaysInTheIndex) {
+  const auto before = put_archive({{"torch/one", "1"}});
+  const auto later = put_archive({{"torch/one", "1"}, {"torch/two", "2"}});
+  const auto other = put_archive({{"torch/other", "3"}});
+  const auto gone = put_archive({{"torch/gone", "4"}});
+  const auto note = [&](const std::string& name, const archive::ArchiveInfo& info,
+                        const std::string& saved_at) {
+    EXPECT_TRUE(archive::upsert_index_entry(
+        store_, {info.manifest, info.manifest_bytes,
+                 index_annotations(name, 1, saved_at, {{"GPUProduct", name}})}));
+  };
+  note("gone", gone, "2026-01-01T00:00:00Z");
+  const auto known = [&](const std::string& name, const archive::ArchiveInfo& info) {
+    return nlohmann::json{{"name", name},
+                          {"manifest_digest", info.manifest},
+                          {"generation", 1},
+                          {"saved_at", "2026-01-01T00:00:00Z"}};
+  };
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/sweeps" || call.body["phase"] != "begin") return {};
+    // Two savers commit after the operator has made its plan.
+    note("demo-1", later, "2026-01-01T00:00:00.5Z");
+    note("new", other, format_time(SystemClock::instance().wall() + std::chrono::seconds(1)));
+    return json_response({{"archives", {known("demo-1", before)}}});
+  });
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  std::map<std::string, std::string> found;
+  for (const auto& entry : archive::read_index(store_).entries) found[entry.name()] = entry.digest;
+  EXPECT_EQ(found, (std::map<std::string, std::string>{{"demo-1", later.manifest},
+                                                       {"new", other.manifest}}));
 }
 
 TEST_F(Sweep, AVolumeThatCannotBeUsedIsReported) {
