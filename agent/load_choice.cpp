@@ -46,7 +46,9 @@ class Chooser {
 
  private:
   Result<api::LoadAnswer> ask() {
-    const milliseconds bound = milliseconds(config_.wait_for_first_ms) + kLabelWait;
+    // The operator decides by what we say we have waited; this is for one that forgets us.
+    const milliseconds bound = milliseconds(config_.wait_for_first_ms) + kLabelWait +
+                               milliseconds(config_.load_timeout_ms);
     milliseconds waited{0};
     while (true) {
       alive_();
