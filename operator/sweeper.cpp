@@ -275,7 +275,8 @@ Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim&
     state.trouble = "creating a Job: " + created.error().message;
     ++state.failures;
     state.last_start = clock_.wall();
-    if (created.error().code == ErrorCode::kForbidden) return {};
+    const ErrorCode code = created.error().code;
+    if (code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) return {};
     return unexpected(created.error().with("creating a sweep Job for " + cache.metadata.key()));
   }
   state.job = input.name;
