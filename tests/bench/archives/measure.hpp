@@ -1,0 +1,24 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace compilecache::bench {
+
+struct Times {
+  std::vector<double> seconds;
+  long peak_kib = 0;  // of the largest process of any run
+
+  [[nodiscard]] double minimum() const;
+  [[nodiscard]] double median() const;
+  [[nodiscard]] double maximum() const;
+};
+
+// Runs `command` in a shell with these variables, `at_once` times side by side, and adds how long
+// all of it took. Everything written before is on the disk when it begins; `cold` also empties the
+// page cache, which only root may. Throws std::runtime_error when the command fails.
+void measure(Times& times, const std::string& command,
+             const std::map<std::string, std::string>& variables, int at_once, bool cold);
+
+}  // namespace compilecache::bench
