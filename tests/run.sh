@@ -66,6 +66,7 @@ install_packages() {
 configure_and_build() {
   local folder=$1
   shift
+  mkdir -p "$folder"
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
   cmake -S "$project" -B "$folder" -G Ninja "$@" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
   ninja -C "$folder" --quiet
@@ -155,7 +156,6 @@ programs() {
 }
 
 parse_arguments "$@"
-mkdir -p "$build"
 install_packages
 build_all
 if wants unit; then run_tests unit "$build" unit; fi
