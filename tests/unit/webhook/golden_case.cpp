@@ -101,6 +101,21 @@ json to_json(const Report& report) {
           {"warnings", report.warnings}};
 }
 
+bool contains_in_order(const json& whole, const json& part) {
+  if (part.is_object()) {
+    for (const auto& [key, value] : part.items()) {
+      if (!whole.contains(key) || !contains_in_order(whole[key], value)) return false;
+    }
+    return true;
+  }
+  if (!part.is_array()) return whole == part;
+  size_t next = 0;
+  for (const json& item : whole) {
+    if (next < part.size() && contains_in_order(item, part[next])) ++next;
+  }
+  return next == part.size();
+}
+
 bool updating_golden() { return std::getenv("CC_UPDATE_GOLDEN") != nullptr; }
 
 std::optional<json> read_json(const std::string& path) {

@@ -27,6 +27,9 @@ GoldenCase load_golden_case(const std::string& name);
 
 nlohmann::json to_json(const Report& report);
 
+// Objects of `whole` contain at least what is in `part`; arrays contain its items in their order.
+bool contains_in_order(const nlohmann::json& whole, const nlohmann::json& part);
+
 // With CC_UPDATE_GOLDEN set, expected files are written instead of compared.
 bool updating_golden();
 std::optional<nlohmann::json> read_json(const std::string& path);
