@@ -156,7 +156,9 @@ TEST_P(Reasons, TheSameWordIsInWarningEventLogAndMetric) {
   EXPECT_EQ(event.message, report.at("message"));
   EXPECT_FALSE(event.object.name.empty());
   for (const api::InjectionReasonText& text : api::injection_reasons()) {
-    if (text.word == word) EXPECT_EQ(event.reason, text.event);
+    if (text.word == word) {
+      EXPECT_EQ(event.reason, text.event);
+    }
   }
 }
 
