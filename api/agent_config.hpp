@@ -75,8 +75,8 @@ struct InjectionStatus {
   std::string version;  // of the operator that injected
   std::string hash;     // of what was injected; equal: nothing to do
   std::vector<std::string> init_containers, volumes, containers;
-  // What was added to the chosen containers, so that it can be taken out again: "container:VARIABLE", and the
-  // paths at which our volumes are mounted.
+  // What was added to the chosen containers, so that it can be taken out again:
+  // "container:VARIABLE", and the paths at which our volumes are mounted.
   std::vector<std::string> variables, mounts;
   std::vector<std::string> frameworks;
   std::string mode = "ReadWrite";

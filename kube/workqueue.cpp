@@ -84,11 +84,6 @@ void WorkQueue::shut_down_with_drain() {
   changed_.wait(lock, [&] { return processing_.empty() && queue_.empty(); });
 }
 
-bool WorkQueue::shutting_down() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return shutting_down_;
-}
-
 size_t WorkQueue::size() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return queue_.size();

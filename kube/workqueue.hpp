@@ -59,7 +59,6 @@ class WorkQueue {
   void shut_down();
   // And waits until every key is done.
   void shut_down_with_drain();
-  [[nodiscard]] bool shutting_down() const;
 
   [[nodiscard]] size_t size() const;     // queued and due
   [[nodiscard]] size_t delayed() const;  // waiting for their time

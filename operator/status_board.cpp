@@ -110,11 +110,6 @@ void StatusBoard::forget(const std::string& cache) {
   entries_.erase(cache);
 }
 
-void StatusBoard::forget_all() {
-  const std::lock_guard lock(mutex_);
-  entries_.clear();
-}
-
 api::RecentPod& StatusBoard::recent_of(Entry& entry, const std::string& pod_uid) {
   std::vector<api::RecentPod>& recent = entry.totals.recent;
   const auto found = std::find_if(recent.begin(), recent.end(),

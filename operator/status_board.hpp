@@ -71,7 +71,6 @@ class StatusBoard {
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
   // The CompileCache is gone, or we are no leader any more.
   void forget(const std::string& cache);
-  void forget_all();
 
   void loaded(const std::string& cache, const LoadSeen& seen);
   // Moves the pod from the effect it was counted under to this one; returns the former and the

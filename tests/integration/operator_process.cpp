@@ -174,8 +174,8 @@ OperatorProcess::~OperatorProcess() {
 
 std::pair<int, std::string> OperatorProcess::get(const std::string& path) const {
   const std::string answer = talk(impl_->plain_port, "GET " + path +
-                                                             " HTTP/1.1\r\nHost: operator\r\n"
-                                                             "Connection: close\r\n\r\n");
+                                                         " HTTP/1.1\r\nHost: operator\r\n"
+                                                         "Connection: close\r\n\r\n");
   const size_t body = answer.find("\r\n\r\n");
   if (body == std::string::npos) return {0, ""};
   return {std::atoi(answer.c_str() + std::string("HTTP/1.1 ").size()), answer.substr(body + 4)};

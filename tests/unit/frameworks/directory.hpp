@@ -17,7 +17,9 @@ inline Framework torch() {
   framework.name = "torch";
   framework.entry_directories = {"fxgraph/*/*", "aotautograd/*"};
   framework.never_pack = {"locks/**", "**/*.lock"};
-  framework.temporary = {"**/.*.tmp", "**/tmp.*", "tmp????????" "/"};
+  framework.temporary = {"**/.*.tmp", "**/tmp.*",
+                         "tmp????????"
+                         "/"};
   framework.build_directories = {"**/*_CxxBuild"};
   framework.completions = {{"triton/*/*", "__grp__*.json|*.so"}};
   framework.elf_files = {"**/*.so"};

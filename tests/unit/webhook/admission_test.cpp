@@ -196,7 +196,8 @@ TEST_F(Admission, InvalidUtf8InAPodIsAllowed) {
   EXPECT_FALSE(respond(body).contains("patch"));
 }
 
-// A real review with a byte damaged here and there, and cut off there: always an answer that allows.
+// A real review with a byte damaged here and there, and cut off there: always an answer that
+// allows.
 TEST_F(Admission, AnyDamageIsAllowed) {
   const std::string whole = review().dump();
   std::mt19937 random(7);  // NOLINT: the same damage on every run
