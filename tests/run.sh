@@ -20,6 +20,7 @@ running=()      # clusters to take down at the end
 summary=()
 failed=0
 ran=0
+missing=        # what keeps this machine from running containers
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
@@ -48,18 +49,18 @@ parse_arguments() {
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
 install_packages() {
-  local missing=() package
+  local absent=() package
   while read -r package; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || absent+=("$package")
   done < <(cat "$project/cmake/debian-packages.txt" "$project/tests/debian-packages.txt")
-  [ ${#missing[@]} -gt 0 ] || return 0
+  [ ${#absent[@]} -gt 0 ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
-    echo "tests/run.sh: missing packages; as root: apt-get install ${missing[*]}" >&2
+    echo "tests/run.sh: missing packages; as root: apt-get install ${absent[*]}" >&2
     exit 3
   fi
-  step "installing ${missing[*]}"
+  step "installing ${absent[*]}"
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${absent[@]}" >/dev/null
 }
 
 # Objects are found again by ccache wherever the tree lies.
@@ -116,11 +117,19 @@ use_cluster() {
   export KUBECONFIG KUBECTL
 }
 
+# Known at once, so that nobody waits for the build to hear it.
+check_containers() {
+  if ! missing=$("$cluster" check 2>&1); then
+    printf '%s\nThe end-to-end tests will not run here; the others do.\n' "$missing"
+  else
+    missing=
+  fi
+}
+
 run_e2e() {
-  local name=e2e-$$ reason archive image
-  if ! reason=$("$cluster" check 2>&1); then
-    printf '%s\n' "$reason"
-    summary+=("e2e: NOT RUN, as this machine cannot run containers: $(tail -n +2 <<<"$reason" | tr '\n' ' ')")
+  local name=e2e-$$ archive image
+  if [ -n "$missing" ]; then
+    summary+=("e2e: NOT RUN, as this machine cannot run containers: $(tail -n +2 <<<"$missing" | tr '\n' ' ')")
     mapfile -t -O "${#summary[@]}" summary < <(ctest --test-dir "$build" -N -L '^e2e$' |
       sed -n 's/^ *Test *#[0-9]*: /  not run: /p')
     [ "$part" = all ] || failed=1
@@ -156,6 +165,7 @@ programs() {
 }
 
 parse_arguments "$@"
+if wants e2e; then check_containers; fi
 install_packages
 build_all
 if wants unit; then run_tests unit "$build" unit; fi

@@ -408,7 +408,9 @@ TEST_F(OperatorTest, RefusesWhoIsNotAnInjectedPod) {
 }
 
 TEST_F(OperatorTest, CollectsAnArchiveThatNobodyUses) {
-  make_ready_cache("transformer", {{"retention", {{"unusedFor", "3s"}, {"sweepInterval", "1h"}}}});
+  // The grace of condemned blobs is at least as long as a load may take.
+  make_ready_cache("transformer", {{"retention", {{"unusedFor", "3s"}, {"sweepInterval", "1h"}}},
+                                   {"load", {{"timeout", "5s"}}}});
   const std::string token = run_pod("web", "transformer");
   ASSERT_EQ(commit(token, granted(token, "transformer", "a1"), "one").first, 200);
   // Its pod still runs: it stays, however old.
