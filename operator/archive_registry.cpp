@@ -7,25 +7,10 @@
 #include "base/time_format.hpp"
 #include "kube/resource.hpp"
 #include "operator/archive_trust.hpp"
+#include "operator/effect_counters.hpp"
 
 namespace compilecache::controller {
 namespace {
-
-int64_t& counter_of(api::EffectCounters& counters, api::Effect effect) {
-  switch (effect) {
-    case api::Effect::kFull:
-      return counters.full;
-    case api::Effect::kPartial:
-      return counters.partial;
-    case api::Effect::kNone:
-      return counters.none;
-    case api::Effect::kUnused:
-      return counters.unused;
-    case api::Effect::kUnknown:
-      break;
-  }
-  return counters.unknown;
-}
 
 constexpr api::Effect kEffects[] = {api::Effect::kFull, api::Effect::kPartial, api::Effect::kNone,
                                     api::Effect::kUnused, api::Effect::kUnknown};

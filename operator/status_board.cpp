@@ -4,10 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "operator/effect_counters.hpp"
+
 namespace compilecache::controller {
 namespace {
 
-int64_t* counter_of(api::LoadCounters& counters, const std::string& load) {
+int64_t* load_counter_of(api::LoadCounters& counters, const std::string& load) {
   if (load == "exact") return &counters.exact;
   if (load == "compatible") return &counters.compatible;
   if (load == "none") return &counters.missing;
@@ -15,24 +17,9 @@ int64_t* counter_of(api::LoadCounters& counters, const std::string& load) {
   return nullptr;
 }
 
-int64_t& counter_of(api::EffectCounters& counters, api::Effect effect) {
-  switch (effect) {
-    case api::Effect::kFull:
-      return counters.full;
-    case api::Effect::kPartial:
-      return counters.partial;
-    case api::Effect::kNone:
-      return counters.none;
-    case api::Effect::kUnused:
-      return counters.unused;
-    case api::Effect::kUnknown:
-      break;
-  }
-  return counters.unknown;
-}
-
 void count_load(api::LoadCounters& counters, const std::string& load, int64_t by) {
-  if (int64_t* counter = counter_of(counters, load)) *counter = std::max<int64_t>(0, *counter + by);
+  if (int64_t* counter = load_counter_of(counters, load))
+    *counter = std::max<int64_t>(0, *counter + by);
 }
 
 void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by) {
@@ -60,7 +47,7 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   api::CompileCacheStatus& totals = entry.totals;
   for (const char* load : {"exact", "compatible", "none", "failed"}) {
     api::LoadCounters before = status.loads;
-    count_load(totals.loads, load, *counter_of(before, load));
+    count_load(totals.loads, load, *load_counter_of(before, load));
   }
   for (const api::Effect effect : {api::Effect::kFull, api::Effect::kPartial, api::Effect::kNone,
                                    api::Effect::kUnused, api::Effect::kUnknown}) {
