@@ -32,10 +32,15 @@ Result<bool> exists(const std::string& path) {
   return unexpected(local_error("looking for " + path, errno));
 }
 
-// Makes the directory 0777 if it is not there; if it is, its mode must do or be ours to change.
+// Makes the directory 0777, durably, if it is not there; if it is, its mode must do or be ours to
+// change.
 Status make_open_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), kOpenToAll) != 0 && errno != EEXIST)
+  if (::mkdir(path.c_str(), kOpenToAll) == 0) {
+    const std::string parent = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+    if (auto synced = sync_directory(parent); !synced) return synced;
+  } else if (errno != EEXIST) {
     return unexpected(local_error("creating directory " + path, errno));
+  }
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return unexpected(local_error("looking at " + path, errno));
   if (!S_ISDIR(info.st_mode))
