@@ -15,11 +15,11 @@ std::tm utc(WallTime time) {
   return parts;
 }
 
-std::string format_with(WallTime time, const char* suffix) {
+std::string format_with(WallTime time, const std::string& suffix) {
   const std::tm parts = utc(time);
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return std::string(text.data()) + suffix;
+  return text.data() + suffix;
 }
 
 }  // namespace
@@ -29,9 +29,9 @@ std::string format_time(WallTime time) { return format_with(time, "Z"); }
 std::string format_micro_time(WallTime time) {
   const auto second = std::chrono::floor<std::chrono::seconds>(time);
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time - second).count();
-  std::array<char, 16> fraction{};
-  std::snprintf(fraction.data(), fraction.size(), ".%06ldZ", static_cast<long>(micros));
-  return format_with(time, fraction.data());
+  std::string digits = std::to_string(micros);
+  digits.insert(0, 6 - digits.size(), '0');
+  return format_with(time, "." + digits + "Z");
 }
 
 Result<WallTime> parse_time(std::string_view text) {

@@ -1,6 +1,6 @@
 # cc_add_test(NAME SOURCES a_test.cpp ... LIBS cc_base ... [LABEL unit])
 #
-# One GoogleTest program, run by ctest as one test, with CC_TESTDATA pointing at tests/testdata.
+# One GoogleTest program, run by ctest as one test.
 function(cc_add_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LIBS" ${ARGN})
   if(NOT ARG_LABEL)
@@ -8,7 +8,6 @@ function(cc_add_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE CC_TESTDATA="${CMAKE_SOURCE_DIR}/tests/testdata")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
 endfunction()

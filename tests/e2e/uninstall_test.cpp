@@ -1,6 +1,7 @@
 #include <cstdlib>
 
 #include "tests/e2e/sandbox.hpp"
+#include "tests/paths.hpp"
 
 namespace compilecache::e2e {
 namespace {

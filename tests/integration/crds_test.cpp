@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "tests/paths.hpp"
 #include "tests/support/kubectl.hpp"
 #include "tests/support/process.hpp"
 

@@ -16,6 +16,7 @@
 
 #include "api/names.hpp"
 #include "kube/base64.hpp"
+#include "tests/paths.hpp"
 #include "tests/support/kubectl.hpp"
 
 namespace compilecache::testing {

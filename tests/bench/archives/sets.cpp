@@ -1,4 +1,5 @@
 #include "sets.hpp"
+#include "tests/paths.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,5 @@
 #include "archive_fixture.hpp"
+#include "tests/paths.hpp"
 
 #include <sys/stat.h>
 

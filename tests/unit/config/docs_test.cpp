@@ -5,6 +5,7 @@
 
 #include "api/names.hpp"
 #include "api/reasons.hpp"
+#include "tests/paths.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
 // What people read names what they will meet.

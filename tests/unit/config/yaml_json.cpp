@@ -1,4 +1,5 @@
 #include "tests/unit/config/yaml_json.hpp"
+#include "tests/paths.hpp"
 
 #include <yaml-cpp/yaml.h>
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "operator/settings.hpp"
+#include "tests/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
 
 // The frameworks of config/settings.yaml, tried on what real frameworks have written.

@@ -10,6 +10,7 @@
 #include "operator/inject_command.hpp"
 #include "operator/manifest_yaml.hpp"
 #include "operator/options.hpp"
+#include "tests/paths.hpp"
 
 // `compilecache-operator inject` as its user sees it: files in, text and exit status out.
 

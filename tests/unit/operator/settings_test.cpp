@@ -1,4 +1,5 @@
 #include "operator/settings.hpp"
+#include "tests/paths.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "tests/unit/webhook/golden_case.hpp"
+#include "tests/paths.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "api/names.hpp"
+#include "tests/paths.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
