@@ -126,9 +126,11 @@ bool contains(std::initializer_list<std::string_view> allowed, const std::string
 
 // What the schema refuses too; repeated for objects that no API server has seen.
 void check_spec(SpecReader& reader, const CompileCacheSpec& spec) {
-  if (spec.storage.claim_name.empty()) {
-    reader.refuse("storage", "claimName",
-                  "is required; name a PersistentVolumeClaim of the namespace");
+  if (spec.storage.claim_name.empty() && spec.redis.host.empty()) {
+    reader.refuse(
+        "storage", "claimName",
+        "is required; name a PersistentVolumeClaim of the namespace, or a Redis server in "
+        "spec.remoteCache.redis");
   }
   if (spec.storage.sub_path.starts_with('/') ||
       spec.storage.sub_path.find("..") != std::string::npos) {

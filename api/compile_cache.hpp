@@ -50,7 +50,7 @@ bool set_condition(std::vector<Condition>& conditions, Condition condition, cons
 
 struct CompileCacheSpec {
   struct Storage {
-    std::string claim_name;
+    std::string claim_name;  // empty: no archives, only `redis`
     std::string sub_path;
     bool allow_read_write_once = false;
     bool allow_node_affinity = false;

@@ -109,6 +109,12 @@ Volume parse_volume(const json& object) {
 
 StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
                              const StorageFacts& facts) {
+  if (storage.claim_name.empty()) {
+    return {"True", "NotUsed",
+            "no archives are kept, as spec.storage is not set: pods share what they compile by "
+            "spec.remoteCache alone",
+            false, false};
+  }
   if (auto refused = check_claim(storage, facts)) return *refused;
   const Claim& claim = *facts.claim;
   if (!facts.storage_error.empty()) {

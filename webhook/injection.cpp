@@ -30,14 +30,18 @@ using frameworks::Framework;
 
 constexpr char kMirrorAnnotation[] = "kubernetes.io/config.mirror";
 constexpr size_t kHashDigits = 16;
+constexpr char kOnlyVariables[] =
+    "the variables of the Redis server were added to the pod, and nothing else, as the "
+    "CompileCache has no spec.storage";
 
 // Everything that goes into the pod, decided before anything is changed.
 struct Injection {
   std::string cache;
   Selection selection;
-  json volumes, loader, saver;
+  json volumes = json::array();
+  json loader, saver;              // null: only variables are injected
   std::vector<json> environments;  // of the chosen containers, in their order
-  json mounts;
+  json mounts = json::array();
   std::string safe_to_evict;  // "" where the pod does not have that annotation
   std::vector<std::string> warnings;
   api::InjectionStatus status;
@@ -55,6 +59,11 @@ Decided<void> check_pod_kind(const InjectionInput& input) {
       text_member(object_member(spec, "nodeSelector"), "kubernetes.io/os") == "windows";
   if (windows) return skip(InjectionReason::kWindowsPod);
   return {};
+}
+
+// Without storage pods share what they compile by the framework's own remote cache alone.
+bool keeps_archives(const api::CompileCache& cache) {
+  return !cache.spec.storage.claim_name.empty();
 }
 
 bool is_true(const std::vector<api::Condition>& conditions, const char* type) {
@@ -86,7 +95,9 @@ Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& ann
                 explained("the storage of " + name + " is not ready",
                           api::find_condition(conditions, "StorageReady")));
   }
-  if (!input.settings.native_sidecars) return skip(InjectionReason::kKubeletTooOld);
+  if (!input.settings.native_sidecars && keeps_archives(*input.cache)) {
+    return skip(InjectionReason::kKubeletTooOld);
+  }
   return {};
 }
 
@@ -153,7 +164,9 @@ api::InjectionStatus status_of(const json& pod, const Injection& injection,
   api::InjectionStatus status;
   status.version = settings.version;
   status.hash = hash_of(injection);
-  status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
+  if (!injection.loader.is_null()) {
+    status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
+  }
   for (const json& volume : injection.volumes) {
     status.volumes.push_back(text_member(volume, "name"));
   }
@@ -177,11 +190,58 @@ api::InjectionStatus status_of(const json& pod, const Injection& injection,
   return status;
 }
 
+// PyTorch can neither only read its Redis cache nor write it anew.
+api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
+                                       const PodAnnotations& annotations) {
+  if (annotations.mode != api::Mode::kReadWrite) return {};
+  return input.cache->spec.redis;
+}
+
+// For a CompileCache that keeps no archives: the variables of its Redis server, and nothing else.
+Decided<Injection> plan_remote_only(const InjectionInput& input, const json& pod,
+                                    const PodAnnotations& annotations,
+                                    const std::vector<const Framework*>& frameworks) {
+  const std::string name = "CompileCache \"" + annotations.cache + "\"";
+  if (annotations.mode != api::Mode::kReadWrite) {
+    return skip(InjectionReason::kAnnotationInvalid,
+                std::string(api::kModeAnnotation) + ": \"" +
+                    std::string(to_string(annotations.mode)) + "\" cannot be used; " + name +
+                    " has no spec.storage, and a Redis server knows only ReadWrite, Disabled and "
+                    "ForceCold");
+  }
+  const bool any = std::any_of(frameworks.begin(), frameworks.end(),
+                               [](const Framework* one) { return !one->redis_env.empty(); });
+  if (!any) {
+    return skip(InjectionReason::kUnknownFramework,
+                name +
+                    " has no spec.storage, and none of its frameworks has a Redis cache; add "
+                    "torch to spec.frameworks");
+  }
+  auto chosen = choose_containers(pod, annotations, input.settings);
+  if (!chosen) return tl::unexpected(chosen.error());
+  const auto names = check_names(pod, {}, annotations);
+  if (!names) return tl::unexpected(names.error());
+
+  Injection injection;
+  injection.cache = annotations.cache;
+  injection.selection.containers = std::move(*chosen);
+  for (const size_t index : injection.selection.containers) {
+    injection.environments.push_back(
+        app_environment(containers_of(pod)[index], {}, frameworks, input.cache->spec.redis));
+  }
+  injection.warnings = remote_cache_warnings(pod, injection.selection, frameworks);
+  injection.status = status_of(pod, injection, {}, input.settings);
+  return injection;
+}
+
 // All decisions for a pod that carries no injection of ours.
 Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
                                   const PodAnnotations& annotations) {
   const auto frameworks = select_frameworks(input, annotations);
   if (!frameworks) return tl::unexpected(frameworks.error());
+  if (!keeps_archives(*input.cache)) {
+    return plan_remote_only(input, pod, annotations, *frameworks);
+  }
   auto selection = select_containers(pod, annotations, input.settings);
   if (!selection) return tl::unexpected(selection.error());
   const auto directories = plan_directories(pod, *selection, *frameworks);
@@ -204,12 +264,18 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
   injection.loader = loader_container(agents);
   injection.saver = saver_container(agents);
   injection.mounts = directories->mounts;
+  const auto redis = redis_for(input, annotations);
   for (const size_t index : injection.selection.containers) {
-    injection.environments.push_back(app_environment(
-        containers_of(pod)[index], directories->directories, *frameworks, input.cache->spec.redis));
+    injection.environments.push_back(
+        app_environment(containers_of(pod)[index], directories->directories, *frameworks, redis));
   }
   injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
   injection.warnings = trap_warnings(pod, injection.selection, *frameworks);
+  if (!redis.host.empty()) {
+    for (auto& warning : remote_cache_warnings(pod, injection.selection, *frameworks)) {
+      injection.warnings.push_back(std::move(warning));
+    }
+  }
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;
 }
@@ -225,9 +291,11 @@ json apply(const json& pod, const Injection& injection) {
   json& spec = patched["spec"];
   for (const json& volume : injection.volumes) append_to(spec, "volumes", volume);
   // First in the list: a mesh's redirection is not yet in force then.
-  json init = json::array({injection.loader, injection.saver});
-  for (const json& container : init_containers_of(pod)) init.push_back(container);
-  spec["initContainers"] = std::move(init);
+  if (!injection.loader.is_null()) {
+    json init = json::array({injection.loader, injection.saver});
+    for (const json& container : init_containers_of(pod)) init.push_back(container);
+    spec["initContainers"] = std::move(init);
+  }
   for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
     json& container = spec["containers"][injection.selection.containers[i]];
     for (const json& variable : injection.environments[i]) append_to(container, "env", variable);
@@ -244,9 +312,10 @@ bool is_injected_already(const json& pod, const Injection& injection) {
       status->version != injection.status.version) {
     return false;
   }
-  const json& init = init_containers_of(pod);
-  return find_named(init, api::kLoaderContainer) != nullptr &&
-         find_named(init, api::kSaverContainer) != nullptr;
+  const auto& ours = injection.status.init_containers;
+  return std::all_of(ours.begin(), ours.end(), [&](const std::string& name) {
+    return find_named(init_containers_of(pod), name) != nullptr;
+  });
 }
 
 Report report_of(Outcome outcome, InjectionReason reason, const std::string& detail = {}) {
@@ -275,17 +344,10 @@ InjectionResult skipped(const InjectionInput& input, const json& stripped, const
 
 InjectionResult force_cold(const InjectionInput& input, const json& pod,
                            const PodAnnotations& annotations) {
-  const auto selection = select_containers(pod, annotations, input.settings);
-  // What the pod computes on does not matter here, only which containers are meant.
-  std::vector<size_t> chosen{0};
-  if (selection) {
-    chosen = selection->containers;
-  } else if (selection.error().reason == InjectionReason::kContainerNotFound ||
-             containers_of(pod).empty()) {
-    return skipped(input, pod, selection.error());
-  }
+  const auto chosen = choose_containers(pod, annotations, input.settings);
+  if (!chosen) return skipped(input, pod, chosen.error());
   json patched = pod;
-  for (const size_t index : chosen) {
+  for (const size_t index : *chosen) {
     json& container = patched["spec"]["containers"][index];
     for (const json& variable : cold_environment(container)) {
       append_to(container, "env", variable);
@@ -312,7 +374,8 @@ InjectionResult injected(const InjectionInput& input, const json& stripped,
   const auto room = check_room(stripped, patched, input.facts);
   if (!room) return skipped(input, stripped, room.error());
   result.pod = std::move(patched);
-  result.report = report_of(Outcome::kInjected, InjectionReason::kInjected);
+  result.report = report_of(Outcome::kInjected, InjectionReason::kInjected,
+                            injection->loader.is_null() ? kOnlyVariables : "");
   result.report.warnings = injection->warnings;
   return result;
 }

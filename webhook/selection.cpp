@@ -96,20 +96,23 @@ std::vector<size_t> containers_by_request(const json& pod, const json& container
 
 }  // namespace
 
-Decided<Selection> select_containers(const json& pod, const PodAnnotations& annotations,
-                                     const InjectionSettings& settings) {
+Decided<std::vector<size_t>> choose_containers(const json& pod, const PodAnnotations& annotations,
+                                               const InjectionSettings& settings) {
   const json& containers = containers_of(pod);
   if (containers.empty()) {
     return skip(InjectionReason::kRequestInvalid, "the pod has no containers");
   }
+  if (!annotations.containers.empty()) return named_containers(containers, annotations.containers);
+  return containers_by_request(pod, containers, settings);
+}
+
+Decided<Selection> select_containers(const json& pod, const PodAnnotations& annotations,
+                                     const InjectionSettings& settings) {
+  auto chosen = choose_containers(pod, annotations, settings);
+  if (!chosen) return tl::unexpected(chosen.error());
+  const json& containers = containers_of(pod);
   Selection selection;
-  if (annotations.containers.empty()) {
-    selection.containers = containers_by_request(pod, containers, settings);
-  } else {
-    auto named = named_containers(containers, annotations.containers);
-    if (!named) return tl::unexpected(named.error());
-    selection.containers = std::move(*named);
-  }
+  selection.containers = std::move(*chosen);
   std::string unknown;
   for (const size_t index : selection.containers) {
     for (const auto& [resource, count] : extended_resources(containers[index])) {

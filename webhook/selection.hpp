@@ -18,9 +18,15 @@ struct Selection {
   int gpu_count = 0;               // of all chosen containers together
 };
 
-// By the annotation, else those that request a GPU, else the default container. Skips with
-// kContainerNotFound, kResourceClaims or kUnknownDevice: without a GPU of a known kind the archive
-// would be named after the CPU, which is wrong for a pod that computes on something else.
+// By the annotation, else those that request a GPU, else the default container, whatever it
+// computes on. Skips with kContainerNotFound.
+Decided<std::vector<size_t>> choose_containers(const nlohmann::json& pod,
+                                               const PodAnnotations& annotations,
+                                               const InjectionSettings& settings);
+
+// The same with what they compute on. Skips with kResourceClaims or kUnknownDevice too: without a
+// GPU of a known kind the archive would be named after the CPU, which is wrong for a pod that
+// computes on something else.
 Decided<Selection> select_containers(const nlohmann::json& pod, const PodAnnotations& annotations,
                                      const InjectionSettings& settings);
 

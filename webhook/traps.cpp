@@ -127,4 +127,18 @@ std::vector<std::string> trap_warnings(const json& pod, const Selection& selecti
   return warnings;
 }
 
+std::vector<std::string> remote_cache_warnings(const json& pod, const Selection& selection,
+                                               const Frameworks& frameworks) {
+  std::vector<std::string> warnings;
+  const bool any = std::any_of(frameworks.begin(), frameworks.end(),
+                               [](const auto* one) { return !one->redis_env.empty(); });
+  for (const size_t index : selection.containers) {
+    if (!any) break;
+    warnings.push_back(start(containers_of(pod)[index]) +
+                       "PyTorch reaches Redis by Python's package redis; an image without it "
+                       "neither reads nor fills spec.remoteCache.redis");
+  }
+  return warnings;
+}
+
 }  // namespace compilecache::webhook

@@ -25,4 +25,9 @@ namespace compilecache::webhook {
 std::vector<std::string> trap_warnings(const nlohmann::json& pod, const Selection& selection,
                                        const std::vector<const frameworks::Framework*>& frameworks);
 
+// For pods that get a Redis server's variables: what their image needs besides.
+std::vector<std::string> remote_cache_warnings(
+    const nlohmann::json& pod, const Selection& selection,
+    const std::vector<const frameworks::Framework*>& frameworks);
+
 }  // namespace compilecache::webhook

@@ -131,6 +131,10 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"storage": {"subPath": "a/../.."}})", "must be relative to the volume's root"},
       {R"({"storage": {"claimName": "Not_A_Name"}})", "spec.storage.claimName"},
       {R"({"remoteCache": {"redis": {}}})", "spec.remoteCache.redis.host: Required value"},
+      {R"({"storage": null})",
+       "spec.storage: Required value: name a PersistentVolumeClaim of the namespace in "
+       "storage.claimName, or a Redis server"},
+      {R"({"storage": null, "remoteCache": {}})", "spec.storage: Required value"},
   };
   for (const Case& wrong : cases) {
     EXPECT_NE(refusal(wrong.spec).find(wrong.sentence), std::string::npos)
@@ -143,7 +147,9 @@ TEST_F(Installed, ValuesInEverySpellingAreAccepted) {
        {R"({"save": {"maxArchiveSize": 123456}})", R"({"save": {"maxArchiveSize": "1.5Gi"}})",
         R"({"load": {"timeout": "1m30s"}})", R"({"save": {"atTermination": "0s"}})",
         R"({"key": ["GPUProduct", "Workload", "CPUFeatures", "DriverVersion"]})",
-        R"({"storage": {"subPath": "team-a/caches"}})"}) {
+        R"({"storage": {"subPath": "team-a/caches"}})",
+        R"({"remoteCache": {"redis": {"host": "redis.ml.svc"}}})",
+        R"({"storage": null, "remoteCache": {"redis": {"host": "redis.ml.svc"}}})"}) {
     EXPECT_EQ(refusal(spec), "") << spec;
   }
 }
@@ -167,6 +173,9 @@ TEST_F(Installed, TheClaimCannotBeSwappedUnderArchives) {
   EXPECT_NE(refusal(other_claim).find("can change only while the cache has no archives"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"storage": {"subPath": "b"}})").find("can change only"), std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"storage": null, "remoteCache": {"redis": {"host": "r"}}})").find("can change"),
+      std::string::npos);
   EXPECT_EQ(refusal(R"({"version": "2"})"), "");
 }
 

@@ -41,6 +41,16 @@ TEST(CompileCache, ReadsEveryPartOfTheSpec) {
   EXPECT_EQ(cache->spec.redis.port, 6379);
 }
 
+TEST(CompileCache, ARedisServerIsEnoughWithoutStorage) {
+  json object = minimal();
+  object["spec"].erase("storage");
+  EXPECT_FALSE(parse_compile_cache(object));
+  object["spec"]["remoteCache"] = {{"redis", {{"host", "redis"}}}};
+  const auto cache = parse_compile_cache(object);
+  ASSERT_TRUE(cache) << cache.error().message;
+  EXPECT_EQ(cache->spec.storage.claim_name, "");
+}
+
 TEST(CompileCache, ErrorsNameTheField) {
   const auto message_for = [](const char* section, const char* name, const json& value) {
     json object = minimal();

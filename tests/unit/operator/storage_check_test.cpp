@@ -37,6 +37,13 @@ TEST_P(StorageCheck, SaysWhatIsWrongAndWhatToDo) {
   EXPECT_NE(verdict.message.find(given.says), std::string::npos) << verdict.message;
 }
 
+TEST(StorageNotUsed, WithoutAClaimThereIsNothingToPrepare) {
+  const StorageVerdict verdict = check_storage({}, {});
+  EXPECT_TRUE(verdict.ready());
+  EXPECT_EQ(verdict.reason, "NotUsed");
+  EXPECT_FALSE(verdict.may_prepare);
+}
+
 Claim with_phase(const char* phase) {
   Claim claim = bound();
   claim.phase = phase;
