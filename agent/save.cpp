@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "agent/files.hpp"
@@ -136,8 +138,8 @@ class Saver {
     think();
     note_activity();
     reporter_.report(evidence_, still(), false, kReportPatience);
-    if (file_exists(control_.save_request())) {
-      serve_request();
+    if (const auto asked = request_time(); asked && asked != answered_) {
+      serve_request(*asked);
     } else if (should_save()) {
       conclude(attempt());
     }
@@ -213,6 +215,7 @@ class Saver {
   void conclude(const SaveResult& result) {
     view_is_old_ = true;
     log_result(result);
+    if (result.never_again) refusal_ = result.reason;
     saving_is_over_ = saving_is_over_ || result.never_again ||
                       (config_.save_policy == "Once" && result.outcome == api::Outcome::kSuccess);
     blocked_until_changed_ = result.next == Next::kWhenChanged;
@@ -245,23 +248,42 @@ class Saver {
               {"bytes", std::to_string(result.bytes)}});
   }
 
-  // The app asks for a save: without waiting for silence, but for another pod's save.
-  void serve_request() {
-    if (const auto removed = remove_file(control_.save_request()); !removed) {
-      log_warn("cannot take the app's request", {{"error", removed.error().message}});
-    }
-    SaveResult result;
+  using FileTime = std::filesystem::file_time_type;
+
+  // When the app last asked; nothing when it does not.
+  [[nodiscard]] std::optional<FileTime> request_time() const {
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(control_.save_request(), error);
+    return error ? std::nullopt : std::optional(time);
+  }
+
+  // The app asks for a save: without waiting for silence, but for another pod's save. Its file
+  // stays until it is answered, so that a saver which was killed meanwhile answers it in the end.
+  void serve_request(FileTime asked) {
     if (saving_is_over_) {
+      SaveResult result;
       result.reason = "saving_is_off";
-    } else {
-      const auto end = SystemClock::instance().monotonic() + kRequestedBusyPause;
-      result = attempt();
-      while (result.reason == "busy" && SystemClock::instance().monotonic() < end &&
-             pause(result.retry_after)) {
-        result = attempt();
-      }
-      conclude(result);
+      result.message = "saving is off: " + why_over();
+      return answer_request(result, asked);
     }
+    const auto end = SystemClock::instance().monotonic() + kRequestedBusyPause;
+    SaveResult result = attempt();
+    while (result.reason == "busy" && SystemClock::instance().monotonic() < end &&
+           pause(result.retry_after)) {
+      result = attempt();
+    }
+    // The app waits for it; the operator's statistics do not.
+    answer_request(result, asked);
+    conclude(result);
+  }
+
+  [[nodiscard]] std::string why_over() const {
+    if (config_.mode == "ReadOnly") return "the pod's mode is ReadOnly";
+    if (config_.save_policy != "OnChange") return "spec.save.policy is " + config_.save_policy;
+    return "the operator refused an earlier save for good: " + refusal_;
+  }
+
+  void answer_request(const SaveResult& result, FileTime asked) {
     const nlohmann::json answer{{"outcome", api::to_string(result.outcome)},
                                 {"reason", result.reason},
                                 {"message", result.message},
@@ -272,6 +294,11 @@ class Saver {
                                 {"time", format_time(SystemClock::instance().wall())}};
     if (const auto told = write_file(control_.save_result(), answer.dump(2) + "\n"); !told) {
       log_warn("cannot answer the app's request", {{"error", told.error().message}});
+    }
+    answered_ = asked;
+    if (request_time() != asked) return;  // it has asked again
+    if (const auto removed = remove_file(control_.save_request()); !removed) {
+      log_warn("cannot take the app's request away", {{"error", removed.error().message}});
     }
   }
 
@@ -348,7 +375,9 @@ class Saver {
   milliseconds interval_ = kFirstPause;
   Monotonic next_attempt_{}, next_load_report_{};
   int failures_ = 0;
+  std::optional<FileTime> answered_;  // the app's last request that was
   bool saving_is_over_ = false;
+  std::string refusal_;  // the operator's, where that is why it is over
   bool blocked_until_changed_ = false;
 };
 

@@ -77,9 +77,11 @@ class Attempt {
   SaveResult nothing_new(const SaveView& view) const {
     const bool nothing_at_all = head_.digest.empty() && view.held == 0;
     SaveResult result = skipped(view.unreadable > 0 ? "unreadable" : "unchanged");
+    result.message = "everything is in the archive already";
     if (nothing_at_all && view.unreadable == 0) {
       result.outcome = api::Outcome::kDoesNotExist;
       result.reason = "nothing_to_save";
+      result.message = "the application has compiled nothing yet";
     }
     if (view.unreadable > 0) result.message = unreadable_files(view.unreadable);
     result.manifest_digest = head_.digest;
@@ -278,6 +280,7 @@ class Attempt {
     head_ = std::move(parent);
     note_state();
     SaveResult result = skipped(reason);
+    result.message = "the archive of another pod's save is current";
     result.never_again = reason == "saved_once";
     result.manifest_digest = head_.digest;
     return result;

@@ -53,7 +53,7 @@ class ControlDirectory {
   [[nodiscard]] std::string status_file() const { return path_ + "/status.json"; }
   // Is there while a load is under way: found by the next loader, that load was killed.
   [[nodiscard]] std::string loading_marker() const { return path_ + "/loading"; }
-  // The app makes it to ask for a save, and then reads the result.
+  // The app makes it to ask for a save; when it is gone the result is there.
   [[nodiscard]] std::string save_request() const { return path_ + "/save"; }
   [[nodiscard]] std::string save_result() const { return path_ + "/save.result"; }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
 class Save : public AgentTest {
@@ -52,6 +54,12 @@ class Save : public AgentTest {
   [[nodiscard]] double committed_seconds(const std::string& save) const {
     const auto calls = operator_.calls("POST", "/v1/saves/" + save + "/commit");
     return calls.empty() ? -1 : calls.back().body.value("compile_seconds", -1.0);
+  }
+  // As an app does.
+  [[nodiscard]] nlohmann::json ask_for_a_save() const {
+    std::ofstream(control("save")).close();
+    EXPECT_TRUE(eventually([&] { return !fs::exists(control("save")); }));
+    return nlohmann::json::parse(read_text(control("save.result")), nullptr, false);
   }
   static int end(AgentProcess& process) {
     process.signal(SIGTERM);
@@ -208,27 +216,92 @@ TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
-  const auto ask = [&] {
-    fs::remove(control("save.result"));
-    std::ofstream(control("save")).close();
-    EXPECT_TRUE(eventually([&] { return fs::exists(control("save.result")); })) << saver.log();
-    return nlohmann::json::parse(read_text(control("save.result")));
-  };
+  const auto ask = [&] { return ask_for_a_save(); };
   const auto first = ask();
   EXPECT_EQ(first["outcome"], "SUCCESS");
   EXPECT_EQ(first["manifestDigest"], operator_.head());
   EXPECT_EQ(first["files"], 1);
-  EXPECT_EQ(ask()["outcome"], "SKIPPED");
-  EXPECT_FALSE(fs::exists(control("save")));
+  const auto second = ask();
+  EXPECT_EQ(second["outcome"], "SKIPPED");
+  EXPECT_EQ(second["reason"], "unchanged");
+  EXPECT_EQ(second["message"], "everything is in the archive already");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
+  config_.quiet_period_ms = 3'600'000;
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return std::nullopt;
+  });
+  {
+    AgentProcess saver = start("save");
+    write("fxgraph/ab/KEY/file", "an entry");
+    ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+    std::ofstream(control("save")).close();
+    ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 1)) << saver.log();
+    saver.signal(SIGKILL);
+    saver.wait();
+  }
+  EXPECT_FALSE(fs::exists(control("save.result")));
+  operator_.script({});
+  AgentProcess again = start("save");
+  ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << again.log();
+  EXPECT_EQ(nlohmann::json::parse(read_text(control("save.result")))["outcome"], "SUCCESS");
+  EXPECT_EQ(end(again), 0);
+}
+
+TEST_F(Save, ARequestThatCannotBeTakenAwayIsServedOnce) {
+  config_.quiet_period_ms = 3'600'000;
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  fs::create_directory(control("save"));
+  ASSERT_TRUE(eventually([&] { return fs::exists(control("save.result")); })) << saver.log();
+  fs::remove(control("save.result"));
+  several_quiet_periods();
+  EXPECT_FALSE(fs::exists(control("save.result"))) << saver.log();
   EXPECT_EQ(end(saver), 0);
 }
 
 TEST_F(Save, AskedForWithNothingThereItSaysSo) {
   AgentProcess saver = start("save");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  EXPECT_EQ(ask_for_a_save()["outcome"], "DOES_NOT_EXIST");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, AskedForWhereItIsOffItSaysWhy) {
+  struct Case {
+    const char *mode, *policy, *message;
+  };
+  for (const Case& off : {Case{"ReadOnly", "OnChange", "the pod's mode is ReadOnly"},
+                          Case{"ReadWrite", "Never", "spec.save.policy is Never"}}) {
+    config_.mode = off.mode;
+    config_.save_policy = off.policy;
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+    const auto result = ask_for_a_save();
+    EXPECT_EQ(result["outcome"], "SKIPPED");
+    EXPECT_EQ(result["reason"], "saving_is_off");
+    EXPECT_THAT(result["message"], HasSubstr(off.message));
+    EXPECT_EQ(end(saver), 0);
+  }
+}
+
+TEST_F(Save, AnAppThatAsksIsAnsweredBeforeTheOperatorIsTold) {
+  config_.quiet_period_ms = 3'600'000;
+  std::atomic<bool> answered_first{false};
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path == "/v1/effect") answered_first = fs::exists(control("save.result"));
+    return std::nullopt;
+  });
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
   std::ofstream(control("save")).close();
-  ASSERT_TRUE(eventually([&] { return fs::exists(control("save.result")); }));
-  EXPECT_EQ(nlohmann::json::parse(read_text(control("save.result")))["outcome"], "DOES_NOT_EXIST");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_TRUE(answered_first);
   EXPECT_EQ(end(saver), 0);
 }
 
