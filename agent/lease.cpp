@@ -17,8 +17,12 @@ bool gone(ErrorCode code) {
 
 }  // namespace
 
-Lease::Lease(Coordinator& coordinator, const api::SaveAnswer& answer)
-    : coordinator_(coordinator), answer_(answer), thread_([this] { keep(); }) {}
+Lease::Lease(Coordinator& coordinator, const api::SaveAnswer& answer,
+             std::chrono::milliseconds longest_hang)
+    : coordinator_(coordinator),
+      answer_(answer),
+      longest_hang_(longest_hang),
+      thread_([this] { keep(); }) {}
 
 Lease::~Lease() {
   {
@@ -35,6 +39,11 @@ void Lease::keep() {
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, pause, [this] { return end_; })) {
     lock.unlock();
+    if (hangs()) {
+      log_warn("the save hangs; leaving its lock to other pods", {{"save", answer_.id}});
+      lost_ = true;
+      return;
+    }
     // No longer than a pause, so that the destructor does not wait for long.
     const auto renewed = coordinator_.renew_save(answer_.id, {answer_.fence}, pause);
     lock.lock();
@@ -46,6 +55,12 @@ void Lease::keep() {
       return;
     }
   }
+}
+
+bool Lease::hangs() {
+  const auto now = std::chrono::steady_clock::now();
+  if (got_on_.exchange(false)) got_on_at_ = now;
+  return now - got_on_at_ > longest_hang_;
 }
 
 }  // namespace compilecache::agent

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -12,25 +13,35 @@ namespace compilecache::agent {
 
 // Holds a save's lock by renewing it from a thread of its own, every third of the lock's time-out.
 // A renewal that meets nobody (the leader changes) is tried again and does not end the save: a
-// commit with an old fence cannot succeed anyway. Ends its thread in the destructor, without
-// releasing the lock.
+// commit with an old fence cannot succeed anyway. A save that has hung for long (its volume does not
+// answer) gives the lock up, so that pods on other nodes can save. Ends its thread in the
+// destructor, without releasing the lock.
 class Lease {
  public:
+  // One fsync of a large archive on a slow volume takes minutes.
+  static constexpr std::chrono::milliseconds kLongestHang{600'000};
+
   // `coordinator` and `answer` must outlive it.
-  Lease(Coordinator& coordinator, const api::SaveAnswer& answer);
+  Lease(Coordinator& coordinator, const api::SaveAnswer& answer,
+        std::chrono::milliseconds longest_hang = kLongestHang);
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // Somebody else has the lock, or the operator no longer wants this save.
+  // Somebody else has the lock or may have it, or the operator no longer wants this save.
   [[nodiscard]] bool lost() const { return lost_; }
+  // The save does not hang. From any thread.
+  void got_on() { got_on_ = true; }
 
  private:
   void keep();
+  bool hangs();
 
   Coordinator& coordinator_;
   const api::SaveAnswer& answer_;
-  std::atomic<bool> lost_{false};
+  const std::chrono::milliseconds longest_hang_;
+  std::atomic<bool> lost_{false}, got_on_{true};
+  std::chrono::steady_clock::time_point got_on_at_;  // of the thread
   std::mutex mutex_;
   std::condition_variable ended_;
   bool end_ = false;

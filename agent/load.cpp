@@ -54,9 +54,10 @@ std::string_view reason_of(ErrorCode code) {
 
 class Loader {
  public:
-  Loader(const api::AgentConfig& config, Termination& termination)
+  Loader(const api::AgentConfig& config, Termination& termination, std::function<void()> leaving)
       : config_(config),
         termination_(termination),
+        leaving_(std::move(leaving)),
         control_(config.control_path),
         coordinator_(
             make_coordinator(config, node_name(), system_random(),
@@ -67,11 +68,15 @@ class Loader {
     termination_.on_request([this] { abandon("terminated"); });
   }
 
-  void run() {
+  void run(bool after_crash) {
     started_ = SystemClock::instance().monotonic();
     prepare_directories();
-    if (file_exists(control_.loading_marker())) return give_up_after_kill();
+    if (file_exists(control_.loading_marker())) {
+      return give_up("loader_killed",
+                     "a loader was killed, or crashed, while it was loading; see its log");
+    }
     if (filled()) return keep_what_is_there();
+    if (after_crash) return give_up("internal", "a loader crashed; see its log");
     if (config_.mode == "Refresh") {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
     }
@@ -116,11 +121,11 @@ class Loader {
 
   // The loader before this one was killed in the middle, perhaps for its memory: what it left is
   // not whole, and trying again could go on for ever.
-  void give_up_after_kill() {
+  void give_up(const std::string& reason, const std::string& message) {
     filling_ = true;
     empty_directories();
     operator_answers_ = true;
-    finish(api::Outcome::kError, "loader_killed", "a loader was killed while it was loading");
+    finish(api::Outcome::kError, reason, message);
   }
 
   // Init containers run again when the sandbox was restarted; the saver still needs what the first
@@ -286,6 +291,7 @@ class Loader {
       if (!filled()) static_cast<void>(remove_file(control_.loading_marker()));
     }
     log_warn("starting cold", {{"outcome", "ERROR"}, {"reason", reason}});
+    leaving_();
     ::_exit(0);
   }
 
@@ -295,6 +301,7 @@ class Loader {
 
   const api::AgentConfig& config_;
   Termination& termination_;
+  const std::function<void()> leaving_;
   ControlDirectory control_;
   std::unique_ptr<Coordinator> coordinator_;
   Watchdog& watchdog_;
@@ -309,10 +316,21 @@ class Loader {
 
 }  // namespace
 
-void run_load(const api::AgentConfig& config, Termination& termination) {
+void run_load(const api::AgentConfig& config, Termination& termination,
+              std::function<void()> leaving, bool after_crash) {
   // Never freed: other threads of it may still run when this one is done.
-  auto* loader = new Loader(config, termination);
-  loader->run();
+  auto* loader = new Loader(config, termination, std::move(leaving));
+  loader->run(after_crash);
+}
+
+void empty_after_crash(const api::AgentConfig& config) {
+  const ControlDirectory control(config.control_path);
+  if (!file_exists(control.loading_marker())) return;
+  for (const auto& directory : config.directories) {
+    if (const auto cleared = clear_directory(directory.path, config.control_path); !cleared) {
+      log_warn("cannot empty a directory", {{"error", cleared.error().message}});
+    }
+  }
 }
 
 }  // namespace compilecache::agent

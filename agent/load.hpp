@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "agent/termination.hpp"
 #include "api/agent_config.hpp"
 
@@ -9,6 +11,13 @@ namespace compilecache::agent {
 // happens the pod must start, so it returns in every case (or ends the process with 0 from another
 // thread when this one hangs), and what is not loaded whole is not there at all. The outcome is in
 // the control directory (status_file.hpp), in the log and with the operator.
-void run_load(const api::AgentConfig& config, Termination& termination);
+//
+// `leaving` is called before the process is ended from another thread (apart.hpp). `after_crash`: a
+// loader before this one crashed, so nothing is loaded; what it left is removed and reported.
+void run_load(const api::AgentConfig& config, Termination& termination,
+              std::function<void()> leaving, bool after_crash);
+
+// Removes what a loader had begun to fill, without a report: where reporting crashes too.
+void empty_after_crash(const api::AgentConfig& config);
 
 }  // namespace compilecache::agent

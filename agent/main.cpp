@@ -4,6 +4,7 @@
 #include <exception>
 #include <string_view>
 
+#include "agent/apart.hpp"
 #include "agent/coordinator.hpp"
 #include "agent/inspect.hpp"
 #include "agent/load.hpp"
@@ -40,16 +41,39 @@ struct Options {
 // Lives as long as the process, like its thread. Throws where the system grants no thread.
 Termination& make_termination() { return *new Termination; }
 
+void load_here(const Options& options, const std::function<void()>& leaving, bool after_crash) {
+  auto& termination = make_termination();
+  const auto config = read_agent_config(options.config_file);
+  if (!config) {
+    log_error("starting cold", {{"error", config.error().message}});
+    return;
+  }
+  run_load(*config, termination, leaving, after_crash);
+}
+
+Apart load_apart(const Options& options, bool after_crash) {
+  return run_apart([&](const std::function<void()>& leaving) {
+    try {
+      load_here(options, leaving, after_crash);
+    } catch (const std::exception& error) {
+      log_error("starting cold", {{"error", error.what()}});
+    }
+  });
+}
+
 // A loader that fails must let the pod start.
 int load(const Options& options) {
   try {
-    auto& termination = make_termination();
-    const auto config = read_agent_config(options.config_file);
-    if (!config) {
-      log_error("starting cold", {{"error", config.error().message}});
-      return 0;
+    Apart ended = load_apart(options, false);
+    if (ended == Apart::kCrashed) {
+      log_error("the loader crashed; starting cold", {});
+      ended = load_apart(options, true);
+      if (ended == Apart::kEnded) return 0;
+      if (const auto config = read_agent_config(options.config_file)) empty_after_crash(*config);
+    } else if (ended == Apart::kNotStarted) {
+      load_here(
+          options, [] {}, false);
     }
-    run_load(*config, termination);
   } catch (const std::exception& error) {
     log_error("starting cold", {{"error", error.what()}});
   }

@@ -170,7 +170,7 @@ class Attempt {
   }
 
   Result<archive::WriteResult> write(const api::SaveAnswer& answer, const std::string& parent,
-                                     const SaveView& view, const Lease& lease) const {
+                                     const SaveView& view, Lease& lease) const {
     archive::WriteRequest request;
     request.parent = parent;
     request.files = view.files;
@@ -179,6 +179,7 @@ class Attempt {
     request.settings.max_archive_bytes = static_cast<uint64_t>(config_.max_archive_bytes);
     request.without = answer.condemned;
     request.checkpoint = [&](const archive::Progress&) {
+      lease.got_on();
       return !lease.lost() && !limits_.give_up();
     };
     return archive::write_archive(config_.store_path, request);

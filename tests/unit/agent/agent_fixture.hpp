@@ -30,6 +30,7 @@ class AgentProcess {
   int wait();
   [[nodiscard]] bool running();
   [[nodiscard]] std::string log() const;
+  [[nodiscard]] pid_t id() const { return pid_; }
 
  private:
   pid_t pid_ = 0;

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "tests/unit/agent/agent_fixture.hpp"
 
@@ -106,6 +109,45 @@ TEST_F(End, ASaverThatGetsNoThreadWaitsForThePodsEnd) {
   ASSERT_TRUE(says(saver, "nothing will be saved")) << saver.log();
   EXPECT_TRUE(saver.running());
   EXPECT_EQ(end(saver), 0);
+}
+
+// The process that does the loader's work.
+pid_t worker_of(const AgentProcess& loader) {
+  const std::string id = std::to_string(loader.id());
+  return std::atoi(read_text("/proc/" + id + "/task/" + id + "/children").c_str());
+}
+
+TEST_F(End, ALoaderThatCrashesLetsThePodStart) {
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/load") return {};
+    return json_response({{"decision", "wait"}, {"retry_after_ms", 600'000}});
+  });
+  config_.wait_for_first_ms = 600'000;
+  AgentProcess loader = start("load");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/load", 1));
+  ASSERT_EQ(::kill(worker_of(loader), SIGSEGV), 0);
+  EXPECT_EQ(loader.wait(), 0) << loader.log();
+  EXPECT_EQ(status()["outcome"], "ERROR") << loader.log();
+  EXPECT_EQ(status()["reason"], "internal");
+  EXPECT_TRUE(fs::is_empty(torch_));
+}
+
+TEST_F(End, WhatALoaderThatCrashesHadBegunIsRemoved) {
+  // It crashes twice: the first has left its mark, the second is still reporting that.
+  operator_.set_head(put_archive({{"torch/one", std::string(3 << 20, 'x')}}).manifest, 1);
+  write("half", "x");
+  fs::create_directories(config_.control_path);
+  std::ofstream(control("loading")).close();
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path == "/v1/loaded") std::this_thread::sleep_for(std::chrono::seconds(1));
+    return {};
+  });
+  AgentProcess loader = start("load");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/loaded", 1));
+  ASSERT_EQ(::kill(worker_of(loader), SIGABRT), 0);
+  EXPECT_EQ(loader.wait(), 0) << loader.log();
+  EXPECT_EQ(status()["reason"], "loader_killed") << loader.log();
+  EXPECT_TRUE(fs::is_empty(torch_));
 }
 
 TEST_F(End, AWrongCommandLineOfTheLoaderLetsThePodStart) {

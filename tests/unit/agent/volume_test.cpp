@@ -1,0 +1,194 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "archive/format.hpp"
+#include "archive/store.hpp"
+#include "tests/support/slow_volume/slow_volume.hpp"
+#include "tests/unit/agent/agent_fixture.hpp"
+
+// The real agent on a volume that is full, read-only, gone, or does not answer.
+
+namespace compilecache::agent::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using compilecache::testing::kAllOperations;
+using compilecache::testing::kChangingOperations;
+using compilecache::testing::operations_of;
+using compilecache::testing::SlowVolume;
+using compilecache::testing::VolumeOperation;
+
+class Volume : public AgentTest {
+ protected:
+  void SetUp() override {
+    if (const auto why = SlowVolume::missing()) GTEST_SKIP() << *why;
+    volume_.emplace();
+    store_ = volume_->path("store");
+    config_.store_path = store_;
+    ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+    with_operator();
+  }
+
+  // Large enough for several frames.
+  void put_head() {
+    std::map<std::string, std::string> files;
+    for (int i = 0; i < 40; ++i) {
+      std::string text(500'000, '\0');
+      for (size_t at = 0; at < text.size(); ++at) text[at] = static_cast<char>(at * i * 7919 >> 7);
+      files["torch/fxgraph/ab/KEY" + std::to_string(i) + "/file"] = text;
+    }
+    operator_.set_head(put_archive(files).manifest, 1);
+  }
+
+  void expect_cold() {
+    EXPECT_TRUE(fs::is_directory(torch_));
+    EXPECT_TRUE(fs::is_empty(torch_)) << log_;
+    EXPECT_NE(status()["outcome"], "SUCCESS") << log_;
+    EXPECT_FALSE(fs::exists(control("loading")));
+  }
+
+  // The last thing that was said about saving.
+  [[nodiscard]] std::string told_of_saves() const {
+    std::string told;
+    for (const auto& call : operator_.calls("POST", "/v1/effect")) {
+      const std::string outcome = call.body.value("save_outcome", "");
+      if (!outcome.empty()) told = outcome + " " + call.body.value("save_message", "");
+    }
+    return told;
+  }
+
+  // By the app's wish, instead of after half a minute.
+  void expect_saved_on_request() {
+    fs::remove(control("save.result"));
+    std::ofstream(control("save")).close();
+    ASSERT_TRUE(eventually([&] { return fs::exists(control("save.result")); }));
+    EXPECT_THAT(read_text(control("save.result")), ::testing::HasSubstr("SUCCESS"));
+    EXPECT_THAT(paths_of(operator_.head()), ::testing::Contains("torch/fxgraph/ab/KEY/file"));
+  }
+
+  std::optional<SlowVolume> volume_;
+};
+
+TEST_F(Volume, ALoadFromAVolumeThatHangsIsGivenUp) {
+  put_head();
+  config_.load_timeout_ms = 400;
+  for (const auto operations : {kAllOperations, operations_of(VolumeOperation::kOpen),
+                                operations_of(VolumeOperation::kRead)}) {
+    volume_->hang(operations);
+    EXPECT_EQ(run("load"), 0);
+    EXPECT_GT(volume_->hanging(), 0U) << "it waited for the volume";
+    expect_cold();
+    EXPECT_EQ(status()["reason"], "timeout") << log_;
+    volume_->work();
+    remove_cache();
+  }
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+}
+
+TEST_F(Volume, ALoadThatHangsInTheMiddleLeavesNothing) {
+  put_head();
+  config_.load_timeout_ms = 3'000;
+  volume_->delay(std::chrono::milliseconds(20));
+  AgentProcess loader = start("load");
+  ASSERT_TRUE(eventually([&] { return fs::exists(control("loading")); })) << loader.log();
+  volume_->hang();
+  EXPECT_EQ(loader.wait(), 0);
+  expect_cold();
+}
+
+TEST_F(Volume, SigtermEndsALoadThatHangs) {
+  put_head();
+  config_.load_timeout_ms = 600'000;
+  volume_->hang();
+  AgentProcess loader = start("load");
+  ASSERT_TRUE(eventually([&] { return volume_->hanging() > 0; }));
+  loader.signal(SIGTERM);
+  EXPECT_EQ(loader.wait(), 0);
+  EXPECT_GT(volume_->hanging(), 0U);
+  expect_cold();
+}
+
+TEST_F(Volume, ALoadThatMeetsAnErrorAnywhereIsAColdStart) {
+  put_head();
+  for (const int error : {EIO, EROFS, ESTALE, ENOSPC, EDQUOT, EACCES}) {
+    bool loaded = false;
+    for (int64_t after = 0; !loaded; after += 1 + after / 2) {
+      volume_->fail(error, kAllOperations, after, 1);
+      EXPECT_EQ(run("load"), 0);
+      loaded = status()["outcome"] == "SUCCESS";
+      if (!loaded) expect_cold();
+      remove_cache();
+      ASSERT_FALSE(HasFailure()) << "errno " << error << " after " << after << " operations";
+    }
+    volume_->fail(error, kAllOperations);
+    EXPECT_EQ(run("load"), 0);
+    expect_cold();
+    remove_cache();
+  }
+}
+
+TEST_F(Volume, ASaveThatTheVolumeRefusesIsToldAndTriedAgain) {
+  write("fxgraph/ab/KEY/file", "an entry");
+  for (const auto& [error, words] : std::map<int, std::string>{
+           {ENOSPC, "No space left"}, {EDQUOT, "quota"}, {EROFS, "Read-only"}, {ESTALE, "Stale"}}) {
+    SCOPED_TRACE(words);
+    operator_.set_head("", 0);
+    volume_->fail(error, kChangingOperations);
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(eventually([&] { return told_of_saves().find(words) != std::string::npos; }))
+        << saver.log();
+    EXPECT_THAT(told_of_saves(), ::testing::HasSubstr("ERROR"));
+    EXPECT_TRUE(saver.running());
+    volume_->work();
+    expect_saved_on_request();
+    saver.signal(SIGTERM);
+    EXPECT_EQ(saver.wait(), 0);
+    fs::remove_all(config_.control_path);
+    fs::remove_all(volume_->backing("store/blobs/sha256"));
+    ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  }
+}
+
+TEST_F(Volume, ARefusedSaveIsTriedAgainWithoutBeingAsked) {
+  write("fxgraph/ab/KEY/file", "an entry");
+  volume_->fail(ENOSPC, kChangingOperations);
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(eventually([&] { return !told_of_saves().empty(); })) << saver.log();
+  volume_->work();
+  EXPECT_TRUE(eventually([&] { return !operator_.head().empty(); })) << saver.log();
+}
+
+TEST_F(Volume, ASaverOnAVolumeThatHangsGoesOnWhenItIsBack) {
+  write("fxgraph/ab/KEY/file", "an entry");
+  volume_->hang();
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(eventually([&] { return volume_->hanging() > 0; })) << saver.log();
+  EXPECT_TRUE(saver.running());
+  volume_->work();
+  EXPECT_TRUE(eventually([&] { return !operator_.head().empty(); })) << saver.log();
+  saver.signal(SIGTERM);
+  EXPECT_EQ(saver.wait(), 0);
+}
+
+TEST_F(Volume, ASweepOnAVolumeThatFailsDeletesNothingElse) {
+  put_head();
+  for (const int error : {EIO, EROFS, ESTALE}) {
+    for (int64_t after = 0; after < 40; after += 3) {
+      volume_->fail(error, kAllOperations, after);
+      run("sweep");
+      volume_->work();
+    }
+  }
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing
