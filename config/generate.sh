@@ -4,8 +4,9 @@
 #   config/install.yaml   everything
 #   config/crds.yaml      the two resources alone
 #   config/operator.yaml  everything but the two resources: what to delete when CompileCaches are to stay
+#   config/components/prometheus-operator/rules.yaml  config/monitoring/rules.yaml as a PrometheusRule
 #
-# config/generate.sh           writes the three files
+# config/generate.sh           writes the files
 # config/generate.sh --check   fails when a file is not what would be written
 #
 # Needs kubectl (or $KUBECTL); no cluster.
@@ -32,8 +33,16 @@ trap 'rm -rf "$out"' EXIT
 { header config/ && cat "$out/all"; } >"$out/install.yaml"
 { header crds/ && documents CustomResourceDefinition 1 <"$out/all"; } >"$out/crds.yaml"
 { header config/ && documents CustomResourceDefinition 0 <"$out/all"; } >"$out/operator.yaml"
+rules=components/prometheus-operator/rules.yaml
+mkdir -p "$out/${rules%/*}"
+{
+  header config/monitoring/rules.yaml
+  printf '%s\n' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: compilecache' \
+    '  namespace: compilecache-system' 'spec:'
+  grep -v '^#' monitoring/rules.yaml | sed 's/^./  &/'
+} >"$out/$rules"
 
-for file in install.yaml crds.yaml operator.yaml; do
+for file in install.yaml crds.yaml operator.yaml "$rules"; do
   if [ "${1-}" = --check ]; then
     diff -u "$file" "$out/$file" || { echo "config/$file is stale: run config/generate.sh" >&2; exit 1; }
   else

@@ -41,6 +41,7 @@ bool is_idle(const std::string& reason) {
 }
 
 constexpr size_t kReasonLength = 64;
+constexpr size_t kRemembered = 100'000;  // pods or saves; far more than there can be at once
 constexpr size_t kMessageLength = 512;
 
 }  // namespace
@@ -215,7 +216,8 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
                      .reason = cut(report.reason, kReasonLength),
                      .time = format_time(clock_.wall())});
   parts_.metrics.load({caller.ns(), cache, product, load == "none" ? "missing" : load,
-                       static_cast<double>(report.milliseconds) / 1000});
+                       static_cast<double>(report.milliseconds) / 1000,
+                       std::max<int64_t>(0, report.bytes)});
   if (warm && parts_.view.archive(caller.ns(), report.archive) != nullptr) {
     parts_.registry.loaded(caller.ns(), report.archive,
                            load == "exact" ? api::Match::kExact : api::Match::kCompatible);
@@ -275,7 +277,11 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
     if (!asked) return asked;
     answer = std::move(*asked);
   }
-  if (answer.decision != "granted") {
+  if (answer.decision == "granted") {
+    const std::lock_guard lock(mutex_);
+    if (granted_.size() > kRemembered) granted_.clear();
+    granted_.emplace(answer.id, clock_.monotonic());
+  } else {
     log_info("save not granted", {{"reason", answer.reason},
                                   {"decision", answer.decision},
                                   {"namespace", caller.ns()},
@@ -312,7 +318,7 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
     return committed;
   }
   parts_.board.saved(caller.key(), SaveSeen::kCommitted, committed->saved_at);
-  parts_.metrics.save(caller.ns(), cache, "committed");
+  parts_.metrics.commit(caller.ns(), cache, seconds_since_grant(id));
   const std::string archive = api::archive_name(cache, *key);
   parts_.traffic.saved(caller.ns() + "/" + archive);
   event(caller, false, "CacheSaved",
@@ -321,7 +327,16 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
 }
 
 Status AgentHandlers::release(const Caller& caller, const std::string& id) {
+  seconds_since_grant(id);
   return parts_.saves.release(caller.ns(), caller.cache->metadata.name, caller.pod->uid, id);
+}
+
+// Nothing when this process has not granted it. Forgets the grant.
+std::optional<double> AgentHandlers::seconds_since_grant(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto granted = granted_.extract(id);
+  if (granted.empty()) return std::nullopt;
+  return std::chrono::duration<double>(clock_.monotonic() - granted.mapped()).count();
 }
 
 // Reports repeat the last save's outcome; each change of it counts once. Commits were counted when
@@ -332,7 +347,7 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   {
     const std::string said = report.save_outcome + "/" + cut(report.save_reason, kReasonLength);
     const std::lock_guard lock(mutex_);
-    if (save_reports_.size() > 100'000) save_reports_.clear();
+    if (save_reports_.size() > kRemembered) save_reports_.clear();
     std::string& before = save_reports_[caller.pod->uid];
     if (before == said) return;
     before = said;

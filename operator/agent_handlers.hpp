@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -55,6 +56,7 @@ class AgentHandlers {
   [[nodiscard]] Result<api::ArchiveKey> app_key(const Caller& caller) const;
   void judge_first(const Caller& caller, struct LoadSituation& situation);
   void distrust(const Caller& caller, const api::LoadedReport& report);
+  std::optional<double> seconds_since_grant(const std::string& id);
   void count_save(const Caller& caller, const api::EffectReport& report);
   [[nodiscard]] double seconds_saved(const Caller& caller, api::Effect effect,
                                      double compile_seconds) const;
@@ -73,6 +75,7 @@ class AgentHandlers {
   const Monotonic leading_since_;
   std::mutex mutex_;
   std::map<std::string, std::string> save_reports_;  // pod uid: the outcome that was counted last
+  std::map<std::string, Monotonic> granted_;         // save's id: when
 };
 
 }  // namespace compilecache::controller

@@ -124,6 +124,7 @@ void LeaderSession::stop() {
   impl_->stopping.cancel();
   if (impl_->thread.joinable()) impl_->thread.join();
   impl_->parts.metrics.set_queue_depth(nullptr);
+  impl_->parts.metrics.set_caches(nullptr);
 }
 
 void LeaderSession::Impl::run() {
@@ -175,6 +176,7 @@ Status LeaderSession::Impl::prepare() {
       "compilecaches", queue, [this](const std::string& key) { return controller->reconcile(key); },
       2);
   parts.metrics.set_queue_depth([this] { return static_cast<double>(queue.size()); });
+  parts.metrics.set_caches([this] { return cache_gauges(view); });
   return {};
 }
 

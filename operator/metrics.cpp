@@ -3,6 +3,7 @@
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
@@ -16,7 +17,9 @@ namespace {
 
 using prometheus::Histogram;
 
-const Histogram::BucketBoundaries kLoadSeconds{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120};
+// Of loads and of saves.
+const Histogram::BucketBoundaries kTransferSeconds{0.05, 0.1, 0.25, 0.5, 1,  2.5,
+                                                   5,    10,  30,   60,  120};
 // As API servers measure admission, and below, where we should be.
 const Histogram::BucketBoundaries kWebhookSeconds{0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                   0.025,  0.1,   0.5,    2.5};
@@ -34,6 +37,16 @@ struct Metrics::Impl {
                                                     .Name("compilecache_load_seconds")
                                                     .Help("How long loading an archive took")
                                                     .Register(registry);
+  prometheus::Family<prometheus::Counter>& loaded_bytes =
+      prometheus::BuildCounter()
+          .Name("compilecache_loaded_bytes_total")
+          .Help("Bytes that pods were given from archives")
+          .Register(registry);
+  prometheus::Family<Histogram>& save_seconds =
+      prometheus::BuildHistogram()
+          .Name("compilecache_save_seconds")
+          .Help("How long committed saves took, from the lock to the new head")
+          .Register(registry);
   prometheus::Family<prometheus::Counter>& saves = prometheus::BuildCounter()
                                                        .Name("compilecache_saves_total")
                                                        .Help("What became of saves")
@@ -72,9 +85,10 @@ struct Metrics::Impl {
                                        .Help("CompileCaches that wait to be reconciled")
                                        .Register(registry)
                                        .Add({});
-  std::mutex mutex;  // guards the two below
+  std::mutex mutex;  // guards what follows
   std::function<bool()> is_leader;
   std::function<double()> depth;
+  std::function<std::vector<CacheGauges>()> caches;
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
@@ -82,6 +96,12 @@ Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
     impl_->webhook.Add({{"reason", std::string(text.word)}});
   }
   for (const char* result : {"success", "error"}) impl_->reconciles.Add({{"result", result}});
+  prometheus::BuildGauge()
+      .Name("compilecache_build_info")
+      .Help("The version that runs; the value is always 1")
+      .Register(impl_->registry)
+      .Add({{"version", COMPILECACHE_VERSION}})
+      .Set(1);
 }
 
 Metrics::~Metrics() = default;
@@ -93,8 +113,17 @@ void Metrics::load(const LoadMetric& load) {
   with_outcome["outcome"] = load.outcome;
   impl_->loads.Add(with_outcome).Increment();
   if (load.outcome == "exact" || load.outcome == "compatible") {
-    impl_->load_seconds.Add(labels, kLoadSeconds).Observe(load.seconds);
+    impl_->load_seconds.Add(labels, kTransferSeconds).Observe(load.seconds);
+    impl_->loaded_bytes.Add(labels).Increment(static_cast<double>(load.bytes));
   }
+}
+
+void Metrics::commit(const std::string& ns, const std::string& cache,
+                     std::optional<double> seconds) {
+  save(ns, cache, "committed");
+  if (!seconds) return;
+  impl_->save_seconds.Add({{"namespace", ns}, {"cache", cache}}, kTransferSeconds)
+      .Observe(*seconds);
 }
 
 void Metrics::save(const std::string& ns, const std::string& cache, const std::string& outcome) {
@@ -131,14 +160,23 @@ void Metrics::set_queue_depth(std::function<double()> depth) {
   impl_->depth = std::move(depth);
 }
 
+void Metrics::set_caches(std::function<std::vector<CacheGauges>()> caches) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->caches = std::move(caches);
+}
+
 std::string Metrics::text() const {
+  std::vector<CacheGauges> caches;
   {
     std::lock_guard<std::mutex> lock(impl_->mutex);
     if (impl_->is_leader) impl_->leader.Set(impl_->is_leader() ? 1 : 0);
     if (impl_->depth) impl_->queue_depth.Set(impl_->depth());
+    if (impl_->caches) caches = impl_->caches();
   }
+  auto families = impl_->registry.Collect();
+  for (auto& family : gauge_families(caches)) families.push_back(std::move(family));
   std::ostringstream out;
-  prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
+  prometheus::TextSerializer().Serialize(out, families);
   return out.str();
 }
 

@@ -36,21 +36,6 @@ void must_apply(const json& object) {
   if (const std::string error = apply(object); !error.empty()) throw std::runtime_error(error);
 }
 
-// A port that was free a moment ago.
-uint16_t free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
-
 // Sends `request` to that port of this machine; all that comes back.
 std::string talk(uint16_t port, const std::string& request) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -95,6 +80,20 @@ std::string read_file(const fs::path& path) {
 }
 
 }  // namespace
+
+uint16_t free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    throw std::runtime_error("no free port");
+  }
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
 
 std::string install_operator() {
   for (const std::string& part :
@@ -219,6 +218,8 @@ int OperatorProcess::end() {
 std::string OperatorProcess::log() const { return read_file(impl_->folder / "log"); }
 
 uint16_t OperatorProcess::agent_port() const { return impl_->agent_port; }
+
+uint16_t OperatorProcess::plain_port() const { return impl_->plain_port; }
 
 void make_namespace(const std::string& name, const json& labels) {
   must_apply({{"apiVersion", "v1"},

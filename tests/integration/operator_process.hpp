@@ -23,6 +23,9 @@ inline constexpr char kImage[] = "docker.io/library/compilecache:0.1.0";  // as 
 // all went well.
 std::string install_operator();
 
+// A port of the loopback that was free a moment ago.
+uint16_t free_port();
+
 class OperatorProcess {
  public:
   // Starts it with these settings (YAML); it is ready when ready() says so.
@@ -45,6 +48,7 @@ class OperatorProcess {
   int end();
   [[nodiscard]] std::string log() const;
   [[nodiscard]] uint16_t agent_port() const;
+  [[nodiscard]] uint16_t plain_port() const;
 
  private:
   struct Impl;

@@ -43,6 +43,7 @@ class OperatorTest : public ::testing::Test {
   }
   static void TearDownTestSuite() {
     if (HasFailure()) std::cerr << process->log();
+    process->end();  // the next to lead need not wait for the lease to expire
     process.reset();
   }
 
