@@ -10,6 +10,7 @@
 #include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "base/log.hpp"
+#include "http/body_budget.hpp"
 #include "http/responder.hpp"
 #include "http/server_state.hpp"
 
@@ -45,8 +46,9 @@ std::string peer_name(const tcp::socket& socket) {
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(endpoint.port());
 }
 
-// 4xx for what a parser may complain of; 0 when the peer just went away.
+// What to answer when a request could not be read; 0 when the peer just went away.
 int status_for(const error_code& error) {
+  if (error == no_room_for_body()) return 503;
   if (error.category() != make_error_code(bhttp::error::bad_method).category()) return 0;
   if (error == bhttp::error::end_of_stream || error == bhttp::error::partial_message) return 0;
   if (error == bhttp::error::body_limit) return 413;
@@ -61,6 +63,7 @@ std::string sentence_for(int status, const Limits& limits) {
   if (status == 431) {
     return "the headers are larger than " + std::to_string(limits.header_bytes) + " bytes";
   }
+  if (status == 503) return "too many large requests at once; try again";
   return "this is not a request that can be understood";
 }
 
@@ -92,7 +95,7 @@ class HttpConnection : public Connection,
 
   void close_if_idle() override {
     post([self = self()] {
-      if (!self->idle_since()) return;
+      if (!self->idle_) return;
       self->closing_ = true;
       self->lowest().cancel();
     });
@@ -102,9 +105,9 @@ class HttpConnection : public Connection,
     post([self = self()] { self->end(); });
   }
 
-  std::optional<IdleSince> idle_since() const override {
-    const auto since = idle_since_.load();
-    if (since == IdleSince::min()) return std::nullopt;
+  std::optional<WaitingSince> waiting_since() const override {
+    const auto since = waiting_since_.load();
+    if (since == WaitingSince::min()) return std::nullopt;
     return since;
   }
 
@@ -129,6 +132,7 @@ class HttpConnection : public Connection,
   void begin() {
     error_code ignored;
     lowest().socket().set_option(tcp::no_delay(true), ignored);
+    wait_for_peer();
     if constexpr (kTls) {
       lowest().expires_after(limits().handshake);
       stream_.async_handshake(net::ssl::stream_base::server, [self = self()](error_code error) {
@@ -150,10 +154,11 @@ class HttpConnection : public Connection,
     // one may still bring its first request.
     if (closing_ || (request_number_ > 0 && state_->draining.load())) return say_goodbye();
     buffer_.shrink_to_fit();
-    idle_since_.store(std::chrono::steady_clock::now());
+    wait_for_peer();
+    idle_ = true;
     lowest().expires_after(limits().idle);
     stream_.async_read_some(buffer_.prepare(4096), [self = self()](error_code error, size_t size) {
-      self->idle_since_.store(IdleSince::min());
+      self->idle_ = false;
       self->buffer_.commit(size);
       if (error == net::error::operation_aborted && self->closing_) return self->say_goodbye();
       if (error) return self->end();
@@ -161,8 +166,13 @@ class HttpConnection : public Connection,
     });
   }
 
+  void wait_for_peer() { waiting_since_.store(std::chrono::steady_clock::now()); }
+
   void read_header() {
+    wait_for_peer();
+    head_ = false;
     parser_.emplace();
+    parser_->get().body().share = BodyBudget::Share(state_->bodies);
     parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
     parser_->body_limit(limits().body_bytes);
     lowest().expires_after(limits().header);
@@ -198,10 +208,12 @@ class HttpConnection : public Connection,
     if (status == 0) return end();
     log_debug("request refused", {{"peer", peer_}, {"error", error.message()}});
     refused_ = true;
+    parser_.reset();
     write(text_response(status, sentence_for(status, limits())));
   }
 
   void dispatch() {
+    waiting_since_.store(WaitingSince::min());
     const auto& message = parser_->get();
     const std::string_view target(message.target().data(), message.target().size());
     const size_t question = target.find('?');
@@ -221,7 +233,8 @@ class HttpConnection : public Connection,
     keep_alive_ = message.keep_alive();
     version_ = message.version();
     head_ = message.method() == bhttp::verb::head;
-    request.body = std::move(parser_->get().body());
+    request.body = std::move(parser_->get().body().text);
+    body_share_ = std::move(parser_->get().body().share);
     parser_.reset();
     handle(std::move(request));
   }
@@ -285,6 +298,7 @@ class HttpConnection : public Connection,
   }
 
   void uncount() {
+    body_share_ = {};
     if (!counted_) return;
     counted_ = false;
     state_->in_flight.fetch_sub(1);
@@ -337,13 +351,15 @@ class HttpConnection : public Connection,
   Stream stream_;
   net::steady_timer handler_timer_;
   beast::flat_buffer buffer_;
-  std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
+  std::optional<bhttp::request_parser<BudgetedBody>> parser_;
   std::optional<bhttp::response<bhttp::string_body>> outgoing_;
-  std::atomic<IdleSince> idle_since_{IdleSince::min()};
+  BodyBudget::Share body_share_;  // of the request that is being answered
+  std::atomic<WaitingSince> waiting_since_{WaitingSince::min()};
   uint64_t request_number_ = 0;
   uint64_t awaiting_answer_ = 0;  // 0: none
   unsigned version_ = 11;
   size_t discarded_ = 0;
+  bool idle_ = false;  // between requests
   bool keep_alive_ = true;
   bool head_ = false;
   bool refused_ = false;  // in mid-request: what the peer still sends has to be swallowed

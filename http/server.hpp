@@ -50,7 +50,14 @@ using Handler = std::function<void(Request, Responder)>;
 struct Limits {
   size_t header_bytes = 64 * 1024;
   size_t body_bytes = 7 * 1024 * 1024;
-  size_t connections = 1024;  // at the limit the longest idle one makes room for a new one
+  // What all bodies may hold together until they are answered, the first small_body_bytes of each
+  // not counted; above it a larger body is refused with 503. Most AdmissionReviews have about 10
+  // kB.
+  size_t large_bodies_bytes = 64 * 1024 * 1024;
+  size_t small_body_bytes = 64 * 1024;
+  // At the limit the one whose peer lets us wait longest (between requests, or in the middle of one
+  // or of a handshake) makes room for a new one.
+  size_t connections = 1024;
   std::chrono::milliseconds handshake{5000};
   std::chrono::milliseconds header{10000};   // from a request's first byte to its last header
   std::chrono::milliseconds body{30000};     // from the last header to the last byte

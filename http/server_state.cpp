@@ -5,7 +5,9 @@
 namespace compilecache::http {
 
 ServerState::ServerState(ServerOptions server_options, Handler request_handler)
-    : options(std::move(server_options)), handler(std::move(request_handler)) {}
+    : options(std::move(server_options)),
+      handler(std::move(request_handler)),
+      bodies(options.limits.large_bodies_bytes, options.limits.small_body_bytes) {}
 
 bool ServerState::admit(const std::shared_ptr<Connection>& connection) {
   std::shared_ptr<Connection> evicted;
@@ -13,7 +15,7 @@ bool ServerState::admit(const std::shared_ptr<Connection>& connection) {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
     if (connections_.size() >= options.limits.connections) {
-      evicted = longest_idle_locked();
+      evicted = longest_waiting_locked();
       if (!evicted) return false;
       connections_.erase(evicted);
     }
@@ -23,11 +25,11 @@ bool ServerState::admit(const std::shared_ptr<Connection>& connection) {
   return true;
 }
 
-std::shared_ptr<Connection> ServerState::longest_idle_locked() const {
+std::shared_ptr<Connection> ServerState::longest_waiting_locked() const {
   std::shared_ptr<Connection> longest;
-  std::optional<Connection::IdleSince> earliest;
+  std::optional<Connection::WaitingSince> earliest;
   for (const auto& connection : connections_) {
-    const auto since = connection->idle_since();
+    const auto since = connection->waiting_since();
     if (since && (!earliest || *since < *earliest)) {
       longest = connection;
       earliest = since;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "http/body_budget.hpp"
 #include "http/server.hpp"
 #include "http/tls.hpp"
 
@@ -19,7 +20,7 @@ namespace compilecache::http {
 
 class Connection {
  public:
-  using IdleSince = std::chrono::steady_clock::time_point;
+  using WaitingSince = std::chrono::steady_clock::time_point;
 
   virtual ~Connection() = default;
   virtual void start() = 0;
@@ -27,8 +28,9 @@ class Connection {
   virtual void close_if_idle() = 0;
   // Ends it now, whatever it is doing.
   virtual void cut() = 0;
-  // Since when it waits for a request; nothing while it has one.
-  [[nodiscard]] virtual std::optional<IdleSince> idle_since() const = 0;
+  // Since when its peer lets it wait: for a handshake, a request, the rest of one. Nothing while it
+  // has a request.
+  [[nodiscard]] virtual std::optional<WaitingSince> waiting_since() const = 0;
 };
 
 // Thread-safe. Lives until the last connection and the last Responder that is just answering have
@@ -37,7 +39,7 @@ class ServerState {
  public:
   ServerState(ServerOptions options, Handler handler);
 
-  // Counts the connection; false when there is no room even after closing an idle one.
+  // Counts the connection; false when there is no room even after closing one that waits.
   bool admit(const std::shared_ptr<Connection>& connection);
   void forget(const std::shared_ptr<Connection>& connection);
   [[nodiscard]] size_t connections() const;
@@ -58,11 +60,12 @@ class ServerState {
   boost::asio::io_context io;
   const ServerOptions options;
   const Handler handler;
+  BodyBudget bodies;
   std::atomic<bool> draining = false;
   std::atomic<size_t> in_flight = 0;
 
  private:
-  std::shared_ptr<Connection> longest_idle_locked() const;
+  std::shared_ptr<Connection> longest_waiting_locked() const;
 
   mutable std::mutex mutex_;
   std::condition_variable empty_;

@@ -122,6 +122,71 @@ TEST(Server, ABodyOfExactlyTheLimitIsTaken) {
   EXPECT_THAT(client.read_until("12345"), HasSubstr("200 OK"));
 }
 
+TEST(Server, LargeBodiesTogetherHaveALimitAndSmallOnesDoNotCount) {
+  const auto server = start(echo, {.large_bodies_bytes = 1500, .small_body_bytes = 100});
+  const std::string head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: ";
+  RawSocket large(server->port());
+  large.send(head + "1100\r\n\r\n" + std::string(1099, 'x'));
+  // Also one whose length nobody knows before.
+  RawSocket chunked(server->port());
+  const std::string chunked_head =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  wait_for([&] {
+    RawSocket second(server->port());
+    second.send(head + "700\r\n\r\n" + std::string(700, 'y'));
+    return second.read_until("\r\n\r\n").find("503") != std::string::npos;
+  });
+  chunked.send(chunked_head + "2bc\r\n" + std::string(700, 'y') + "\r\n0\r\n\r\n");
+  EXPECT_THAT(chunked.read_all(), StartsWith("HTTP/1.1 503"));
+  RawSocket small(server->port());
+  small.send(head + "100\r\n\r\n" + std::string(100, 'z'));
+  EXPECT_THAT(small.read_until("zzz"), HasSubstr("200 OK"));
+  // What was held is given back: after an answer, and when a client goes away.
+  large.send("x");
+  EXPECT_THAT(large.read_until("xxx"), HasSubstr("200 OK"));
+  {
+    RawSocket gone(server->port());
+    gone.send(head + "1600\r\n\r\n" + std::string(1500, 'x'));
+  }
+  wait_for([&] {
+    RawSocket next(server->port());
+    next.send(head + "1600\r\n\r\n" + std::string(1600, 'w'));
+    return next.read_until("www").find("200 OK") != std::string::npos;
+  });
+}
+
+TEST(Server, ABodyCountsUntilItsRequestIsAnswered) {
+  std::promise<Responder> held;
+  const auto server = start(
+      [&](const Request& request, Responder respond) {
+        if (request.path == "/held") return held.set_value(std::move(respond));
+        respond(text_response(200, "done"));
+      },
+      {.large_bodies_bytes = 1000, .small_body_bytes = 0});
+  const std::string rest =
+      " HTTP/1.1\r\nHost: h\r\nContent-Length: 600\r\n\r\n" + std::string(600, 'x');
+  RawSocket first(server->port());
+  first.send("POST /held" + rest);
+  const Responder respond = held.get_future().get();
+  RawSocket second(server->port());
+  second.send("POST /" + rest);
+  EXPECT_THAT(second.read_all(), StartsWith("HTTP/1.1 503"));
+  respond(text_response(200, "done"));
+  EXPECT_THAT(first.read_until("done"), HasSubstr("200 OK"));
+  wait_for([&] {
+    RawSocket third(server->port());
+    third.send("POST /" + rest);
+    return third.read_until("done").find("200 OK") != std::string::npos;
+  });
+}
+
+TEST(Server, ARefusalAfterAHeadHasItsBody) {
+  const auto server = start(echo);
+  RawSocket client(server->port());
+  client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n");
+  EXPECT_THAT(client.read_all(), HasSubstr("this is not a request that can be understood\n"));
+}
+
 TEST(Server, GarbageIsRefusedAndTheNextClientServed) {
   const auto server = start(echo);
   for (const char* garbage :
@@ -248,6 +313,22 @@ TEST(Server, AtTheLimitAnIdleConnectionMakesRoom) {
     served += old->read_until("GET /x?").find("200 OK") != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(served, 1);
+}
+
+TEST(Server, AtTheLimitWhoLetsUsWaitMakesRoom) {
+  const auto server = start(echo, {.connections = 2});
+  RawSocket silent(server->port());
+  RawSocket slow(server->port());
+  slow.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n123");
+  wait_for([&] { return server->open_connections() == 2; });
+  std::list<RawSocket> clients;
+  for (int i = 0; i < 2; ++i) {
+    RawSocket& client = clients.emplace_back(server->port());
+    client.send(kGet);
+    EXPECT_THAT(client.read_until("GET /x?"), HasSubstr("200 OK"));
+  }
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_EQ(slow.read_all(), "");
 }
 
 TEST(Server, AtTheLimitBusyConnectionsStayAndNewOnesAreClosed) {

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <boost/beast/core/buffers_range.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/optional.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+// What all request bodies of a server may hold together; internal to this folder. Bytes count when
+// they have come, not when they are announced, and the first few of each body never count: whoever
+// fills the budget with large bodies keeps out large ones, but no ordinary request.
+
+namespace compilecache::http {
+
+// Thread-safe.
+class BodyBudget {
+ public:
+  BodyBudget(size_t limit, size_t free_for_each) : limit_(limit), free_(free_for_each) {}
+
+  // One body's part of it, given back at the end. One thread at a time.
+  class Share {
+   public:
+    Share() = default;
+    explicit Share(BodyBudget& budget) : budget_(&budget) {}
+    Share(Share&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), held_(std::exchange(other.held_, 0)) {}
+    Share& operator=(Share&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(held_, other.held_);
+      return *this;
+    }
+    ~Share() {
+      if (budget_ != nullptr) budget_->used_.fetch_sub(held_);
+    }
+
+    // The body has grown to that size; false when there is no room for it.
+    [[nodiscard]] bool grow_to(size_t size) {
+      if (budget_ == nullptr) return true;
+      const size_t counted = size - std::min(size, budget_->free_);
+      const size_t more = counted - std::min(counted, held_);
+      if (more == 0) return true;
+      if (budget_->used_.fetch_add(more) + more > budget_->limit_) {
+        budget_->used_.fetch_sub(more);
+        return false;
+      }
+      held_ += more;
+      return true;
+    }
+
+   private:
+    BodyBudget* budget_ = nullptr;
+    size_t held_ = 0;
+  };
+
+ private:
+  const size_t limit_, free_;
+  std::atomic<size_t> used_ = 0;
+};
+
+// The error of a body that the budget has no room for.
+inline boost::system::error_code no_room_for_body() {
+  return make_error_code(boost::system::errc::not_enough_memory);
+}
+
+// A Beast body that asks the budget. Unlike string_body it takes no memory for what is only
+// announced.
+struct BudgetedBody {
+  struct value_type {
+    std::string text;
+    BodyBudget::Share share;
+  };
+
+  class reader {
+   public:
+    template <bool IsRequest, typename Fields>
+    reader(boost::beast::http::header<IsRequest, Fields>&, value_type& body) : body_(body) {}
+
+    void init(const boost::optional<uint64_t>& length, boost::system::error_code& error) {
+      constexpr uint64_t kAtOnce = 64 * 1024;
+      if (length) body_.text.reserve(std::min(*length, kAtOnce));
+      error = {};
+    }
+
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, boost::system::error_code& error) {
+      const size_t size = boost::asio::buffer_size(buffers);
+      error = {};
+      if (!body_.share.grow_to(body_.text.size() + size)) {
+        error = no_room_for_body();
+        return 0;
+      }
+      for (const auto buffer : boost::beast::buffers_range_ref(buffers)) {
+        body_.text.append(static_cast<const char*>(buffer.data()), buffer.size());
+      }
+      return size;
+    }
+
+    void finish(boost::system::error_code& error) { error = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+
+}  // namespace compilecache::http
