@@ -4,8 +4,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -26,16 +24,6 @@ using namespace compilecache::archive;
 namespace fs = std::filesystem;
 
 using Bytes = std::span<const uint8_t>;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
-  std::abort();
-}
-
-std::string text(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 Limits small_limits() {
   Limits limits;
@@ -232,13 +220,9 @@ void layer(Bytes input) {
   session.pool.drain();
 }
 
+const Registration kRegistration{{"config", config},         {"index", index},
+                                 {"layer", layer},           {"manifest", manifest},
+                                 {"seek_table", seek_table}, {"tar", tar}};
+
 }  // namespace
-
-const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all = {
-      {"config", config},     {"index", index},           {"layer", layer},
-      {"manifest", manifest}, {"seek_table", seek_table}, {"tar", tar}};
-  return all;
-}
-
 }  // namespace compilecache::fuzz

@@ -6,49 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tests/unit/webhook/golden_case.hpp"
+#include "tests/unit/webhook/fake_cluster.hpp"
 #include "webhook/base64.hpp"
 
 namespace compilecache::webhook {
 namespace {
 
 using nlohmann::json;
+using testing::FakeCluster;
+using testing::from_base64;
 using testing::GoldenCase;
 using ::testing::HasSubstr;
-
-class FakeCluster : public AdmissionCluster {
- public:
-  explicit FakeCluster(const GoldenCase& golden)
-      : settings_(std::make_shared<InjectionSettings>(golden.settings)) {
-    if (golden.cache) cache_ = std::make_shared<api::CompileCache>(*golden.cache);
-  }
-  std::shared_ptr<const api::CompileCache> cache(const std::string& ns,
-                                                 const std::string& name) const override {
-    if (cache_ && cache_->metadata.ns == ns && cache_->metadata.name == name) return cache_;
-    return nullptr;
-  }
-  NamespaceFacts namespace_facts(const std::string& /*ns*/) const override { return {}; }
-  std::shared_ptr<const InjectionSettings> settings() const override { return settings_; }
-
- private:
-  std::shared_ptr<const api::CompileCache> cache_;
-  std::shared_ptr<const InjectionSettings> settings_;
-};
-
-std::string from_base64(const std::string& text) {
-  static const std::string kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    bits = bits << 6U | static_cast<unsigned>(kAlphabet.find(c));
-    count += 6;
-    if (count >= 8) bytes += static_cast<char>(bits >> static_cast<unsigned>(count -= 8) & 0xFFU);
-  }
-  return bytes;
-}
 
 class Admission : public ::testing::Test {
  protected:
