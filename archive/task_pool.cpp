@@ -1,14 +1,13 @@
 #include "archive/task_pool.hpp"
 
-#include <algorithm>
 #include <exception>
 
 namespace compilecache::archive {
 
 TaskPool::TaskPool(unsigned threads) {
-  threads_.reserve(std::max(1U, threads));
+  threads_.reserve(threads);
   try {
-    for (unsigned i = 0; i < std::max(1U, threads); ++i) threads_.emplace_back([this] { work(); });
+    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::exception&) {
     // A limit on processes or memory: those that there are will do, or else whoever posts.
   }
