@@ -6,12 +6,14 @@
 
 namespace compilecache::archive {
 
-// Whether compressing this frame would be in vain: eight pieces of it, spread evenly, are
-// compressed at zstd's fastest level, and hardly become smaller. Costs a hundredth of compressing
-// the frame; the same bytes always give the same answer.
-//
-// It cannot see what repeats at a distance, as near-equal files that are compressed already do.
-// Frames of less than half a MiB are always worth it.
-bool hardly_compresses(std::span<const uint8_t> frame);
+// How much of these bytes zstd's fastest level leaves, in percent, as eight pieces of 8 KiB, spread
+// evenly, say. Costs a hundredth of compressing them; 0 for less than half a MiB, which is always
+// worth compressing. It cannot see what repeats at a distance, as near-equal files that are
+// compressed already do.
+unsigned sampled_percent(std::span<const uint8_t> bytes);
+
+// Whether much of it repeats further apart than the samples are long: places chosen by their
+// content are compared by what follows them. About as fast as memchr.
+bool repeats_at_a_distance(std::span<const uint8_t> bytes);
 
 }  // namespace compilecache::archive

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -9,10 +8,9 @@
 #include "archive/destination.hpp"
 #include "archive/layer_reader.hpp"
 #include "archive/manifest.hpp"
+#include "archive/output_file.hpp"
 
 namespace compilecache::archive {
-
-class OutputFile;
 
 // Takes the files of the layers and, on the session's threads, hashes them and creates them, or
 // only hashes them when there is no destination. Failures go to the session.
@@ -20,7 +18,6 @@ class FileSink : public TarSink {
  public:
   // All must outlive it and the session's tasks. `destination` may be null.
   FileSink(ReadSession& session, const Config& config, Destination* destination);
-  ~FileSink() override;
 
   // Before and after each layer is read.
   void begin_layer(uint32_t layer);
@@ -30,9 +27,7 @@ class FileSink : public TarSink {
   Status begin_file(const TarEntry& entry) override;
   Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) override;
   Status end_file() override;
-
-  // Files that were created (or checked) so far.
-  [[nodiscard]] uint64_t files() const { return files_; }
+  void end_feed() override;
 
  private:
   struct Wanted {
@@ -41,13 +36,15 @@ class FileSink : public TarSink {
   };
 
   Status check(const TarEntry& entry, const Wanted& wanted) const;
+  void add_whole(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner);
+  void post_whole();
 
   ReadSession& session_;
   const Config& config_;
   Destination* destination_;
   std::unordered_map<std::string_view, Wanted> wanted_;
   std::shared_ptr<OutputFile> current_;  // null while the layer has what nobody wants
-  uint64_t files_ = 0;
+  WholeFiles whole_;                     // of one frame, until they are worth a task
 };
 
 }  // namespace compilecache::archive

@@ -9,82 +9,70 @@
 #include <vector>
 
 #include "archive/blob.hpp"
+#include "archive/frame_packer.hpp"
 #include "archive/seek_table.hpp"
 #include "base/error.hpp"
 
 // Cuts a stream into frames, compresses them in parallel and writes them in order, then the seek
 // table. The bytes written depend on the input and the settings alone, not on the threads.
 //
-// Memory: for each thread, and one more, a frame in plain and compressed form, and zstd's own; what
-// fit_memory() returns stays below kCompressorBytes at any level.
+// Memory: for each thread, and one more, a frame; for each thread room for half of one and zstd's
+// own; what fit_memory() returns stays below kCompressorBytes at any level.
 // Used from one thread.
 
 namespace compilecache::archive {
 
-struct CompressorSettings {
-  int level = 9;
-  size_t frame_bytes = 8U << 20;
-  unsigned threads = 2;
-  // zstd's tables; 0: what the level says.
-  unsigned chain_log = 0;
-  unsigned hash_log = 0;
-};
-
-inline constexpr size_t kCompressorBytes = 80U << 20;
-
-// The settings with as many threads as memory allows, and where one is too much (levels above 15 or
-// so) with smaller tables. Smaller frames would lose more than a higher level gains. What is
-// written does not depend on the threads asked for.
-CompressorSettings fit_memory(CompressorSettings settings);
-
 class FrameCompressor {
  public:
-  // `blob` must outlive it.
+  // `blob` must outlive it, and be left alone until finish().
   FrameCompressor(BlobWriter& blob, const CompressorSettings& settings);
   ~FrameCompressor();
   FrameCompressor(const FrameCompressor&) = delete;
   FrameCompressor& operator=(const FrameCompressor&) = delete;
 
+  // An error is the first of any frame before.
   Status append(std::span<const uint8_t> bytes);
   // Compresses what is left and writes the seek table. Call it once, at the end.
   Status finish();
 
   [[nodiscard]] uint64_t plain_bytes() const { return plain_bytes_; }
+  [[nodiscard]] uint64_t written_bytes() const;
 
  private:
-  enum class State { kFree, kFilled, kCompressed };
+  enum class State { kFree, kFilled, kPacked };
   struct Slot {
     State state = State::kFree;
-    std::vector<uint8_t> plain;
-    std::unique_ptr<uint8_t[]> compressed;  // room for the worst case, touched as far as needed
-    size_t compressed_size = 0;
-    const char* problem = nullptr;  // zstd's, when it failed
+    std::unique_ptr<uint8_t[]> bytes;  // FramePacker::kGap, then the plain ones
+    size_t plain = 0;
+    std::vector<Frame> frames;
   };
-  struct Worker;
 
   Slot& current() { return slots_[filled_ % slots_.size()]; }
   Status submit();
+  Status wait_until_written(size_t frames);
   void start_threads();
-  void compress_here();
-  Status write_oldest();
   void work();
-  // With the level of the settings, unless the frame hardly compresses: then as fast as it goes.
-  static void compress(Slot& slot, Worker& worker);
+  void pack(Slot& slot, FramePacker& packer, std::unique_lock<std::mutex>& lock);
+  void write_packed(std::unique_lock<std::mutex>& lock);
+  Status write(const Slot& slot);
 
   BlobWriter& blob_;
-  CompressorSettings settings_;
-  SeekTable table_;
+  const CompressorSettings settings_;
   uint64_t plain_bytes_ = 0;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // for all below
   std::condition_variable changed_;
-  std::vector<Slot> slots_;
-  size_t filled_ = 0;   // frames handed to the workers
-  size_t taken_ = 0;    // frames that a worker has begun
-  size_t written_ = 0;  // frames in the blob
+  std::vector<Slot> slots_;  // a slot's content is its holder's alone, by its state
+  size_t filled_ = 0;        // frames handed to the workers; only the caller changes it
+  size_t taken_ = 0;         // frames that a worker has begun
+  size_t written_ = 0;       // frames in the blob
+  bool writing_ = false;     // somebody writes the oldest
+  uint64_t written_bytes_ = 0;
+  SeekTable table_;
+  Status status_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
-  std::unique_ptr<Worker> own_;  // for the caller's thread
+  std::unique_ptr<FramePacker> own_;  // for the caller's thread
 };
 
 }  // namespace compilecache::archive

@@ -96,12 +96,13 @@ Status LayerWriter::append_zeros(size_t count) {
 }
 
 Status LayerWriter::check() {
-  if (other_bytes_ + blob_.size() > settings_.max_archive_bytes) {
+  const uint64_t written = compressor_.written_bytes();
+  if (other_bytes_ + written > settings_.max_archive_bytes) {
     return fail(ErrorCode::kTooLarge,
                 "the archive would be larger than " + format_bytes(settings_.max_archive_bytes) +
                     ": raise save.maxArchiveSize, or let the app compile less");
   }
-  if (checkpoint_ && !checkpoint_({blob_.size(), compressor_.plain_bytes(), 0, 0}))
+  if (checkpoint_ && !checkpoint_({written, compressor_.plain_bytes(), 0, 0}))
     return fail(ErrorCode::kCancelled, "writing the archive: given up by the caller");
   return {};
 }

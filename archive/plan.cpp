@@ -90,6 +90,17 @@ FileEntry entry_of(const Source& source, uint32_t layer) {
   return file;
 }
 
+// What is packed side by side compresses together: files of one kind, of one size, whatever folders
+// they lie in. Large ones first.
+std::pair<std::string_view, uint64_t> likely_alike(const FileEntry& file) {
+  const std::string_view path = file.path;
+  const size_t dot = path.rfind('.');
+  const size_t slash = path.rfind('/');
+  const bool extension =
+      dot != std::string_view::npos && (slash == std::string_view::npos || dot > slash);
+  return {extension ? path.substr(dot) : std::string_view(), ~file.size};
+}
+
 }  // namespace
 
 Candidates find_candidates(const Config& parent, const std::vector<Source>& sources) {
@@ -102,7 +113,7 @@ Candidates find_candidates(const Config& parent, const std::vector<Source>& sour
     if (size == 0 || sources[i].hash) continue;
     if (parent_sizes.contains(size)) {
       candidates.hash.push_back(i);
-    } else {
+    } else if (size > kWholeBytes) {
       by_size[size].push_back(i);
     }
   }
@@ -148,6 +159,9 @@ Plan make_plan(const Config& parent, const std::vector<Source>& sources) {
     if (file.layer == plan.new_layer && !file.from.empty())
       plan.packs[pack_of.at(file.from)].links.push_back(i);
   }
+  std::stable_sort(plan.packs.begin(), plan.packs.end(), [&](const auto& a, const auto& b) {
+    return likely_alike(plan.files[a.file]) < likely_alike(plan.files[b.file]);
+  });
   return plan;
 }
 

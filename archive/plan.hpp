@@ -11,8 +11,12 @@
 
 namespace compilecache::archive {
 
+// A file that is not larger is hashed before it is packed, and so found to be equal to one that was
+// packed before.
+inline constexpr uint64_t kWholeBytes = 4ULL << 20;
+
 // Indices of the sources whose content must be hashed to find out whether the parent has it, and
-// groups of sources that may be equal to each other, having the same size.
+// groups of larger sources that may be equal to each other, having the same size.
 struct Candidates {
   std::vector<size_t> hash;
   std::vector<std::vector<size_t>> same_size;

@@ -1,7 +1,9 @@
 #include "archive/write.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 #include "archive/blob.hpp"
@@ -11,6 +13,7 @@
 #include "archive/plan.hpp"
 #include "archive/source.hpp"
 #include "base/sha256.hpp"
+#include "base/sha256_pair.hpp"
 
 namespace compilecache::archive {
 namespace {
@@ -30,7 +33,7 @@ struct Changed {
 class ArchiveWriter {
  public:
   ArchiveWriter(const std::string& store, const WriteRequest& request)
-      : store_(store), request_(request), chunk_(kChunkBytes) {}
+      : store_(store), request_(request), settings_(request.settings), chunk_(kChunkBytes) {}
 
   Result<WriteResult> run();
 
@@ -47,9 +50,12 @@ class ArchiveWriter {
   Result<WriteResult> write();
   Status write_delta(Plan& plan);
   Status write_full(Plan& plan);
-  Status pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item);
-  Status pack_content(LayerWriter& layer, const Source& source, const FileEntry& file,
-                      SourceReader& reader, Sha256& hash);
+  Status pack_all(LayerWriter& layer, Plan& plan);
+  Status pack_large(LayerWriter& layer, Plan& plan, const Plan::Pack& item);
+  Status read_whole(const Plan::Pack& item, std::span<uint8_t> bytes);
+  Status pack_whole(LayerWriter& layer, Plan& plan, const Plan::Pack& item,
+                    std::span<const uint8_t> bytes, const ContentHash& hash);
+  Status end_pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item, const ContentHash& hash);
   Status changed(size_t source, const LeftOut& why);
   Status finish_layer(LayerWriter& layer);
   Result<WriteResult> commit(Plan plan);
@@ -57,8 +63,11 @@ class ArchiveWriter {
 
   const std::string& store_;
   const WriteRequest& request_;
+  WriteSettings settings_;
   std::vector<uint8_t> chunk_;
-  std::vector<uint8_t> whole_;  // a file that fits into a frame
+  std::array<std::unique_ptr<uint8_t[]>, 2> whole_;  // for files that are read before packing
+  // What was packed in this attempt, and as which of the plan's files.
+  std::map<std::pair<ContentHash, bool>, size_t> packed_;
 
   Manifest parent_manifest_;
   Config parent_;
@@ -274,6 +283,8 @@ Result<WriteResult> ArchiveWriter::write() {
                                           " files: allowed are " +
                                           std::to_string(request_.settings.limits.max_entries));
   }
+  if (plan.files.size() > kManyFiles)
+    settings_.frame_bytes = std::min(settings_.frame_bytes, kFrameOfMany);
   result_.compacted = should_compact(parent_, plan);
   manifest_ = {};
   config_ = {};
@@ -288,17 +299,15 @@ Status ArchiveWriter::write_delta(Plan& plan) {
   if (plan.packs.empty()) return {};  // other names for what is there
   uint64_t others = 0;
   for (const Descriptor& layer : parent_manifest_.layers) others += layer.size;
-  auto layer = LayerWriter::create(store_, request_.settings, request_.checkpoint, others);
+  auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, others);
   if (!layer) return unexpected(layer.error());
-  for (const Plan::Pack& item : plan.packs) {
-    if (auto packed = pack(**layer, plan, item); !packed) return packed;
-  }
+  if (auto packed = pack_all(**layer, plan); !packed) return packed;
   return finish_layer(**layer);
 }
 
 // All that is in use, the parent's layers first, in their order.
 Status ArchiveWriter::write_full(Plan& plan) {
-  auto layer = LayerWriter::create(store_, request_.settings, request_.checkpoint, 0);
+  auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, 0);
   if (!layer) return unexpected(layer.error());
   std::vector<CopySink::Wanted> wanted(parent_manifest_.layers.size());
   for (FileEntry& file : plan.files) {
@@ -316,9 +325,7 @@ Status ArchiveWriter::write_full(Plan& plan) {
     if (!sink.complete())
       return fail(ErrorCode::kCorrupt, "layer " + from.digest + " lacks files of its config");
   }
-  for (const Plan::Pack& item : plan.packs) {
-    if (auto packed = pack(**layer, plan, item); !packed) return packed;
-  }
+  if (auto packed = pack_all(**layer, plan); !packed) return packed;
   for (FileEntry& file : plan.files) file.layer = 0;
   return finish_layer(**layer);
 }
@@ -332,55 +339,98 @@ Status ArchiveWriter::finish_layer(LayerWriter& layer) {
   return {};
 }
 
-Status ArchiveWriter::pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item) {
-  FileEntry& file = plan.files[item.file];
-  const Source& source = sources_[item.source];
+// Two files that are read as a whole are hashed together, in little more than the time of one.
+Status ArchiveWriter::pack_all(LayerWriter& layer, Plan& plan) {
+  packed_.clear();
   changed_.reset();
-  auto reader = SourceReader::open(source);
-  if (!reader) return changed(item.source, reader.error());
-  Sha256 hash;
-  if (auto packed = pack_content(layer, source, file, *reader, hash); !packed) {
-    if (changed_) changed_->source = item.source;
-    return packed;
-  }
-  const ContentHash content = *parse_content_hash(hash.finish_hex());
-  if (source.hash && *source.hash != content) {
-    return changed(item.source, {file.path, LeftOutReason::kBusy,
-                                 source.file.local + " changed while it was read"});
-  }
-  file.sha256 = content;
-  for (const size_t link : item.links) {
-    if (auto added = layer.add_link(plan.files[link].path, file.path, file.executable); !added)
-      return added;
+  const auto whole = [&](size_t i) {
+    return i < plan.packs.size() && plan.files[plan.packs[i].file].size <= kWholeBytes;
+  };
+  for (size_t i = 0; i < plan.packs.size();) {
+    const Plan::Pack& item = plan.packs[i];
+    if (!whole(i)) {
+      if (auto packed = pack_large(layer, plan, item); !packed) return packed;
+      ++i;
+      continue;
+    }
+    const size_t count = whole(i + 1) ? 2 : 1;
+    std::array<std::span<uint8_t>, 2> bytes;
+    for (size_t k = 0; k < count; ++k) {
+      if (!whole_[k]) whole_[k] = std::make_unique_for_overwrite<uint8_t[]>(kWholeBytes);
+      bytes[k] = {whole_[k].get(), plan.files[plan.packs[i + k].file].size};
+      if (auto read = read_whole(plan.packs[i + k], bytes[k]); !read) return read;
+    }
+    const auto hashes = sha256_pair(bytes[0], bytes[1]);
+    for (size_t k = 0; k < count; ++k) {
+      auto packed = pack_whole(layer, plan, plan.packs[i + k], bytes[k], hashes[k]);
+      if (!packed) return packed;
+    }
+    i += count;
   }
   return {};
 }
 
-// A small file is read as a whole before anything of it is packed; a large one as it goes.
-Status ArchiveWriter::pack_content(LayerWriter& layer, const Source& source, const FileEntry& file,
-                                   SourceReader& reader, Sha256& hash) {
-  const uint64_t size = source.stamp.size;
-  const bool small = size <= request_.settings.frame_bytes;
-  std::vector<uint8_t>& memory = small ? whole_ : chunk_;
-  if (small && memory.size() < size) memory.resize(size);
-  if (!small) {
-    if (auto begun = layer.begin_file(file.path, size, file.executable); !begun) return begun;
+Status ArchiveWriter::read_whole(const Plan::Pack& item, std::span<uint8_t> bytes) {
+  const Source& source = sources_[item.source];
+  auto reader = SourceReader::open(source);
+  if (!reader) return changed(item.source, reader.error());
+  if (auto read = reader->read(bytes); !read) return changed(item.source, read.error());
+  if (auto same = reader->finish(); !same) return changed(item.source, same.error());
+  return {};
+}
+
+Status ArchiveWriter::pack_whole(LayerWriter& layer, Plan& plan, const Plan::Pack& item,
+                                 std::span<const uint8_t> bytes, const ContentHash& hash) {
+  FileEntry& file = plan.files[item.file];
+  if (file.size > 0) {
+    const auto [equal, fresh] = packed_.try_emplace({hash, file.executable}, item.file);
+    if (!fresh) {
+      file.from = plan.files[equal->second].path;
+      if (auto added = layer.add_link(file.path, file.from, file.executable); !added) return added;
+      return end_pack(layer, plan, item, hash);
+    }
   }
-  for (uint64_t left = size; left > 0;) {
+  if (auto begun = layer.begin_file(file.path, file.size, file.executable); !begun) return begun;
+  if (auto added = layer.data(bytes); !added) return added;
+  if (auto ended = layer.end_file(); !ended) return ended;
+  return end_pack(layer, plan, item, hash);
+}
+
+// As it goes: if it changes meanwhile, the layer is worth nothing.
+Status ArchiveWriter::pack_large(LayerWriter& layer, Plan& plan, const Plan::Pack& item) {
+  const FileEntry& file = plan.files[item.file];
+  auto reader = SourceReader::open(sources_[item.source]);
+  if (!reader) return changed(item.source, reader.error());
+  Sha256 hash;
+  if (auto begun = layer.begin_file(file.path, file.size, file.executable); !begun) return begun;
+  for (uint64_t left = file.size; left > 0;) {
     const auto piece =
-        std::span(memory).first(static_cast<size_t>(std::min<uint64_t>(left, memory.size())));
-    if (auto read = reader.read(piece); !read) return changed(0, read.error());
+        std::span(chunk_).first(static_cast<size_t>(std::min<uint64_t>(left, chunk_.size())));
+    if (auto read = reader->read(piece); !read) return changed(item.source, read.error());
     hash.update(piece);
     left -= piece.size();
-    if (small) continue;
     if (auto added = layer.data(piece); !added) return added;
   }
-  if (auto same = reader.finish(); !same) return changed(0, same.error());
-  if (small) {
-    if (auto begun = layer.begin_file(file.path, size, file.executable); !begun) return begun;
-    if (auto added = layer.data(std::span(memory).first(size)); !added) return added;
+  if (auto same = reader->finish(); !same) return changed(item.source, same.error());
+  if (auto ended = layer.end_file(); !ended) return ended;
+  return end_pack(layer, plan, item, *parse_content_hash(hash.finish_hex()));
+}
+
+Status ArchiveWriter::end_pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item,
+                               const ContentHash& hash) {
+  FileEntry& file = plan.files[item.file];
+  const Source& source = sources_[item.source];
+  if (source.hash && *source.hash != hash) {
+    return changed(item.source, {file.path, LeftOutReason::kBusy,
+                                 source.file.local + " changed while it was read"});
   }
-  return layer.end_file();
+  file.sha256 = hash;
+  for (const size_t link : item.links) {
+    FileEntry& other = plan.files[link];
+    other.from = file.stored_as();
+    if (auto added = layer.add_link(other.path, other.from, other.executable); !added) return added;
+  }
+  return {};
 }
 
 Status ArchiveWriter::changed(size_t source, const LeftOut& why) {

@@ -118,6 +118,10 @@ int main(int argc, char** argv) {
   using namespace compilecache::bench;
   if (argc == 4 && (argv[1] == std::string("save") || argv[1] == std::string("load")))
     return run_as_peer({argv[1], argv[2], argv[3]});
+  if (argc == 4 && argv[1] == std::string("make")) {
+    make_set(argv[2], argv[3]);
+    return 0;
+  }
   Options options;
   CLI::App app("Measures archives against other ways to save and load a tree");
   app.add_option("--dir", options.directory, "Where to work: on the disk that is to be measured");

@@ -50,7 +50,9 @@ TEST_F(Write, AFileThatChangesWhileItIsReadIsLeftOut) {
 
 TEST_F(Write, ABusyFileLeavesTheParentsVersionInPlace) {
   const auto first = save({{"zzz", {"before", false}}, {"pad", {noise(9000, 37), false}}});
-  auto request = request_for({{"aaa", {"a", false}}, {"zzz", {"after it", false}}});
+  auto request = request_for({{"aaa", {noise(10'000, 38), false}},
+                              {"aab", {noise(9'999, 38), false}},
+                              {"zzz", {"after it", false}}});
   request.parent = first.archive.manifest;
   bool done = false;
   request.checkpoint = [&](const Progress& progress) {
@@ -63,14 +65,14 @@ TEST_F(Write, ABusyFileLeavesTheParentsVersionInPlace) {
   const auto saved = write_archive(store_, request);
   ASSERT_TRUE(saved) << saved.error().message;
   EXPECT_EQ(load(saved->archive.manifest)["zzz"].bytes, "before");
-  EXPECT_EQ(load(saved->archive.manifest)["aaa"].bytes, "a");
+  EXPECT_EQ(load(saved->archive.manifest)["aaa"].bytes, noise(10'000, 38));
 }
 
 TEST_F(Write, GivesUpWhenFilesNeverStopChanging) {
   Tree tree = {{"a", {noise(200'000, 32), false}}};
   for (int i = 0; i < 6; ++i) tree["b" + std::to_string(i)] = {noise(200'000, 40 + i), false};
   auto request = request_for(tree);
-  int next = 0;
+  int next = 1;  // the first two are read before anything is packed
   uint64_t last = 0;
   request.checkpoint = [&](const Progress& progress) {
     if (progress.plain_bytes < last && next < 6) ++next;  // begun anew
@@ -216,24 +218,23 @@ TEST_F(Write, EveryLevelAndFrameSizeCanBeRead) {
 }
 
 TEST_F(Write, WhatHardlyCompressesIsNotCompressedInVain) {
-  // Noise, and text where no sample looks: little enough that the level would gain nothing.
-  std::string content = noise(7 << 20, 70);  // one frame
-  std::string text;
-  for (int i = 0; text.size() < 200'000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
-  content.replace(500'000, text.size(), text);
-  const auto digest = [&](int level) {
+  std::string content = noise(7 << 20, 70);  // two pieces of one frame
+  const auto digest = [&](int level, size_t below) {
     WriteSettings settings;
     settings.compression_level = level;
     const auto saved = save({{"weights", {content, false}}}, "", settings);
     EXPECT_EQ(load(saved.archive.manifest), (Tree{{"weights", {content, false}}}));
-    EXPECT_LT(saved.archive.compressed_bytes, content.size() - text.size() / 2);
+    EXPECT_LT(saved.archive.compressed_bytes, below);
     return saved.archive.layers.front();
   };
-  EXPECT_EQ(digest(3), digest(9)) << "the level is for what compresses";
-  // As much text as that is worth the level.
-  while (text.size() < 3'000'000) text += text;
+  EXPECT_EQ(digest(3, content.size() + 4096), digest(9, content.size() + 4096))
+      << "the level is for what compresses";
+  // Text in the first piece only.
+  std::string text;
+  for (int i = 0; text.size() < 200'000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
   content.replace(500'000, text.size(), text);
-  EXPECT_NE(digest(3), digest(9));
+  const size_t smaller = content.size() - text.size() / 2;
+  EXPECT_NE(digest(3, smaller), digest(9, smaller));
 }
 
 TEST_F(Write, NoiseThatRepeatsIsStoredOnce) {
@@ -244,14 +245,23 @@ TEST_F(Write, NoiseThatRepeatsIsStoredOnce) {
   EXPECT_EQ(load(saved.archive.manifest), (Tree{{"a", {once, false}}, {"b", {again, false}}}));
 }
 
+std::span<const uint8_t> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
 TEST(Compressibility, IsSeenFromSamples) {
-  const auto hardly = [](const std::string& bytes) {
-    return hardly_compresses({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-  };
-  EXPECT_TRUE(hardly(noise(1 << 20, 72)));
-  EXPECT_FALSE(hardly(noise(256 << 10, 72))) << "small frames cost little";
-  EXPECT_FALSE(hardly(std::string(1 << 20, 'x')));
-  EXPECT_FALSE(hardly(noise(4 << 20, 73) + std::string(1 << 20, 'x')));
+  const auto percent = [](const std::string& bytes) { return sampled_percent(as_bytes(bytes)); };
+  EXPECT_GE(percent(noise(1 << 20, 72)), 99U);
+  EXPECT_EQ(percent(noise(256 << 10, 72)), 0U) << "small frames cost little";
+  EXPECT_LE(percent(std::string(1 << 20, 'x')), 2U);
+  EXPECT_LE(percent(noise(4 << 20, 73) + std::string(1 << 20, 'x')), 90U);
+}
+
+TEST(Compressibility, RepeatsAreSeenAtAnyDistance) {
+  const std::string once = noise(3 << 20, 74);
+  EXPECT_FALSE(repeats_at_a_distance(as_bytes(once)));
+  EXPECT_FALSE(repeats_at_a_distance({}));
+  EXPECT_TRUE(repeats_at_a_distance(as_bytes(once + noise(1'234'567, 75) + once.substr(1 << 20))));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include "base/clock.hpp"
 #include "base/duration.hpp"
+#include "base/hex.hpp"
 #include "base/quantity.hpp"
 #include "base/random.hpp"
 #include "base/sha256.hpp"
+#include "base/sha256_pair.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 
@@ -90,6 +92,22 @@ TEST(Strings, LabelValuesAreValidAndStayApart) {
   const std::string two = to_label_value(std::string(70, 'x') + "2");
   EXPECT_LE(one.size(), 63U);
   EXPECT_NE(one, two);
+}
+
+TEST(Sha256Pair, IsWhatEachWouldBeAlone) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += std::to_string(i);
+  const auto bytes = [&](size_t from, size_t count) {
+    return std::span(reinterpret_cast<const uint8_t*>(text.data()) + from, count);
+  };
+  for (const size_t first : {0, 1, 55, 56, 63, 64, 65, 127, 128, 5000, 12'345}) {
+    for (const size_t second : {0, 3, 64, 119, 120, 192, 193, 5001}) {
+      const auto pair = sha256_pair(bytes(1, first), bytes(7, second));
+      EXPECT_EQ(to_hex(pair[0]), sha256_hex(text.substr(1, first))) << first << " " << second;
+      EXPECT_EQ(to_hex(pair[1]), sha256_hex(text.substr(7, second))) << first << " " << second;
+    }
+    EXPECT_EQ(to_hex(sha256_bytes(bytes(3, first))), sha256_hex(text.substr(3, first)));
+  }
 }
 
 TEST(FakeClock, MovesOnlyWhenTold) {

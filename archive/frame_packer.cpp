@@ -1,0 +1,151 @@
+#include "archive/frame_packer.hpp"
+
+// For the estimate of what a context takes.
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "archive/compressibility.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr unsigned kMinTableLog = 17;
+// Plain bytes of each frame where one large one would gain little.
+constexpr size_t kPieceBytes = 4U << 20;
+// Of what samples leave: from here on in pieces, and pieces from here on stored.
+constexpr unsigned kPiecesPercent = 50;
+constexpr unsigned kStorePercent = 97;
+
+size_t room_for(size_t frame_bytes) {
+  return std::max(frame_bytes / 2, ZSTD_compressBound(std::min(frame_bytes, kPieceBytes)));
+}
+
+int window_log(size_t frame_bytes) { return std::bit_width(frame_bytes - 1); }
+
+size_t memory_estimate(const CompressorSettings& settings) {
+  ZSTD_compressionParameters parameters = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
+  if (settings.chain_log != 0) parameters.chainLog = settings.chain_log;
+  if (settings.hash_log != 0) parameters.hashLog = settings.hash_log;
+  const size_t context = ZSTD_estimateCCtxSize_usingCParams(parameters);
+  return settings.threads * (context + room_for(settings.frame_bytes) + settings.frame_bytes) +
+         settings.frame_bytes;
+}
+
+// A zstd frame that holds the bytes as they are (RFC 8878, sections 3.1.1.1 and 3.1.1.2): zstd has
+// no call that does not search them first. `plain` may lie behind `out`, overlapping.
+size_t store(std::span<const uint8_t> plain, uint8_t* out) {
+  constexpr size_t kBlock = 128U << 10;
+  constexpr uint8_t kSizeIn4Bytes = 0x80;
+  constexpr uint8_t kSingleSegment = 0x20;
+  const auto size = static_cast<uint32_t>(plain.size());
+  uint8_t* const begin = out;
+  const auto put = [&out](uint32_t value, int bytes) {
+    for (; bytes > 0; --bytes, value >>= 8) *out++ = static_cast<uint8_t>(value);
+  };
+  put(ZSTD_MAGICNUMBER, 4);
+  put(kSizeIn4Bytes | kSingleSegment, 1);
+  put(size, 4);
+  while (!plain.empty()) {
+    const size_t count = std::min(plain.size(), kBlock);
+    const uint32_t last = count == plain.size() ? 1 : 0;
+    put(last | static_cast<uint32_t>(count) << 3, 3);
+    std::memmove(out, plain.data(), count);
+    out += count;
+    plain = plain.subspan(count);
+  }
+  return static_cast<size_t>(out - begin);
+}
+
+tl::unexpected<Error> zstd_failed(const char* why) {
+  return fail(ErrorCode::kInternal, std::string("compressing a frame: ") + why);
+}
+
+}  // namespace
+
+CompressorSettings fit_memory(CompressorSettings settings) {
+  settings.threads = std::max(1U, settings.threads);
+  const unsigned threads = settings.threads;
+  settings.threads = 1;
+  const ZSTD_compressionParameters level = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
+  while (memory_estimate(settings) > kCompressorBytes) {
+    settings.chain_log = settings.chain_log == 0 ? level.chainLog - 1 : settings.chain_log - 1;
+    settings.hash_log = std::min(level.hashLog, settings.chain_log);
+    if (settings.chain_log <= kMinTableLog) break;
+  }
+  while (settings.threads < threads) {
+    ++settings.threads;
+    if (memory_estimate(settings) > kCompressorBytes) {
+      --settings.threads;
+      break;
+    }
+  }
+  return settings;
+}
+
+struct FramePacker::Context {
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(), &ZSTD_freeCCtx};
+};
+
+FramePacker::FramePacker(const CompressorSettings& settings)
+    : settings_(settings), context_(std::make_unique<Context>()) {
+  ZSTD_CCtx* zstd = context_->zstd.get();
+  if (zstd == nullptr) return;
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, settings.level);
+  // Levels below 17 would not look back as far as a frame is long.
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_windowLog, window_log(settings.frame_bytes));
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_chainLog, static_cast<int>(settings.chain_log));
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_hashLog, static_cast<int>(settings.hash_log));
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 0);
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 1);
+}
+
+FramePacker::~FramePacker() = default;
+
+Result<std::vector<Frame>> FramePacker::pack(std::span<uint8_t> buffer) {
+  if (!context_->zstd) return zstd_failed("out of memory");
+  if (!room_) room_ = std::make_unique_for_overwrite<uint8_t[]>(room_for(settings_.frame_bytes));
+  const auto plain = buffer.subspan(kGap);
+  const bool whole = sampled_percent(plain) < kPiecesPercent || repeats_at_a_distance(plain);
+  return whole ? pack_whole(buffer) : pack_pieces(buffer);
+}
+
+Result<std::vector<Frame>> FramePacker::pack_whole(std::span<uint8_t> buffer) {
+  const auto plain = buffer.subspan(kGap);
+  const size_t size = ZSTD_compress2(context_->zstd.get(), room_.get(),
+                                     room_for(settings_.frame_bytes), plain.data(), plain.size());
+  if (ZSTD_getErrorCode(size) == ZSTD_error_dstSize_tooSmall) return pack_pieces(buffer);
+  if (ZSTD_isError(size) != 0) return zstd_failed(ZSTD_getErrorName(size));
+  std::memcpy(buffer.data(), room_.get(), size);
+  return std::vector<Frame>{{static_cast<uint32_t>(size), static_cast<uint32_t>(plain.size())}};
+}
+
+Result<std::vector<Frame>> FramePacker::pack_pieces(std::span<uint8_t> buffer) {
+  std::vector<Frame> frames;
+  uint8_t* out = buffer.data();
+  for (auto plain = buffer.subspan(kGap); !plain.empty();) {
+    const auto piece = plain.first(std::min(plain.size(), kPieceBytes));
+    const auto size = pack_piece(piece, out);
+    if (!size) return unexpected(size.error());
+    frames.push_back({static_cast<uint32_t>(*size), static_cast<uint32_t>(piece.size())});
+    out += *size;
+    plain = plain.subspan(piece.size());
+  }
+  return frames;
+}
+
+Result<size_t> FramePacker::pack_piece(std::span<const uint8_t> piece, uint8_t* out) {
+  if (sampled_percent(piece) >= kStorePercent) return store(piece, out);
+  const size_t size = ZSTD_compress2(context_->zstd.get(), room_.get(),
+                                     room_for(settings_.frame_bytes), piece.data(), piece.size());
+  if (ZSTD_isError(size) != 0) return zstd_failed(ZSTD_getErrorName(size));
+  if (size >= piece.size()) return store(piece, out);
+  std::memcpy(out, room_.get(), size);
+  return size;
+}
+
+}  // namespace compilecache::archive

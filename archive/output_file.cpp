@@ -1,0 +1,130 @@
+#include "archive/output_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "archive/fs.hpp"
+#include "base/sha256_pair.hpp"
+
+namespace compilecache::archive {
+namespace {
+
+constexpr size_t kCopyBytes = 256U << 10;
+
+Status set_attributes(int fd, const OutputFile::Target& target) {
+  if (::fchmod(fd, target.executable ? 0777 : 0666) != 0)
+    return unexpected(local_error("chmod of " + target.place.path(), errno));
+  // The first read moves the access time, also where the volume is mounted with relatime.
+  const timespec times[2] = {{1, 0}, {0, UTIME_OMIT}};
+  if (::futimens(fd, times) != 0)
+    return unexpected(local_error("setting the access time of " + target.place.path(), errno));
+  return {};
+}
+
+}  // namespace
+
+Status OutputFile::take_whole(std::span<const uint8_t> bytes, const ContentHash& hash) {
+  if (auto same = check_hash(hash); !same) return same;
+  if (targets_.empty()) return {};
+  if (auto written = write(bytes); !written) return written;
+  return finish();
+}
+
+void OutputFile::add_piece(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner) {
+  {
+    const std::lock_guard lock(mutex_);
+    pieces_.push_back({bytes, std::move(owner)});
+    if (std::exchange(scheduled_, true)) return;
+  }
+  session_.pool.post_urgent([self = shared_from_this()] { self->work(); });
+}
+
+void OutputFile::work() {
+  for (;;) {
+    Piece piece;
+    {
+      const std::lock_guard lock(mutex_);
+      if (pieces_.empty()) {
+        scheduled_ = false;
+        return;
+      }
+      piece = std::move(pieces_.front());
+      pieces_.pop_front();
+    }
+    if (session_.failure.failed()) continue;
+    session_.guarded([&] { return take(piece.bytes); });
+  }
+}
+
+Status OutputFile::take(std::span<const uint8_t> bytes) {
+  if (!hash_) hash_.emplace();
+  hash_->update(bytes);
+  received_ += bytes.size();
+  const bool last = received_ == entry_.size;
+  if (last) {
+    if (auto same = check_hash(*parse_content_hash(hash_->finish_hex())); !same) return same;
+  }
+  if (targets_.empty()) return {};
+  if (auto written = write(bytes); !written) return written;
+  return last ? finish() : Status{};
+}
+
+Status OutputFile::check_hash(const ContentHash& hash) const {
+  if (hash == entry_.sha256) return {};
+  return fail(ErrorCode::kCorrupt,
+              "the content of " + entry_.path + " is not what the config lists");
+}
+
+Status OutputFile::write(std::span<const uint8_t> bytes) {
+  const Place& place = targets_.front().place;
+  if (!fd_.valid()) {
+    auto created = destination_->create(place);
+    if (!created) return unexpected(created.error());
+    fd_ = std::move(*created);
+  }
+  return write_all(fd_.get(), bytes, place.path());
+}
+
+Status OutputFile::finish() {
+  for (size_t i = 1; i < targets_.size(); ++i) {
+    if (auto copied = copy_to(targets_[i]); !copied) return copied;
+  }
+  auto set = set_attributes(fd_.get(), targets_.front());
+  fd_.reset();
+  return set;
+}
+
+Status OutputFile::copy_to(const Target& target) {
+  auto created = destination_->create(target.place);
+  if (!created) return unexpected(created.error());
+  std::vector<uint8_t> chunk(std::min<uint64_t>(entry_.size, kCopyBytes));
+  for (uint64_t done = 0; done < entry_.size;) {
+    auto count = pread_full(fd_.get(), chunk, done, targets_.front().place.path());
+    if (!count) return unexpected(count.error());
+    if (*count == 0) return fail(ErrorCode::kIo, "copying to " + target.place.path());
+    if (auto written =
+            write_all(created->get(), std::span(chunk).first(*count), target.place.path());
+        !written)
+      return written;
+    done += *count;
+  }
+  return set_attributes(created->get(), target);
+}
+
+void WholeFiles::work(ReadSession& session) const {
+  for (size_t i = 0; i < items.size() && !session.failure.failed(); i += 2) {
+    session.guarded([&]() -> Status {
+      const Item& first = items[i];
+      if (i + 1 == items.size())
+        return first.file->take_whole(first.bytes, sha256_bytes(first.bytes));
+      const Item& second = items[i + 1];
+      const auto hashes = sha256_pair(first.bytes, second.bytes);
+      if (auto taken = first.file->take_whole(first.bytes, hashes[0]); !taken) return taken;
+      return second.file->take_whole(second.bytes, hashes[1]);
+    });
+  }
+}
+
+}  // namespace compilecache::archive
