@@ -178,26 +178,26 @@ class Loader {
   }
 
   Result<archive::ExtractReport> extract_all() {
-    const auto manifest = archive::read_manifest(config_.store_path, status_.manifest_digest);
-    if (!manifest) return unexpected(manifest.error());
-    const auto contents = archive::read_config(config_.store_path, *manifest);
-    if (!contents) return unexpected(contents.error());
-    const uint64_t plain = contents->plain_bytes();
-    const auto limit = static_cast<uint64_t>(config_.ephemeral_limit_bytes);
-    if (limit > 0 && plain > limit / 2) {
-      return fail(ErrorCode::kTooLarge,
-                  "the archive's " + std::to_string(plain) +
-                      " bytes would take more than half of the pod's ephemeral-storage limit; "
-                      "raise that limit to have it loaded");
-    }
-    if (const auto noted = note_loading(*contents); !noted) return unexpected(noted.error());
-
     archive::ExtractOptions options;
     for (const auto& directory : config_.directories) {
       options.roots.push_back({directory.framework.name, directory.path});
     }
     options.checkpoint = [this](const archive::Progress& progress) { return go_on(progress); };
+    options.before_creating = [this](const archive::Config& contents) -> Status {
+      if (const auto fits = check_room(contents); !fits) return fits;
+      return note_loading(contents);
+    };
     return archive::extract(config_.store_path, status_.manifest_digest, options);
+  }
+
+  [[nodiscard]] Status check_room(const archive::Config& contents) const {
+    const uint64_t plain = contents.plain_bytes();
+    const auto limit = static_cast<uint64_t>(config_.ephemeral_limit_bytes);
+    if (limit == 0 || plain <= limit / 2) return {};
+    return fail(ErrorCode::kTooLarge,
+                "the archive's " + std::to_string(plain) +
+                    " bytes would take more than half of the pod's ephemeral-storage limit; "
+                    "raise that limit to have it loaded");
   }
 
   // Before anything is written: the marker for a loader that comes after us if we are killed, and

@@ -70,16 +70,31 @@ Result<FinishedBlob> BlobWriter::finish(const std::vector<std::string>& rewrite)
 
 Status sync_blobs(const std::string& store) { return sync_directory(blobs_directory(store)); }
 
-Result<std::string> read_blob(const std::string& store, const std::string& digest, uint64_t limit) {
+Result<BlobFolder> BlobFolder::open(const std::string& store) {
+  // Nothing is read from it: O_PATH spares opening it.
+  const std::string path = blobs_directory(store);
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
+  if (!fd.valid()) return unexpected(io_error("opening directory " + path, errno));
+  return BlobFolder(store, std::move(fd));
+}
+
+Result<RegularFile> BlobFolder::open_blob(const std::string& digest) const {
   if (!is_digest(digest)) {
     return fail(ErrorCode::kInvalid,
                 "not a digest: \"" + digest.substr(0, 100) + "\" (want sha256: and 64 digits)");
   }
-  const std::string path = blob_path(store, digest);
-  auto content = read_small_file(path, limit);
+  const std::string path = blob_path(store_, digest);
+  return open_regular(fd_.get(), path.substr(path.rfind('/') + 1), path);
+}
+
+Result<std::string> BlobFolder::read(const std::string& digest, uint64_t limit) const {
+  auto file = open_blob(digest);
+  if (!file) return unexpected(file.error());
+  auto content = read_whole(*file, limit, blob_path(store_, digest));
   if (!content) return unexpected(content.error());
   if ("sha256:" + sha256_hex(*content) != digest) {
-    return fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store +
+    return fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store_ +
                                          " is not what its name promises: the archive is lost");
   }
   return content;

@@ -54,8 +54,29 @@ class BlobWriter {
 // Makes the names of finished blobs durable.
 Status sync_blobs(const std::string& store);
 
-// A blob that fits into memory. Errors as read_manifest's.
-Result<std::string> read_blob(const std::string& store, const std::string& digest, uint64_t limit);
+// The folder of a store's blobs, held open, so that its path is walked once.
+//
+//   auto blobs = BlobFolder::open(store);
+//   auto text = blobs->read(digest, 1 << 20);
+//
+// Thread-safe.
+class BlobFolder {
+ public:
+  // kNotFound: there is none.
+  static Result<BlobFolder> open(const std::string& store);
+
+  // Errors as read_manifest's.
+  [[nodiscard]] Result<RegularFile> open_blob(const std::string& digest) const;
+  // A blob that fits into memory.
+  [[nodiscard]] Result<std::string> read(const std::string& digest, uint64_t limit) const;
+  [[nodiscard]] const std::string& store() const { return store_; }
+
+ private:
+  BlobFolder(std::string store, Fd fd) : store_(std::move(store)), fd_(std::move(fd)) {}
+
+  std::string store_;
+  Fd fd_;
+};
 
 // kNotFound when the blob is missing, kCorrupt when it has not this size.
 Status check_blob_size(const std::string& store, const std::string& digest, uint64_t size);

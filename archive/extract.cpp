@@ -11,27 +11,31 @@ namespace compilecache::archive {
 namespace {
 
 struct Opened {
+  BlobFolder blobs;
   Manifest manifest;
   Config config;
 };
 
 Result<Opened> open_archive(const std::string& store, const std::string& digest,
                             const Limits& limits) {
-  auto manifest = read_manifest(store, digest, limits);
+  auto blobs = BlobFolder::open(store);
+  if (!blobs) return unexpected(blobs.error());
+  auto manifest = read_manifest(*blobs, digest, limits);
   if (!manifest) return unexpected(manifest.error());
-  auto config = read_config(store, *manifest, limits);
+  auto config = read_config(*blobs, *manifest, limits);
   if (!config) return unexpected(config.error());
-  return Opened{std::move(*manifest), std::move(*config)};
+  return Opened{std::move(*blobs), std::move(*manifest), std::move(*config)};
 }
 
 // Reads all layers into `sink` and waits until every task is done.
-Status read_layers(ReadSession& session, const std::string& store, const Manifest& manifest,
-                   FileSink& sink) {
+Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) {
+  const Manifest& manifest = archive.manifest;
+  const std::string& store = archive.blobs.store();
   Status read;
   for (uint32_t i = 0; i < manifest.layers.size() && read; ++i) {
     const Descriptor& layer = manifest.layers[i];
     sink.begin_layer(i);
-    read = read_layer(session, store, layer, sink);
+    read = read_layer(session, archive.blobs, layer, sink);
     if (!read) break;
     read = sink.end_layer();
     if (!read) read = unexpected(read.error().with("layer " + layer.digest + " in " + store));
@@ -80,6 +84,10 @@ Result<ExtractReport> extract(const std::string& store, const std::string& manif
                               const ExtractOptions& options) {
   auto archive = open_archive(store, manifest_digest, options.limits);
   if (!archive) return unexpected(archive.error());
+  if (options.before_creating) {
+    if (auto agreed = options.before_creating(archive->config); !agreed)
+      return unexpected(agreed.error());
+  }
   auto destination = Destination::open(options.roots);
   if (!destination) return unexpected(destination.error());
 
@@ -89,7 +97,7 @@ Result<ExtractReport> extract(const std::string& store, const std::string& manif
         {options.threads, options.memory_bytes, options.limits, options.checkpoint});
     set_totals(session.progress, *archive);
     FileSink sink(session, archive->config, destination->get());
-    done = read_layers(session, store, archive->manifest, sink);
+    done = read_layers(session, *archive, sink);
   }
   if (!done) {
     Error error = done.error();
@@ -107,8 +115,7 @@ Result<ArchiveInfo> verify(const std::string& store, const std::string& manifest
   ReadSession session({options.threads, options.memory_bytes, options.limits, options.checkpoint});
   set_totals(session.progress, *archive);
   FileSink sink(session, archive->config, nullptr);
-  if (auto done = read_layers(session, store, archive->manifest, sink); !done)
-    return unexpected(done.error());
+  if (auto done = read_layers(session, *archive, sink); !done) return unexpected(done.error());
   return describe(archive->manifest, archive->config);
 }
 

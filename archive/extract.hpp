@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct ExtractOptions {
   uint64_t memory_bytes = 32ULL << 20;
   Limits limits;
   Checkpoint checkpoint;  // may be empty
+  // Asked once it is known what the archive holds, before anything is created; an error of it ends
+  // the call. May be empty.
+  std::function<Status(const Config&)> before_creating;
 };
 
 struct ExtractReport {

@@ -67,18 +67,24 @@ Error local_error(const std::string& doing, int error_number) {
   return error;
 }
 
-Result<Fd> open_regular(const std::string& path) {
+Result<RegularFile> open_regular(int directory, const std::string& name, const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
+  Fd fd(uninterrupted([&] { return ::openat(directory, name.c_str(), kFlags); }));
   if (!fd.valid()) {
     if (errno == ELOOP) return fail(ErrorCode::kInvalid, "opening " + path + ": it is a link");
     return unexpected(io_error("opening " + path, errno));
   }
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return unexpected(io_error("looking at " + path, errno));
-  if (!S_ISREG(info.st_mode))
+  struct statx info {};
+  constexpr int kAsOpened = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+  if (::statx(fd.get(), "", kAsOpened, STATX_TYPE | STATX_SIZE, &info) != 0)
+    return unexpected(io_error("looking at " + path, errno));
+  if (!S_ISREG(info.stx_mode))
     return fail(ErrorCode::kInvalid, "opening " + path + ": it is not a regular file");
-  return fd;
+  return RegularFile{std::move(fd), info.stx_size};
+}
+
+Result<RegularFile> open_regular(const std::string& path) {
+  return open_regular(AT_FDCWD, path, path);
 }
 
 Result<Fd> open_directory(const std::string& path) {
@@ -130,22 +136,23 @@ Result<size_t> pread_full(int fd, std::span<uint8_t> bytes, uint64_t offset,
   return done;
 }
 
-Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
-  auto fd = open_regular(path);
-  if (!fd) return unexpected(fd.error());
-  struct stat info {};
-  if (::fstat(fd->get(), &info) != 0) return unexpected(io_error("looking at " + path, errno));
-  if (static_cast<uint64_t>(info.st_size) > limit) {
-    return fail(ErrorCode::kTooLarge, "reading " + path + ": it has " +
-                                          std::to_string(info.st_size) + " bytes, allowed are " +
-                                          std::to_string(limit));
+Result<std::string> read_whole(const RegularFile& file, uint64_t limit, const std::string& path) {
+  if (file.size > limit) {
+    return fail(ErrorCode::kTooLarge, "reading " + path + ": it has " + std::to_string(file.size) +
+                                          " bytes, allowed are " + std::to_string(limit));
   }
-  std::string content(static_cast<size_t>(info.st_size), '\0');
+  std::string content(static_cast<size_t>(file.size), '\0');
   auto count =
-      read_full(fd->get(), {reinterpret_cast<uint8_t*>(content.data()), content.size()}, path);
+      read_full(file.fd.get(), {reinterpret_cast<uint8_t*>(content.data()), content.size()}, path);
   if (!count) return unexpected(count.error());
   content.resize(*count);
   return content;
+}
+
+Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
+  auto file = open_regular(path);
+  if (!file) return unexpected(file.error());
+  return read_whole(*file, limit, path);
 }
 
 std::string incomplete_name() {

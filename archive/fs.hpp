@@ -58,9 +58,17 @@ Error io_error(const std::string& doing, int error_number);
 // missing blob.
 Error local_error(const std::string& doing, int error_number);
 
-// Opens a regular file for reading; links are not followed and nothing blocks on a FIFO.
+struct RegularFile {
+  Fd fd;
+  uint64_t size = 0;
+};
+
+// Opens a regular file for reading; links are not followed and nothing blocks on a FIFO. With a
+// directory, `name` is in it, and `path` for messages. Looking it up and opening it are two round
+// trips of a network file system; what opening has told of the file is not asked for again.
 // kInvalid: not a regular file.
-Result<Fd> open_regular(const std::string& path);
+Result<RegularFile> open_regular(int directory, const std::string& name, const std::string& path);
+Result<RegularFile> open_regular(const std::string& path);
 Result<Fd> open_directory(const std::string& path);
 
 Status write_all(int fd, std::span<const uint8_t> bytes, const std::string& path);
@@ -69,6 +77,8 @@ Result<size_t> read_full(int fd, std::span<uint8_t> bytes, const std::string& pa
 Result<size_t> pread_full(int fd, std::span<uint8_t> bytes, uint64_t offset,
                           const std::string& path);
 
+// The whole of an open file. kTooLarge above `limit` bytes.
+Result<std::string> read_whole(const RegularFile& file, uint64_t limit, const std::string& path);
 // A whole small file. kTooLarge above `limit` bytes.
 Result<std::string> read_small_file(const std::string& path, uint64_t limit);
 

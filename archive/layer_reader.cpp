@@ -31,6 +31,15 @@ class SequentialReader {
   // kCorrupt when the file ends before.
   Status read(std::span<uint8_t> out) {
     while (!out.empty()) {
+      if (begin_ == end_ && out.size() >= kReadBytes) {
+        const auto piece = out.first(kReadBytes);
+        auto count = read_full(fd_, piece, path_);
+        if (!count) return unexpected(count.error());
+        hash_.update(piece.first(*count));
+        if (*count < piece.size()) return fail(ErrorCode::kCorrupt, path_ + " ends too early");
+        out = out.subspan(kReadBytes);
+        continue;
+      }
       if (begin_ == end_) {
         auto count = read_full(fd_, chunk_, path_);
         if (!count) return unexpected(count.error());
@@ -246,16 +255,20 @@ void ReadSession::guarded(const std::function<Status()>& work) {
   }
 }
 
-Status read_layer(ReadSession& session, const std::string& store, const Descriptor& layer,
+Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descriptor& layer,
                   TarSink& sink) {
-  const std::string context = "layer " + layer.digest + " in " + store;
-  const std::string path = blob_path(store, layer.digest);
-  if (auto size = check_blob_size(store, layer.digest, layer.size); !size) return size;
-  auto fd = open_regular(path);
-  if (!fd) return unexpected(fd.error());
-  ::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  const std::string context = "layer " + layer.digest + " in " + blobs.store();
+  const std::string path = blob_path(blobs.store(), layer.digest);
+  auto file = blobs.open_blob(layer.digest);
+  if (!file) return unexpected(file.error());
+  if (file->size != layer.size) {
+    return fail(ErrorCode::kCorrupt, context + " should be a file of " +
+                                         std::to_string(layer.size) + " bytes and has " +
+                                         std::to_string(file->size));
+  }
+  ::posix_fadvise(file->fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
 
-  LayerReader reader(session, layer, fd->get(), path, sink);
+  LayerReader reader(session, layer, file->fd.get(), path, sink);
   auto done = reader.run();
   if (done) return done;
   session.failure.set(done.error());  // so that the tasks under way stop

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "archive/blob.hpp"
 #include "archive/buffer_pool.hpp"
 #include "archive/checkpoint.hpp"
 #include "archive/format.hpp"
@@ -51,7 +52,7 @@ class ReadSession {
 // kNotFound: the blob is missing; kCorrupt: it is not what its digest promises, or not a layer of
 // ours; kTooLarge: over a limit; or what the sink said. Tasks that the sink posted may still run
 // when it returns.
-Status read_layer(ReadSession& session, const std::string& store, const Descriptor& layer,
+Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descriptor& layer,
                   TarSink& sink);
 
 }  // namespace compilecache::archive

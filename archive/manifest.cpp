@@ -111,10 +111,10 @@ std::string encode_manifest(const Manifest& manifest) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<Manifest> read_manifest(const std::string& store, const std::string& digest,
+Result<Manifest> read_manifest(const BlobFolder& blobs, const std::string& digest,
                                const Limits& limits) {
-  const std::string context = "manifest " + digest.substr(0, 100) + " in " + store;
-  auto text = read_blob(store, digest, limits.max_manifest_bytes);
+  const std::string context = "manifest " + digest.substr(0, 100) + " in " + blobs.store();
+  auto text = blobs.read(digest, limits.max_manifest_bytes);
   if (!text) return unexpected(text.error().with(context));
   auto manifest = parse_manifest(*text);
   if (!manifest) return unexpected(manifest.error().with(context));
@@ -123,12 +123,19 @@ Result<Manifest> read_manifest(const std::string& store, const std::string& dige
   return manifest;
 }
 
-Result<Config> read_config(const std::string& store, const Manifest& manifest,
+Result<Manifest> read_manifest(const std::string& store, const std::string& digest,
+                               const Limits& limits) {
+  auto blobs = BlobFolder::open(store);
+  if (!blobs) return unexpected(blobs.error());
+  return read_manifest(*blobs, digest, limits);
+}
+
+Result<Config> read_config(const BlobFolder& blobs, const Manifest& manifest,
                            const Limits& limits) {
-  const std::string context = "config " + manifest.config.digest + " in " + store;
+  const std::string context = "config " + manifest.config.digest + " in " + blobs.store();
   if (manifest.config.size > limits.max_config_plain_bytes)
     return fail(ErrorCode::kTooLarge, context + ": it is larger than accepted");
-  auto content = read_blob(store, manifest.config.digest, limits.max_config_plain_bytes);
+  auto content = blobs.read(manifest.config.digest, limits.max_config_plain_bytes);
   if (!content) return unexpected(content.error().with(context));
   if (content->size() != manifest.config.size)
     return fail(ErrorCode::kCorrupt, context + ": the manifest gives another size");
@@ -137,6 +144,13 @@ Result<Config> read_config(const std::string& store, const Manifest& manifest,
   if (config->layers.size() != manifest.layers.size())
     return fail(ErrorCode::kCorrupt, context + ": the manifest has another number of layers");
   return config;
+}
+
+Result<Config> read_config(const std::string& store, const Manifest& manifest,
+                           const Limits& limits) {
+  auto blobs = BlobFolder::open(store);
+  if (!blobs) return unexpected(blobs.error());
+  return read_config(*blobs, manifest, limits);
 }
 
 }  // namespace compilecache::archive

@@ -86,7 +86,13 @@ ArchiveInfo describe(const Manifest& manifest, const Config& config);
 Result<Manifest> read_manifest(const std::string& store, const std::string& digest,
                                const Limits& limits = {});
 
+class BlobFolder;
+Result<Manifest> read_manifest(const BlobFolder& blobs, const std::string& digest,
+                               const Limits& limits = {});
+
 // Reads and checks the manifest's config blob; errors as above.
+Result<Config> read_config(const BlobFolder& blobs, const Manifest& manifest,
+                           const Limits& limits = {});
 Result<Config> read_config(const std::string& store, const Manifest& manifest,
                            const Limits& limits = {});
 

@@ -309,6 +309,8 @@ Status ArchiveWriter::write_delta(Plan& plan) {
 Status ArchiveWriter::write_full(Plan& plan) {
   auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, 0);
   if (!layer) return unexpected(layer.error());
+  auto blobs = BlobFolder::open(store_);
+  if (!blobs) return unexpected(blobs.error());
   std::vector<CopySink::Wanted> wanted(parent_manifest_.layers.size());
   for (FileEntry& file : plan.files) {
     if (file.layer != plan.new_layer) wanted[file.layer][file.stored_as()].push_back(&file);
@@ -320,7 +322,7 @@ Status ArchiveWriter::write_full(Plan& plan) {
         {1, 2 * request_.settings.limits.max_frame_bytes, request_.settings.limits, nullptr});
     CopySink sink(**layer, std::move(wanted[i]));
     const Descriptor& from = parent_manifest_.layers[i];
-    if (auto read = read_layer(session, store_, from, sink); !read)
+    if (auto read = read_layer(session, *blobs, from, sink); !read)
       return unexpected(read.error().with("rewriting the parent archive as one layer"));
     if (!sink.complete())
       return fail(ErrorCode::kCorrupt, "layer " + from.digest + " lacks files of its config");

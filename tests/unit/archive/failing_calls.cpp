@@ -192,6 +192,12 @@ ssize_t write(int fd, const void* bytes, size_t size) {
   return was_hit && !is_short(was_hit) ? fail_instead(call) : call();
 }
 
+int statx(int directory, const char* path, int flags, unsigned mask, struct statx* info) {
+  REAL(statx);
+  const auto call = [&] { return real_statx(directory, path, flags, mask, info); };
+  return hit(Kind::kLook, "statx", path) ? fail_instead(call) : call();
+}
+
 // Durability is not what these tests look at, and a disk's fsync takes longer than all the rest.
 int fsync(int fd) {
   REAL(fsync);
