@@ -217,7 +217,8 @@ void layer(Bytes input) {
   // On this very thread: the same input always takes the same way.
   ReadSession session({0, 2U << 20, small_limits(), nullptr});
   Recorder recorder;
-  (void)read_layer(session, *BlobFolder::open(store()), {kLayerMediaType, blob.digest(), bytes.size()}, recorder);
+  (void)read_layer(session, *BlobFolder::open(store()),
+                   {kLayerMediaType, blob.digest(), bytes.size()}, recorder);
   session.pool.drain();
 }
 
