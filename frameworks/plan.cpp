@@ -38,11 +38,14 @@ class Planner {
     return know_.held != nullptr && know_.held->contains(path);
   }
 
-  // Whether this pod wrote the file after it was loaded or last saved.
+  // Whether this pod wrote the file after it was loaded or last saved. Its modification time may
+  // have been set to what it was before (cp -p, rsync); ctime cannot be. A ctime that only says
+  // chmod costs the writer a look at the content.
   [[nodiscard]] bool rewritten(const FileInfo& file) const {
     const bool loaded = is_loaded(file.path);
-    if (loaded && file.modified <= know_.loaded->at) return false;
-    return know_.saved_at ? file.modified + kTick > *know_.saved_at : loaded;
+    const WallTime written = std::max(file.modified, file.changed);
+    if (loaded && written <= know_.loaded->at) return false;
+    return know_.saved_at ? written + kTick > *know_.saved_at : loaded;
   }
 
   // Entries that the archive holds and that are not this pod's own work. An entry is its own where

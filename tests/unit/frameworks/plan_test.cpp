@@ -218,6 +218,20 @@ TEST_F(Plan, ALoadedFileThatWasRewrittenIsPackedAgain) {
   EXPECT_THAT(packed(), ElementsAre("cache/autotune"));
 }
 
+TEST_F(Plan, ARewriteThatPutTheModificationTimeBackIsNoticed) {
+  directory.load("torch_compile_cache/h/vllm_compile_cache.py");
+  directory.add("cache/autotune", 5);  // this pod's own, saved at 40
+  directory.held.insert("cache/autotune");
+  saved_at = at(40);
+  make();
+  EXPECT_THAT(packed(), IsEmpty());
+  directory.find("torch_compile_cache/h/vllm_compile_cache.py").changed = at(50);
+  directory.find("cache/autotune").changed = at(50);
+  make();
+  EXPECT_THAT(packed(), UnorderedElementsAre("torch_compile_cache/h/vllm_compile_cache.py",
+                                             "cache/autotune"));
+}
+
 TEST_F(Plan, AnArchiveFromScratchGetsEverythingOfAColdPod) {
   directory.add("2g/c.so", 5);
   saved_at = at(60);  // saved before, but that archive is gone
