@@ -46,6 +46,55 @@ TEST_F(Union, ChangedContentUnderTheSameNameWins) {
             (Tree{{"a", {"newer", false}}, {"s", {"same size 2", false}}, {"k", {"k", false}}}));
 }
 
+TEST_F(Union, ChangedContentIsSeenWhateverSizeAndTimesSay) {
+  const Tree before = {{"vllm_compile_cache.py", {noise(50'000, 17), false}},
+                       {"pad", {noise(90'000, 18), false}}};
+  const auto first = save(before);
+  const std::string root = temp_.path("again");
+  Tree after = before;
+  after["vllm_compile_cache.py"].bytes[25'000] ^= 1;
+  write_tree(root, after);
+  for (const auto& [path, file] : after) {
+    std::filesystem::last_write_time(
+        root + "/" + path, std::filesystem::last_write_time(temp_.path("source-1/" + path)));
+  }
+  WriteRequest request;
+  request.parent = first.archive.manifest;
+  request.files = sources(root);
+  const auto second = write_archive(store_, request);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->added_files, 1U);
+  EXPECT_EQ(load(second->archive.manifest), after);
+}
+
+TEST_F(Union, WhatOnePodLacksStaysForTheOthers) {
+  const Tree mine = {{"mine", {"1", false}}, {"ours", {"2", false}}, {"d/e", {"3", true}}};
+  std::string head = save(mine).archive.manifest;
+  // A pod that deleted all but one, and one that never had any.
+  head = save({{"ours", {"2", false}}, {"theirs", {"4", false}}}, head).archive.manifest;
+  head = save({{"another", {"5", false}}}, head).archive.manifest;
+  Tree all = mine;
+  all["theirs"] = {"4", false};
+  all["another"] = {"5", false};
+  EXPECT_EQ(load(head), all);
+  EXPECT_TRUE(save({}, head).nothing_new);
+}
+
+TEST_F(Union, JustUnderHalfSupersededIsStillADelta) {
+  const auto first = save({{"a", {noise(60'000, 27), false}}, {"b", {noise(70'000, 28), false}}});
+  const auto second = save({{"a", {noise(60'000, 29), false}}}, first.archive.manifest);
+  EXPECT_FALSE(second.compacted) << "60 of 190 kB are superseded";
+  EXPECT_EQ(second.archive.layers.size(), 2U);
+  const auto third = save({{"b", {noise(70'000, 30), false}}}, second.archive.manifest);
+  EXPECT_FALSE(third.compacted) << "130 of 260 kB are: half is not more than half";
+  const auto fourth = save({{"a", {noise(50'000, 31), false}}}, third.archive.manifest);
+  EXPECT_TRUE(fourth.compacted);
+  EXPECT_EQ(load(first.archive.manifest).at("a").bytes, noise(60'000, 27))
+      << "who loads the old head is not disturbed";
+  EXPECT_EQ(load(fourth.archive.manifest),
+            (Tree{{"a", {noise(50'000, 31), false}}, {"b", {noise(70'000, 30), false}}}));
+}
+
 TEST_F(Union, AChangedModeIsAChange) {
   const auto first = save({{"a", {"tool", false}}});
   const auto second = save({{"a", {"tool", true}}}, first.archive.manifest);

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "archive/fs.hpp"
+#include "archive/manifest.hpp"
+#include "base/error.hpp"
+
+// An OCI archive: one OCI image layout as a tar file, as `skopeo copy … oci-archive:FILE` writes
+// and reads it, and `ctr images import`.
+//
+//   auto writer = OciArchiveWriter::create("/tmp/llama.tar");
+//   writer->add("oci-layout", text);
+//   writer->add_blob(store, descriptor);
+//   writer->finish();                       // only now is there a file of that name
+
+namespace compilecache::archive {
+
+// Destroyed before finish(), it leaves nothing. Not thread-safe.
+class OciArchiveWriter {
+ public:
+  // kConflict: there is a file of that name.
+  static Result<OciArchiveWriter> create(const std::string& path);
+  ~OciArchiveWriter();
+  OciArchiveWriter(OciArchiveWriter&&) = default;
+  OciArchiveWriter& operator=(OciArchiveWriter&&) = delete;
+
+  Status add(const std::string& name, const std::string& content);
+  // Copies the blob and checks its digest on the way.
+  Status add_blob(const std::string& store, const Descriptor& blob);
+  Status finish();
+
+ private:
+  OciArchiveWriter(std::string path, std::string temporary, Fd fd)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
+  Status begin(const std::string& name, uint64_t size);
+  Status pad(uint64_t size);
+
+  std::string path_, temporary_;
+  Fd fd_;
+};
+
+// What an OCI archive says of itself, its blobs having gone to a store.
+struct UnpackedOciArchive {
+  // Of its index: digest and reference name of each manifest.
+  struct Entry {
+    std::string digest, name;
+  };
+  std::vector<Entry> entries;
+};
+
+// Puts every blob of the OCI archive into the store, each checked against its name; nothing refers
+// to them yet. kCorrupt: not an OCI archive (files of an image layout in a ustar or PAX tar), or a
+// blob that is not what its name says; kTooLarge: larger than archives may be.
+Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, const std::string& store,
+                                              const Limits& limits = {});
+
+}  // namespace compilecache::archive
