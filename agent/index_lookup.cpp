@@ -8,16 +8,6 @@
 namespace compilecache::agent {
 namespace {
 
-// As Kubernetes names architectures (kubernetes.io/arch, Go's GOARCH).
-std::string architecture() {
-  utsname info{};
-  ::uname(&info);
-  const std::string machine = info.machine;
-  if (machine == "x86_64") return "amd64";
-  if (machine == "aarch64") return "arm64";
-  return machine;
-}
-
 api::ArchiveKey key_of(const archive::IndexEntry& entry) {
   const std::string_view prefix = archive::kAnnotationKeyPrefix;
   api::ArchiveKey key;
@@ -33,6 +23,15 @@ std::string saved_at(const archive::IndexEntry& entry) {
 }
 
 }  // namespace
+
+std::string architecture() {
+  utsname info{};
+  ::uname(&info);
+  const std::string machine = info.machine;
+  if (machine == "x86_64") return "amd64";
+  if (machine == "aarch64") return "arm64";
+  return machine;
+}
 
 Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::string& node) {
   api::NodeFacts facts;

@@ -19,6 +19,9 @@ namespace compilecache::agent {
 // operator; archives that have them in their key are not found without it, which is the safe side.
 Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::string& node);
 
+// This machine's, as Kubernetes names architectures (kubernetes.io/arch, Go's GOARCH).
+std::string architecture();
+
 struct IndexMatch {
   archive::IndexEntry entry;
   api::ArchiveKey key;  // the archive's

@@ -1,14 +1,18 @@
 #include "agent/inspect.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
-#include "agent/index_lookup.hpp"
 #include "archive/extract.hpp"
 #include "archive/format.hpp"
+#include "archive/index.hpp"
 #include "archive/manifest.hpp"
 #include "archive/store.hpp"
+#include "archive/sweep.hpp"
 #include "base/quantity.hpp"
 
 namespace compilecache::agent {
@@ -16,7 +20,57 @@ namespace {
 
 using nlohmann::json;
 
-json describe_entry(const std::string& store, const archive::IndexEntry& entry) {
+// How much of each layer's content the archive still refers to.
+std::vector<uint64_t> used_bytes(const archive::Config& config) {
+  std::vector<uint64_t> used(config.layers.size());
+  std::set<std::pair<uint32_t, std::string_view>> counted;
+  for (const auto& file : config.files) {
+    if (counted.emplace(file.layer, file.stored_as()).second) used[file.layer] += file.size;
+  }
+  return used;
+}
+
+json describe_layers(const archive::Manifest& manifest, const archive::Config& config) {
+  const auto used = used_bytes(config);
+  json layers = json::array();
+  for (size_t i = 0; i < manifest.layers.size(); ++i) {
+    layers.push_back({{"digest", manifest.layers[i].digest},
+                      {"compressedBytes", manifest.layers[i].size},
+                      {"contentBytes", config.layers[i].content_bytes},
+                      {"usedBytes", used[i]}});
+  }
+  return layers;
+}
+
+// What the archives of a store need, each blob counted once.
+class Blobs {
+ public:
+  void add(const std::string& digest, uint64_t bytes) {
+    auto& blob = blobs_[digest];
+    blob.bytes = bytes;
+    ++blob.archives;
+  }
+  [[nodiscard]] bool has(const std::string& digest) const { return blobs_.contains(digest); }
+  [[nodiscard]] uint64_t stored() const {
+    uint64_t sum = 0;
+    for (const auto& [digest, blob] : blobs_) sum += blob.bytes;
+    return sum;
+  }
+  // What would be stored more if each archive had its own.
+  [[nodiscard]] uint64_t shared() const {
+    uint64_t sum = 0;
+    for (const auto& [digest, blob] : blobs_) sum += blob.bytes * (blob.archives - 1);
+    return sum;
+  }
+
+ private:
+  struct Blob {
+    uint64_t bytes = 0, archives = 0;
+  };
+  std::map<std::string, Blob> blobs_;
+};
+
+json describe_entry(const std::string& store, const archive::IndexEntry& entry, Blobs& blobs) {
   json object{{"name", entry.name()},
               {"generation", entry.generation()},
               {"digest", entry.digest},
@@ -33,10 +87,35 @@ json describe_entry(const std::string& store, const archive::IndexEntry& entry) 
   }
   const auto info = archive::describe(*manifest, *config);
   object["files"] = info.files;
-  object["layers"] = info.layers.size();
+  object["layers"] = describe_layers(*manifest, *config);
   object["compressedBytes"] = info.compressed_bytes;
   object["plainBytes"] = info.plain_bytes;
+  blobs.add(entry.digest, manifest->size);
+  blobs.add(manifest->config.digest, manifest->config.size);
+  for (const auto& layer : manifest->layers) blobs.add(layer.digest, layer.size);
   return object;
+}
+
+std::string annotation(const json& archive, const std::string& name) {
+  return archive["annotations"].value(name, "-");
+}
+
+std::string product_of(const json& archive) {
+  return annotation(archive, std::string(archive::kAnnotationKeyPrefix) + "GPUProduct");
+}
+
+// By GPU product: how many archives and how large.
+json describe_products(const json& archives) {
+  std::map<std::string, std::pair<uint64_t, uint64_t>> sums;
+  for (const auto& archive : archives) {
+    auto& [count, bytes] = sums[product_of(archive)];
+    ++count;
+    bytes += archive.value("compressedBytes", uint64_t{0});
+  }
+  json products = json::object();
+  for (const auto& [product, sum] : sums)
+    products[product] = {{"archives", sum.first}, {"compressedBytes", sum.second}};
+  return products;
 }
 
 json describe_store(const std::string& store) {
@@ -50,37 +129,82 @@ json describe_store(const std::string& store) {
   }
   const auto index = archive::read_index(store);
   for (const auto& problem : index.problems) object["problems"].push_back(problem);
+  Blobs blobs;
   for (const auto& entry : index.entries) {
-    object["archives"].push_back(describe_entry(store, entry));
+    object["archives"].push_back(describe_entry(store, entry, blobs));
   }
+  object["products"] = describe_products(object["archives"]);
+  object["storedBytes"] = blobs.stored();
+  object["sharedBytes"] = blobs.shared();
+  uint64_t unreferenced = 0;
+  if (const auto all = archive::list_blobs(store)) {
+    for (const auto& blob : *all) unreferenced += blobs.has(blob.digest) ? 0 : blob.size;
+  } else {
+    object["problems"].push_back(all.error().message);
+  }
+  object["unreferencedBytes"] = unreferenced;
   return object;
 }
 
-std::string annotation(const json& archive, const std::string& name) {
-  return archive["annotations"].value(name, "-");
-}
+std::string bytes(const json& count) { return format_bytes(count.get<uint64_t>()); }
+const char* text(const json& value) { return value.get_ref<const std::string&>().c_str(); }
 
 void print_archive(const json& archive) {
-  std::printf(
-      "%-32s %4lu  %-28s ", archive["name"].get<std::string>().c_str(),
-      archive["generation"].get<unsigned long>(),
-      annotation(archive, std::string(archive::kAnnotationKeyPrefix) + "GPUProduct").c_str());
+  std::printf("%-32s %4lu  %-28s ", text(archive["name"]),
+              archive["generation"].get<unsigned long>(), product_of(archive).c_str());
   if (archive.contains("error")) {
-    std::printf("%s\n", archive["error"].get<std::string>().c_str());
+    std::printf("%s\n", text(archive["error"]));
     return;
   }
-  std::printf("%6lu files  %8s stored  %8s plain  %lu layers  %s\n",
-              archive["files"].get<unsigned long>(),
-              format_bytes(archive["compressedBytes"]).c_str(),
-              format_bytes(archive["plainBytes"]).c_str(), archive["layers"].get<unsigned long>(),
+  std::printf("%6lu files  %8s stored  %8s plain  %s\n", archive["files"].get<unsigned long>(),
+              bytes(archive["compressedBytes"]).c_str(), bytes(archive["plainBytes"]).c_str(),
               annotation(archive, archive::kAnnotationSavedAt).c_str());
+  for (const auto& layer : archive["layers"]) {
+    std::printf("  layer %.19s…  %8s stored, %8s of files, %8s in use\n", text(layer["digest"]),
+                bytes(layer["compressedBytes"]).c_str(), bytes(layer["contentBytes"]).c_str(),
+                bytes(layer["usedBytes"]).c_str());
+  }
 }
 
-json verify_one(const std::string& store, const std::string& digest) {
-  const auto verified = archive::verify(store, digest);
-  json object{{"digest", digest}, {"whole", verified.has_value()}};
-  if (!verified) object["error"] = verified.error().message;
+void print_store(const json& found) {
+  if (found.contains("owner") && found["owner"]["compileCache"] != "") {
+    std::printf("store %s of CompileCache %s in namespace %s\n\n", text(found["store"]),
+                text(found["owner"]["compileCache"]), text(found["owner"]["namespace"]));
+  } else if (found.contains("owner")) {
+    std::printf("store %s, made by hand\n\n", text(found["store"]));
+  }
+  for (const auto& archive : found["archives"]) print_archive(archive);
+  if (found["archives"].empty()) std::printf("%s holds no archive\n", text(found["store"]));
+  std::printf("\n");
+  for (const auto& [product, sums] : found["products"].items()) {
+    std::printf("product %-28s %3d archives  %8s\n", product.c_str(), sums["archives"].get<int>(),
+                bytes(sums["compressedBytes"]).c_str());
+  }
+  std::printf("%s stored; %s more without sharing; %s that no archive of the index needs\n",
+              bytes(found["storedBytes"]).c_str(), bytes(found["sharedBytes"]).c_str(),
+              bytes(found["unreferencedBytes"]).c_str());
+  for (const auto& problem : found["problems"]) std::printf("problem: %s\n", text(problem));
+}
+
+json verify_one(const std::string& store, const archive::IndexEntry& entry) {
+  const auto verified = archive::verify(store, entry.digest);
+  json object{{"name", entry.name()}, {"digest", entry.digest}, {"whole", verified.has_value()}};
+  if (verified) {
+    object["files"] = verified->files;
+    object["plainBytes"] = verified->plain_bytes;
+  } else {
+    object["error"] = verified.error().message;
+  }
   return object;
+}
+
+void print_verified(const json& result) {
+  if (result["whole"].get<bool>()) {
+    std::printf("whole   %s %s, %lu files\n", text(result["digest"]), text(result["name"]),
+                result["files"].get<unsigned long>());
+  } else {
+    std::printf("CORRUPT %s\n", text(result["error"]));
+  }
 }
 
 }  // namespace
@@ -90,35 +214,36 @@ int run_inspect(const std::string& store, bool as_json) {
   if (as_json) {
     std::printf("%s\n", found.dump(2).c_str());
   } else {
-    for (const auto& archive : found["archives"]) print_archive(archive);
-    if (found["archives"].empty()) std::printf("%s holds no archive\n", store.c_str());
-    for (const auto& problem : found["problems"]) {
-      std::printf("problem: %s\n", problem.get<std::string>().c_str());
-    }
+    print_store(found);
   }
-  return 0;
+  return found["problems"].empty() ? 0 : 1;
 }
 
-int run_verify(const std::string& store, const std::string& digest, bool as_json) {
-  std::vector<std::string> digests;
-  if (!digest.empty()) {
-    digests.push_back(digest);
-  } else {
-    for (const auto& entry : archive::read_index(store).entries) digests.push_back(entry.digest);
+int run_verify(const std::string& store, const std::string& wanted, bool as_json) {
+  std::vector<archive::IndexEntry> entries;
+  const auto index = archive::read_index(store);
+  for (const auto& entry : index.entries) {
+    if (wanted.empty() || wanted == entry.name() || wanted == entry.digest)
+      entries.push_back(entry);
   }
+  if (entries.empty() && archive::is_digest(wanted)) entries.push_back({wanted, 0, {}});
   json results = json::array();
-  bool whole = true;
-  for (const auto& one : digests) {
-    results.push_back(verify_one(store, one));
+  bool whole = index.problems.empty();
+  for (const auto& entry : entries) {
+    results.push_back(verify_one(store, entry));
     whole = whole && results.back()["whole"].get<bool>();
-    if (!as_json) {
-      std::printf("%s %s\n", results.back()["whole"].get<bool>() ? "whole  " : "CORRUPT",
-                  results.back().value("error", one).c_str());
-    }
+    if (!as_json) print_verified(results.back());
   }
-  if (as_json) std::printf("%s\n", results.dump(2).c_str());
-  if (!as_json && digests.empty()) std::printf("%s holds no archive\n", store.c_str());
-  return whole ? 0 : 1;
+  if (as_json) {
+    std::printf("%s\n", results.dump(2).c_str());
+  } else {
+    for (const auto& problem : index.problems) std::printf("problem: %s\n", problem.c_str());
+    if (entries.empty() && wanted.empty()) std::printf("%s holds no archive\n", store.c_str());
+    if (entries.empty() && !wanted.empty())
+      std::printf("%s holds no archive %s; `inspect %s` lists them\n", store.c_str(),
+                  wanted.c_str(), store.c_str());
+  }
+  return whole && (!entries.empty() || wanted.empty()) ? 0 : 1;
 }
 
 }  // namespace compilecache::agent

@@ -2,16 +2,29 @@
 
 #include <string>
 
-// The store's tools for people: what is in it, and whether it is whole. Both print to standard
-// output and return the process's exit code.
+#include "base/error.hpp"
+
+// The store's tools for people: what is in it, whether it is whole, and taking an archive out and
+// in. All print to standard output, as text or as JSON, and return the process's exit code.
 
 namespace compilecache::agent {
 
-// Whose store it is and its archives, as a table or as JSON.
+// Whose store it is, its archives with their layers, GPU products, and how many bytes are shared.
+// 1: it is no store, or its index cannot be read.
 int run_inspect(const std::string& store, bool json);
 
-// Reads every byte of one archive (a manifest's digest) or of all in the index. 1: one is not
-// whole.
-int run_verify(const std::string& store, const std::string& digest, bool json);
+// Reads every byte of one archive (its name or its manifest's digest) or of all in the index. 1:
+// one is not whole, or there is none to look at.
+int run_verify(const std::string& store, const std::string& archive, bool json);
+
+// Writes an archive (name or digest) to `file`, an OCI archive; as an OCI image where `image` is
+// set.
+int run_export(const std::string& store, const std::string& archive, const std::string& file,
+               bool image, bool json);
+
+// Puts the archive of an OCI archive into the store, under `name` or its own. The store is made
+// where there is nothing yet.
+int run_import(const std::string& store, const std::string& file, const std::string& name,
+               bool json);
 
 }  // namespace compilecache::agent

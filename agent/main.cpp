@@ -6,6 +6,7 @@
 
 #include "agent/apart.hpp"
 #include "agent/coordinator.hpp"
+#include "agent/effect.hpp"
 #include "agent/inspect.hpp"
 #include "agent/load.hpp"
 #include "agent/pod.hpp"
@@ -21,18 +22,53 @@ constexpr char kAbout[] =
     "compilecache-agent puts compiled kernels of torch.compile into a pod before it starts, and "
     "saves\nnew ones to a shared volume.\n\n"
     "You rarely run it yourself: the operator injects `load` (an init container) and `save` (a "
-    "sidecar) into\nannotated pods and runs `sweep` in Jobs. `inspect` and `verify` are for "
-    "people with access to the volume.";
+    "sidecar) into\nannotated pods and runs `sweep` in Jobs. `inspect`, `verify`, `export` and "
+    "`import` are for people with\naccess to the volume.";
 
 constexpr char kFooter[] =
-    "load, save and sweep read their configuration (JSON) from the variable COMPILECACHE_CONFIG or "
+    "load, save, sweep and effect read their configuration (JSON) from the variable "
+    "COMPILECACHE_CONFIG or "
     "from\n--config FILE. Without an operator_address in it they work by the volume's index alone. "
     "See agent/README.md.";
+
+constexpr char kInspectExamples[] =
+    "Examples:\n"
+    "  compilecache-agent inspect /mnt/caches/llama\n"
+    "  compilecache-agent inspect /mnt/caches/llama --json | jq -r '.archives[].name'\n\n"
+    "Exits 1 when it is no store, or something in it cannot be read.";
+
+constexpr char kVerifyExamples[] =
+    "Examples:\n"
+    "  compilecache-agent verify /mnt/caches/llama\n"
+    "  compilecache-agent verify /mnt/caches/llama llama-3f2a91 --json\n\n"
+    "Exits 1 when an archive is not whole, or there is none of that name.";
+
+constexpr char kExportExamples[] =
+    "Examples:\n"
+    "  compilecache-agent export /mnt/caches/llama llama-3f2a91 llama.tar\n"
+    "  skopeo copy oci-archive:llama.tar docker://registry.example.com/caches/llama:v1\n"
+    "  compilecache-agent export --image /mnt/caches/llama llama-3f2a91 image.tar\n"
+    "  ctr images import --index-name registry.example.com/caches/llama:image image.tar\n\n"
+    "An archive is an OCI artifact, which `skopeo inspect --raw` shows. --image makes an image of "
+    "its files, for\nKubernetes' image volumes and what else mounts images; that cannot be "
+    "imported again.";
+
+constexpr char kImportExamples[] =
+    "Examples:\n"
+    "  skopeo copy docker://registry.example.com/caches/llama:v1 oci-archive:llama.tar\n"
+    "  compilecache-agent import /mnt/caches/llama llama.tar\n"
+    "  compilecache-agent import /mnt/caches/llama llama.tar --name llama-again\n\n"
+    "Every byte is checked before the archive is named in the index. A loader finds it there when "
+    "it has no operator\nto ask. Where an operator looks after the store, its next sweep removes "
+    "what it does not know.";
 
 struct Options {
   std::string config_file;
   std::string store;
-  std::string digest;
+  std::string archive;
+  std::string file;
+  std::string name;
+  bool image = false;
   bool json = false;
   bool once = false;
   bool log_json = false;
@@ -124,6 +160,13 @@ int sweep(const Options& options) {
   return run_sweep(*config, *coordinator) ? 0 : 1;
 }
 
+int effect(const Options& options) {
+  const auto config = read_agent_config(options.config_file);
+  if (config) return run_effect(*config, options.json);
+  log_error("cannot judge", {{"error", config.error().message}});
+  return 1;
+}
+
 void add_config(CLI::App* command, Options& options) {
   command->add_option("--config", options.config_file,
                       "File with the configuration, instead of COMPILECACHE_CONFIG");
@@ -133,6 +176,21 @@ void add_store(CLI::App* command, Options& options) {
   command->add_option("STORE", options.store, "Directory of the store, an OCI image layout")
       ->required();
   command->add_flag("--json", options.json, "Print JSON");
+}
+
+void add_tools(CLI::App* verify, CLI::App* exporting, CLI::App* importing, Options& options) {
+  verify->add_option("ARCHIVE", options.archive,
+                     "Only this archive: its name, or its manifest's digest");
+  verify->footer(kVerifyExamples);
+  exporting->add_option("ARCHIVE", options.archive, "Its name, or its manifest's digest")
+      ->required();
+  exporting->add_option("FILE", options.file, "What to write; must not be there yet")->required();
+  exporting->add_flag("--image", options.image, "As an OCI image of the archive's files");
+  exporting->footer(kExportExamples);
+  importing->add_option("FILE", options.file, "An OCI archive, as `export` and skopeo write it")
+      ->required();
+  importing->add_option("--name", options.name, "Under this name instead of its own");
+  importing->footer(kImportExamples);
 }
 
 int run(int argc, char** argv) {
@@ -150,17 +208,31 @@ int run(int argc, char** argv) {
                          "Save now and exit: 0 when it was saved or nothing was new");
   auto* sweep_command =
       app.add_subcommand("sweep", "Prepare the store and remove what the operator condemned");
+  auto* effect_command = app.add_subcommand(
+      "effect", "Say whether the app has used what was loaded into the cache directories");
+  effect_command->add_flag("--json", options.json, "Print JSON");
   auto* inspect_command = app.add_subcommand("inspect", "Show what is in a store");
   auto* verify_command =
       app.add_subcommand("verify", "Read every byte of a store's archives; exits 1 if one is bad");
-  for (auto* command : {load_command, save_command, sweep_command}) add_config(command, options);
-  for (auto* command : {inspect_command, verify_command}) add_store(command, options);
-  verify_command->add_option("--digest", options.digest, "Only the archive with this manifest");
+  for (auto* command : {load_command, save_command, sweep_command, effect_command})
+    add_config(command, options);
+  auto* export_command =
+      app.add_subcommand("export", "Write one archive to a file, an OCI archive");
+  auto* import_command =
+      app.add_subcommand("import", "Put the archive of an OCI archive into a store");
+  for (auto* command : {inspect_command, verify_command, export_command, import_command})
+    add_store(command, options);
+  add_tools(verify_command, export_command, import_command, options);
+  inspect_command->footer(kInspectExamples);
   CLI11_PARSE(app, argc, argv);
 
   log_init(options.log_json ? LogFormat::kJson : LogFormat::kText, LogLevel::kInfo);
   if (*inspect_command) return run_inspect(options.store, options.json);
-  if (*verify_command) return run_verify(options.store, options.digest, options.json);
+  if (*verify_command) return run_verify(options.store, options.archive, options.json);
+  if (*export_command)
+    return run_export(options.store, options.archive, options.file, options.image, options.json);
+  if (*import_command) return run_import(options.store, options.file, options.name, options.json);
+  if (*effect_command) return effect(options);
   if (*load_command) return load(options);
   if (*save_command) return save(options);
   return sweep(options);

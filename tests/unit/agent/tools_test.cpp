@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "archive/format.hpp"
+#include "archive/index.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // What people run: help, inspect, verify, and saving and loading by hand.
@@ -20,8 +23,15 @@ class Tools : public AgentTest {
 
 TEST_F(Tools, HelpNamesEveryCommand) {
   EXPECT_EQ(run("--help"), 0);
-  for (const char* word : {"load", "save", "sweep", "inspect", "verify", "COMPILECACHE_CONFIG"}) {
+  for (const char* word :
+       {"load", "save", "sweep", "inspect", "verify", "export", "import", "COMPILECACHE_CONFIG"}) {
     EXPECT_NE(log_.find(word), std::string::npos) << word;
+  }
+  for (const char* command : {"inspect", "verify", "export", "import"}) {
+    EXPECT_EQ(run(command, {"--help"}), 0);
+    EXPECT_NE(log_.find("Examples:\n  "), std::string::npos) << log_;
+    EXPECT_NE(log_.find(std::string("compilecache-agent ") + command), std::string::npos) << log_;
+    EXPECT_NE(log_.find("--json"), std::string::npos) << log_;
   }
 }
 
@@ -68,6 +78,83 @@ TEST_F(Tools, VerifyFindsTheFlippedByte) {
   EXPECT_EQ(run("verify", {store_}), 1);
   EXPECT_NE(log_.find("CORRUPT"), std::string::npos) << log_;
   EXPECT_NE(log_.find(manifest->layers[0].digest), std::string::npos) << log_;
+}
+
+TEST_F(Tools, InspectCountsWhatArchivesShare) {
+  const auto first = put_archive({{"torch/a", std::string(5000, 'a')}, {"torch/b", "b"}});
+  const auto second = put_archive({{"torch/b", "changed"}}, first.manifest);
+  put_archive({{"torch/left", "no archive in the index needs this"}});
+  const auto index = [&](const char* name, const archive::ArchiveInfo& info, const char* product) {
+    ASSERT_TRUE(archive::upsert_index_entry(
+        store_, {info.manifest,
+                 info.manifest_bytes,
+                 {{archive::kAnnotationName, name},
+                  {archive::kAnnotationGeneration, "1"},
+                  {std::string(archive::kAnnotationKeyPrefix) + "GPUProduct", product}}}));
+  };
+  index("one", first, "H100");
+  index("two", second, "H100");
+  ASSERT_EQ(run("inspect", {store_, "--json"}), 0) << log_;
+  const auto shown = nlohmann::json::parse(log_);
+  const uint64_t layer = std::filesystem::file_size(archive::blob_path(store_, first.layers[0]));
+  EXPECT_EQ(shown["sharedBytes"], layer);
+  EXPECT_EQ(shown["storedBytes"], first.compressed_bytes + second.compressed_bytes - layer);
+  EXPECT_GT(shown["unreferencedBytes"], 0);
+  EXPECT_EQ(shown["products"]["H100"]["archives"], 2);
+  EXPECT_EQ(shown["archives"][1]["layers"].size(), 2u);
+  EXPECT_EQ(shown["archives"][1]["layers"][0]["contentBytes"], 5001);
+  EXPECT_EQ(shown["archives"][1]["layers"][0]["usedBytes"], 5000);
+  ASSERT_EQ(run("inspect", {store_}), 0);
+  for (const char* word : {"H100", "one", "two", "layer sha256:", "2 archives"})
+    EXPECT_NE(log_.find(word), std::string::npos) << word << "\n" << log_;
+}
+
+TEST_F(Tools, WhatIsNoStoreIsSaid) {
+  EXPECT_EQ(run("inspect", {root_ + "/nowhere"}), 1);
+  EXPECT_NE(log_.find("nowhere"), std::string::npos) << log_;
+  EXPECT_EQ(run("verify", {root_ + "/nowhere"}), 1);
+  EXPECT_EQ(run("verify", {store_}), 0) << "an empty store is whole";
+  EXPECT_EQ(run("verify", {store_, "nobody"}), 1);
+  EXPECT_NE(log_.find("holds no archive nobody"), std::string::npos) << log_;
+  EXPECT_EQ(run("export", {store_, "nobody", root_ + "/x.tar"}), 1);
+  EXPECT_NE(log_.find("nobody"), std::string::npos) << log_;
+  EXPECT_EQ(run("import", {root_ + "/cache", root_ + "/token"}), 1);
+}
+
+TEST_F(Tools, ExportedAndImportedAnArchiveIsLoadedElsewhere) {
+  by_hand();
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_EQ(run("save", {"--once"}), 0) << log_;
+  ASSERT_EQ(run("inspect", {store_, "--json"}), 0);
+  const auto saved = nlohmann::json::parse(log_)["archives"][0];
+  const std::string file = root_ + "/archive.tar";
+  ASSERT_EQ(run("export", {store_, saved["name"], file, "--json"}), 0) << log_;
+  const auto exported = nlohmann::json::parse(log_);
+  EXPECT_EQ(exported["digest"], saved["digest"]);
+  EXPECT_EQ(exported["bytes"], std::filesystem::file_size(file));
+  EXPECT_EQ(run("export", {store_, saved["name"], file}), 1) << "nothing is overwritten";
+
+  const std::string other = root_ + "/other";
+  ASSERT_EQ(run("import", {other, file, "--json"}), 0) << log_;
+  EXPECT_EQ(nlohmann::json::parse(log_)["digest"], saved["digest"]);
+  ASSERT_EQ(run("import", {other, file}), 0) << log_;
+  EXPECT_NE(log_.find("already there"), std::string::npos) << log_;
+  ASSERT_EQ(run("verify", {other, saved["name"]}), 0) << log_;
+  config_.store_path = other;
+  remove_cache();
+  ASSERT_EQ(run("load"), 0);
+  EXPECT_EQ(content("fxgraph/ab/KEY/file"), "an entry") << log_;
+}
+
+TEST_F(Tools, AnImageIsExportedByDigest) {
+  const auto archive = put_archive({{"torch/a", "a"}});
+  const std::string file = root_ + "/image.tar";
+  ASSERT_EQ(run("export", {"--image", store_, archive.manifest, file, "--json"}), 0) << log_;
+  const auto exported = nlohmann::json::parse(log_);
+  EXPECT_EQ(exported["archive"], archive.manifest);
+  EXPECT_NE(exported["digest"], archive.manifest);
+  EXPECT_EQ(run("import", {root_ + "/other", file}), 1);
+  EXPECT_NE(log_.find("artifactType"), std::string::npos) << log_;
 }
 
 TEST_F(Tools, SaveOnceFailsLoudly) {

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "api/agent_config.hpp"
 #include "operator/settings.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
@@ -44,6 +46,24 @@ std::vector<std::string> real_cache(const std::string& name) {
     at = end + 1;
   }
   return paths;
+}
+
+// tests/gpu runs where there is no operator to ask.
+TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
+  std::ifstream file(CC_TESTDATA "/../gpu/framework.json");
+  const auto copies = nlohmann::json::parse(file);
+  api::AgentConfig config;
+  auto described = nlohmann::json::parse(api::dump(config));
+  for (const auto& copy : copies)
+    described["directories"].push_back({{"path", "/"}, {"framework", copy}});
+  const auto parsed = api::parse_agent_config(described.dump());
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->directories.size(), 2u);
+  for (const auto& directory : parsed->directories) {
+    Framework ours = shipped().at(directory.framework.name);
+    ours.redis_env.clear();  // does not travel to agents
+    EXPECT_EQ(directory.framework, ours) << directory.framework.name;
+  }
 }
 
 // What a cold pod with that cache would save, some time after it was written.
