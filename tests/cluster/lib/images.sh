@@ -85,3 +85,13 @@ build_torch() {
   oci_archive "$1/root" "$TORCH_IMAGE" "{\"Cmd\":[\"python3\"],$IMAGE_ENV}" "$1/torch.tar"
   rm -rf "$1/root"
 }
+
+# The PyTorch image's root file system as it was unpacked once; not to be written to.
+torch_root() {
+  local store folder
+  store=$(image_store torch)
+  for folder in "$store"/root/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs; do
+    [ ! -d "$folder/usr/lib/python3/dist-packages/torch" ] || { printf '%s\n' "$folder" && return; }
+  done
+  die "there is no PyTorch in $store; remove that folder and run prepare torch"
+}
