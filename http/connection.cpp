@@ -287,6 +287,7 @@ class HttpConnection : public Connection,
     outgoing_->content_length(response.body.size());
     if (!head_) outgoing_->body() = std::move(response.body);
     lowest().expires_after(limits().write);
+    wait_for_peer();
     bhttp::async_write(stream_, *outgoing_, [self = self(), last](error_code error, size_t) {
       self->outgoing_.reset();
       self->uncount();

@@ -55,8 +55,8 @@ struct Limits {
   // kB.
   size_t large_bodies_bytes = 64 * 1024 * 1024;
   size_t small_body_bytes = 64 * 1024;
-  // At the limit the one whose peer lets us wait longest (between requests, or in the middle of one
-  // or of a handshake) makes room for a new one.
+  // At the limit the one whose peer lets us wait longest (between requests, or in the middle of one,
+  // of an answer or of a handshake) makes room for a new one.
   size_t connections = 1024;
   std::chrono::milliseconds handshake{5000};
   std::chrono::milliseconds header{10000};   // from a request's first byte to its last header

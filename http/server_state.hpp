@@ -28,8 +28,8 @@ class Connection {
   virtual void close_if_idle() = 0;
   // Ends it now, whatever it is doing.
   virtual void cut() = 0;
-  // Since when its peer lets it wait: for a handshake, a request, the rest of one. Nothing while it
-  // has a request.
+  // Since when its peer lets it wait: for a handshake, a request, the rest of one, or until it takes
+  // the answer. Nothing while a request is being answered.
   [[nodiscard]] virtual std::optional<WaitingSince> waiting_since() const = 0;
 };
 

@@ -331,6 +331,23 @@ TEST(Server, AtTheLimitWhoLetsUsWaitMakesRoom) {
   EXPECT_EQ(slow.read_all(), "");
 }
 
+TEST(Server, AtTheLimitWhoDoesNotTakeItsAnswerMakesRoom) {
+  const auto server = start(
+      [](const Request& request, const Responder& respond) {
+        const size_t size = request.path == "/large" ? 64 * 1024 * 1024 : 10;
+        respond(text_response(200, std::string(size, 'x')));
+      },
+      {.connections = 1});
+  RawSocket lazy(server->port());
+  lazy.send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+  wait_for([&] { return server->requests_in_flight() == 1; });
+  wait_for([&] {
+    RawSocket client(server->port());
+    client.send(kGet);
+    return client.read_until("xxx").find("200 OK") != std::string::npos;
+  });
+}
+
 TEST(Server, AtTheLimitBusyConnectionsStayAndNewOnesAreClosed) {
   std::promise<Responder> held;
   const auto server =
