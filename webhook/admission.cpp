@@ -5,6 +5,7 @@
 #include "webhook/base64.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
+#include "webhook/review.hpp"
 
 namespace compilecache::webhook {
 
@@ -14,21 +15,8 @@ using api::InjectionReason;
 
 constexpr char kReviewVersion[] = "admission.k8s.io/v1";
 constexpr char kOldReviewVersion[] = "admission.k8s.io/v1beta1";
-// Far deeper than any pod; nlohmann copies and prints by recursion.
-constexpr int kMaxDepth = 100;
 // The API server cuts longer ones (apiserver pkg/warning), in the middle of a word.
 constexpr size_t kMaxWarning = 256;
-
-struct TooDeep : std::exception {
-  [[nodiscard]] const char* what() const noexcept override { return "nested too deeply"; }
-};
-
-json parse_review(std::string_view body) {
-  return json::parse(body.begin(), body.end(), [](int depth, json::parse_event_t, json&) {
-    if (depth > kMaxDepth) throw TooDeep();
-    return true;
-  });
-}
 
 // At most kMaxWarning bytes, cut between characters.
 std::string shortened(std::string text) {
@@ -48,19 +36,25 @@ Report refused(const std::string& what) {
   return report;
 }
 
+std::string to_text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Put together by hand: the patch is large, and base64 needs no escapes.
 std::string answer_body(const std::string& version, const json& uid, const Report& report,
                         const json& patch) {
-  json response = {{"uid", uid}, {"allowed", true}};
+  std::string body = R"({"apiVersion":")" + version +
+                     R"(","kind":"AdmissionReview","response":{"allowed":true,"uid":)" +
+                     to_text(uid);
   if (!patch.empty()) {
-    response["patchType"] = "JSONPatch";
-    response["patch"] = to_base64(patch.dump());
+    body += R"(,"patchType":"JSONPatch","patch":")" + to_base64(patch.dump()) + "\"";
   }
-  for (const std::string& warning : report.warnings) {
-    response["warnings"].push_back(shortened(warning));
+  if (!report.warnings.empty()) {
+    json warnings = json::array();
+    for (const std::string& warning : report.warnings) warnings.push_back(shortened(warning));
+    body += R"(,"warnings":)" + to_text(warnings);
   }
-  const json review = {
-      {"apiVersion", version}, {"kind", "AdmissionReview"}, {"response", response}};
-  return review.dump(-1, ' ', false, json::error_handler_t::replace);
+  return body + "}}";
 }
 
 // What keeps a request from being a pod's creation; "" when it is one.
@@ -101,8 +95,8 @@ void describe(AdmissionAnswer& answer, const json& request, const json& pod) {
   answer.dry_run = member(request, "dryRun") == true;
 }
 
-// The patch, and the report into `answer`.
-json injection_patch(AdmissionAnswer& answer, const json& pod, const AdmissionCluster& cluster) {
+// The patch, and the report into `answer`. The pod is used up.
+json injection_patch(AdmissionAnswer& answer, json& pod, const AdmissionCluster& cluster) {
   const auto settings = cluster.settings();
   const auto cache = answer.cache.empty() ? nullptr : cluster.cache(answer.ns, answer.cache);
   const NamespaceFacts facts = cluster.namespace_facts(answer.ns);
@@ -110,7 +104,7 @@ json injection_patch(AdmissionAnswer& answer, const json& pod, const AdmissionCl
       {.pod = pod, .ns = answer.ns, .cache = cache.get(), .facts = facts, .settings = *settings});
   answer.report = std::move(result.report);
   if (!result.pod) return json::array();
-  auto patch = make_patch(pod, *result.pod);
+  auto patch = make_patch(std::move(pod), *result.pod);
   if (patch) return std::move(*patch);
   answer.report =
       Report{Outcome::kSkipped,
@@ -120,7 +114,7 @@ json injection_patch(AdmissionAnswer& answer, const json& pod, const AdmissionCl
   return json::array();
 }
 
-AdmissionAnswer answer_review(const json& review, const AdmissionCluster& cluster) {
+AdmissionAnswer answer_review(json review, const AdmissionCluster& cluster) {
   AdmissionAnswer answer;
   const json& request = object_member(review, "request");
   const json& given_uid = member(request, "uid");
@@ -133,7 +127,7 @@ AdmissionAnswer answer_review(const json& review, const AdmissionCluster& cluste
   } else if (const std::string why = not_a_pod_creation(request); !why.empty()) {
     answer.report = refused(why);
   } else {
-    const json& pod = member(request, "object");
+    json& pod = review["request"]["object"];
     describe(answer, request, pod);
     patch = injection_patch(answer, pod, cluster);
   }
@@ -155,9 +149,11 @@ AdmissionAnswer without_review(const std::string& what) {
 AdmissionAnswer admit(std::string_view body, const AdmissionCluster& cluster) noexcept {
   try {
     try {
-      return answer_review(parse_review(body), cluster);
+      auto review = parse_review(body);
+      if (!review) return without_review(review.error().message);
+      return answer_review(std::move(*review), cluster);
     } catch (const std::exception& exception) {
-      return without_review("reading the AdmissionReview: " + std::string(exception.what()));
+      return without_review("answering the AdmissionReview: " + std::string(exception.what()));
     }
   } catch (...) {
     // Out of memory, even for a sentence.

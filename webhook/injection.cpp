@@ -153,10 +153,15 @@ Decided<void> check_names(const json& pod, const DirectoryPlan& directories,
 }
 
 std::string hash_of(const Injection& injection) {
-  const json all = {injection.cache,        injection.volumes, injection.loader,
-                    injection.saver,        injection.mounts,  injection.environments,
-                    injection.safe_to_evict};
-  return sha256_hex(all.dump()).substr(0, kHashDigits);
+  // The text of one array with all of it, without making a copy first.
+  std::vector<std::string> parts{json(injection.cache).dump(), injection.volumes.dump(),
+                                 injection.loader.dump(), injection.saver.dump(),
+                                 injection.mounts.dump()};
+  std::vector<std::string> environments;
+  for (const json& environment : injection.environments) environments.push_back(environment.dump());
+  parts.push_back("[" + join(environments, ",") + "]");
+  parts.push_back(json(injection.safe_to_evict).dump());
+  return sha256_hex("[" + join(parts, ",") + "]").substr(0, kHashDigits);
 }
 
 api::InjectionStatus status_of(const json& pod, const Injection& injection,
@@ -292,7 +297,9 @@ json apply(const json& pod, const Injection& injection) {
   for (const json& volume : injection.volumes) append_to(spec, "volumes", volume);
   // First in the list: a mesh's redirection is not yet in force then.
   if (!injection.loader.is_null()) {
-    json init = json::array({injection.loader, injection.saver});
+    json init = json::array();
+    init.push_back(injection.loader);
+    init.push_back(injection.saver);
     for (const json& container : init_containers_of(pod)) init.push_back(container);
     spec["initContainers"] = std::move(init);
   }

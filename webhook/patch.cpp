@@ -79,12 +79,13 @@ void diff(const json& from, const json& to, const std::string& path, json& patch
 
 }  // namespace
 
-Result<json> make_patch(const json& from, const json& to) {
+Result<json> make_patch(json from, const json& to) {
   const std::string doing = "making a patch";
   try {
     json patch = json::array();
     diff(from, to, "", patch);
-    if (from.patch(patch) == to) return patch;
+    from.patch_inplace(patch);
+    if (from == to) return patch;
     return fail(ErrorCode::kInternal, doing + ": it does not give what it should");
   } catch (const std::exception& exception) {
     return fail(ErrorCode::kInternal, doing + ": " + exception.what());

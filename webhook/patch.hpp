@@ -15,6 +15,6 @@ namespace compilecache::webhook {
 // Operations "add", "remove" and "replace" that turn `from` into `to`; empty when they are equal.
 // Applied before it is returned: kInternal when it does not give `to`, since a patch that does not
 // apply blocks the pod even under failurePolicy Ignore.
-Result<nlohmann::json> make_patch(const nlohmann::json& from, const nlohmann::json& to);
+Result<nlohmann::json> make_patch(nlohmann::json from, const nlohmann::json& to);
 
 }  // namespace compilecache::webhook

@@ -158,6 +158,46 @@ TEST_F(Admission, DeepNestingInsideAPodIsRefusedWithoutHarm) {
   EXPECT_FALSE(respond(body).contains("patch"));
 }
 
+// It may be a third of a pod; what we do to the rest does not depend on it.
+TEST_F(Admission, ManagedFieldsAreNeitherReadNorTouched) {
+  json with = review();
+  json& pod = with["request"]["object"];
+  pod["metadata"]["managedFields"] = json::array({{{"manager", "m"}, {"fieldsV1", {{"f:a", {}}}}}});
+  pod["spec"]["managedFields"] = "a name like any other here";
+  with["request"]["oldObject"] = {{"metadata", {{"name", "x"}}}};
+  with["request"]["userInfo"] = {{"groups", {"a", "b"}}};
+  with["request"]["options"] = {{"kind", "CreateOptions"}};
+  const json patch = json::parse(from_base64(respond(with).at("patch")));
+  EXPECT_EQ(patch.dump().find("managedFields"), std::string::npos);
+  const json patched = pod.patch(patch);
+  EXPECT_EQ(patched.at("metadata").at("managedFields"), pod.at("metadata").at("managedFields"));
+  EXPECT_EQ(patched.at("spec").at("managedFields"), pod.at("spec").at("managedFields"));
+  golden_.pod["spec"]["managedFields"] = pod.at("spec").at("managedFields");
+  json expected = *golden_.run(golden_.pod).pod;
+  expected["metadata"]["managedFields"] = pod.at("metadata").at("managedFields");
+  EXPECT_EQ(patched, expected);
+}
+
+TEST_F(Admission, WhatIsNotReadIsCheckedAllTheSame) {
+  for (const char* odd : {"[}", "nul", "[1,]", "\"\xC0\x80\""}) {
+    std::string body = review().dump();
+    body.replace(body.find(R"("metadata":{)"), 12,
+                 R"("metadata":{"managedFields":)" + std::string(odd) + ",");
+    EXPECT_FALSE(respond(body).contains("patch")) << odd;
+    EXPECT_EQ(answer_.report.reason, api::InjectionReason::kRequestInvalid) << odd;
+  }
+}
+
+TEST_F(Admission, MoreValuesThanAnyPodHasAreRefused) {
+  std::string many = "[";
+  for (int i = 0; i < 600'000; ++i) many += "0,";
+  std::string body = review().dump();
+  const std::string marker = "\"MODEL\"";
+  body.replace(body.find(marker), marker.size(), many + "0]");
+  respond(body);
+  EXPECT_THAT(answer_.report.message, HasSubstr("too many values"));
+}
+
 TEST_F(Admission, InvalidUtf8InAPodIsAllowed) {
   std::string body = review().dump();
   body.replace(body.find("small"), 2, "\xC0\x80");
