@@ -137,7 +137,8 @@ start_local_cluster() {
         PyTorch are made once and kept in $cache), 2 minutes later"
   install_packages
   say "preparing Kubernetes and the image with PyTorch"
-  "$cluster" prepare all
+  "$cluster" prepare node
+  "$cluster" prepare torch
   build_programs
   say "building the container image from the Dockerfile"
   archive=$("$cluster" build-image "$(image_of_manifest)" "$build/programs")

@@ -6,19 +6,28 @@
 # starts from a copy that shares the layers (fill_from_store), so that it does not unpack 2 GB.
 #   image_store base    pause and the base image
 #   image_store torch   the same, and the PyTorch image
+#   image_store next    the same, and the image with a newer PyTorch
 image_store() {
-  local set=$1 archives=() archive kind
+  local set=$1 archives=() archive kind torch
+  if [ "$set" = next ]; then
+    torch=$(image_store torch)
+    archive=$(image_archive next)
+    make_item images-next "$(hash_of "$torch $archive")" build_image_store "$torch" "$archive"
+    return
+  fi
   for kind in pause base torch; do
     [ "$set/$kind" != base/torch ] || continue
     archive=$(image_archive $kind)
     archives+=("$archive")
   done
-  make_item "images-$set" "$(hash_of "${archives[*]}")" build_image_store "${archives[@]}"
+  make_item "images-$set" "$(hash_of "${archives[*]}")" build_image_store "" "${archives[@]}"
 }
 
+# build_image_store INTO STORE ARCHIVE...: STORE, unless empty, is one to begin with; its files are shared.
 build_image_store() {
-  local into=$1 run=$1/run archive
-  shift
+  local into=$1 run=$1/run from=$2 archive
+  shift 2
+  [ -z "$from" ] || share_store "$from/root" "$into/root"
   log "unpacking images for clusters: ${*##*/}"
   mkdir -p "$run"
   write_containerd_config "$run" "$into/root" store
@@ -27,6 +36,14 @@ build_image_store() {
   for archive in "$@"; do import_image "$run" "$archive"; done
   stop "$run" containerd
   rm -rf "$run"
+}
+
+# share_store FROM INTO: a copy with hard links to what never changes, which is all but containerd's databases.
+share_store() {
+  local from=$1 into=$2 database
+  cp -al "$from" "$into"
+  while read -r database; do cp -a --remove-destination "$from/$database" "$into/$database"; done \
+    < <(cd "$from" && find . -name '*.db')
 }
 
 # import_image RUN ARCHIVE: into the containerd of that run folder, under the name the archive carries.
@@ -48,13 +65,16 @@ fill_from_store() {
     cp -a "$store/io.containerd.content.v1.content" "$root/"
 }
 
-# image_archive pause|base|torch: makes the image once; prints its OCI archive's path.
+# image_archive pause|base|torch|next: makes the image once; prints its OCI archive's path.
 image_archive() {
   local kind=$1 path hash
   case $kind in
     pause) hash=$(hash_of "$PAUSE_IMAGE" "$CLUSTER_HOME/pause.c" "$CLUSTER_HOME/lib/oci.sh") ;;
     base) hash=$(hash_of "$BASE_IMAGE $BASE_SUITE" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
     torch) hash=$(hash_of "$TORCH_IMAGE $TORCH_SUITE" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
+    next)
+      hash=$(hash_of "$NEXT_TORCH_IMAGE $NEXT_TORCH_SUITE ${NEXT_TORCH_PACKAGES[*]}" "$CLUSTER_HOME/lib/"{debian,oci}.sh)
+      ;;
   esac
   path=$(make_item "image-$kind" "$hash" "build_$kind")
   printf '%s/%s.tar\n' "$path" "$kind"
@@ -77,13 +97,28 @@ build_base() {
   rm -rf "$1/root"
 }
 
+# torch.compile for CPU compiles C++: it needs g++, Python's and torch's headers.
+TORCH_PACKAGES=(python3-torch libtorch-dev g++ python3-dev)
+# With the server and the client of PyTorch's own remote cache.
+NEXT_TORCH_PACKAGES=("${TORCH_PACKAGES[@]}" python3-redis redis-server)
+
 build_torch() {
   log "making $TORCH_IMAGE from Debian $TORCH_SUITE's packages (about 3 minutes, 350 MB to download)"
-  # torch.compile for CPU compiles C++: it needs g++, Python's and torch's headers.
-  debian_root "$1/root" "$TORCH_SUITE" python3-torch libtorch-dev g++ python3-dev
-  rm -rf "$1/root/usr/lib/libtorch-test"
-  oci_archive "$1/root" "$TORCH_IMAGE" "{\"Cmd\":[\"python3\"],$IMAGE_ENV}" "$1/torch.tar"
-  rm -rf "$1/root"
+  torch_image "$1" "$TORCH_SUITE" "$TORCH_IMAGE" torch "${TORCH_PACKAGES[@]}"
+}
+
+build_next() {
+  log "making $NEXT_TORCH_IMAGE from Debian $NEXT_TORCH_SUITE's packages (about 4 minutes)"
+  torch_image "$1" "$NEXT_TORCH_SUITE" "$NEXT_TORCH_IMAGE" next "${NEXT_TORCH_PACKAGES[@]}"
+}
+
+# torch_image FOLDER SUITE IMAGE KIND PACKAGE...
+torch_image() {
+  local root=$1/root suite=$2 image=$3 out=$1/$4.tar
+  debian_root "$root" "$suite" "${@:5}"
+  rm -rf "$root/usr/lib/libtorch-test"
+  oci_archive "$root" "$image" "{\"Cmd\":[\"python3\"],$IMAGE_ENV}" "$out"
+  rm -rf "$root"
 }
 
 # The PyTorch image's root file system as it was unpacked once; not to be written to.

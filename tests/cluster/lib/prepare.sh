@@ -121,3 +121,8 @@ prepare_torch() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
   image_store torch >/dev/null
 }
+
+prepare_next() {
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
+  image_store next >/dev/null
+}

@@ -1,6 +1,6 @@
 # Starts a cluster: the API server alone, or a whole one. Sourced. shellcheck shell=bash
 
-# up NAME [--control-plane | [--with-torch] [--nodes N]]
+# up NAME [--control-plane | [--with-torch | --with-next-torch] [--nodes N]]
 up() {
   local name=${1-} mode=full images=base nodes=1 run lock began=$SECONDS
   check_name "$name"
@@ -9,6 +9,7 @@ up() {
     case $1 in
       --control-plane) mode=control-plane ;;
       --with-torch) images=torch ;;
+      --with-next-torch) images=next ;;
       --nodes) nodes=${2-} && shift ;;
       *) die "up does not know '$1'; see cluster help" ;;
     esac
@@ -17,7 +18,10 @@ up() {
   [[ $nodes =~ ^[12]$ ]] || die "--nodes is 1 or 2, not '$nodes'"
   [ $mode = control-plane ] || check_containers
   if [ $mode = full ]; then prepare_node; else prepare_control_plane; fi
-  [ $images = base ] || prepare_torch
+  case $images in
+    torch) prepare_torch ;;
+    next) prepare_next ;;
+  esac
 
   mkdir -p "$CACHE/locks" "$RUNS"
   exec {lock}>"$CACHE/locks/cluster-$name"
