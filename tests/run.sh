@@ -140,17 +140,18 @@ run_e2e() {
   running+=("$name")
   image=$(sed -n 's/^ *image: *//p' "$project/config/install.yaml" | head -n 1)
   archive=$("$cluster" build-image "$image" "$(programs)")
-  "$cluster" up "$name" --with-torch
+  "$cluster" up "$name" --with-next-torch
   "$cluster" load-image "$name" "$archive"
   use_cluster "$name"
   volumes=$(mktemp -d)
   chmod 755 "$volumes"
   CC_TORCH_IMAGE=$("$cluster" torch-image)
+  CC_NEXT_TORCH_IMAGE=$("$cluster" torch-image --next)
   # As users install it, but for the grace of condemned blobs, which outlasts any test.
   CC_INSTALL_MANIFEST=$volumes/install.yaml
   sed 's/^\( *grace:\) 15m /\1 10s /' "$project/config/install.yaml" >"$CC_INSTALL_MANIFEST"
   CC_VOLUMES=$volumes
-  export CC_VOLUMES CC_TORCH_IMAGE CC_INSTALL_MANIFEST
+  export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
   run_tests e2e "$build" e2e

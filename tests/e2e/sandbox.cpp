@@ -71,6 +71,11 @@ json claim(const std::string& ns, const std::string& path) {
 
 }  // namespace
 
+std::string next_torch_image() {
+  const char* image = std::getenv("CC_NEXT_TORCH_IMAGE");
+  return image == nullptr ? "docker.io/local/torch:next" : image;
+}
+
 void Sandbox::SetUp() {
   namespace_ = namespace_name();
   volume_ = volumes_root() + "/" + namespace_;
@@ -93,7 +98,8 @@ void Sandbox::dump() const {
   std::cerr << "---- what is in " << namespace_ << "\n"
             << kubectl({"get", "cc,cca,jobs,pods,events", "-n", namespace_, "-o", "wide"}).out
             << kubectl({"get", "cc", "-n", namespace_, "-o", "yaml"}).out;
-  for (const json& item : get_json({"pods", "-n", namespace_}).value("items", json::array())) {
+  const json pods = get_json({"pods", "-n", namespace_});
+  for (const json& item : pods.is_object() ? pods.value("items", json::array()) : json::array()) {
     const std::string name = at(item, "/metadata/name");
     std::cerr << "---- logs of " << name << "\n"
               << kubectl(
@@ -127,7 +133,7 @@ json Sandbox::manifest(const TorchPod& pod) const {
   json command{"python3", "/app/torch_app.py"};
   for (const std::string& argument : pod.arguments) command.push_back(argument);
   json container{{"name", "app"},
-                 {"image", torch_image()},
+                 {"image", pod.image.empty() ? torch_image() : pod.image},
                  {"imagePullPolicy", "IfNotPresent"},
                  {"command", command},
                  {"env", pod.environment},
@@ -215,13 +221,25 @@ std::set<std::string> Sandbox::blobs(const std::string& cache) const {
   return all;
 }
 
+std::set<std::string> Sandbox::layers_of(const json& archive) const {
+  std::set<std::string> layers;
+  const json digest = at(archive, "/status/head/manifestDigest");
+  if (!digest.is_string()) return layers;
+  const json manifest =
+      json::parse(read_file(blob_path(digest, at(archive, "/spec/cache"))), nullptr, false);
+  EXPECT_TRUE(manifest.is_object()) << "the volume lacks " << digest;
+  if (!manifest.is_object()) return layers;
+  for (const json& layer : manifest.value("layers", json::array())) {
+    layers.insert(layer.value("digest", ""));
+  }
+  return layers;
+}
+
 std::set<std::string> Sandbox::archived_files(const json& archive) const {
   std::set<std::string> files;
-  const std::string digest = at(archive, "/status/head/manifestDigest");
-  const json manifest = json::parse(read_file(blob_path(digest)), nullptr, false);
-  for (const json& layer : manifest.value("layers", json::array())) {
-    const auto listed =
-        testing::run_process({"tar", "--zstd", "-tf", blob_path(layer.value("digest", ""))});
+  for (const std::string& layer : layers_of(archive)) {
+    const auto listed = testing::run_process(
+        {"tar", "--zstd", "-tf", blob_path(layer, at(archive, "/spec/cache"))});
     EXPECT_EQ(listed.exit_code, 0) << listed.err;
     std::istringstream lines(listed.out);
     for (std::string line; std::getline(lines, line);) {
@@ -233,6 +251,27 @@ std::set<std::string> Sandbox::archived_files(const json& archive) const {
 
 std::string Sandbox::logs(const std::string& pod, const std::string& container) const {
   return kubectl({"logs", pod, "-c", container, "-n", namespace_}).out;
+}
+
+std::string Sandbox::exec(const std::string& pod, const std::vector<std::string>& command) const {
+  std::vector<std::string> arguments{"exec", pod, "-n", namespace_, "-c", "app", "--"};
+  arguments.insert(arguments.end(), command.begin(), command.end());
+  const auto result = kubectl(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  return result.out;
+}
+
+void Sandbox::create_files(const std::string& name, const std::vector<std::string>& paths) const {
+  std::vector<std::string> arguments{"create", "configmap", name, "-n", namespace_};
+  for (const std::string& path : paths) arguments.push_back("--from-file=" + path);
+  const auto created = kubectl(arguments);
+  ASSERT_EQ(created.exit_code, 0) << created.err;
+}
+
+void Sandbox::mount_files(json& pod, const std::string& name) {
+  pod["spec"]["volumes"].push_back({{"name", name}, {"configMap", {{"name", name}}}});
+  pod["spec"]["containers"][0]["volumeMounts"].push_back(
+      {{"name", name}, {"mountPath", "/" + name}});
 }
 
 namespace {

@@ -34,7 +34,10 @@ struct TorchPod {
   int gpus = 0;
   json security_context;  // of the pod
   json environment = json::array();
+  std::string image;  // empty: the one with torch 2.6
 };
+// Of the image with a newer torch, Python's package redis and a Redis server.
+std::string next_torch_image();
 
 class Sandbox : public ::testing::Test {
  protected:
@@ -52,7 +55,7 @@ class Sandbox : public ::testing::Test {
   // As the API server gets it from a user.
   [[nodiscard]] json manifest(const TorchPod& pod) const;
   void start(const TorchPod& pod);
-  // Waits for the line that torch_app.py prints; null when it does not come.
+  // Waits for the line that torch_app.py prints in the container "app"; null when it does not come.
   json wait_for_result(const std::string& pod, seconds limit = seconds(180));
   json run_to_ready(const TorchPod& pod, seconds limit = seconds(180));
   void remove_pod(const std::string& pod);
@@ -69,12 +72,20 @@ class Sandbox : public ::testing::Test {
 
   // Files in the archive's head, read from the volume with tar.
   std::set<std::string> archived_files(const json& archive) const;
+  // The digests of its head's layers.
+  std::set<std::string> layers_of(const json& archive) const;
   std::string store_path(const std::string& cache = "transformer") const;
   std::string blob_path(const std::string& digest, const std::string& cache = "transformer") const;
   // Every blob on the volume, as "sha256:...".
   std::set<std::string> blobs(const std::string& cache = "transformer") const;
 
   std::string logs(const std::string& pod, const std::string& container) const;
+  // What the command prints in the pod's container "app"; it must succeed.
+  std::string exec(const std::string& pod, const std::vector<std::string>& command) const;
+  // A ConfigMap of that name with these files.
+  void create_files(const std::string& name, const std::vector<std::string>& paths) const;
+  // Mounts such a ConfigMap into the pod's first container, at /NAME.
+  static void mount_files(json& pod, const std::string& name);
 
  private:
   void dump() const;
