@@ -15,14 +15,14 @@ WorkQueue::WorkQueue(WorkQueueOptions options, const Clock& clock)
       tokens_(options.bucket_burst),
       tokens_at_(clock.monotonic()) {}
 
-void WorkQueue::add(const std::string& key) {
+void WorkQueue::add(const std::string& key, Priority priority) {
   std::lock_guard<std::mutex> lock(mutex_);
-  add_locked(key);
+  add_locked(key, priority);
 }
 
-void WorkQueue::add_after(const std::string& key, Duration delay) {
+void WorkQueue::add_after(const std::string& key, Duration delay, Priority priority) {
   std::lock_guard<std::mutex> lock(mutex_);
-  add_after_locked(key, delay);
+  add_after_locked(key, delay, priority);
 }
 
 void WorkQueue::add_rate_limited(const std::string& key) {
@@ -30,7 +30,9 @@ void WorkQueue::add_rate_limited(const std::string& key) {
   const int failures = failures_[key]++;
   const double own = double(options_.failure_first.count()) * std::pow(2.0, failures);
   const Duration capped(int64_t(std::min(own, double(options_.failure_cap.count()))));
-  add_after_locked(key, std::max(capped, bucket_delay_locked()));
+  const auto worked_on = processing_.find(key);
+  const Priority priority = worked_on == processing_.end() ? Priority::kLive : worked_on->second;
+  add_after_locked(key, std::max(capped, bucket_delay_locked()), priority);
 }
 
 void WorkQueue::forget(const std::string& key) {
@@ -58,15 +60,10 @@ std::optional<std::string> WorkQueue::get() {
   }
 }
 
-std::optional<std::string> WorkQueue::try_get() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return pop_locked();
-}
-
 void WorkQueue::done(const std::string& key) {
   std::lock_guard<std::mutex> lock(mutex_);
   processing_.erase(key);
-  if (dirty_.contains(key)) queue_.push_back(key);
+  if (auto again = dirty_.find(key); again != dirty_.end()) push_locked(key, again->second);
   changed_.notify_all();
 }
 
@@ -78,42 +75,44 @@ void WorkQueue::shut_down() {
   changed_.notify_all();
 }
 
-void WorkQueue::shut_down_with_drain() {
-  shut_down();
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return processing_.empty() && queue_.empty(); });
-}
-
 size_t WorkQueue::size() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return queue_.size();
+  return dirty_.size();
 }
 
-size_t WorkQueue::delayed() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return delays_.size();
+void WorkQueue::add_locked(const std::string& key, Priority priority) {
+  if (shutting_down_) return;
+  // Now is sooner than any delay.
+  if (auto delayed = delays_.find(key); delayed != delays_.end()) {
+    priority = std::max(priority, delayed->second.priority);
+    by_time_.erase({delayed->second.due, key});
+    delays_.erase(delayed);
+  }
+  const auto [known, fresh] = dirty_.try_emplace(key, priority);
+  const bool raised = !fresh && priority > known->second;
+  if (!fresh && !raised) return;
+  known->second = priority;
+  if (!processing_.contains(key)) push_locked(key, priority);  // else done() does
 }
 
-void WorkQueue::add_locked(const std::string& key) {
-  if (shutting_down_ || !dirty_.insert(key).second) return;
-  if (processing_.contains(key)) return;  // done() puts it into the queue
-  queue_.push_back(key);
+void WorkQueue::push_locked(const std::string& key, Priority priority) {
+  (priority == Priority::kLive ? live_ : start_).push_back(key);
   changed_.notify_all();
 }
 
-void WorkQueue::add_after_locked(const std::string& key, Duration delay) {
+void WorkQueue::add_after_locked(const std::string& key, Duration delay, Priority priority) {
   if (shutting_down_) return;
   if (delay <= Duration(0)) {
-    add_locked(key);
+    add_locked(key, priority);
     return;
   }
-  const Monotonic due = clock_.monotonic() + delay;
-  auto known = delays_.find(key);
-  if (known != delays_.end()) {
-    if (known->second <= due) return;
-    by_time_.erase({known->second, key});
+  Monotonic due = clock_.monotonic() + delay;
+  if (auto known = delays_.find(key); known != delays_.end()) {
+    priority = std::max(priority, known->second.priority);
+    due = std::min(due, known->second.due);
+    by_time_.erase({known->second.due, key});
   }
-  delays_[key] = due;
+  delays_[key] = {due, priority};
   by_time_.insert({due, key});
   changed_.notify_all();
 }
@@ -122,20 +121,24 @@ void WorkQueue::move_due_locked() {
   const Monotonic now = clock_.monotonic();
   while (!by_time_.empty() && by_time_.begin()->first <= now) {
     const std::string key = by_time_.begin()->second;
-    by_time_.erase(by_time_.begin());
-    delays_.erase(key);
-    add_locked(key);
+    add_locked(key, delays_.at(key).priority);  // takes it out of both
   }
 }
 
 std::optional<std::string> WorkQueue::pop_locked() {
   move_due_locked();
-  if (queue_.empty()) return std::nullopt;
-  std::string key = std::move(queue_.front());
-  queue_.pop_front();
-  processing_.insert(key);
-  dirty_.erase(key);
-  return key;
+  for (std::deque<std::string>* queue : {&live_, &start_}) {
+    while (!queue->empty()) {
+      std::string key = std::move(queue->front());
+      queue->pop_front();
+      const auto waiting = dirty_.find(key);
+      if (waiting == dirty_.end() || processing_.contains(key)) continue;  // went with live_
+      processing_.emplace(key, waiting->second);
+      dirty_.erase(waiting);
+      return key;
+    }
+  }
+  return std::nullopt;
 }
 
 // Takes one token, on credit if need be, and says how long until it is there.

@@ -21,7 +21,11 @@
 //     queue.done(*key);
 //   }
 //
-// Rules and numbers: client-go's util/workqueue. Thread-safe.
+// What happens now goes before what was there at the start (Priority::kStart). Of several adds of a
+// key that waits the highest priority and the shortest delay count.
+//
+// Rules and numbers: client-go's util/workqueue and controller-runtime's priority queue.
+// Thread-safe.
 
 namespace compilecache::kube {
 
@@ -34,14 +38,17 @@ struct WorkQueueOptions {
   double bucket_burst = 100;
 };
 
+enum class Priority { kStart, kLive };
+
 class WorkQueue {
  public:
   explicit WorkQueue(WorkQueueOptions options = {}, const Clock& clock = SystemClock::instance());
 
-  void add(const std::string& key);
-  // Not before that time has gone by. Of two delays of a key the earlier end counts.
-  void add_after(const std::string& key, Duration delay);
-  // After the longer of the key's own delay and the common bucket's.
+  void add(const std::string& key, Priority priority = Priority::kLive);
+  // Not before that time has gone by.
+  void add_after(const std::string& key, Duration delay, Priority priority = Priority::kLive);
+  // After the longer of the key's own delay and the common bucket's; while it is worked on, with
+  // the priority that it came with.
   void add_rate_limited(const std::string& key);
   // The key did well: its next failure begins with the short delay.
   void forget(const std::string& key);
@@ -50,22 +57,22 @@ class WorkQueue {
   // The next key, waiting for one; nothing after shut_down() when the queue is empty.
   // Every key got must be given back with done().
   std::optional<std::string> get();
-  // As get(), but nothing when none is due now.
-  std::optional<std::string> try_get();
   void done(const std::string& key);
 
   // No key is taken any more and delayed ones are dropped; workers get what is queued, then
   // nothing.
   void shut_down();
-  // And waits until every key is done.
-  void shut_down_with_drain();
-
-  [[nodiscard]] size_t size() const;     // queued and due
-  [[nodiscard]] size_t delayed() const;  // waiting for their time
+  [[nodiscard]] size_t size() const;  // queued and due
 
  private:
-  void add_locked(const std::string& key);
-  void add_after_locked(const std::string& key, Duration delay);
+  struct Delayed {
+    Monotonic due;
+    Priority priority;
+  };
+
+  void add_locked(const std::string& key, Priority priority);
+  void add_after_locked(const std::string& key, Duration delay, Priority priority);
+  void push_locked(const std::string& key, Priority priority);
   void move_due_locked();
   std::optional<std::string> pop_locked();
   Duration bucket_delay_locked();
@@ -74,10 +81,11 @@ class WorkQueue {
   const Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::string> queue_;
-  std::set<std::string> dirty_;
-  std::set<std::string> processing_;
-  std::map<std::string, Monotonic> delays_;
+  std::deque<std::string> live_;
+  std::deque<std::string> start_;          // may also hold keys that have moved to live_
+  std::map<std::string, Priority> dirty_;  // waits, or is to be worked on once more
+  std::map<std::string, Priority> processing_;
+  std::map<std::string, Delayed> delays_;
   std::set<std::pair<Monotonic, std::string>> by_time_;
   std::unordered_map<std::string, int> failures_;
   double tokens_;
