@@ -1,11 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -34,14 +34,19 @@ class Store {
   using Ptr = std::shared_ptr<const T>;
   using Item = std::pair<std::string, Ptr>;
 
+  using Handler = std::function<void(const std::string& key, const Ptr& before, const Ptr& after)>;
   struct Handlers {
-    std::function<void(const std::string& key, const Ptr& before, const Ptr& after)> on_change;
+    Handler on_change;
+    // For what was there when we came (the first list, or what add_handlers() finds): it is less
+    // urgent than what happens now. Empty: on_change.
+    Handler on_start = {};
   };
 
   // Tells the new handlers of everything that is already there, before it returns.
   void add_handlers(Handlers handlers) {
     std::lock_guard<std::recursive_mutex> delivery(delivery_);
-    for (const auto& [key, object] : snapshot()) handlers.on_change(key, nullptr, object);
+    if (!handlers.on_start) handlers.on_start = handlers.on_change;
+    for (const auto& [key, object] : snapshot()) handlers.on_start(key, nullptr, object);
     handlers_.push_back(std::move(handlers));
   }
 
@@ -86,15 +91,18 @@ class Store {
   // The first whole list is in the store and the handlers have been told of it.
   [[nodiscard]] bool has_synced() const { return synced_.load(); }
 
-  // The state is exactly `items`: what is not among them is gone.
+  // The state is exactly `items`: what is not among them is gone. Of several with one key the last
+  // counts; null means gone.
   void replace(std::vector<Item> items) {
     std::lock_guard<std::recursive_mutex> delivery(delivery_);
-    std::set<std::string, std::less<>> present;
-    for (const auto& [key, object] : items) present.insert(key);
-    for (const auto& [key, object] : snapshot()) {
-      if (!present.contains(key)) erase(key, nullptr);
+    const auto by_key = [](const Item& a, const Item& b) { return a.first < b.first; };
+    std::stable_sort(items.begin(), items.end(), by_key);
+    for (const std::string& key : keys_without(items)) erase(key, nullptr);
+    for (size_t i = 0; i < items.size(); ++i) {
+      auto& [key, object] = items[i];
+      const bool last = i + 1 == items.size() || items[i + 1].first != key;
+      if (last && object != nullptr) upsert(key, std::move(object));
     }
-    for (auto& [key, object] : items) upsert(key, std::move(object));
     synced_ = true;
   }
 
@@ -107,7 +115,9 @@ class Store {
       before = slot;
       slot = object;
     }
-    for (const Handlers& handlers : handlers_) handlers.on_change(key, before, object);
+    for (const Handlers& handlers : handlers_) {
+      (synced_ ? handlers.on_change : handlers.on_start)(key, before, object);
+    }
   }
 
   // `last` is the state in which it went, null when that is not known.
@@ -124,6 +134,20 @@ class Store {
   }
 
  private:
+  // Those that are here and not (or as gone) among the sorted items.
+  std::vector<std::string> keys_without(const std::vector<Item>& items) const {
+    std::vector<std::string> keys;
+    auto item = items.begin();
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    for (const auto& [key, object] : objects_) {
+      while (item != items.end() && item->first < key) ++item;
+      bool present = false;
+      for (; item != items.end() && item->first == key; ++item) present = item->second != nullptr;
+      if (!present) keys.push_back(key);
+    }
+    return keys;
+  }
+
   mutable std::shared_mutex mutex_;  // guards objects_, never held while a handler runs
   std::map<std::string, Ptr, std::less<>> objects_;
   std::recursive_mutex delivery_;  // keeps handlers in order and guards handlers_

@@ -56,6 +56,30 @@ TEST_F(StoreTest, LateHandlersHearOfWhatIsThere) {
   EXPECT_EQ(late, (std::vector<std::string>{"a/1 - 1", "a/2 - 2"}));
 }
 
+TEST_F(StoreTest, OfSeveralItemsWithOneKeyTheLastCounts) {
+  store.replace({{"a/2", make(1)}, {"a/1", make(1)}, {"a/2", make(2)}, {"a/1", nullptr}});
+  EXPECT_EQ(seen, std::vector<std::string>{"a/2 - 2"});
+  store.replace({{"a/3", make(3)}, {"a/2", make(4)}, {"a/2", nullptr}});
+  EXPECT_EQ(seen, (std::vector<std::string>{"a/2 - 2", "a/2 2 -", "a/3 - 3"}));
+}
+
+TEST_F(StoreTest, WhatIsThereAtTheStartIsToldApart) {
+  Ints fresh;
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& how) {
+    return [&told, how](const std::string& key, const auto&, const auto&) {
+      told.push_back(how + " " + key);
+    };
+  };
+  fresh.add_handlers({.on_change = tell("now"), .on_start = tell("start")});
+  fresh.replace({{"a/1", make(1)}});
+  fresh.upsert("a/2", make(2));
+  fresh.replace({{"a/2", make(2)}, {"a/3", make(3)}});
+  fresh.add_handlers({.on_change = tell("late now"), .on_start = tell("late start")});
+  EXPECT_EQ(told, (std::vector<std::string>{"start a/1", "now a/2", "now a/1", "now a/2", "now a/3",
+                                            "late start a/2", "late start a/3"}));
+}
+
 TEST_F(StoreTest, ListsOneNamespace) {
   for (const char* key : {"a/1", "ab/1", "a/2", "b/1"}) store.upsert(key, make(1));
   EXPECT_EQ(store.list("a").size(), 2U);
