@@ -1,10 +1,9 @@
 #include "kube/client.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "kube/json.hpp"
 
 namespace compilecache::kube {
 namespace {
@@ -13,6 +12,10 @@ using Json = nlohmann::json;
 
 constexpr int kListPage = 500;                             // client-go's tools/pager
 constexpr Duration kAgainAfter = std::chrono::seconds(1);  // when Retry-After is no number
+// The server gives up after 60 s (its --request-timeout).
+constexpr std::chrono::seconds kListTimeout{65};
+
+constexpr char kJsonType[] = "application/json";
 
 // Collects "?a=b&c=d".
 class Query {
@@ -39,7 +42,7 @@ std::string describe(const std::string& verb, const Resource& resource, const st
 }
 
 std::string accept_header(bool metadata_only, bool list) {
-  if (!metadata_only) return "application/json";
+  if (!metadata_only) return kJsonType;
   return std::string("application/json;as=PartialObjectMetadata") + (list ? "List" : "") +
          ";g=meta.k8s.io;v=v1";
 }
@@ -172,7 +175,8 @@ Result<Json> Client::get(const Resource& resource, const std::string& ns, const 
   return send_json(std::move(request), describe("getting", resource, ns, name));
 }
 
-Result<Json> Client::list(const Resource& resource, const ListOptions& options) const {
+Result<ListHead> Client::list(const Resource& resource, const ListOptions& options,
+                              const Fields& fields, const PageHandler& handler) const {
   Query query;
   query.add("labelSelector", options.label_selector);
   query.add("fieldSelector", options.field_selector);
@@ -183,14 +187,37 @@ Result<Json> Client::list(const Resource& resource, const ListOptions& options) 
   HttpRequest request;
   request.target = resource.path(options.ns) + query.text();
   request.accept = accept_header(options.metadata_only, true);
+  // Also because older servers send a list that is not compressed in one chunk, however large.
+  request.compressed = true;
+  request.timeout = std::max<std::chrono::milliseconds>(kListTimeout, options_.timeout);
+  request.idle_timeout = options_.timeout;
+
   const std::string doing = describe("listing", resource, options.ns, "");
-  Result<Json> list = send_json(std::move(request), doing);
-  if (list && (!list->is_object() || !list->contains("items"))) {
-    return fail(ErrorCode::kUnavailable, doing + ": the answer is no list; is this an API server?");
-  }
-  // Go writes an empty list of some kinds as null.
-  if (list && !(*list)["items"].is_array()) (*list)["items"] = Json::array();
-  return list;
+  ListHead head;
+  const auto on_body = [&](BodyReader& body) -> Status {
+    handler.begin();
+    Result<ListHead> list = read_list(body, fields, handler.item);
+    if (!list) return unexpected(list.error());
+    head = std::move(*list);
+    return {};
+  };
+  Result<HttpResponse> response = retry(request, [&](const HttpRequest& again) {
+    return transport_->fetch(again, on_body, options_.cancel);
+  });
+  if (!response) return unexpected(response.error().with(doing));
+  if (response->status / 100 != 2) return unexpected(api_error(*response, doing));
+  return head;
+}
+
+Result<Json> Client::list(const Resource& resource, const ListOptions& options) const {
+  Json items = Json::array();
+  const PageHandler handler{[&] { items.clear(); },
+                            [&](Json item) { items.push_back(std::move(item)); }};
+  Result<ListHead> head = list(resource, options, Fields(), handler);
+  if (!head) return unexpected(head.error());
+  return Json{{"metadata",
+               {{"resourceVersion", head->resource_version}, {"continue", head->continue_token}}},
+              {"items", std::move(items)}};
 }
 
 Result<Json> Client::list_all(const Resource& resource, ListOptions options) const {
@@ -218,46 +245,22 @@ Result<Json> Client::create(const Resource& resource, const Json& object,
                             const WriteOptions& options) const {
   const NamespacedName name = name_of(object);
   Query query;
-  query.add("fieldManager",
-            options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  query.add("fieldManager", manager(options.field_manager));
   if (options.dry_run) query.add("dryRun", "All");
-  HttpRequest request;
-  request.method = "POST";
-  request.target = resource.path(name.ns) + query.text();
-  request.content_type = "application/json";
-  request.body = dump(object);
-  return send_json(std::move(request), describe("creating", resource, name.ns, name.name));
-}
-
-Result<Json> Client::create_subresource(const Resource& resource, const std::string& ns,
-                                        const std::string& name, const Json& object,
-                                        const WriteOptions& options) const {
-  Query query;
-  if (options.dry_run) query.add("dryRun", "All");
-  HttpRequest request;
-  request.method = "POST";
-  request.target = resource.path(ns, name, options.subresource) + query.text();
-  request.content_type = "application/json";
-  request.body = dump(object);
-  const std::string verb = "creating " + options.subresource + " of";
-  return send_json(std::move(request), describe(verb, resource, ns, name));
+  return write("POST", resource.path(name.ns) + query.text(), kJsonType, object,
+               describe("creating", resource, name.ns, name.name));
 }
 
 Result<Json> Client::update(const Resource& resource, const Json& object,
                             const WriteOptions& options) const {
   const NamespacedName name = name_of(object);
   Query query;
-  query.add("fieldManager",
-            options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  query.add("fieldManager", manager(options.field_manager));
   if (options.dry_run) query.add("dryRun", "All");
-  HttpRequest request;
-  request.method = "PUT";
-  request.target = resource.path(name.ns, name.name, options.subresource) + query.text();
-  request.content_type = "application/json";
-  request.body = dump(object);
   const std::string verb =
       options.subresource.empty() ? "updating" : "updating " + options.subresource + " of";
-  return send_json(std::move(request), describe(verb, resource, name.ns, name.name));
+  return write("PUT", resource.path(name.ns, name.name, options.subresource) + query.text(),
+               kJsonType, object, describe(verb, resource, name.ns, name.name));
 }
 
 Result<Json> Client::update_status(const Resource& resource, const Json& object,
@@ -269,16 +272,11 @@ Result<Json> Client::update_status(const Resource& resource, const Json& object,
 Result<Json> Client::patch(const Resource& resource, const std::string& ns, const std::string& name,
                            PatchType type, const Json& patch, const PatchOptions& options) const {
   Query query;
-  query.add("fieldManager",
-            options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  query.add("fieldManager", manager(options.field_manager));
   if (type == PatchType::kApply && options.force) query.add("force", "true");
   if (options.dry_run) query.add("dryRun", "All");
-  HttpRequest request;
-  request.method = "PATCH";
-  request.target = resource.path(ns, name, options.subresource) + query.text();
-  request.content_type = patch_content_type(type);
-  request.body = dump(patch);
-  return send_json(std::move(request), describe("patching", resource, ns, name));
+  return write("PATCH", resource.path(ns, name, options.subresource) + query.text(),
+               patch_content_type(type), patch, describe("patching", resource, ns, name));
 }
 
 Result<Json> Client::apply(const Resource& resource, const Json& object,
@@ -297,12 +295,8 @@ Result<Json> Client::remove(const Resource& resource, const std::string& ns,
   if (!options.propagation.empty()) body["propagationPolicy"] = options.propagation;
   if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
   if (options.dry_run) body["dryRun"] = Json::array({"All"});
-  HttpRequest request;
-  request.method = "DELETE";
-  request.target = resource.path(ns, name);
-  request.content_type = "application/json";
-  request.body = dump(body);
-  return send_json(std::move(request), describe("deleting", resource, ns, name));
+  return write("DELETE", resource.path(ns, name), kJsonType, body,
+               describe("deleting", resource, ns, name));
 }
 
 Result<std::string> Client::raw(const std::string& method, const std::string& target,
@@ -311,7 +305,7 @@ Result<std::string> Client::raw(const std::string& method, const std::string& ta
   request.method = method;
   request.target = target;
   request.accept = "application/json, */*";
-  if (!body.empty()) request.content_type = "application/json";
+  if (!body.empty()) request.content_type = kJsonType;
   request.body = body;
   const std::string doing = method + " " + target;
   Result<HttpResponse> response = send(std::move(request));
@@ -327,6 +321,10 @@ StreamEnd Client::watch(const Resource& resource, const WatchOptions& options,
   query.add("resourceVersion", options.resource_version);
   query.add("allowWatchBookmarks", "true");
   query.add("timeoutSeconds", std::to_string(options.timeout.count()));
+  if (options.send_initial_events) {
+    query.add("sendInitialEvents", "true");
+    query.add("resourceVersionMatch", "NotOlderThan");
+  }
   query.add("labelSelector", options.label_selector);
   query.add("fieldSelector", options.field_selector);
   HttpRequest request;
@@ -334,14 +332,14 @@ StreamEnd Client::watch(const Resource& resource, const WatchOptions& options,
   request.accept = accept_header(options.metadata_only, false);
   request.timeout = options.start_timeout;
   request.idle_timeout = options.idle_timeout;
+  request.tick = options.tick;
   return transport_->stream(request, on_line, cancel);
 }
 
-Result<HttpResponse> Client::send(HttpRequest request) const {
-  request.timeout = options_.timeout;
+Result<HttpResponse> Client::retry(const HttpRequest& request, const Send& send_once) const {
   const bool read_only = request.method == "GET";
   for (int tries = 0;; ++tries) {
-    Result<HttpResponse> response = transport_->send(request, options_.cancel);
+    Result<HttpResponse> response = send_once(request);
     const bool last = tries >= options_.max_retries;
     std::optional<Duration> again;
     if (response) {
@@ -350,10 +348,35 @@ Result<HttpResponse> Client::send(HttpRequest request) const {
       again = tries == 0 ? Duration(0) : kAgainAfter;
     }
     if (!again || last) return response;
-    if (options_.wait ? options_.wait(*again) : options_.cancel.wait_for(*again)) {
+    if (pause(*again)) {
       return fail(ErrorCode::kCancelled, "given up while waiting for the API server");
     }
   }
+}
+
+bool Client::pause(Duration time) const {
+  return options_.wait ? options_.wait(time) : options_.cancel.wait_for(time);
+}
+
+Result<HttpResponse> Client::send(HttpRequest request) const {
+  request.timeout = options_.timeout;
+  return retry(request,
+               [&](const HttpRequest& again) { return transport_->send(again, options_.cancel); });
+}
+
+Result<Json> Client::write(const char* method, const std::string& target,
+                           const std::string& content_type, const Json& body,
+                           const std::string& doing) const {
+  HttpRequest request;
+  request.method = method;
+  request.target = target;
+  request.content_type = content_type;
+  request.body = dump(body);
+  return send_json(std::move(request), doing);
+}
+
+const std::string& Client::manager(const std::string& chosen) const {
+  return chosen.empty() ? options_.field_manager : chosen;
 }
 
 Result<Json> Client::send_json(HttpRequest request, const std::string& doing) const {
@@ -361,7 +384,7 @@ Result<Json> Client::send_json(HttpRequest request, const std::string& doing) co
   if (!response) return unexpected(response.error().with(doing));
   if (response->status / 100 != 2) return unexpected(api_error(*response, doing));
   if (response->body.empty()) return Json();
-  Json json = parse_without_managed_fields(response->body);
+  Json json = parse_json(response->body);
   if (json.is_discarded()) {
     return fail(ErrorCode::kUnavailable,
                 doing + ": the answer is not JSON; is this an API server?");

@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "kube/http_transport.hpp"
+#include "kube/json.hpp"
 #include "kube/resource.hpp"
 
 // The API server's REST interface on objects as JSON.
@@ -54,11 +55,14 @@ struct WatchOptions {
   std::chrono::seconds timeout{300};                   // the server ends the watch then
   std::chrono::milliseconds idle_timeout{150 * 1000};  // silence after which it counts as dead
   std::chrono::milliseconds start_timeout{90 * 1000};  // proxies may hold headers back
+  std::chrono::milliseconds tick{0};  // how often the handler is called in silence; 0: never
+  // Begin with the present objects, then a bookmark (KEP-3157); 422 from servers that cannot.
+  bool send_initial_events = false;
   bool metadata_only = false;
 };
 
 struct WriteOptions {
-  std::string subresource;    // "status", "eviction", "token" ...
+  std::string subresource;    // "status"
   std::string field_manager;  // empty: the client's
   bool dry_run = false;
 };
@@ -104,6 +108,15 @@ class Client {
 
   Result<Json> get(const Resource& resource, const std::string& ns, const std::string& name,
                    const GetOptions& options = {}) const;
+  // One page, object by object, so that its size does not matter. `begin` is called first, and
+  // again when the page has to be asked for anew: what came before does not count then. Takes at
+  // most 65 s (the server gives up after 60), and no silence longer than the client's timeout.
+  struct PageHandler {
+    std::function<void()> begin;
+    std::function<void(Json item)> item;
+  };
+  Result<ListHead> list(const Resource& resource, const ListOptions& options, const Fields& fields,
+                        const PageHandler& handler) const;
   // One page: {"metadata": {"resourceVersion", "continue"}, "items": [...]}, without
   // managedFields.
   Result<Json> list(const Resource& resource, const ListOptions& options) const;
@@ -113,10 +126,6 @@ class Client {
   // Namespace and name are taken from the object's metadata. An empty body of the answer is null.
   Result<Json> create(const Resource& resource, const Json& object,
                       const WriteOptions& options = {}) const;
-  // Creates a subresource of an existing object: an Eviction, a TokenRequest.
-  Result<Json> create_subresource(const Resource& resource, const std::string& ns,
-                                  const std::string& name, const Json& object,
-                                  const WriteOptions& options) const;
   // A compare-and-swap when the object carries its resourceVersion, as everything read does.
   Result<Json> update(const Resource& resource, const Json& object,
                       const WriteOptions& options = {}) const;
@@ -130,19 +139,28 @@ class Client {
   Result<Json> remove(const Resource& resource, const std::string& ns, const std::string& name,
                       const DeleteOptions& options = {}) const;
 
-  // Any path: /version, a TokenReview, a pod's log.
+  // Any path: /version, a pod's log, a pod's eviction.
   Result<std::string> raw(const std::string& method, const std::string& target,
                           const std::string& body = {}) const;
 
-  // Lines as the server sends them: {"type": "ADDED", "object": {...}}. Not tried again.
+  // Lines as the server sends them: {"type": "ADDED", "object": {...}}; empty ones are ticks. Not
+  // tried again.
   StreamEnd watch(const Resource& resource, const WatchOptions& options, const LineHandler& on_line,
                   const Cancellation& cancel) const;
 
+  // Waits as between tries; true when cancelled.
+  [[nodiscard]] bool pause(Duration time) const;
   [[nodiscard]] const ClientOptions& options() const { return options_; }
 
  private:
+  using Send = std::function<Result<HttpResponse>(const HttpRequest&)>;
+
+  Result<HttpResponse> retry(const HttpRequest& request, const Send& send) const;
   Result<HttpResponse> send(HttpRequest request) const;
   Result<Json> send_json(HttpRequest request, const std::string& doing) const;
+  Result<Json> write(const char* method, const std::string& target, const std::string& content_type,
+                     const Json& body, const std::string& doing) const;
+  [[nodiscard]] const std::string& manager(const std::string& chosen) const;
 
   std::shared_ptr<HttpTransport> transport_;
   ClientOptions options_;

@@ -3,6 +3,7 @@
 #include <cpprest/http_client.h>
 #include <pplx/threadpool.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/log.hpp"
 #include "kube/cpprest_call.hpp"
 #include "kube/credentials.hpp"
+#include "kube/gzip_reader.hpp"
 #include "kube/tls_context.hpp"
 
 // The only file (with cpprest_call.hpp) that includes cpprestsdk, whose headers define a macro U
@@ -29,7 +31,6 @@ constexpr size_t kLibraryThreads = 2;
 // The library's own timer counts silence; ours, which also counts connecting, goes first.
 constexpr std::chrono::hours kLibraryTimeout{24};
 constexpr size_t kErrorBodyLimit = 64 << 10;
-constexpr size_t kBodyLimit = size_t(1) << 30;
 // A watch event is an object, and etcd takes none above 1.5 MiB; JSON may be a few times that.
 constexpr size_t kLineLimit = 64 << 20;
 
@@ -99,10 +100,11 @@ class CpprestTransport : public HttpTransport {
     return tls_->use(*credentials);
   }
 
-  Result<HttpResponse> send(const HttpRequest& request, const Cancellation& cancel) override {
+  Result<HttpResponse> fetch(const HttpRequest& request, const BodyHandler& on_body,
+                             const Cancellation& cancel) override {
     return with_credentials<Result<HttpResponse>>(
         request, [&](web_http::client::http_client& client, const web_http::http_request& http) {
-          return exchange(client, http, request, cancel);
+          return exchange(client, http, request, on_body, cancel);
         });
   }
 
@@ -166,6 +168,7 @@ class CpprestTransport : public HttpTransport {
     auto& headers = http.headers();
     headers.add("User-Agent", user_agent_);
     headers.add("Accept", request.accept);
+    if (request.compressed) headers.add("Accept-Encoding", "gzip");
     if (!credentials.bearer_token.empty()) {
       headers.add("Authorization", "Bearer " + credentials.bearer_token);
     }
@@ -195,35 +198,85 @@ class CpprestTransport : public HttpTransport {
     return client_;
   }
 
-  Result<HttpResponse> exchange(web_http::client::http_client& client,
-                                const web_http::http_request& http, const HttpRequest& request,
-                                const Cancellation& cancel) const {
-    const Timepoint until = std::chrono::steady_clock::now() + request.timeout;
-    Call call(client, http, cancel);
-    std::string chunk;
-    std::string body;
-    while (true) {
-      switch (call.wait(until, chunk)) {
-        case Exchange::News::kHeaders:
-          break;
-        case Exchange::News::kChunk:
-          body += chunk;
-          if (body.size() > kBodyLimit) {
-            return fail(ErrorCode::kTooLarge, "the answer of " + config_.server + " is too large");
-          }
-          break;
-        case Exchange::News::kEnd:
-          call.exchange().response().body = std::move(body);
-          return std::move(call.exchange().response());
+  // What comes in of one exchange, until its time is over.
+  class ChunkReader : public BodyReader {
+   public:
+    ChunkReader(const CpprestTransport& transport, Call& call, const HttpRequest& request)
+        : transport_(transport),
+          call_(call),
+          request_(request),
+          until_(std::chrono::steady_clock::now() + request.timeout) {}
+
+    Status wait_for_headers() {
+      if (auto news = wait(); !news) return unexpected(news.error());
+      return {};
+    }
+    Result<std::string_view> next() override {
+      if (ended_) return std::string_view();
+      chunk_.clear();
+      while (chunk_.empty() && !ended_) {
+        auto news = wait();
+        if (!news) return unexpected(news.error());
+        ended_ = *news == Exchange::News::kEnd;
+      }
+      return std::string_view(chunk_);
+    }
+
+   private:
+    // kHeaders, kChunk or kEnd.
+    Result<Exchange::News> wait() {
+      const Timepoint silent = std::chrono::steady_clock::now() + request_.idle_timeout;
+      const Exchange::News news = call_.wait(std::min(until_, silent), chunk_);
+      switch (news) {
         case Exchange::News::kCancelled:
           return fail(ErrorCode::kCancelled, "cancelled");
-        case Exchange::News::kTimeout:
-          return fail(ErrorCode::kTimeout, config_.server + " did not answer within " +
-                                               std::to_string(request.timeout.count()) + "ms");
+        case Exchange::News::kTimeout: {
+          const auto time = std::min(request_.timeout, request_.idle_timeout);
+          return fail(ErrorCode::kTimeout, transport_.config_.server + " did not answer within " +
+                                               std::to_string(time.count()) + "ms");
+        }
         case Exchange::News::kFailed:
-          return unexpected(error_of(call.exchange().failure()));
+          return unexpected(transport_.error_of(call_.exchange().failure()));
+        default:
+          return news;
       }
     }
+
+    const CpprestTransport& transport_;
+    Call& call_;
+    const HttpRequest& request_;
+    const Timepoint until_;
+    std::string chunk_;
+    bool ended_ = false;
+  };
+
+  Result<HttpResponse> exchange(web_http::client::http_client& client,
+                                const web_http::http_request& http, const HttpRequest& request,
+                                const BodyHandler& on_body, const Cancellation& cancel) const {
+    Call call(client, http, cancel);
+    ChunkReader chunks(*this, call, request);
+    if (auto headers = chunks.wait_for_headers(); !headers) return unexpected(headers.error());
+    HttpResponse response = call.exchange().response();
+    std::optional<GzipReader> unpacked;
+    const auto encoding = response.headers.find("content-encoding");
+    if (encoding != response.headers.end() && encoding->second == "gzip") unpacked.emplace(chunks);
+    BodyReader& body = unpacked ? static_cast<BodyReader&>(*unpacked) : chunks;
+    const bool good = response.status / 100 == 2;
+    const Status read = good ? on_body(body) : read_error(body, response);
+    if (!read) return unexpected(read.error());
+    // To its very end, so that the connection can be used again.
+    if (auto rest = body.next(); !rest) return unexpected(rest.error());
+    return response;
+  }
+
+  static Status read_error(BodyReader& body, HttpResponse& response) {
+    while (response.body.size() < kErrorBodyLimit) {
+      const auto piece = body.next();
+      if (!piece) return unexpected(piece.error());
+      if (piece->empty()) break;
+      response.body += *piece;
+    }
+    return {};
   }
 
   Error error_of(const Failure& failure) const {
@@ -251,7 +304,9 @@ class CpprestTransport : public HttpTransport {
     bool lines_wanted = false;
     std::string chunk;
     while (true) {
-      switch (call.wait(until, chunk)) {
+      const auto news = wait_ticking(call, until, request.tick, on_line, chunk);
+      if (!news) return {Kind::kStopped, {}, ""};
+      switch (*news) {
         case Exchange::News::kHeaders:
           headers = true;
           end.response = call.exchange().response();
@@ -281,6 +336,20 @@ class CpprestTransport : public HttpTransport {
           return stream_failure(call.exchange().failure());
       }
       if (headers) until = std::chrono::steady_clock::now() + request.idle_timeout;
+    }
+  }
+
+  // The next thing that happened; nothing when the handler has enough.
+  static std::optional<Exchange::News> wait_ticking(Call& call, Timepoint until,
+                                                    std::chrono::milliseconds tick,
+                                                    const LineHandler& on_line,
+                                                    std::string& chunk) {
+    if (tick.count() == 0) return call.wait(until, chunk);
+    while (true) {
+      const Timepoint next = std::chrono::steady_clock::now() + tick;
+      const Exchange::News news = call.wait(std::min(until, next), chunk);
+      if (news != Exchange::News::kTimeout || next >= until) return news;
+      if (!on_line({})) return std::nullopt;
     }
   }
 

@@ -101,8 +101,7 @@ void EventRecorder::Impl::deliver(const Queued& queued) {
       what->create = true;  // somebody deleted it; its count goes on
       continue;
     }
-    if (tries >= kTries || !worth_another_try(status.error().code) ||
-        cancel.wait_for(kBetweenTries)) {
+    if (tries >= kTries || !worth_another_try(status.error().code) || client.pause(kBetweenTries)) {
       ++dropped;
       aggregator.forget(queued.record);
       log_warn("event not written",

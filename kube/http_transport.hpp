@@ -22,10 +22,13 @@ struct HttpRequest {
   std::string accept = "application/json";
   std::string content_type;  // with a body
   std::string body;
+  bool compressed = false;  // ask for a gzip-ed answer; who reads it sees the plain text
   // From the call to the whole answer, connecting included; of a stream: until its headers.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  // Of a stream: the longest silence after its headers. With a bookmark each minute 150 s is much.
+  // The longest silence; of a stream: after its headers. With a bookmark each minute 150 s is much.
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(150);
+  // Of a stream: how often its handler is called while there is silence; 0: not at all.
+  std::chrono::milliseconds tick{0};
 };
 
 struct HttpResponse {
@@ -50,18 +53,34 @@ struct StreamEnd {
   std::string message;    // for people; empty for kClosed, kStopped and kCancelled
 };
 
-// One line without its end; false to stop the stream.
+// One line without its end, empty for a tick; false to stop the stream.
 using LineHandler = std::function<bool(std::string_view line)>;
+
+// The body of an answer, as it comes in.
+class BodyReader {
+ public:
+  virtual ~BodyReader() = default;
+  // The next piece, which is good until the next call; empty at the end. Errors as of fetch().
+  virtual Result<std::string_view> next() = 0;
+};
+
+// Takes the body of an answer; its error becomes that of the call.
+using BodyHandler = std::function<Status(BodyReader&)>;
 
 // Thread-safe. Calls block the calling thread.
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
 
-  // Whatever status the server answered with is a value. Errors: kUnavailable (no connection),
-  // kTimeout, kIo (the connection broke), kUnauthorized (no credentials could be had), kCancelled.
-  virtual Result<HttpResponse> send(const HttpRequest& request, const Cancellation& cancel) = 0;
-  Result<HttpResponse> send(const HttpRequest& request) { return send(request, Cancellation()); }
+  // Hands the body of an answer 2xx to `on_body`, in this thread, while it comes in: no more than a
+  // piece of it is in memory, and the server is not read faster than it is taken. Other answers
+  // are given back whole. Whatever status the server answered with is a value. Errors:
+  // kUnavailable (no connection), kTimeout, kIo (the connection broke), kUnauthorized (no
+  // credentials could be had), kCancelled.
+  virtual Result<HttpResponse> fetch(const HttpRequest& request, const BodyHandler& on_body,
+                                     const Cancellation& cancel) = 0;
+  // The same with the whole body in the answer, of at most 1 GiB.
+  Result<HttpResponse> send(const HttpRequest& request, const Cancellation& cancel);
 
   // Calls `on_line` in this thread for each line; the server is not read faster than lines are
   // taken. A last line without its end is not delivered when the stream broke.

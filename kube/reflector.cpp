@@ -1,5 +1,7 @@
 #include "kube/reflector.hpp"
 
+#include <malloc.h>
+
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -53,6 +55,13 @@ rf::WatchEnded ended(const StreamEnd& end, const std::string& doing) {
   return {rf::WatchEnd::kBroken, {}, end.message};
 }
 
+// Of a line of a watch: the event's object, and what tells of errors and of the end of the present
+// objects.
+Fields line_fields(const Fields& object) {
+  return object.within("object", {"/type", "/object/code", "/object/reason", "/object/message",
+                                  "/object/metadata/annotations/k8s.io~1initial-events-end"});
+}
+
 rf::WatchError watch_error(const Json& status) {
   const auto code = status.is_object() ? status.find("code") : status.end();
   HttpResponse response;
@@ -72,13 +81,17 @@ struct ReflectorDriver::Impl {
   Impl(const Client& c, ReflectorOptions o, ReflectorSink& s, const Clock& k, Random r)
       : client(c.with_cancel(cancel)),
         options(std::move(o)),
+        fields_of_line(line_fields(options.fields)),
         sink(s),
         clock(k),
-        random(std::move(r)) {}
+        random(std::move(r)) {
+    state.watch_list = options.watch_list;
+  }
 
   const Cancellation cancel;
   const Client client;
   const ReflectorOptions options;
+  const Fields fields_of_line;
   ReflectorSink& sink;
   const Clock& clock;
   const Random random;
@@ -88,8 +101,7 @@ struct ReflectorDriver::Impl {
 
   // Only of the thread.
   rf::State state;
-  Json page;   // what KeepPage means
-  Json event;  // what Apply means
+  Json event;  // what Keep and Apply mean
   rf::EventType event_type = rf::EventType::kAdded;
 
   void run();
@@ -100,8 +112,8 @@ struct ReflectorDriver::Impl {
   rf::Input watch(const rf::Watch& what);
   bool on_line(std::string_view line);
   std::optional<rf::Input> read_event(std::string_view line);
-  void keep_page();
   void apply();
+  void replace();
   void report(const std::string& message);
 };
 
@@ -133,16 +145,24 @@ std::optional<rf::Input> ReflectorDriver::Impl::act(const rf::Action& action) {
     return rf::Waited{};
   }
   if (const auto* what = std::get_if<rf::Report>(&action)) report(what->message);
-  if (std::holds_alternative<rf::KeepPage>(action)) keep_page();
-  if (std::holds_alternative<rf::DropPages>(action)) sink.drop();
-  if (std::holds_alternative<rf::Apply>(action)) apply();
-  if (std::holds_alternative<rf::Replace>(action)) {
-    sink.replace();
-    std::lock_guard<std::mutex> lock(mutex);
-    health.synced = true;
-    health.resource_version = state.last_version;
+  if (std::holds_alternative<rf::KeepPage>(action)) sink.keep_page();
+  if (std::holds_alternative<rf::Keep>(action)) {
+    event_type == rf::EventType::kDeleted ? sink.forget(event) : sink.keep(event);
+    event = Json();
   }
+  if (std::holds_alternative<rf::Drop>(action)) sink.drop();
+  if (std::holds_alternative<rf::Apply>(action)) apply();
+  if (std::holds_alternative<rf::Replace>(action)) replace();
   return std::nullopt;
+}
+
+void ReflectorDriver::Impl::replace() {
+  sink.replace();
+  malloc_trim(0);  // what parsing so many objects took goes back to the system
+  std::lock_guard<std::mutex> lock(mutex);
+  health.synced = true;
+  ++health.syncs;
+  health.resource_version = state.last_version;
 }
 
 rf::Input ReflectorDriver::Impl::list(const rf::List& what) {
@@ -157,11 +177,13 @@ rf::Input ReflectorDriver::Impl::list(const rf::List& what) {
                            .continue_token = what.continue_token,
                            .resource_version = what.resource_version,
                            .metadata_only = options.metadata_only};
-  Result<Json> answer = client.list(options.resource, list_options);
-  if (!answer) return rf::ListFailed{failure_of(answer.error()), answer.error().message};
-  page = std::move(*answer);
-  return rf::ListPage{string_at(page, {"metadata", "resourceVersion"}),
-                      string_at(page, {"metadata", "continue"})};
+  const Client::PageHandler page{[this] { sink.begin_page(); },
+                                 [this](const Json& item) {
+                                   if (!key_of(item).empty()) sink.keep(item);
+                                 }};
+  Result<ListHead> head = client.list(options.resource, list_options, options.fields, page);
+  if (!head) return rf::ListFailed{failure_of(head.error()), head.error().message};
+  return rf::ListPage{head->resource_version, head->continue_token};
 }
 
 rf::Input ReflectorDriver::Impl::watch(const rf::Watch& what) {
@@ -174,6 +196,10 @@ rf::Input ReflectorDriver::Impl::watch(const rf::Watch& what) {
                              .field_selector = options.field_selector,
                              .resource_version = what.resource_version,
                              .timeout = what.timeout,
+                             .idle_timeout = options.idle_timeout,
+                             .start_timeout = options.start_timeout,
+                             .tick = rf::kBookmarkWarning,
+                             .send_initial_events = what.initial_events,
                              .metadata_only = options.metadata_only};
   const StreamEnd end = client.watch(
       options.resource, watch_options, [&](std::string_view line) { return on_line(line); },
@@ -183,7 +209,8 @@ rf::Input ReflectorDriver::Impl::watch(const rf::Watch& what) {
 
 // False when the machine wants no more of this watch.
 bool ReflectorDriver::Impl::on_line(std::string_view line) {
-  const std::optional<rf::Input> input = read_event(line);
+  const std::optional<rf::Input> input =
+      line.empty() ? std::optional<rf::Input>(rf::Tick{}) : read_event(line);
   if (!input) return true;
   rf::Step step = rf::step(std::move(state), *input, clock.monotonic(), random);
   state = std::move(step.state);
@@ -199,7 +226,7 @@ bool ReflectorDriver::Impl::on_line(std::string_view line) {
 
 // The event, kept in `event`; nothing when the line is none.
 std::optional<rf::Input> ReflectorDriver::Impl::read_event(std::string_view line) {
-  Json parsed = parse_without_managed_fields(line);
+  Json parsed = parse_json(line, fields_of_line);
   const std::string type = string_at(parsed, {"type"});
   if (type.empty() || !parsed.contains("object")) {
     report("a line of the watch is no event: " + std::string(line.substr(0, 200)));
@@ -223,14 +250,17 @@ std::optional<rf::Input> ReflectorDriver::Impl::read_event(std::string_view line
     report("an event without an object's name");
     return std::nullopt;
   }
-  return rf::WatchEvent{event_type, string_at(event, {"metadata", "resourceVersion"})};
-}
-
-void ReflectorDriver::Impl::keep_page() {
-  for (const Json& item : page["items"]) {
-    if (!key_of(item).empty()) sink.keep(item);
+  const std::string kind = string_at(event, {"kind"});
+  const std::string wanted =
+      options.metadata_only ? "PartialObjectMetadata" : options.resource.kind;
+  if (!kind.empty() && !wanted.empty() && kind != wanted) {
+    report("an event of a " + kind + " in a watch of " + options.resource.plural);
+    return std::nullopt;
   }
-  page = Json();
+  const std::string end =
+      string_at(event, {"metadata", "annotations", "k8s.io/initial-events-end"});
+  return rf::WatchEvent{event_type, string_at(event, {"metadata", "resourceVersion"}),
+                        end == "true"};
 }
 
 void ReflectorDriver::Impl::apply() {

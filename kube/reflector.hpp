@@ -12,20 +12,25 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "kube/client.hpp"
+#include "kube/fields.hpp"
 #include "kube/store.hpp"
 
-// Keeps a Store equal to what the API server holds: lists, then watches, and heals.
+// Keeps a Store equal to what the API server holds: gets the present objects, then watches, and
+// heals.
 //
 //   Store<Pod> pods;
 //   Reflector<Pod> reflector(client, {.resource = resources::kPods,
-//                                     .label_selector = "compilecache.dev/cache"},
+//                                     .label_selector = "compilecache.dev/cache",
+//                                     .fields = {"/status/phase"}},
 //                            parse_pod, pods);      // Result<Pod> parse_pod(const nlohmann::json&)
 //   reflector.start();
 //   wait_for_sync({[&] { return pods.has_synced(); }}, std::chrono::minutes(2), cancel);
 //
-// One thread for each reflector, in which the store's handlers run. An object that parse refuses
-// (or throws at) is reported in the log and left out; what the store had of it stays until it is
-// deleted. The store must outlive the reflector. stop() and the destructor end the thread.
+// Objects are parsed one by one while they come in, only the fields that are named: memory holds
+// one object's JSON at a time, however many there are. One thread for each reflector, in which the
+// store's handlers run. An object that parse refuses (or throws at) is reported in the log and left
+// out; what the store had of it stays until it is deleted. The store must outlive the reflector.
+// stop() and the destructor end the thread.
 
 namespace compilecache::kube {
 
@@ -34,7 +39,12 @@ struct ReflectorOptions {
   std::string ns;  // empty: all namespaces
   std::string label_selector;
   std::string field_selector;
+  Fields fields;  // what parse looks at; also in: kind, namespace, name and resourceVersion
   bool metadata_only = false;
+  bool watch_list = true;  // get the present objects by a watch, where the server can
+  // Of a watch: the longest silence, and the longest wait for its headers.
+  std::chrono::milliseconds idle_timeout = WatchOptions().idle_timeout;
+  std::chrono::milliseconds start_timeout = WatchOptions().start_timeout;
   // Waits between tries; true when it is time to stop. Empty: as long as the machine says or until
   // stop(). Tests replace it.
   std::function<bool(Duration)> wait;
@@ -45,6 +55,7 @@ struct ReflectorHealth {
   bool synced = false;
   uint64_t lists = 0;            // lists begun
   uint64_t watches = 0;          // watches begun
+  uint64_t syncs = 0;            // times that the present objects were got, by list or by watch
   uint64_t events = 0;           // events applied
   std::string resource_version;  // up to which the store has seen everything
   std::string last_error;
@@ -56,7 +67,10 @@ namespace detail {
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
-  virtual void keep(const nlohmann::json& object) = 0;
+  virtual void keep(const nlohmann::json& object) = 0;    // until replace() or drop()
+  virtual void forget(const nlohmann::json& object) = 0;  // was kept, but is gone
+  virtual void begin_page() = 0;  // what was kept since keep_page() does not count
+  virtual void keep_page() = 0;
   virtual void drop() = 0;
   virtual void replace() = 0;
   virtual void upsert(const nlohmann::json& object) = 0;
@@ -109,8 +123,19 @@ class Reflector {
       if (parsed == nullptr) parsed = store_.get(key);
       if (parsed != nullptr) kept_.emplace_back(std::move(key), std::move(parsed));
     }
-    void drop() override { kept_.clear(); }
-    void replace() override { store_.replace(std::exchange(kept_, {})); }
+    void forget(const nlohmann::json& object) override {
+      kept_.emplace_back(detail::key_of(object), nullptr);
+    }
+    void begin_page() override { kept_.resize(pages_); }
+    void keep_page() override { pages_ = kept_.size(); }
+    void drop() override {
+      kept_.clear();
+      pages_ = 0;
+    }
+    void replace() override {
+      store_.replace(std::exchange(kept_, {}));
+      pages_ = 0;
+    }
     void upsert(const nlohmann::json& object) override {
       std::string key = detail::key_of(object);
       if (auto parsed = make(key, object)) store_.upsert(key, std::move(parsed));
@@ -136,7 +161,8 @@ class Reflector {
     ReflectorOptions options_;
     Parse parse_;
     Store<T>& store_;
-    std::vector<typename Store<T>::Item> kept_;
+    std::vector<typename Store<T>::Item> kept_;  // null: gone
+    size_t pages_ = 0;                           // of kept_, what came in whole pages
   };
 
   Sink sink_;

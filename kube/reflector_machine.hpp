@@ -9,9 +9,12 @@
 #include "base/clock.hpp"
 #include "base/random.hpp"
 
-// What a reflector does next: list the objects, watch them from there, heal when something breaks.
-// It decides and does nothing: no I/O, no clock, no objects. The driver (reflector.hpp) does what
-// step() says and comes back with what happened.
+// What a reflector does next: get the present objects, watch them from there, heal when something
+// breaks. It decides and does nothing: no I/O, no clock, no objects. The driver (reflector.hpp)
+// does what step() says and comes back with what happened.
+//
+// The present objects come as the beginning of the watch, up to a bookmark that says so
+// ("WatchList", KEP-3157); from servers that cannot do this, as a list in pages.
 //
 //   auto [state, actions] = step(state, input, now, random);
 //
@@ -27,6 +30,8 @@ inline constexpr std::chrono::seconds kWatchTimeoutMin{300};
 inline constexpr std::chrono::seconds kWatchTimeoutMax{600};
 // A watch that ends sooner without an event counts as an error.
 inline constexpr Duration kShortWatch = std::chrono::seconds(1);
+// How often it is said that the bookmark after the present objects has not come.
+inline constexpr std::chrono::seconds kBookmarkWarning{10};
 
 // --- what is to be done ---------------------------------------------------------------------
 
@@ -36,13 +41,16 @@ struct List {
   int limit = 0;                 // 0: none
   std::string continue_token;
 };
-struct KeepPage {};   // remember the objects of the page that has just come
-struct DropPages {};  // forget what was remembered
-struct Replace {};    // the remembered pages are the whole truth now
-// Watch. Answer with WatchEvent for each line that is one, then with WatchEnded.
+struct KeepPage {};  // remember the objects of the page that has just come
+struct Keep {};      // remember, or forget when it is deleted, the object of the event just come
+struct Drop {};      // forget what was remembered
+struct Replace {};   // what was remembered is the whole truth now
+// Watch. Answer with WatchEvent for each line that is one, with Tick in silence, then with
+// WatchEnded.
 struct Watch {
   std::string resource_version;
   std::chrono::seconds timeout{0};
+  bool initial_events = false;  // with the present objects first
 };
 struct Apply {};      // put the event that has just come into the store
 struct StopWatch {};  // read no more from this watch; WatchEnded follows
@@ -53,7 +61,7 @@ struct Report {  // say it in the log
   std::string message;
 };
 using Action =
-    std::variant<List, KeepPage, DropPages, Replace, Watch, Apply, StopWatch, Wait, Report>;
+    std::variant<List, KeepPage, Keep, Drop, Replace, Watch, Apply, StopWatch, Wait, Report>;
 
 // --- what has happened ----------------------------------------------------------------------
 
@@ -78,6 +86,7 @@ enum class EventType { kAdded, kModified, kDeleted, kBookmark };
 struct WatchEvent {
   EventType type = EventType::kAdded;
   std::string resource_version;
+  bool initial_end = false;  // a bookmark that says that the present objects have come
 };
 // An ERROR event; the watch is over with it.
 struct WatchError {
@@ -95,7 +104,9 @@ struct WatchEnded {
   std::string message;
 };
 struct Waited {};
-using Input = std::variant<Start, ListPage, ListFailed, WatchEvent, WatchError, WatchEnded, Waited>;
+struct Tick {};  // time goes by in a watch
+using Input =
+    std::variant<Start, ListPage, ListFailed, WatchEvent, WatchError, WatchEnded, Waited, Tick>;
 
 // --- the state ------------------------------------------------------------------------------
 
@@ -106,8 +117,17 @@ struct Backoff {
 };
 
 struct State {
-  enum class Phase { kIdle, kListing, kWatching, kWaitingToList, kWaitingToWatch };
+  enum class Phase {
+    kIdle,
+    kListing,
+    kStreaming,  // the present objects come as the beginning of a watch
+    kWatching,
+    kWaitingToSync,  // to list or to stream
+    kWaitingToWatch,
+  };
   Phase phase = Phase::kIdle;
+
+  bool watch_list = true;  // the server is not known to refuse it
 
   std::string last_version;          // empty: never listed
   bool version_unavailable = false;  // the server no longer (or not yet) has last_version
@@ -126,6 +146,7 @@ struct State {
   // of the watch under way
   std::string watch_version;
   Monotonic watch_started{};
+  Monotonic warned{};  // when it was last said that a bookmark is missing
   int events = 0;
   bool failed = false;  // an ERROR event has come
   Failure error = Failure::kOther;

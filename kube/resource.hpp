@@ -15,6 +15,7 @@ struct Resource {
   std::string version;
   std::string plural;
   bool namespaced = true;
+  std::string kind = {};  // of its objects; empty: not checked
 
   // "v1", "apps/v1"
   [[nodiscard]] std::string api_version() const;
@@ -25,25 +26,29 @@ struct Resource {
 };
 
 namespace resources {
-inline const Resource kPods{"", "v1", "pods", true};
-inline const Resource kNodes{"", "v1", "nodes", false};
-inline const Resource kNamespaces{"", "v1", "namespaces", false};
-inline const Resource kSecrets{"", "v1", "secrets", true};
-inline const Resource kConfigMaps{"", "v1", "configmaps", true};
-inline const Resource kServices{"", "v1", "services", true};
-inline const Resource kEvents{"", "v1", "events", true};
-inline const Resource kLimitRanges{"", "v1", "limitranges", true};
-inline const Resource kResourceQuotas{"", "v1", "resourcequotas", true};
-inline const Resource kPersistentVolumes{"", "v1", "persistentvolumes", false};
-inline const Resource kPersistentVolumeClaims{"", "v1", "persistentvolumeclaims", true};
-inline const Resource kDeployments{"apps", "v1", "deployments", true};
-inline const Resource kReplicaSets{"apps", "v1", "replicasets", true};
-inline const Resource kJobs{"batch", "v1", "jobs", true};
-inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", true};
-inline const Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices", true};
-inline const Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", false};
+inline const Resource kPods{"", "v1", "pods", true, "Pod"};
+inline const Resource kNodes{"", "v1", "nodes", false, "Node"};
+inline const Resource kNamespaces{"", "v1", "namespaces", false, "Namespace"};
+inline const Resource kSecrets{"", "v1", "secrets", true, "Secret"};
+inline const Resource kConfigMaps{"", "v1", "configmaps", true, "ConfigMap"};
+inline const Resource kServices{"", "v1", "services", true, "Service"};
+inline const Resource kEvents{"", "v1", "events", true, "Event"};
+inline const Resource kLimitRanges{"", "v1", "limitranges", true, "LimitRange"};
+inline const Resource kResourceQuotas{"", "v1", "resourcequotas", true, "ResourceQuota"};
+inline const Resource kPersistentVolumes{"", "v1", "persistentvolumes", false, "PersistentVolume"};
+inline const Resource kPersistentVolumeClaims{"", "v1", "persistentvolumeclaims", true,
+                                              "PersistentVolumeClaim"};
+inline const Resource kDeployments{"apps", "v1", "deployments", true, "Deployment"};
+inline const Resource kReplicaSets{"apps", "v1", "replicasets", true, "ReplicaSet"};
+inline const Resource kJobs{"batch", "v1", "jobs", true, "Job"};
+inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", true, "Lease"};
+inline const Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices", true,
+                                      "EndpointSlice"};
+inline const Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", false,
+                                    "TokenReview"};
 inline const Resource kMutatingWebhookConfigurations{"admissionregistration.k8s.io", "v1",
-                                                     "mutatingwebhookconfigurations", false};
+                                                     "mutatingwebhookconfigurations", false,
+                                                     "MutatingWebhookConfiguration"};
 }  // namespace resources
 
 // The key of a store and of a work queue: "namespace/name", or "name" without a namespace.

@@ -144,6 +144,39 @@ Result<PodView> parse_pod(const json& object) {
   return pod;
 }
 
+const kube::Fields& pod_fields() {
+  static const kube::Fields kFields{"/metadata/uid",
+                                    "/metadata/creationTimestamp",
+                                    "/metadata/deletionTimestamp",
+                                    "/metadata/labels/compilecache.dev~1cache",
+                                    "/metadata/labels/compilecache.dev~1sweep",
+                                    "/metadata/annotations/compilecache.dev~1status",
+                                    "/metadata/ownerReferences",
+                                    "/spec/nodeName",
+                                    "/spec/serviceAccountName",
+                                    "/status/phase",
+                                    "/status/conditions/type",
+                                    "/status/conditions/status",
+                                    "/status/conditions/reason",
+                                    "/status/conditions/message",
+                                    "/status/initContainerStatuses/name",
+                                    "/status/initContainerStatuses/imageID",
+                                    "/status/initContainerStatuses/restartCount",
+                                    "/status/initContainerStatuses/state",
+                                    "/status/initContainerStatuses/lastState/terminated",
+                                    "/status/containerStatuses/name",
+                                    "/status/containerStatuses/imageID",
+                                    "/status/containerStatuses/restartCount",
+                                    "/status/containerStatuses/state",
+                                    "/status/containerStatuses/lastState/terminated"};
+  return kFields;
+}
+
+const kube::Fields& node_fields() {
+  static const kube::Fields kFields{"/metadata/labels"};
+  return kFields;
+}
+
 Result<NodeView> parse_node(const json& object, const Settings& settings) {
   const json& metadata = at(object, "metadata");
   const json& labels = at(metadata, "labels");

@@ -11,6 +11,7 @@
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
+#include "kube/fields.hpp"
 #include "kube/resource.hpp"
 #include "kube/store.hpp"
 #include "operator/settings.hpp"
@@ -74,10 +75,13 @@ struct NodeView {
   api::NodeFacts facts;
 };
 
-// For kube::Reflector. Never fail on what they do not know or need.
+// For kube::Reflector. Never fail on what they do not know or need. What they read is named beside
+// them (kube::ReflectorOptions::fields).
 Result<PodView> parse_pod(const nlohmann::json& object);
+const kube::Fields& pod_fields();
 // Metadata is enough (PartialObjectMetadata).
 Result<NodeView> parse_node(const nlohmann::json& object, const Settings& settings);
+const kube::Fields& node_fields();
 
 // Keys are "namespace/name", nodes' only the name.
 struct ClusterStores {

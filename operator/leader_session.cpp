@@ -245,7 +245,9 @@ void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cach
 void LeaderSession::Impl::add_handlers() {
   board.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
   parts.stores.caches.add_handlers(
-      {[this](const std::string& key, const auto&, const auto&) { queue.add(key); }});
+      {.on_change = [this](const std::string& key, const auto&, const auto&) { queue.add(key); },
+       .on_start = [this](const std::string& key, const auto&,
+                          const auto&) { queue.add(key, kube::Priority::kStart); }});
   parts.invalid.set_handler([this](const std::string& key) { queue.add(key); });
   parts.stores.archives.add_handlers(
       {[this](const std::string&, const auto& before, const auto& after) {
@@ -282,12 +284,15 @@ void LeaderSession::Impl::start_reflectors() {
   const kube::Client& client = parts.client;
   const Clock& clock = parts.clock;
   auto labelled = [](const char* label) {
-    return kube::ReflectorOptions{.resource = kube::resources::kPods, .label_selector = label};
+    return kube::ReflectorOptions{
+        .resource = kube::resources::kPods, .label_selector = label, .fields = pod_fields()};
   };
   pods.emplace(client, labelled(api::kCacheLabel), parse_pod, parts.stores.pods, clock);
   sweep_pods.emplace(client, labelled(api::kSweepLabel), parse_pod, parts.stores.sweep_pods, clock);
   nodes.emplace(
-      client, kube::ReflectorOptions{.resource = kube::resources::kNodes, .metadata_only = true},
+      client,
+      kube::ReflectorOptions{
+          .resource = kube::resources::kNodes, .fields = node_fields(), .metadata_only = true},
       [this](const nlohmann::json& node) { return parse_node(node, parts.settings); },
       parts.stores.nodes, clock);
   archives.emplace(client, kube::ReflectorOptions{.resource = resources::kCompileCacheArchives},

@@ -32,6 +32,11 @@ bool eventually(const std::function<bool()>& holds) {
   return false;
 }
 
+// Of a ConfigMap; empty for those that the cluster itself puts into every namespace.
+std::string value_of(const Json& object) {
+  return object.value(Json::json_pointer("/data/value"), std::string());
+}
+
 Config cluster() {
   auto config = load_config({});
   if (!config) {
@@ -152,12 +157,31 @@ TEST_F(KubeTest, ListsComeInPagesAndBySelector) {
   const ListOptions even{.ns = ns, .label_selector = "half in (even)", .metadata_only = true};
   const Json list = *client.list(resources::kConfigMaps, even);
   EXPECT_EQ(list["items"].size(), 4U);
-  EXPECT_EQ(list["kind"], "PartialObjectMetadataList");
   EXPECT_FALSE(list["items"][0].contains("data"));
   EXPECT_EQ((*client.list(resources::kConfigMaps,
                           {.ns = ns, .field_selector = "metadata.name=m1"}))["items"]
                 .size(),
             1U);
+}
+
+// Large enough for the server to compress it.
+TEST_F(KubeTest, ALargeListComesWhole) {
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    ASSERT_TRUE(
+        client.create(resources::kConfigMaps, config_map(name, std::string(60000, 'a' + i))));
+  }
+  std::map<std::string, std::string> values;
+  const Client::PageHandler keep{
+      [&] { values.clear(); },
+      [&](const Json& item) { values[item["metadata"]["name"]] = value_of(item); }};
+  const auto head = client.list(resources::kConfigMaps, {.ns = ns, .label_selector = "!none"},
+                                {"/data/value"}, keep);
+  ASSERT_TRUE(head) << head.error().message;
+  EXPECT_FALSE(head->resource_version.empty());
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(values["m" + std::to_string(i)] == std::string(60000, 'a' + i)) << i;
+  }
 }
 
 TEST_F(KubeTest, RawPathsAnswer) {
@@ -173,23 +197,78 @@ TEST_F(KubeTest, RawPathsAnswer) {
 
 TEST_F(KubeTest, AReflectorFollowsTheServer) {
   ASSERT_TRUE(client.create(resources::kConfigMaps, config_map("a", "1")));
-  Store<std::string> store;
-  Reflector<std::string> reflector(
-      client, {.resource = resources::kConfigMaps, .ns = ns, .field_selector = ""},
-      [](const Json& object) -> Result<std::string> {
-        return object["data"]["value"].get<std::string>();
-      },
-      store);
-  reflector.start();
-  ASSERT_TRUE(eventually([&] { return store.has_synced(); })) << reflector.health().last_error;
-  EXPECT_EQ(*store.get(ns + "/a"), "1");
-  ASSERT_TRUE(client.create(resources::kConfigMaps, config_map("b", "2")));
-  EXPECT_TRUE(eventually([&] { return store.get(ns + "/b") != nullptr; }));
-  client.patch(resources::kConfigMaps, ns, "a", PatchType::kMerge, {{"data", {{"value", "3"}}}});
-  EXPECT_TRUE(eventually([&] { return *store.get(ns + "/a") == "3"; }));
-  client.remove(resources::kConfigMaps, ns, "b");
-  EXPECT_TRUE(eventually([&] { return store.get(ns + "/b") == nullptr; }));
-  EXPECT_EQ(reflector.health().lists, 1U);
+  for (const bool watch_list : {true, false}) {
+    SCOPED_TRACE(watch_list ? "the present objects by a watch" : "by a list");
+    Store<std::string> store;
+    Reflector<std::string> reflector(
+        client,
+        {.resource = resources::kConfigMaps,
+         .ns = ns,
+         .fields = {"/data/value"},
+         .watch_list = watch_list},
+        [](const Json& object) -> Result<std::string> {
+          EXPECT_FALSE(object["metadata"].contains("uid")) << "only what is named is read";
+          return value_of(object);
+        },
+        store);
+    reflector.start();
+    ASSERT_TRUE(eventually([&] { return store.has_synced(); })) << reflector.health().last_error;
+    EXPECT_EQ(reflector.health().lists, watch_list ? 0U : 1U) << reflector.health().last_error;
+    EXPECT_NE(store.get(ns + "/a"), nullptr);
+    ASSERT_TRUE(client.create(resources::kConfigMaps, config_map("b", "2")));
+    EXPECT_TRUE(eventually([&] { return store.get(ns + "/b") != nullptr; }));
+    const Json value = {{"data", {{"value", watch_list ? "3" : "4"}}}};
+    client.patch(resources::kConfigMaps, ns, "a", PatchType::kMerge, value);
+    EXPECT_TRUE(eventually([&] { return *store.get(ns + "/a") == value["data"]["value"]; }));
+    client.remove(resources::kConfigMaps, ns, "b");
+    EXPECT_TRUE(eventually([&] { return store.get(ns + "/b") == nullptr; }));
+    EXPECT_EQ(reflector.health().syncs, 1U);
+  }
+}
+
+// A version that the server has not reached yet: it says so, and the reflector takes what there is.
+TEST_F(KubeTest, ListsOfTheFutureAreTooLargeAndOfThePastAreServed) {
+  const auto future =
+      client.list(resources::kConfigMaps, {.ns = ns, .resource_version = "9999999999"});
+  ASSERT_FALSE(future);
+  EXPECT_EQ(future.error().code, ErrorCode::kTimeout);
+  EXPECT_NE(future.error().message.find("Too large resource version"), std::string::npos)
+      << future.error().message;
+  EXPECT_TRUE(client.list(resources::kConfigMaps, {.ns = ns, .resource_version = "1"}));
+}
+
+TEST_F(KubeTest, NodesCanBeFollowedByTheirMetadataAlone) {
+  const std::string name = ns + "-node";
+  ASSERT_TRUE(
+      client.create(resources::kNodes, {{"apiVersion", "v1"},
+                                        {"kind", "Node"},
+                                        {"metadata", {{"name", name}, {"labels", {{"a", "b"}}}}},
+                                        {"spec", {{"podCIDR", "10.0.0.0/24"}}}}));
+  for (const bool watch_list : {true, false}) {
+    Store<std::string> store;
+    Reflector<std::string> reflector(
+        client,
+        {.resource = resources::kNodes,
+         .fields = {"/metadata/labels", "/spec"},
+         .metadata_only = true,
+         .watch_list = watch_list},
+        [](const Json& node) -> Result<std::string> {
+          EXPECT_FALSE(node.contains("spec"));
+          return node["metadata"].value(Json::json_pointer("/labels/a"), std::string());
+        },
+        store);
+    reflector.start();
+    ASSERT_TRUE(eventually([&] { return store.has_synced(); })) << reflector.health().last_error;
+    ASSERT_NE(store.get(name), nullptr);
+    EXPECT_EQ(*store.get(name), "b");
+    const Json changed = {{"metadata", {{"labels", {{"a", watch_list ? "c" : "d"}}}}}};
+    client.patch(resources::kNodes, "", name, PatchType::kMerge, changed);
+    EXPECT_TRUE(eventually([&] { return *store.get(name) == changed["metadata"]["labels"]["a"]; }))
+        << reflector.health().last_error;
+    client.patch(resources::kNodes, "", name, PatchType::kMerge,
+                 {{"metadata", {{"labels", {{"a", "b"}}}}}});
+  }
+  client.remove(resources::kNodes, "", name);
 }
 
 TEST_F(KubeTest, CancellingEndsAWatchOverTls) {
@@ -289,16 +368,15 @@ TEST(KubeTls, ATokenOfAServiceAccountIsAccepted) {
   const std::string name = "kube-" + random_id(system_random());
   const Resource accounts{"", "v1", "serviceaccounts", true};
   ASSERT_TRUE(admin.create(accounts, {{"metadata", {{"namespace", "default"}, {"name", name}}}}));
-  auto token = admin.create_subresource(accounts, "default", name,
-                                        {{"apiVersion", "authentication.k8s.io/v1"},
-                                         {"kind", "TokenRequest"},
-                                         {"spec", Json::object()}},
-                                        {.subresource = "token"});
+  const Json request = {{"apiVersion", "authentication.k8s.io/v1"},
+                        {"kind", "TokenRequest"},
+                        {"spec", Json::object()}};
+  const auto token = admin.raw("POST", accounts.path("default", name, "token"), request.dump());
   ASSERT_TRUE(token) << token.error().message;
   Config config = cluster();
   config.client_certificate = {};
   config.client_key = {};
-  config.token = (*token)["status"]["token"];
+  config.token = Json::parse(*token)["status"]["token"];
   const Client account(*make_transport(config));
   EXPECT_TRUE(account.raw("GET", "/version"));
   const auto denied = account.list(resources::kSecrets, {.ns = "default"});

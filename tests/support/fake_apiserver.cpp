@@ -90,8 +90,9 @@ class Connection : public FakeConnection {
   }
   void chunk(const std::string& text) override { write(size_line(text.size()) + text + "\r\n"); }
   void end_stream() override { write("0\r\n\r\n"); }
+  void half_chunk(const std::string& text) override { write(size_line(text.size() + 100) + text); }
   void half_chunk_then_cut(const std::string& text) override {
-    write(size_line(text.size() + 100) + text);
+    half_chunk(text);
     cut();
   }
   void cut() override { close(); }
@@ -140,6 +141,7 @@ struct FakeApiServer::Impl {
   asio::io_context io;
   asio::ip::tcp::acceptor acceptor{io, {asio::ip::make_address("127.0.0.1"), 0}};
   FakeObjects objects;
+  std::atomic<bool> initial_events{true};
   mutable std::mutex mutex;  // guards what follows
   std::list<Script> scripts;
   std::vector<FakeRequest> requests;
@@ -200,6 +202,10 @@ struct FakeApiServer::Impl {
   }
 
   void watch(const FakeRequest& request, Connection& connection) {
+    if (!initial_events && !request.parameter("sendInitialEvents").empty()) {
+      connection.reply(422, fake_status(422, "Invalid", "sendInitialEvents is forbidden"), {});
+      return;
+    }
     auto watch = objects.watch(request);
     connection.begin_stream();
     while (!connection.closed()) {
@@ -243,9 +249,9 @@ FakeApiServer::~FakeApiServer() {
   for (std::thread& thread : impl_->threads) thread.join();
 }
 
-std::string FakeApiServer::url() const {
-  return "http://127.0.0.1:" + std::to_string(impl_->acceptor.local_endpoint().port());
-}
+uint16_t FakeApiServer::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+std::string FakeApiServer::url() const { return "http://127.0.0.1:" + std::to_string(port()); }
 
 void FakeApiServer::script(Script script) {
   std::lock_guard<std::mutex> lock(impl_->mutex);
@@ -274,6 +280,7 @@ std::map<std::string, Json> FakeApiServer::objects(const std::string& collection
   return impl_->objects.all(collection);
 }
 int64_t FakeApiServer::version() const { return impl_->objects.version(); }
+void FakeApiServer::allow_initial_events(bool allowed) { impl_->initial_events = allowed; }
 void FakeApiServer::compact() { impl_->objects.compact(); }
 void FakeApiServer::end_watches(End how) { impl_->objects.end_watches(how); }
 

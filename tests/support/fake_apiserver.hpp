@@ -44,7 +44,8 @@ class FakeConnection {
   virtual void begin_stream() = 0;
   virtual void chunk(const std::string& text) = 0;
   virtual void end_stream() = 0;
-  // Says that a chunk comes, sends `text`, which is less, and closes.
+  // Says that a chunk comes and sends `text`, which is less; the latter closes, too.
+  virtual void half_chunk(const std::string& text) = 0;
   virtual void half_chunk_then_cut(const std::string& text) = 0;
   virtual void cut() = 0;
   // Until the peer or the server closes, at most that long; true when closed.
@@ -60,6 +61,7 @@ class FakeApiServer {
   ~FakeApiServer();
 
   [[nodiscard]] std::string url() const;
+  [[nodiscard]] uint16_t port() const;
 
   // Asked before the objects are; used up by the first request that it answers.
   void script(Script script);
@@ -76,6 +78,9 @@ class FakeApiServer {
   [[nodiscard]] std::map<std::string, Json> objects(const std::string& collection) const;
   [[nodiscard]] int64_t version() const;
 
+  // Whether watches may begin with the present objects (sendInitialEvents); false: 422, as servers
+  // of Kubernetes 1.31 and older.
+  void allow_initial_events(bool allowed);
   // Forgets the history: older watches and continue tokens are answered with 410.
   void compact();
   // Ends every watch under way: properly, with an ERROR event 410, or cut.

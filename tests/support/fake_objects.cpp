@@ -1,6 +1,7 @@
 #include "tests/support/fake_objects.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <sstream>
 #include <utility>
 
@@ -38,12 +39,13 @@ std::string fake_status(int code, const std::string& reason, const std::string& 
       .dump();
 }
 
-// A watch from some version on; "0" and "" mean the present objects first.
+// A watch from some version on. With sendInitialEvents, and at "0" and "", the present objects come
+// first; the former are ended by a bookmark.
 class FakeObjects::HistoryWatch : public FakeObjects::Watch {
  public:
-  HistoryWatch(FakeObjects& objects, Place place, const std::string& version)
+  HistoryWatch(FakeObjects& objects, Place place, const std::string& version, bool all_first)
       : objects_(objects), place_(std::move(place)), ends_(objects.ends_) {
-    if (!version.empty() && version != "0") {
+    if (!all_first && !version.empty() && version != "0") {
       at_ = std::stoll(version);
       return;
     }
@@ -51,13 +53,17 @@ class FakeObjects::HistoryWatch : public FakeObjects::Watch {
     for (const auto& [key, object] : objects_.objects_[place_.collection]) {
       initial_.push_back(event_line("ADDED", object));
     }
+    if (!all_first) return;
+    const Json end = {{"resourceVersion", std::to_string(at_)},
+                      {"annotations", {{"k8s.io/initial-events-end", "true"}}}};
+    initial_.push_back(event_line("BOOKMARK", {{"metadata", end}}));
   }
 
   Next next(std::chrono::milliseconds time) override {
     std::unique_lock<std::mutex> lock(objects_.mutex_);
     if (!initial_.empty()) {
-      std::string line = initial_.front();
-      initial_.erase(initial_.begin());
+      std::string line = std::move(initial_.front());
+      initial_.pop_front();
       return {std::move(line)};
     }
     auto found = objects_.history_.end();
@@ -94,13 +100,14 @@ class FakeObjects::HistoryWatch : public FakeObjects::Watch {
   const Place place_;
   int64_t at_ = 0;
   const int64_t ends_;
-  std::vector<std::string> initial_;
+  std::deque<std::string> initial_;
 };
 
 std::unique_ptr<FakeObjects::Watch> FakeObjects::watch(const FakeRequest& request) {
   std::lock_guard<std::mutex> lock(mutex_);
   return std::make_unique<HistoryWatch>(*this, place_of(request.path),
-                                        request.parameter("resourceVersion"));
+                                        request.parameter("resourceVersion"),
+                                        request.parameter("sendInitialEvents") == "true");
 }
 
 FakeObjects::Place FakeObjects::place_of(const std::string& path) {

@@ -2,20 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "kube/cpprest_transport.hpp"
-#include "tests/support/fake_apiserver.hpp"
+#include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
 namespace {
 
-using Json = nlohmann::json;
-using compilecache::testing::fake_status;
-using compilecache::testing::FakeApiServer;
-using compilecache::testing::FakeConnection;
-using compilecache::testing::FakeRequest;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -25,94 +18,90 @@ Json pod(const std::string& ns, const std::string& name) {
   return {{"metadata", {{"namespace", ns}, {"name", name}}}};
 }
 
-class ClientTest : public ::testing::Test {
+class ClientTest : public ServerTest {
  protected:
   ClientTest() {
-    Config config;
-    config.source = "the test";
-    config.server = server.url();
-    transport = *make_transport(config);
     ClientOptions options;
     options.timeout = seconds(10);
     options.wait = [this](Duration time) {
       waits.push_back(time);
       return false;
     };
-    client = std::make_unique<Client>(transport, options);
+    client = Client(transport, options);
   }
 
-  void reply_once(int status, const std::string& body,
-                  const std::map<std::string, std::string>& headers = {}) {
-    server.script([=](const FakeRequest&, FakeConnection& connection) {
-      connection.reply(status, body, headers);
-      return true;
-    });
-  }
-
-  FakeApiServer server;
-  std::shared_ptr<HttpTransport> transport;
-  std::unique_ptr<Client> client;
   std::vector<Duration> waits;
 };
 
 TEST_F(ClientTest, CreatesReadsUpdatesAndDeletes) {
-  auto created = client->create(resources::kPods, pod("ml", "web"));
+  auto created = client.create(resources::kPods, pod("ml", "web"));
   ASSERT_TRUE(created) << created.error().message;
-  auto got = client->get(resources::kPods, "ml", "web");
+  auto got = client.get(resources::kPods, "ml", "web");
   ASSERT_TRUE(got);
   EXPECT_EQ(*got, *created);
   (*got)["status"]["phase"] = "Running";
-  ASSERT_TRUE(client->update_status(resources::kPods, *got));
-  auto patched = client->patch(resources::kPods, "ml", "web", PatchType::kMerge,
-                               {{"metadata", {{"labels", {{"a", "b"}}}}}});
+  ASSERT_TRUE(client.update_status(resources::kPods, *got));
+  auto patched = client.patch(resources::kPods, "ml", "web", PatchType::kMerge,
+                              {{"metadata", {{"labels", {{"a", "b"}}}}}});
   ASSERT_TRUE(patched);
   EXPECT_EQ((*patched)["status"]["phase"], "Running");
   EXPECT_EQ((*patched)["metadata"]["labels"]["a"], "b");
-  ASSERT_TRUE(client->remove(resources::kPods, "ml", "web"));
-  EXPECT_EQ(client->get(resources::kPods, "ml", "web").error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(client.remove(resources::kPods, "ml", "web"));
+  EXPECT_EQ(client.get(resources::kPods, "ml", "web").error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(ClientTest, AStaleUpdateIsAConflictAndTheObjectStaysAsItWas) {
-  client->create(resources::kPods, pod("ml", "web"));
-  Json stale = *client->get(resources::kPods, "ml", "web");
-  client->patch(resources::kPods, "ml", "web", PatchType::kMerge, {{"spec", {{"x", 1}}}});
+  client.create(resources::kPods, pod("ml", "web"));
+  Json stale = *client.get(resources::kPods, "ml", "web");
+  client.patch(resources::kPods, "ml", "web", PatchType::kMerge, {{"spec", {{"x", 1}}}});
   stale["spec"]["x"] = 2;
-  EXPECT_EQ(client->update(resources::kPods, stale).error().code, ErrorCode::kConflict);
-  EXPECT_EQ((*client->get(resources::kPods, "ml", "web"))["spec"]["x"], 1);
+  EXPECT_EQ(client.update(resources::kPods, stale).error().code, ErrorCode::kConflict);
+  EXPECT_EQ((*client.get(resources::kPods, "ml", "web"))["spec"]["x"], 1);
+}
+
+TEST_F(ClientTest, AStaleStatusIsAConflictToo) {
+  const Json stale = *client.create(resources::kPods, pod("ml", "web"));
+  Json fresh = stale;
+  fresh["status"]["phase"] = "Running";
+  ASSERT_TRUE(client.update_status(resources::kPods, fresh));
+  fresh = stale;
+  fresh["status"]["phase"] = "Failed";
+  EXPECT_EQ(client.update_status(resources::kPods, fresh).error().code, ErrorCode::kConflict);
+  EXPECT_EQ((*client.get(resources::kPods, "ml", "web"))["status"]["phase"], "Running");
 }
 
 TEST_F(ClientTest, CreatingWhatIsThereIsAlreadyExists) {
-  client->create(resources::kPods, pod("ml", "web"));
-  EXPECT_EQ(client->create(resources::kPods, pod("ml", "web")).error().code,
+  client.create(resources::kPods, pod("ml", "web"));
+  EXPECT_EQ(client.create(resources::kPods, pod("ml", "web")).error().code,
             ErrorCode::kAlreadyExists);
 }
 
 TEST_F(ClientTest, AnotherUidIsNotDeleted) {
-  client->create(resources::kPods, pod("ml", "web"));
-  EXPECT_EQ(client->remove(resources::kPods, "ml", "web", {.uid = "other"}).error().code,
+  client.create(resources::kPods, pod("ml", "web"));
+  EXPECT_EQ(client.remove(resources::kPods, "ml", "web", {.uid = "other"}).error().code,
             ErrorCode::kConflict);
-  const Json left = *client->get(resources::kPods, "ml", "web");
-  EXPECT_TRUE(client->remove(resources::kPods, "ml", "web", {.uid = left["metadata"]["uid"]}));
+  const Json left = *client.get(resources::kPods, "ml", "web");
+  EXPECT_TRUE(client.remove(resources::kPods, "ml", "web", {.uid = left["metadata"]["uid"]}));
 }
 
 TEST_F(ClientTest, RequestsCarryWhatTheApiWants) {
-  client->create(resources::kPods, pod("ml", "web"));
+  client.create(resources::kPods, pod("ml", "web"));
   Json object = pod("ml", "web");
-  client->patch(resources::kPods, "ml", "web", PatchType::kApply, object,
-                {.field_manager = "tester", .force = true});
+  client.patch(resources::kPods, "ml", "web", PatchType::kApply, object,
+               {.field_manager = "tester", .force = true});
   const FakeRequest patch = server.requests().back();
   EXPECT_EQ(patch.headers.at("content-type"), "application/apply-patch+yaml");
   EXPECT_EQ(patch.parameter("fieldManager"), "tester");
   EXPECT_EQ(patch.parameter("force"), "true");
   EXPECT_EQ(patch.headers.at("user-agent").rfind("compilecache/", 0), 0U);
 
-  client->list(resources::kNodes, {.label_selector = "a in (b,c),!d", .metadata_only = true});
+  client.list(resources::kNodes, {.label_selector = "a in (b,c),!d", .metadata_only = true});
   const FakeRequest list = server.requests().back();
   EXPECT_EQ(list.parameter("labelSelector"), "a in (b,c),!d");
   EXPECT_EQ(list.headers.at("accept"),
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
 
-  client->remove(resources::kPods, "ml", "web", {.propagation = "Background"});
+  client.remove(resources::kPods, "ml", "web", {.propagation = "Background"});
   EXPECT_EQ(Json::parse(server.requests().back().body)["propagationPolicy"], "Background");
 }
 
@@ -120,7 +109,7 @@ TEST_F(ClientTest, ManagedFieldsAreLeftOut) {
   Json object = pod("ml", "web");
   object["metadata"]["managedFields"] = Json::array({{{"manager", "kubectl"}}});
   server.put(kPodsPath, object);
-  const Json items = (*client->list(resources::kPods, {}))["items"];
+  const Json items = (*client.list(resources::kPods, {}))["items"];
   ASSERT_EQ(items.size(), 1U);
   EXPECT_FALSE(items[0]["metadata"].contains("managedFields"));
   EXPECT_EQ(items[0]["metadata"]["name"], "web");
@@ -128,7 +117,7 @@ TEST_F(ClientTest, ManagedFieldsAreLeftOut) {
 
 TEST_F(ClientTest, ListsAllPages) {
   for (int i = 0; i < 7; ++i) server.put(kPodsPath, pod("ml", "p" + std::to_string(i)));
-  auto all = client->list_all(resources::kPods, {.limit = 3});
+  auto all = client.list_all(resources::kPods, {.limit = 3});
   ASSERT_TRUE(all);
   EXPECT_EQ((*all)["items"].size(), 7U);
   EXPECT_EQ(server.requests().size(), 3U);
@@ -140,7 +129,7 @@ TEST_F(ClientTest, AnExpiredPageIsListedAnewWithoutPages) {
     if (!request.parameter("continue").empty()) server.compact();
     return false;
   });
-  auto all = client->list_all(resources::kPods, {.limit = 3});
+  auto all = client.list_all(resources::kPods, {.limit = 3});
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ((*all)["items"].size(), 7U);
   EXPECT_EQ(server.requests().back().parameter("limit"), "");
@@ -155,7 +144,7 @@ class ErrorMapping : public ClientTest, public ::testing::WithParamInterface<Cod
 
 TEST_P(ErrorMapping, KeepsTheServersMessage) {
   reply_once(GetParam().status, fake_status(GetParam().status, GetParam().reason, "because of x"));
-  auto got = client->get(resources::kPods, "ml", "web");
+  auto got = client.get(resources::kPods, "ml", "web");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, GetParam().code) << to_string(got.error().code);
   EXPECT_NE(got.error().message.find("getting pods ml/web: because of x"), std::string::npos)
@@ -178,10 +167,10 @@ INSTANTIATE_TEST_SUITE_P(
                       CodeCase{504, "Timeout", ErrorCode::kTimeout}));
 
 TEST_F(ClientTest, RetryAfterIsObeyed) {
-  client->create(resources::kPods, pod("ml", "web"));
+  client.create(resources::kPods, pod("ml", "web"));
   reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "3"}});
   reply_once(503, fake_status(503, "ServiceUnavailable", "later"), {{"Retry-After", "1"}});
-  EXPECT_TRUE(client->get(resources::kPods, "ml", "web"));
+  EXPECT_TRUE(client.get(resources::kPods, "ml", "web"));
   EXPECT_EQ(waits, (std::vector<Duration>{seconds(3), seconds(1)}));
 }
 
@@ -190,12 +179,12 @@ TEST_F(ClientTest, AWriteIsTriedAgainOnlyWhenTheServerSaysSo) {
     connection.cut();
     return true;
   });
-  const auto cut = client->create(resources::kPods, pod("ml", "web"));
+  const auto cut = client.create(resources::kPods, pod("ml", "web"));
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().code, ErrorCode::kIo);
   EXPECT_TRUE(server.objects(kPodsPath).empty());
   reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "2"}});
-  EXPECT_TRUE(client->create(resources::kPods, pod("ml", "web")));
+  EXPECT_TRUE(client.create(resources::kPods, pod("ml", "web")));
   EXPECT_EQ(waits, std::vector<Duration>{seconds(2)});
 }
 
@@ -203,7 +192,7 @@ TEST_F(ClientTest, GivesUpAfterTenMoreTries) {
   for (int i = 0; i < 20; ++i) {
     reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "1"}});
   }
-  EXPECT_EQ(client->get(resources::kPods, "ml", "web").error().code, ErrorCode::kThrottled);
+  EXPECT_EQ(client.get(resources::kPods, "ml", "web").error().code, ErrorCode::kThrottled);
   EXPECT_EQ(server.requests().size(), 11U);
 }
 
@@ -214,17 +203,14 @@ TEST_F(ClientTest, AReadIsTriedAgainWhenItsConnectionBreaks) {
     connection.half_chunk_then_cut(R"({"metadata":)");
     return true;
   });
-  auto got = client->get(resources::kPods, "ml", "web");
+  auto got = client.get(resources::kPods, "ml", "web");
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ((*got)["metadata"]["name"], "web");
 }
 
 TEST_F(ClientTest, ASlowAnswerIsATimeout) {
-  server.script([](const FakeRequest&, FakeConnection& connection) {
-    connection.wait_closed(seconds(20));
-    return true;
-  });
-  const Client hasty = client->with_timeout(milliseconds(100), 0);
+  hang_once();
+  const Client hasty = client.with_timeout(milliseconds(100), 0);
   EXPECT_EQ(hasty.get(resources::kPods, "ml", "web").error().code, ErrorCode::kTimeout);
 }
 
@@ -235,15 +221,12 @@ TEST_F(ClientTest, CancellingEndsACall) {
     connection.wait_closed(seconds(20));
     return true;
   });
-  EXPECT_EQ(client->with_cancel(cancel).get(resources::kPods, "ml", "web").error().code,
+  EXPECT_EQ(client.with_cancel(cancel).get(resources::kPods, "ml", "web").error().code,
             ErrorCode::kCancelled);
 }
 
 TEST_F(ClientTest, NoServerIsUnavailable) {
-  Config config;
-  config.source = "the test";
-  config.server = "http://127.0.0.1:1";
-  const Client nobody(*make_transport(config));
+  const Client nobody(transport_to("http://127.0.0.1:1"));
   const auto got = nobody.get(resources::kPods, "ml", "web");
   EXPECT_EQ(got.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(got.error().message.find("127.0.0.1:1"), std::string::npos) << got.error().message;
@@ -251,16 +234,16 @@ TEST_F(ClientTest, NoServerIsUnavailable) {
 
 TEST_F(ClientTest, AnAnswerThatIsNoJsonSaysSo) {
   reply_once(200, "<html>welcome</html>");
-  EXPECT_NE(client->get(resources::kPods, "ml", "web").error().message.find("not JSON"),
+  EXPECT_NE(client.get(resources::kPods, "ml", "web").error().message.find("not JSON"),
             std::string::npos);
 }
 
 TEST_F(ClientTest, RawPathsGiveTheText) {
   reply_once(200, "line one\nline two\n");
-  EXPECT_EQ(client->raw("GET", "/api/v1/namespaces/ml/pods/web/log").value(),
+  EXPECT_EQ(client.raw("GET", "/api/v1/namespaces/ml/pods/web/log").value(),
             "line one\nline two\n");
   reply_once(404, "404 page not found");
-  EXPECT_EQ(client->raw("GET", "/nowhere").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(client.raw("GET", "/nowhere").error().code, ErrorCode::kNotFound);
 }
 
 // --- watches ------------------------------------------------------------------------------
@@ -273,7 +256,7 @@ TEST_F(ClientTest, AWatchDeliversLinesHoweverTheyAreCut) {
     return true;
   });
   std::vector<std::string> lines;
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {},
       [&](std::string_view line) {
         lines.emplace_back(line);
@@ -292,7 +275,7 @@ TEST_F(ClientTest, HalfALineIsNotDeliveredWhenTheStreamBreaks) {
     return true;
   });
   std::vector<std::string> lines;
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {},
       [&](std::string_view line) {
         lines.emplace_back(line);
@@ -305,7 +288,7 @@ TEST_F(ClientTest, HalfALineIsNotDeliveredWhenTheStreamBreaks) {
 
 TEST_F(ClientTest, AWatchThatIsRefusedCarriesTheAnswer) {
   reply_once(403, fake_status(403, "Forbidden", "no list for you"));
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {}, [](std::string_view) { return true; }, Cancellation());
   ASSERT_EQ(end.kind, StreamEnd::Kind::kStatus);
   EXPECT_EQ(end.response.status, 403);
@@ -313,18 +296,15 @@ TEST_F(ClientTest, AWatchThatIsRefusedCarriesTheAnswer) {
 }
 
 TEST_F(ClientTest, ASilentWatchTimesOut) {
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {.idle_timeout = milliseconds(100)}, [](std::string_view) { return true; },
       Cancellation());
   EXPECT_EQ(end.kind, StreamEnd::Kind::kTimeout);
 }
 
 TEST_F(ClientTest, HeadersThatDoNotComeTimeOut) {
-  server.script([](const FakeRequest&, FakeConnection& connection) {
-    connection.wait_closed(seconds(20));
-    return true;
-  });
-  const StreamEnd end = client->watch(
+  hang_once();
+  const StreamEnd end = client.watch(
       resources::kPods, {.start_timeout = milliseconds(100)}, [](std::string_view) { return true; },
       Cancellation());
   EXPECT_EQ(end.kind, StreamEnd::Kind::kTimeout);
@@ -334,7 +314,7 @@ TEST_F(ClientTest, AWatchIsCancelledFromAnotherThread) {
   Cancellation cancel;
   server.put(kPodsPath, pod("ml", "web"));
   std::thread other;
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {.resource_version = "0"},
       [&](std::string_view) {
         other = std::thread([cancel] { cancel.cancel(); });
@@ -347,7 +327,7 @@ TEST_F(ClientTest, AWatchIsCancelledFromAnotherThread) {
 
 TEST_F(ClientTest, TheHandlerCanStopAWatch) {
   server.put(kPodsPath, pod("ml", "web"));
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {.resource_version = "0"}, [](std::string_view) { return false; },
       Cancellation());
   EXPECT_EQ(end.kind, StreamEnd::Kind::kStopped);
@@ -369,7 +349,7 @@ TEST_F(ClientTest, AFastServerWaitsForASlowReader) {
   });
   int taken = 0;
   size_t ahead = 0;
-  const StreamEnd end = client->watch(
+  const StreamEnd end = client.watch(
       resources::kPods, {},
       [&](std::string_view) {
         if (++taken == 10) {

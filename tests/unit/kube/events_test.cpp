@@ -2,30 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "kube/cpprest_transport.hpp"
-#include "tests/support/fake_apiserver.hpp"
+#include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
 namespace {
 
-using Json = nlohmann::json;
-using compilecache::testing::fake_status;
-using compilecache::testing::FakeApiServer;
-using compilecache::testing::FakeConnection;
-using compilecache::testing::FakeRequest;
-
-class EventsTest : public ::testing::Test {
+class EventsTest : public ServerTest {
  protected:
-  EventsTest() {
-    Config config;
-    config.source = "the test";
-    config.server = server.url();
-    client = std::make_unique<Client>(*make_transport(config));
-    recorder = std::make_unique<EventRecorder>(*client, "compilecache-operator", "replica-1");
-  }
   std::vector<Json> written() const {
     std::vector<Json> events;
     for (const auto& [key, event] : server.objects("/api/v1/events")) events.push_back(event);
@@ -33,9 +18,8 @@ class EventsTest : public ::testing::Test {
   }
 
   const ObjectReference web{"apps/v1", "Deployment", "ml", "web", "uid-1"};
-  FakeApiServer server;
-  std::unique_ptr<Client> client;
-  std::unique_ptr<EventRecorder> recorder;
+  std::unique_ptr<EventRecorder> recorder =
+      std::make_unique<EventRecorder>(client, "compilecache-operator", "replica-1");
 };
 
 TEST_F(EventsTest, AnEventSaysWhatKubectlShows) {
@@ -88,6 +72,25 @@ TEST_F(EventsTest, ARefusedEventIsDroppedAndTheNextIsWritten) {
   ASSERT_EQ(written().size(), 1U);
   EXPECT_EQ(written().front()["reason"], "Two");
   EXPECT_EQ(recorder->dropped(), 1U);
+}
+
+TEST_F(EventsTest, AnEventIsTriedTwelveTimesTenSecondsApart) {
+  std::vector<Duration> waits;
+  ClientOptions options;
+  options.wait = [&](Duration time) {
+    waits.push_back(time);
+    return false;
+  };
+  for (int i = 0; i < 12; ++i) reply_once(500, fake_status(500, "InternalError", "etcd is away"));
+  EventRecorder patient(Client(transport, options), "compilecache-operator");
+  patient.normal(web, "Lost", "m");
+  patient.normal(web, "Written", "m");
+  EXPECT_TRUE(eventually([&] { return !written().empty(); }));
+  patient.stop();
+  EXPECT_EQ(waits, std::vector<Duration>(11, std::chrono::seconds(10)));
+  EXPECT_EQ(patient.dropped(), 1U);
+  ASSERT_EQ(written().size(), 1U);
+  EXPECT_EQ(written().front()["reason"], "Written");
 }
 
 TEST_F(EventsTest, AFullQueueNeverBlocksTheCaller) {

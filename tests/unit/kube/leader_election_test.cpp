@@ -3,20 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "kube/cpprest_transport.hpp"
-#include "tests/support/fake_apiserver.hpp"
+#include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
 namespace {
 
-using Json = nlohmann::json;
-using compilecache::testing::fake_status;
-using compilecache::testing::FakeApiServer;
-using compilecache::testing::FakeConnection;
-using compilecache::testing::FakeRequest;
 using std::chrono::seconds;
 
 const std::string kLeases = "/apis/coordination.k8s.io/v1/leases";
@@ -35,29 +28,13 @@ struct Runner {
   LeaderElector elector;
 };
 
-class LeaderElectionTest : public ::testing::Test {
+class LeaderElectionTest : public ServerTest {
  protected:
-  LeaderElectionTest() {
-    Config config;
-    config.source = "the test";
-    config.server = server.url();
-    client = std::make_unique<Client>(*make_transport(config));
-  }
-  static bool eventually(const std::function<bool()>& holds) {
-    for (int i = 0; i < 6000; ++i) {
-      if (holds()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
-  }
   Json lease() const { return server.objects(kLeases).at("sys/operator"); }
-
-  FakeApiServer server;
-  std::unique_ptr<Client> client;
 };
 
 TEST_F(LeaderElectionTest, TheFirstCreatesTheLeaseAndLeads) {
-  Runner one(*client, "one");
+  Runner one(client, "one");
   ASSERT_TRUE(one.elector.start());
   ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
   EXPECT_EQ(lease()["spec"]["holderIdentity"], "one");
@@ -67,8 +44,8 @@ TEST_F(LeaderElectionTest, TheFirstCreatesTheLeaseAndLeads) {
 }
 
 TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenOverWithoutWaitingForItsEnd) {
-  Runner one(*client, "one");
-  Runner two(*client, "two");
+  Runner one(client, "one");
+  Runner two(client, "two");
   one.elector.start();
   ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
   two.elector.start();
@@ -82,7 +59,7 @@ TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenOverWithoutWaitingForItsEnd) {
 }
 
 TEST_F(LeaderElectionTest, WhoFindsAnotherHolderStopsLeading) {
-  Runner one(*client, "one");
+  Runner one(client, "one");
   one.elector.start();
   ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
   Json taken = lease();
@@ -97,15 +74,10 @@ TEST_F(LeaderElectionTest, WhoFindsAnotherHolderStopsLeading) {
 TEST_F(LeaderElectionTest, WhoCannotRenewForTheDeadlineLosesAndAnotherLeadsLater) {
   const lease::Config quick{
       .lease_duration = seconds(4), .renew_deadline = seconds(3), .retry_period = seconds(1)};
-  Runner one(*client, "one", quick);
+  Runner one(client, "one", quick);
   one.elector.start();
   ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
-  for (int i = 0; i < 100; ++i) {
-    server.script([](const FakeRequest&, FakeConnection& connection) {
-      connection.reply(500, fake_status(500, "InternalError", "etcd is away"));
-      return true;
-    });
-  }
+  for (int i = 0; i < 100; ++i) reply_once(500, fake_status(500, "InternalError", "etcd is away"));
   EXPECT_TRUE(eventually([&] { return one.lost == 1; }));
   EXPECT_FALSE(one.elector.is_leader());
 }
@@ -113,15 +85,10 @@ TEST_F(LeaderElectionTest, WhoCannotRenewForTheDeadlineLosesAndAnotherLeadsLater
 TEST_F(LeaderElectionTest, AServerThatHangsDoesNotMakeTheLossLate) {
   const lease::Config quick{
       .lease_duration = seconds(30), .renew_deadline = seconds(3), .retry_period = seconds(1)};
-  Runner one(*client, "one", quick);
+  Runner one(client, "one", quick);
   one.elector.start();
   ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
-  for (int i = 0; i < 10; ++i) {
-    server.script([](const FakeRequest&, FakeConnection& connection) {
-      connection.wait_closed(std::chrono::minutes(1));
-      return true;
-    });
-  }
+  for (int i = 0; i < 10; ++i) hang_once();
   ASSERT_TRUE(eventually([&] { return one.lost == 1; }));
   EXPECT_EQ(server.objects(kLeases).size(), 1U);
   EXPECT_FALSE(one.elector.is_leader());
@@ -131,14 +98,14 @@ TEST_F(LeaderElectionTest, OtherFieldsOfTheLeaseAreKept) {
   server.put(kLeases,
              {{"metadata", {{"namespace", "sys"}, {"name", "operator"}, {"labels", {{"a", "b"}}}}},
               {"spec", {{"holderIdentity", ""}}}});
-  Runner one(*client, "one");
+  Runner one(client, "one");
   one.elector.start();
   ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
   EXPECT_EQ(lease()["metadata"]["labels"]["a"], "b");
 }
 
 TEST_F(LeaderElectionTest, NumbersThatDoNotFitAreRefusedAtTheStart) {
-  Runner one(*client, "");
+  Runner one(client, "");
   EXPECT_EQ(one.elector.start().error().code, ErrorCode::kInvalid);
 }
 

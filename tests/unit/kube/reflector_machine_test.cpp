@@ -10,8 +10,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Drives the machine by hand; time stands still unless a test moves it.
+// Drives the machine by hand; time stands still unless a test moves it. The server cannot begin a
+// watch with the present objects, unless a test says so.
 struct Machine {
+  explicit Machine(bool watch_list = false) { state.watch_list = watch_list; }
+
   State state;
   Monotonic now{std::chrono::hours(1)};
   uint64_t chance = 0;  // what the randomness says: 0 is none, UINT64_MAX all of it
@@ -102,7 +105,7 @@ TEST(ReflectorMachine, AnExpiredSecondPageIsListedOnceMoreInOnePiece) {
   Machine m;
   m.take(Start{}).take(ListPage{"10", "next"});
   m.take(ListFailed{Failure::kExpired, "gone"});
-  EXPECT_TRUE(m.has<DropPages>());
+  EXPECT_TRUE(m.has<Drop>());
   EXPECT_FALSE(m.has<Wait>());
   const auto list = m.find<List>();
   ASSERT_TRUE(list);
@@ -267,6 +270,124 @@ TEST(ReflectorMachine, NothingAfterAnErrorEventIsApplied) {
   m.take(WatchEvent{EventType::kAdded, "11"});
   EXPECT_TRUE(m.actions.empty());
   EXPECT_EQ(m.state.last_version, "10");
+}
+
+// --- the present objects as the beginning of a watch ----------------------------------------
+
+TEST(WatchList, BeginsTheWatchWithThePresentObjectsAndKeepsIt) {
+  Machine m(true);
+  const auto watch = m.take(Start{}).find<Watch>();
+  ASSERT_TRUE(watch);
+  EXPECT_TRUE(watch->initial_events);
+  EXPECT_EQ(watch->resource_version, "");
+  EXPECT_GE(watch->timeout, seconds(300));
+  EXPECT_TRUE(m.take(WatchEvent{EventType::kAdded, "7"}).has<Keep>());
+  EXPECT_FALSE(m.has<Apply>()) << "the store changes when all are there";
+  EXPECT_TRUE(m.take(WatchEvent{EventType::kDeleted, "9"}).has<Keep>());
+  EXPECT_TRUE(m.take(WatchEvent{EventType::kBookmark, "8"}).actions.empty());
+  m.take(WatchEvent{EventType::kBookmark, "10", true});
+  EXPECT_TRUE(m.has<Replace>());
+  EXPECT_FALSE(m.has<Watch>()) << "the same watch goes on";
+  EXPECT_EQ(m.state.last_version, "10");
+  EXPECT_TRUE(m.take(WatchEvent{EventType::kModified, "11"}).has<Apply>());
+  const auto next = m.take(WatchEnded{}).find<Watch>();
+  EXPECT_EQ(next->resource_version, "11");
+  EXPECT_FALSE(next->initial_events);
+}
+
+// A machine that has synced at 10 and lost its watch to 410.
+Machine expired() {
+  Machine m(true);
+  m.take(Start{}).take(WatchEvent{EventType::kBookmark, "10", true});
+  m.take(WatchError{Failure::kExpired, "gone"}).take(WatchEnded{});
+  EXPECT_TRUE(m.has<Wait>());
+  m.take(Waited{});
+  return m;
+}
+
+TEST(WatchList, AfterGoneItBeginsAtTheLastVersion) {
+  Machine m = expired();
+  ASSERT_TRUE(m.has<Watch>());
+  EXPECT_EQ(m.find<Watch>()->resource_version, "10");
+  EXPECT_TRUE(m.find<Watch>()->initial_events);
+}
+
+class WatchListVersionGone : public ::testing::TestWithParam<Failure> {};
+TEST_P(WatchListVersionGone, IsTriedAgainAtOnceWithoutVersion) {
+  for (const bool in_the_stream : {true, false}) {
+    Machine m = expired();
+    if (in_the_stream) {
+      m.take(WatchEvent{EventType::kAdded, "7"}).take(WatchError{GetParam(), "x"});
+      EXPECT_TRUE(m.has<StopWatch>());
+      m.take(WatchEnded{});
+    } else {
+      m.take(WatchEnded{WatchEnd::kNotStarted, GetParam(), "x"});
+    }
+    EXPECT_TRUE(m.has<Drop>());
+    EXPECT_FALSE(m.has<Wait>());
+    ASSERT_TRUE(m.has<Watch>());
+    EXPECT_EQ(m.find<Watch>()->resource_version, "");
+    EXPECT_TRUE(m.find<Watch>()->initial_events);
+    m.take(WatchEvent{EventType::kBookmark, "20", true});
+    EXPECT_FALSE(m.state.version_unavailable);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rules, WatchListVersionGone,
+                         ::testing::Values(Failure::kExpired, Failure::kTooLarge));
+
+class WatchListBusy : public ::testing::TestWithParam<Failure> {};
+TEST_P(WatchListBusy, BacksOffAndIsTriedAgain) {
+  Machine m(true);
+  m.take(Start{}).take(WatchEnded{WatchEnd::kNotStarted, GetParam(), "x"});
+  EXPECT_TRUE(m.has<Wait>());
+  EXPECT_TRUE(m.take(Waited{}).find<Watch>()->initial_events);
+}
+INSTANTIATE_TEST_SUITE_P(Rules, WatchListBusy,
+                         ::testing::Values(Failure::kRefused, Failure::kThrottled));
+
+TEST(WatchList, AnyOtherErrorFallsBackToListsForGood) {
+  for (const Failure failure : {Failure::kOther, Failure::kExpired}) {  // 410 though no version
+    Machine m(true);
+    m.take(Start{}).take(WatchEnded{WatchEnd::kNotStarted, failure, "422"});
+    ASSERT_TRUE(m.has<List>());
+    EXPECT_EQ(m.find<List>()->resource_version, "0");
+    m.take(ListPage{"5", ""}).take(WatchError{Failure::kExpired, "gone"}).take(WatchEnded{});
+    EXPECT_TRUE(m.take(Waited{}).has<List>());
+  }
+}
+
+TEST(WatchList, AServerThatEndsItWithoutAnEventIsListed) {
+  for (const WatchEnd end : {WatchEnd::kClosed, WatchEnd::kBroken}) {
+    Machine m(true);
+    EXPECT_TRUE(m.take(Start{}).take(WatchEnded{end, {}, ""}).has<List>());
+  }
+}
+
+TEST(WatchList, WhatWasCutIsForgottenAndBegunAnew) {
+  for (const WatchEnd end : {WatchEnd::kClosed, WatchEnd::kBroken}) {
+    Machine m(true);
+    m.take(Start{}).take(WatchEvent{EventType::kAdded, "7"}).take(WatchEnded{end, {}, "cut"});
+    EXPECT_TRUE(m.has<Drop>());
+    EXPECT_FALSE(m.has<Replace>());
+    EXPECT_TRUE(m.has<Wait>());
+    EXPECT_TRUE(m.take(Waited{}).find<Watch>()->initial_events);
+  }
+}
+
+TEST(WatchList, AMissingBookmarkIsReportedEveryTenSeconds) {
+  Machine m(true);
+  m.take(Start{});
+  m.now += seconds(9);
+  EXPECT_FALSE(m.take(Tick{}).has<Report>());
+  m.now += seconds(1);
+  EXPECT_TRUE(m.take(Tick{}).has<Report>());
+  m.now += seconds(9);
+  EXPECT_FALSE(m.take(WatchEvent{EventType::kAdded, "7"}).has<Report>());
+  m.now += seconds(1);
+  EXPECT_TRUE(m.take(WatchEvent{EventType::kAdded, "8"}).has<Report>());
+  m.take(WatchEvent{EventType::kBookmark, "10", true});
+  m.now += seconds(60);
+  EXPECT_FALSE(m.take(Tick{}).has<Report>());
 }
 
 }  // namespace

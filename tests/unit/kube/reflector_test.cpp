@@ -3,21 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <nlohmann/json.hpp>
+#include <mutex>
 #include <thread>
 
-#include "kube/cpprest_transport.hpp"
-#include "kube/json.hpp"
-#include "tests/support/fake_apiserver.hpp"
+#include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
 namespace {
 
-using Json = nlohmann::json;
-using compilecache::testing::fake_status;
-using compilecache::testing::FakeApiServer;
-using compilecache::testing::FakeConnection;
-using compilecache::testing::FakeRequest;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -27,19 +20,22 @@ Json pod(const std::string& name, int value) {
   return {{"metadata", {{"namespace", "ml"}, {"name", name}}}, {"spec", {{"value", value}}}};
 }
 
+// A watch of what happens from now on.
+bool is_following(const FakeRequest& request) {
+  return request.is_watch() && request.parameter("sendInitialEvents").empty();
+}
+
 Result<int> parse(const Json& object) {
   const Json& value = object["spec"]["value"];
   if (!value.is_number_integer()) return fail(ErrorCode::kInvalid, "no value");
   return value.get<int>();
 }
 
-class ReflectorTest : public ::testing::Test {
+// Against a server that begins watches with the present objects, and one that does not.
+class ReflectorTest : public ServerTest, public ::testing::WithParamInterface<bool> {
  protected:
   ReflectorTest() {
-    Config config;
-    config.source = "the test";
-    config.server = server.url();
-    client = std::make_unique<Client>(*make_transport(config));
+    server.allow_initial_events(GetParam());
     store.add_handlers({[this](const std::string& key, const auto& before, const auto& after) {
       std::lock_guard<std::mutex> lock(mutex);
       if (!before) told[key] = *after;
@@ -52,14 +48,14 @@ class ReflectorTest : public ::testing::Test {
   }
   ~ReflectorTest() override { reflector.reset(); }
 
-  void start() {
-    reflector = std::make_unique<Reflector<int>>(*client, options(), parse, store);
+  void start(const ReflectorOptions& with = options()) {
+    reflector = std::make_unique<Reflector<int>>(client, with, parse, store);
     reflector->start();
   }
 
   // Back-off runs a hundred times faster than said.
   static ReflectorOptions options() {
-    return {.resource = resources::kPods, .wait = [](Duration time) {
+    return {.resource = resources::kPods, .fields = {"/spec/value"}, .wait = [](Duration time) {
               std::this_thread::sleep_for(time / 100);
               return false;
             }};
@@ -77,13 +73,6 @@ class ReflectorTest : public ::testing::Test {
     for (const auto& [key, object] : store.snapshot()) values[key] = *object;
     return values;
   }
-  static bool eventually(const std::function<bool()>& holds) {
-    for (int i = 0; i < 3000; ++i) {
-      if (holds()) return true;
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    return false;
-  }
   void expect_equal() {
     EXPECT_TRUE(eventually([&] { return store.has_synced() && in_store() == on_server(); }))
         << reflector->health().last_error;
@@ -91,15 +80,16 @@ class ReflectorTest : public ::testing::Test {
     EXPECT_EQ(told, on_server()) << "what the handlers were told";
   }
 
-  FakeApiServer server;
-  std::unique_ptr<Client> client;
   Store<int> store;
   std::mutex mutex;
   std::map<std::string, int> told;
   std::unique_ptr<Reflector<int>> reflector;
 };
 
-TEST_F(ReflectorTest, ListsAndFollows) {
+INSTANTIATE_TEST_SUITE_P(Servers, ReflectorTest, ::testing::Bool(),
+                         [](const auto& row) { return row.param ? "WatchList" : "Lists"; });
+
+TEST_P(ReflectorTest, ListsAndFollows) {
   server.put(kPodsPath, pod("a", 1));
   start();
   expect_equal();
@@ -108,10 +98,11 @@ TEST_F(ReflectorTest, ListsAndFollows) {
   expect_equal();
   server.erase(kPodsPath, "ml", "a");
   expect_equal();
-  EXPECT_EQ(reflector->health().lists, 1U);
+  EXPECT_EQ(reflector->health().syncs, 1U);
+  EXPECT_EQ(reflector->health().lists, GetParam() ? 0U : 1U);
 }
 
-TEST_F(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
+TEST_P(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
   server.put(kPodsPath, pod("a", 1));
   start();
   expect_equal();
@@ -119,10 +110,11 @@ TEST_F(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
   server.erase(kPodsPath, "ml", "a");
   server.put(kPodsPath, pod("b", 2));
   expect_equal();
-  EXPECT_GE(reflector->health().lists, 2U);
+  EXPECT_GE(reflector->health().syncs, 2U);
 }
 
-TEST_F(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
+TEST_P(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
+  server.allow_initial_events(false);
   for (int i = 0; i < 1200; ++i) server.put(kPodsPath, pod("p" + std::to_string(i), i));
   server.script([&](const FakeRequest& request, FakeConnection&) {
     if (!request.parameter("continue").empty()) server.compact();
@@ -133,30 +125,31 @@ TEST_F(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
   EXPECT_EQ(store.size(), 1200U);
 }
 
-TEST_F(ReflectorTest, ThrottledListIsTriedAfterTheTimeSaid) {
+TEST_P(ReflectorTest, ThrottledListIsTriedAfterTheTimeSaid) {
   server.put(kPodsPath, pod("a", 1));
-  server.script([](const FakeRequest&, FakeConnection& connection) {
-    connection.reply(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "0"}});
-    return true;
-  });
+  reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "0"}});
   start();
   expect_equal();
+  EXPECT_EQ(server.scripts_left(), 0U);
 }
 
-TEST_F(ReflectorTest, HalfAChunkThenCutLosesNothing) {
+TEST_P(ReflectorTest, HalfAChunkThenCutLosesNothing) {
   server.put(kPodsPath, pod("a", 1));
   server.script([&](const FakeRequest& request, FakeConnection& connection) {
-    if (!request.is_watch()) return false;
+    if (!is_following(request)) return false;
     const Json event = {{"type", "MODIFIED"}, {"object", server.put(kPodsPath, pod("a", 2))}};
     connection.begin_stream();
     connection.half_chunk_then_cut(event.dump().substr(0, 30));
     return true;
   });
   start();
+  ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
+  server.end_watches(FakeApiServer::End::kClosed);
   expect_equal();
+  EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
 }
 
-TEST_F(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
+TEST_P(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
   server.put(kPodsPath, pod("a", 1));
   start();
   expect_equal();
@@ -171,7 +164,7 @@ TEST_F(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
   }));
 }
 
-TEST_F(ReflectorTest, ObjectsThatCannotBeReadAreLeftOutAndTheOldStateStays) {
+TEST_P(ReflectorTest, ObjectsThatCannotBeReadAreLeftOutAndTheOldStateStays) {
   server.put(kPodsPath, pod("a", 1));
   server.put(kPodsPath, {{"metadata", {{"namespace", "ml"}, {"name", "broken"}}}, {"spec", 1}});
   start();
@@ -185,10 +178,10 @@ TEST_F(ReflectorTest, ObjectsThatCannotBeReadAreLeftOutAndTheOldStateStays) {
   EXPECT_EQ(store.get("ml/broken"), nullptr);
 }
 
-TEST_F(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
+TEST_P(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
   server.put(kPodsPath, pod("a", 1));
   server.script([&](const FakeRequest& request, FakeConnection& connection) {
-    if (!request.is_watch()) return false;
+    if (!is_following(request)) return false;
     connection.begin_stream();
     connection.chunk("not json\n{}\n{\"type\":\"NEW\",\"object\":{}}\n{\"type\":\"ADDED\"}\n");
     connection.chunk("{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ERROR\",\"object\":7}\n");
@@ -198,38 +191,153 @@ TEST_F(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
   start();
   expect_equal();
   server.put(kPodsPath, pod("b", 2));
+  server.end_watches(FakeApiServer::End::kClosed);
   expect_equal();
 }
 
-TEST_F(ReflectorTest, AServerThatIsNotThereIsFoundWhenItComes) {
-  const std::string nobody = "http://127.0.0.1:1";
-  Config config;
-  config.source = "the test";
-  config.server = nobody;
-  Reflector<int> lost(Client(*make_transport(config)), options(), parse, store);
+TEST_P(ReflectorTest, AServerThatIsNotThereIsFoundWhenItComes) {
+  Reflector<int> lost(Client(transport_to("http://127.0.0.1:1")), options(), parse, store);
   lost.start();
   EXPECT_TRUE(eventually([&] { return !lost.health().last_error.empty(); }));
   EXPECT_FALSE(store.has_synced());
   lost.stop();
 }
 
-TEST_F(ReflectorTest, StopsWhileWatchingAndWhileAListHangs) {
+TEST_P(ReflectorTest, StopsWhileWatchingAndWhileAListHangs) {
   start();
   expect_equal();
   reflector->stop();
-  server.script([](const FakeRequest&, FakeConnection& connection) {
-    connection.wait_closed(seconds(60));
-    return true;
-  });
+  hang_once();
   Store<int> other;
-  Reflector<int> hanging(*client, options(), parse, other);
+  Reflector<int> hanging(client, options(), parse, other);
   hanging.start();
   EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
   hanging.stop();
 }
 
+// --- connections that die without a word -----------------------------------------------------
+
+// Silence counts as death after 300 ms.
+ReflectorOptions impatient(ReflectorOptions from) {
+  from.idle_timeout = milliseconds(300);
+  from.start_timeout = milliseconds(300);
+  return from;
+}
+
+struct Silence {
+  const char* name;
+  std::function<void(FakeConnection&)> before;
+};
+const std::vector<Silence> kSilences{
+    {"of a proxy that withholds the headers", [](FakeConnection&) {}},
+    {"of a half-open connection", [](FakeConnection& c) { c.begin_stream(); }},
+    {"in the middle of a line",
+     [](FakeConnection& c) {
+       c.begin_stream();
+       c.chunk("{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"gho");
+     }},
+    {"in the middle of a chunk", [](FakeConnection& c) {
+       c.begin_stream();
+       c.half_chunk("{\"type\":\"ADD");
+     }}};
+
+TEST_P(ReflectorTest, ASilentWatchIsNoticedAndHealed) {
+  for (const Silence& silence : kSilences) {
+    SCOPED_TRACE(silence.name);
+    server.put(kPodsPath, pod("a", 1));
+    server.script([&](const FakeRequest& request, FakeConnection& connection) {
+      if (!is_following(request)) return false;
+      silence.before(connection);
+      server.put(kPodsPath, pod("a", 2));
+      connection.wait_closed(std::chrono::minutes(1));
+      return true;
+    });
+    start(impatient(options()));
+    ASSERT_TRUE(eventually([&] { return reflector->health().synced; }));
+    server.end_watches(FakeApiServer::End::kClosed);
+    EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+    expect_equal();
+  }
+}
+
+// The script ends the first request: the one that gets the present objects.
+TEST_P(ReflectorTest, SilenceWhileThePresentObjectsComeIsNoticedAndHealed) {
+  client = client.with_timeout(milliseconds(300), 10);
+  for (const Silence& silence : kSilences) {
+    SCOPED_TRACE(silence.name);
+    server.put(kPodsPath, pod("a", 1));
+    server.script([&](const FakeRequest&, FakeConnection& connection) {
+      silence.before(connection);
+      connection.wait_closed(std::chrono::minutes(1));
+      return true;
+    });
+    start(impatient(options()));
+    EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+    expect_equal();
+  }
+}
+
+TEST_P(ReflectorTest, WhatCameBeforeACutIsNotKept) {
+  server.put(kPodsPath, pod("a", 1));
+  server.script([](const FakeRequest& request, FakeConnection& connection) {
+    const Json ghost = pod("ghost", 7);
+    connection.begin_stream();
+    if (request.is_watch()) {
+      connection.chunk(Json{{"type", "ADDED"}, {"object", ghost}}.dump() + "\n");
+      connection.cut();
+    } else {
+      connection.half_chunk_then_cut("{\"items\":[" + ghost.dump() + ",");
+    }
+    return true;
+  });
+  start();
+  expect_equal();
+  EXPECT_EQ(server.scripts_left(), 0U);
+}
+
+TEST_P(ReflectorTest, AnswersThatAreErrorsAreOutlived) {
+  server.put(kPodsPath, pod("a", 1));
+  for (const int code : {429, 500, 401, 410, 503, 504}) {
+    for (const bool following : {true, false}) {
+      server.script([=](const FakeRequest& request, FakeConnection& connection) {
+        if (is_following(request) != following) return false;
+        connection.reply(code, fake_status(code, "", "for the test"));
+        return true;
+      });
+    }
+  }
+  start();
+  expect_equal();
+  for (int i = 0; server.scripts_left() > 0 && i < 100; ++i) {
+    server.put(kPodsPath, pod("a", i));
+    server.compact();  // what was missed has to be got anew
+    server.end_watches(FakeApiServer::End::kCut);
+    expect_equal();
+  }
+  EXPECT_EQ(server.scripts_left(), 0U);
+}
+
+TEST_P(ReflectorTest, EventsOfAnotherKindAreSkipped) {
+  server.put(kPodsPath, pod("a", 1));
+  server.script([](const FakeRequest& request, FakeConnection& connection) {
+    if (!is_following(request)) return false;
+    Json other = pod("b", 7);
+    other["kind"] = "Node";
+    connection.begin_stream();
+    connection.chunk(Json{{"type", "ADDED"}, {"object", other}}.dump() + "\n");
+    connection.end_stream();
+    return true;
+  });
+  start();
+  ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
+  server.end_watches(FakeApiServer::End::kClosed);
+  EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+  server.put(kPodsPath, pod("c", 1));
+  expect_equal();
+}
+
 // Changes and faults in random order; whatever they were, the store ends equal to the server.
-TEST_F(ReflectorTest, WhateverHappensTheStoreEndsEqualToTheServer) {
+TEST_P(ReflectorTest, WhateverHappensTheStoreEndsEqualToTheServer) {
   const uint64_t seed = system_random()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   const Random random = seeded_random(seed);
@@ -256,10 +364,7 @@ TEST_F(ReflectorTest, WhateverHappensTheStoreEndsEqualToTheServer) {
         server.bookmark(kPodsPath);
         break;
       case 6:
-        server.script([](const FakeRequest&, FakeConnection& connection) {
-          connection.reply(500, fake_status(500, "InternalError", "oops"));
-          return true;
-        });
+        reply_once(500, fake_status(500, "InternalError", "oops"));
         break;
       default:
         if (random() % 3 == 0) {

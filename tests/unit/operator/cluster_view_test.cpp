@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kube/json.hpp"
+
 namespace compilecache::controller {
 namespace {
 
@@ -32,9 +34,19 @@ json pod_json() {
   return pod;
 }
 
+// As a reflector reads it: what is not named in pod_fields() is not there.
 TEST(ClusterView, ReadsWhatWeUseOfAPod) {
-  const auto pod = parse_pod(pod_json());
+  json whole = pod_json();
+  whole["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:06Z";
+  whole["metadata"]["labels"]["compilecache.dev/sweep"] = "swept";
+  whole["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] = 3;
+  const auto pod = parse_pod(kube::parse_json(whole.dump(), pod_fields()));
   ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->uid, "u1");
+  EXPECT_EQ(pod->phase, "Pending");
+  EXPECT_EQ(pod->created, "2026-01-02T03:04:05Z");
+  EXPECT_EQ(pod->sweep, "swept");
+  EXPECT_TRUE(pod->deleting);
   EXPECT_EQ(pod->name, "web-1");
   EXPECT_EQ(pod->node, "n1");
   EXPECT_EQ(pod->cache, "transformer");
@@ -49,8 +61,10 @@ TEST(ClusterView, ReadsWhatWeUseOfAPod) {
   EXPECT_TRUE(pod->containers[0].init);
   EXPECT_EQ(pod->containers[0].ended_reason, "OOMKilled");
   EXPECT_EQ(pod->containers[0].exit_code, 137);
+  EXPECT_EQ(pod->containers[0].restarts, 2);
   EXPECT_EQ(pod->containers[1].waiting_reason, "PodInitializing");
-  EXPECT_FALSE(pod->deleting);
+  EXPECT_EQ(pod->containers[1].exit_code, 3);
+  EXPECT_FALSE(parse_pod(pod_json())->deleting);
 }
 
 TEST(ClusterView, OddPodsAreReadAsFarAsPossible) {
@@ -68,11 +82,12 @@ TEST(ClusterView, ReadsNodesByTheSettingsLabels) {
   settings.gpu_product_labels = {"nvidia.com/gpu.product", "amd.com/gpu.product-name"};
   settings.cpu_feature_labels = {"feature.node.kubernetes.io/cpu-cpuid.AVX2",
                                  "feature.node.kubernetes.io/cpu-cpuid.AVX512F"};
-  const auto node = parse_node(json::parse(R"({"metadata": {"name": "n1", "labels": {
+  const auto node = parse_node(kube::parse_json(R"({"metadata": {"name": "n1", "labels": {
       "kubernetes.io/arch": "amd64", "amd.com/gpu.product-name": "MI300X",
       "nvidia.com/cuda.driver-version.full": "550.1",
       "feature.node.kubernetes.io/cpu-cpuid.AVX2": "true",
-      "feature.node.kubernetes.io/cpu-cpuid.AVX512F": "true"}}})"),
+      "feature.node.kubernetes.io/cpu-cpuid.AVX512F": "true"}}})",
+                                                node_fields()),
                                settings);
   ASSERT_TRUE(node);
   EXPECT_EQ(node->facts, (api::NodeFacts{"MI300X", "amd64", "550.1", "AVX2+AVX512F"}));

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+
+// Which parts of an object are wanted, so that the others are never built in memory.
+//
+//   const Fields fields{"/status/phase", "/status/containerStatuses/name",
+//                       "/metadata/labels/compilecache.dev~1cache"};
+//
+// A field is a JSON pointer (RFC 6901: "/" in a name is "~1", "~" is "~0") and means all that is
+// below it. Arrays on the way are passed through: the second one above is the name of every
+// element. What every reader needs is always in: namespace, name and resourceVersion.
+//
+// Does not change once made: thread-safe.
+
+namespace compilecache::kube {
+
+class Fields {
+ public:
+  // All but metadata.managedFields, which are a third of an object and of no use to us.
+  Fields();
+  Fields(std::initializer_list<std::string_view> pointers);
+
+  // What is wanted of one value: of the members of an object, or of every element of an array.
+  class Part {
+   public:
+    // Nullptr: that member is not wanted.
+    [[nodiscard]] const Part* member(std::string_view name) const;
+
+   private:
+    friend class Fields;
+    enum class Others { kKept, kDropped };
+    explicit Part(Others others) : others_(others) {}
+    static const Part& whole();
+
+    Others others_;  // the members that are not named below; dropped and no names: not wanted
+    std::map<std::string, Part, std::less<>> named_;
+  };
+  [[nodiscard]] const Part& root() const { return root_; }
+
+  // These fields of the object at "/NAME" of a larger one, as in {"type": ..., "object": {...}},
+  // whose own fields are `pointers`.
+  [[nodiscard]] Fields within(std::string_view name,
+                              std::initializer_list<std::string_view> pointers) const;
+
+ private:
+  void add(std::string_view pointer);
+
+  Part root_;
+};
+
+}  // namespace compilecache::kube
