@@ -13,7 +13,8 @@ image=registry.example.com/caches/demo:image
 clean_up() {
   umount "$work/mounted" 2>/dev/null || true
   if [ -n "$containerd" ]; then
-    kill "$containerd" && wait "$containerd" || true
+    kill "$containerd" || true
+    wait "$containerd" || true
   fi
   rm -rf --one-file-system "$work"
 }

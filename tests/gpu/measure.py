@@ -51,7 +51,8 @@ class Pod:
         options = self.options
         done = subprocess.run(
             [sys.executable, HERE + "/transformer.py", "--device", options.device, "--width", str(options.width),
-             "--layers", str(options.layers), "--modes", options.modes, *more],
+             "--layers", str(options.layers), "--modes", options.modes, "--passes", options.passes,
+             *more],
             env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"torch ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
@@ -143,6 +144,7 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--modes", default="default,max-autotune")
+    parser.add_argument("--passes", default="forward,training")
     options = parser.parse_args()
     options.agent = os.path.abspath(options.agent)
     work = tempfile.mkdtemp(prefix="compilecache-gpu-")

@@ -10,4 +10,4 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 cp "$1" "$work/compilecache-agent"
 shift
 "$here/../torch/in_torch.sh" "$work" env TMPDIR="$work" "$here/run.sh" --device cpu --agent "$work/compilecache-agent" \
-  --width 32 --layers 1 --length 8 --modes default "$@"
+  --width 32 --layers 1 --length 8 --modes default --passes forward "$@"

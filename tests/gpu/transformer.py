@@ -86,6 +86,7 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--lengths", default=[64], type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--modes", default="default,max-autotune")
+    parser.add_argument("--passes", default="forward,training")
     parser.add_argument("--setting", action="append", default=[], help="of torch._inductor.config, name=JSON")
     options = parser.parse_args()
     for setting in options.setting:
@@ -96,9 +97,8 @@ def main():
     seconds = {}
     for length in options.lengths:
         for mode in options.modes.split(","):
-            for training in (False, True):
-                name = f"{mode} {'training' if training else 'forward'} {length}"
-                seconds[name] = round(run_case(mode, training, length, options), 2)
+            for kind in options.passes.split(","):
+                seconds[f"{mode} {kind} {length}"] = round(run_case(mode, kind == "training", length, options), 2)
     wanted = ("fxgraph_cache", "async_compile_cache", "select_algorithm", "triton")
     print(json.dumps({
         "torch": torch.__version__,
