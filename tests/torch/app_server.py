@@ -6,6 +6,7 @@ asked its compilers too. The process writes the result (JSON) when it has compil
 output goes to FILE.log. Whatever ends it, {"ended": N, "status": S} follows.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -72,7 +73,8 @@ def main():
                 return
             request = json.loads(line)
             if "kill" in request:
-                (os.killpg if request["compilers"] else os.kill)(request["kill"], signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                    (os.killpg if request["compilers"] else os.kill)(request["kill"], signal.SIGKILL)
                 continue
             pid = os.fork()
             if pid == 0:

@@ -163,7 +163,7 @@ class Trial:
             kind = "nothing saved"
         print(f"run {number}: {'killed' if in_time else 'finished'} with {left} files, quiet period {quiet} ms; "
               f"loaded {status['files']} files: {kind} in {outcome['seconds']:.1f} s", flush=True)
-        return kind
+        return f"{'killed' if in_time else 'finished before'}, {kind}"
 
     def measure_cold(self):
         pod = Pod(self.agent, self.work, self.work + "/store")
