@@ -13,8 +13,8 @@ namespace compilecache::agent {
 
 // Holds a save's lock by renewing it from a thread of its own, every third of the lock's time-out.
 // A renewal that meets nobody (the leader changes) is tried again and does not end the save: a
-// commit with an old fence cannot succeed anyway. A save that has hung for long (its volume does not
-// answer) gives the lock up, so that pods on other nodes can save. Ends its thread in the
+// commit with an old fence cannot succeed anyway. A save that has hung for long (its volume does
+// not answer) gives the lock up, so that pods on other nodes can save. Ends its thread in the
 // destructor, without releasing the lock.
 class Lease {
  public:

@@ -26,6 +26,7 @@ constexpr milliseconds kAskingTime{10'000};
 constexpr milliseconds kCleanUpTime{1000};
 constexpr Patience kReportTime{3000};
 constexpr milliseconds kMicrosecondsRoundedAway{1};
+constexpr const char* kDirectoryFilled = "directory_filled";
 
 // The digest that an error of archive/ names, for the operator.
 std::string digest_in(const std::string& message) {
@@ -75,7 +76,7 @@ class Loader {
       return give_up("loader_killed",
                      "a loader was killed, or crashed, while it was loading; see its log");
     }
-    if (filled()) return keep_what_is_there();
+    if (filled() && !forget_what_may_be_torn()) return keep_what_is_there();
     if (after_crash) return give_up("internal", "a loader crashed; see its log");
     if (config_.mode == "Refresh") {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
@@ -128,6 +129,26 @@ class Loader {
     finish(api::Outcome::kError, reason, message);
   }
 
+  // Neither we nor torch sync files in an emptyDir, which outlives a power failure of the node:
+  // then they are there without their bytes, and the names of the first loader's notes likewise.
+  // What was there before any loader of this pod came is not ours to remove.
+  bool forget_what_may_be_torn() {
+    const auto earlier = control_.read_status();
+    if (earlier && (earlier->boot_id == boot_id() || earlier->boot_id.empty() ||
+                    boot_id().empty() || earlier->reason == kDirectoryFilled))
+      return false;
+    if (!earlier && earlier.error().code == ErrorCode::kNotFound &&
+        !file_exists(control_.loaded_file()))
+      return false;
+    log_warn("the node was restarted since these directories were filled; emptying them", {});
+    filling_ = true;
+    empty_directories();
+    if (const auto removed = remove_file(control_.status_file()); !removed) {
+      log_warn("cannot remove the earlier status", {{"error", removed.error().message}});
+    }
+    return !filled();
+  }
+
   // Init containers run again when the sandbox was restarted; the saver still needs what the first
   // one noted.
   void keep_what_is_there() {
@@ -138,7 +159,7 @@ class Loader {
       return;
     }
     operator_answers_ = true;
-    finish(api::Outcome::kSkipped, "directory_filled", "the cache directory is not empty");
+    finish(api::Outcome::kSkipped, kDirectoryFilled, "the cache directory is not empty");
   }
 
   // Waiting on purpose is not hanging.
@@ -255,6 +276,7 @@ class Loader {
   void note_outcome(api::Outcome outcome, const std::string& reason, const std::string& message) {
     const auto taken = SystemClock::instance().monotonic() - started_;
     status_.milliseconds = std::chrono::duration_cast<milliseconds>(taken).count();
+    status_.boot_id = boot_id();
     status_.outcome = outcome;
     status_.reason = reason;
     status_.message = message;

@@ -6,6 +6,7 @@
 
 #include "agent/files.hpp"
 #include "api/names.hpp"
+#include "base/strings.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -48,6 +49,11 @@ std::string node_name() {
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
   return host;
+}
+
+std::string boot_id() {
+  const auto id = read_file("/proc/sys/kernel/random/boot_id");
+  return id ? std::string(trim(*id)) : "";
 }
 
 api::LoadedReport loaded_report(const std::string& cache, const LoadStatus& status) {

@@ -25,7 +25,8 @@ json status_json(const LoadStatus& status) {
               {"bytes", status.bytes},
               {"files", status.files},
               {"readsVisible", status.reads_visible},
-              {"reported", status.reported}};
+              {"reported", status.reported},
+              {"bootId", status.boot_id}};
   if (!status.corrupt_digest.empty()) object["corruptDigest"] = status.corrupt_digest;
   if (status.loaded_at != WallTime{}) object["loadedAt"] = format_micro_time(status.loaded_at);
   return object;
@@ -49,6 +50,7 @@ LoadStatus status_of(const json& object) {
   status.files = object.value("files", int64_t{0});
   status.reads_visible = object.value("readsVisible", false);
   status.reported = object.value("reported", false);
+  status.boot_id = object.value("bootId", "");
   status.loaded_at = parse_time(object.value("loadedAt", "")).value_or(WallTime{});
   return status;
 }
@@ -74,11 +76,11 @@ Result<LoadStatus> ControlDirectory::read_status() const {
 }
 
 Status ControlDirectory::write_loaded(const std::string& paths) const {
-  return write_file(path_ + "/loaded.files", paths);
+  return write_file(loaded_file(), paths);
 }
 
 Result<frameworks::PathSet> ControlDirectory::read_loaded(const std::string& root) const {
-  const auto text = read_file(path_ + "/loaded.files");
+  const auto text = read_file(loaded_file());
   if (!text) return unexpected(text.error());
   frameworks::PathSet paths;
   const std::string prefix = root + "/";

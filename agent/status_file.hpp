@@ -31,6 +31,7 @@ struct LoadStatus {
   WallTime loaded_at{};
   bool reads_visible = false;
   bool reported = false;  // whether the operator knows
+  std::string boot_id;    // of the node's kernel: after a power failure it is another one
 
   [[nodiscard]] bool loaded() const { return outcome == api::Outcome::kSuccess; }
 };
@@ -51,6 +52,8 @@ class ControlDirectory {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string status_file() const { return path_ + "/status.json"; }
+  // What was loaded, written before it.
+  [[nodiscard]] std::string loaded_file() const { return path_ + "/loaded.files"; }
   // Is there while a load is under way: found by the next loader, that load was killed.
   [[nodiscard]] std::string loading_marker() const { return path_ + "/loading"; }
   // The app makes it to ask for a save; when it is gone the result is there.

@@ -66,9 +66,11 @@ AgentProcess::AgentProcess(const std::vector<std::string>& arguments, const std:
   const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   pid_ = ::fork();
   if (pid_ != 0) {
+    ::setpgid(pid_, pid_);  // here too, as it may be killed before it gets to it
     ::close(log);
     return;
   }
+  ::setpgid(0, 0);
   ::dup2(log, 1);
   ::dup2(log, 2);
   ::umask(077);  // as unfriendly as they come
@@ -94,6 +96,13 @@ AgentProcess& AgentProcess::operator=(AgentProcess&& other) noexcept {
 }
 
 void AgentProcess::signal(int number) const { ::kill(pid_, number); }
+
+void AgentProcess::kill_all() {
+  const pid_t group = std::exchange(pid_, 0);
+  ::kill(-group, SIGKILL);
+  ::waitpid(group, nullptr, 0);
+  EXPECT_TRUE(eventually([&] { return ::kill(-group, 0) != 0; }));
+}
 
 bool AgentProcess::running() {
   siginfo_t info{};

@@ -26,6 +26,8 @@ class AgentProcess {
   AgentProcess& operator=(AgentProcess&& other) noexcept;
 
   void signal(int number) const;
+  // SIGKILL to it and to whatever it has started; returns when all are gone.
+  void kill_all();
   // The exit code; 128 + the signal that ended it; -1 when it does not end.
   int wait();
   [[nodiscard]] bool running();

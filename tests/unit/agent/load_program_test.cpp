@@ -1,10 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <random>
 
 #include "agent/index_lookup.hpp"
 #include "archive/format.hpp"
@@ -186,6 +191,73 @@ TEST_F(Load, ASecondLoaderKeepsWhatTheFirstOneLoaded) {
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["outcome"], "SUCCESS");
   EXPECT_EQ(operator_.calls("POST", "/v1/loaded").size(), 1u);
+}
+
+// The node's power fails: files that were not synced are there without their bytes.
+TEST_F(Load, AfterAPowerFailureEverythingIsLoadedAnew) {
+  with_operator();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  auto noted = status();
+  noted["bootId"] = "of another start of the kernel";
+  for (const std::string& text : {noted.dump(), std::string(), std::string(200, '\0')}) {
+    write("cd/cmodule.py", "");
+    write("fxgraph/ab/KEY/made-by-the-app", "");
+    std::ofstream(control("status.json"), std::ios::trunc) << text;
+    EXPECT_EQ(run("load"), 0);
+    EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+    EXPECT_EQ(content("cd/cmodule.py"), "print(1)");
+    EXPECT_FALSE(has("fxgraph/ab/KEY/made-by-the-app"));
+  }
+  fs::remove(control("status.json"));  // its name is lost too
+  write("cd/cmodule.py", "");
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(content("cd/cmodule.py"), "print(1)") << log_;
+}
+
+TEST_F(Load, WhatWasThereBeforeTheFirstLoaderOutlivesARestartOfTheNode) {
+  write("mine", "x");
+  EXPECT_EQ(run("load"), 0);
+  auto noted = status();
+  ASSERT_EQ(noted["reason"], "directory_filled");
+  noted["bootId"] = "of another start of the kernel";
+  std::ofstream(control("status.json"), std::ios::trunc) << noted.dump();
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(content("mine"), "x") << log_;
+}
+
+TEST_F(Load, KilledAtAnyMomentItLeavesNothingForTheNextToTrip) {
+  with_operator();
+  std::map<std::string, std::string> many;
+  for (int i = 0; i < 300; ++i)
+    many["torch/" + std::to_string(i % 9) + "/f" + std::to_string(i)] = std::string(3'000, 'x');
+  operator_.set_head(put_archive(many).manifest, 1);
+  const char* given = std::getenv("CC_TEST_SEED");
+  const unsigned seed = given == nullptr ? std::random_device{}() : std::atoi(given);
+  std::mt19937 random(seed);
+  std::cout << "CC_TEST_SEED=" << seed << "\n";
+  int whole = 0;
+  for (int i = 0; i < 25; ++i) {
+    SCOPED_TRACE("load " + std::to_string(i));
+    AgentProcess loader = start("load");
+    ::usleep(random() % 120'000);
+    loader.kill_all();
+    EXPECT_EQ(run("load"), 0);
+    const size_t files = static_cast<size_t>(
+        std::count_if(fs::recursive_directory_iterator(torch_), fs::recursive_directory_iterator(),
+                      [](const auto& entry) { return entry.is_regular_file(); }));
+    if (status()["outcome"] == "SUCCESS") {
+      EXPECT_EQ(files, many.size()) << log_;
+      for (const auto& [path, text] : many) EXPECT_EQ(content(path.substr(6)), text);
+      ++whole;
+    } else {
+      EXPECT_EQ(status()["reason"], "loader_killed") << log_;
+      EXPECT_EQ(files, 0U);
+    }
+    EXPECT_FALSE(fs::exists(control("loading")));
+    remove_cache();
+  }
+  EXPECT_GT(whole, 0);
 }
 
 TEST_F(Load, WhatAKilledLoaderLeftIsThrownAway) {

@@ -4,10 +4,14 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <random>
 #include <thread>
 
+#include "archive/extract.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
@@ -68,6 +72,29 @@ class Save : public AgentTest {
   // Long enough for a saver with these quiet periods to have done something if it wanted to.
   static void several_quiet_periods() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
 };
+
+TEST_F(Save, KilledAtAnyMomentNothingIsLostAndTheNextGoesOn) {
+  const char* given = std::getenv("CC_TEST_SEED");
+  const unsigned seed = given == nullptr ? std::random_device{}() : std::atoi(given);
+  std::mt19937 random(seed);
+  std::cout << "CC_TEST_SEED=" << seed << "\n";
+  config_.quiet_period_ms = 20;
+  for (int i = 0; i < 20; ++i) {
+    write("fxgraph/ab/KEY" + std::to_string(i) + "/file", std::string(20'000, 'a' + i));
+    const std::string before = operator_.head();
+    AgentProcess saver = start("save");
+    ::usleep(random() % 400'000);
+    saver.kill_all();
+    for (const std::string& head : {before, operator_.head()})
+      EXPECT_TRUE(head.empty() || archive::verify(store_, head)) << "kill " << i;
+    ASSERT_FALSE(HasFailure());
+  }
+  AgentProcess saver = start("save");
+  EXPECT_TRUE(eventually([&] {
+    return !operator_.head().empty() && paths_of(operator_.head()).size() == 20;
+  })) << saver.log();
+  EXPECT_TRUE(archive::verify(store_, operator_.head()));
+}
 
 TEST_F(Save, WhatIsNewIsSavedWhenItHasBeenStill) {
   AgentProcess saver = start("save");
