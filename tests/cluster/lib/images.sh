@@ -108,7 +108,7 @@ build_torch() {
 }
 
 build_next() {
-  log "making $NEXT_TORCH_IMAGE from Debian $NEXT_TORCH_SUITE's packages (about 4 minutes)"
+  log "making $NEXT_TORCH_IMAGE from Debian $NEXT_TORCH_SUITE's packages (some minutes, 350 MB to download)"
   torch_image "$1" "$NEXT_TORCH_SUITE" "$NEXT_TORCH_IMAGE" next "${NEXT_TORCH_PACKAGES[@]}"
 }
 
