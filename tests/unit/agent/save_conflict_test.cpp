@@ -203,7 +203,7 @@ TEST_F(SaveConflict, CondemnedBlobsAreWrittenAnew) {
   AgentProcess saver = start("save");
   write("ab/one", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.0/commit", 1)) << saver.log();
-  EXPECT_EQ(run("verify", {store_, "--digest", operator_.head()}), 0) << log_;
+  EXPECT_EQ(run("verify", {store_, operator_.head()}), 0) << log_;
   EXPECT_EQ(end(saver), 0);
 }
 
