@@ -1,23 +1,19 @@
+// Not EVP: looking an algorithm up there loads OpenSSL's providers, which takes a millisecond and two
+// MiB, and is done anew for each object.
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.hpp"
 
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include <array>
-#include <new>
 
 #include "base/hex.hpp"
 
 namespace compilecache {
 
 struct Sha256::Context {
-  EVP_MD_CTX* evp = EVP_MD_CTX_new();
-  Context() {
-    if (evp == nullptr) throw std::bad_alloc();
-    EVP_DigestInit_ex(evp, EVP_sha256(), nullptr);
-  }
-  ~Context() { EVP_MD_CTX_free(evp); }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
+  SHA256_CTX state;
+  Context() { SHA256_Init(&state); }
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {}
@@ -26,18 +22,17 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::span<const uint8_t> bytes) {
-  EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size());
+  SHA256_Update(&context_->state, bytes.data(), bytes.size());
 }
 
 void Sha256::update(std::string_view text) {
-  EVP_DigestUpdate(context_->evp, text.data(), text.size());
+  SHA256_Update(&context_->state, text.data(), text.size());
 }
 
 std::string Sha256::finish_hex() {
   std::array<uint8_t, 32> digest{};
-  unsigned int length = 0;
-  EVP_DigestFinal_ex(context_->evp, digest.data(), &length);
-  EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr);
+  SHA256_Final(digest.data(), &context_->state);
+  SHA256_Init(&context_->state);
   return to_hex(digest);
 }
 

@@ -1,11 +1,15 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 
+#include "agent/scan.hpp"
 #include "measure.hpp"
 #include "peers.hpp"
 #include "sets.hpp"
+#include "targets.hpp"
+#include "tests/support/slow_volume/slow_volume.hpp"
 
 // README.md says what is measured and how to read it.
 
@@ -16,18 +20,15 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string directory = fs::temp_directory_path() / "bench-archives";
+  std::string agent;
+  std::string b10_python;
   std::vector<std::string> sets = set_names();
   std::vector<std::string> only;
   int repeat = 5;
+  int slow_repeat = 1;
+  int waiting_seconds = 30;
   bool cold = false;
-};
-
-struct Measured {
-  Times save;
-  Times load;
-  Times loads;  // 16 at once
-  Times delta;  // ours only
-  uint64_t bytes = 0;
+  bool slow_volume = false;
 };
 
 uint64_t bytes_below(const std::string& directory) {
@@ -39,30 +40,36 @@ uint64_t bytes_below(const std::string& directory) {
 }
 
 void remove_loaded(const std::string& directory) {
-  for (int i = 0; i < 16; ++i) fs::remove_all(directory + "/loaded-" + std::to_string(i));
+  for (int i = 0; i < 16; ++i) {
+    fs::remove_all(directory + "/loaded-" + std::to_string(i));
+    fs::remove_all(directory + "/loaded-" + std::to_string(i) + ".control");
+  }
 }
 
-void round(const Peer& peer, const Set& set, const std::string& changed, const Options& options,
+// `volume` is where the archive lies; loads go to the local disk.
+void round(const Peer& peer, const Set& set, const Options& options, const std::string& volume,
            bool first, Measured& out) {
-  const std::string archive = options.directory + "/archive";
+  const std::string archive = volume + "/archive";
   fs::create_directories(archive);
-  std::map<std::string, std::string> variables = {
+  const std::map<std::string, std::string> variables = {
       {"SRC", set.directory}, {"ARC", archive}, {"DST", options.directory + "/loaded"}};
   measure(out.save, peer.save, variables, 1, options.cold);
-  out.bytes = bytes_below(archive);
+  const std::string stored = archive + "/store";
+  out.bytes = bytes_below(fs::exists(stored) ? stored : archive);
   measure(out.load, peer.load, variables, 1, options.cold);
   if (first &&
       std::system(
           ("diff -r '" + set.directory + "' '" + options.directory + "/loaded-0'").c_str()) != 0)
     throw std::runtime_error(peer.name + " does not give back what it saved");
   remove_loaded(options.directory);
-  if (set.bytes < 100'000'000) {  // sixteen copies of more would measure the disk alone
+  if (set.bytes < 100'000'000 && !peer.slow) {  // sixteen copies of more measure the disk alone
     measure(out.loads, peer.load, variables, 16, options.cold);
     remove_loaded(options.directory);
   }
-  if (peer.name == "ours") {
-    variables["SRC"] = changed;
+  if (peer.name == "ours" && !options.slow_volume) {
+    change_one_percent(set.directory);
     measure(out.delta, peer.save, variables, 1, options.cold);
+    change_one_percent(set.directory);
   }
   fs::remove_all(archive);
 }
@@ -71,43 +78,90 @@ void print(const char* what, const Times& times, const Times& measure_of_all) {
   if (times.seconds.empty()) return;
   std::printf("    %-14s %8.3f %8.3f %8.3f s", what, times.minimum(), times.median(),
               times.maximum());
-  if (!measure_of_all.seconds.empty())
+  if (measure_of_all.seconds.empty()) {
+    std::printf("          ");
+  } else {
     std::printf("  %6.2f x", times.median() / measure_of_all.median());
-  std::printf("   %6.1f MiB at most\n", static_cast<double>(times.peak_kib) / 1024);
+  }
+  std::printf("  %8.3f s of CPU, %6.1f MiB at most\n", times.cpu(),
+              static_cast<double>(times.peak_kib) / 1024);
 }
 
-void run(const Options& options, const std::string& this_program) {
+void print(const Set& set, const std::vector<Peer>& all, const Options& options,
+           const Results& results) {
+  std::printf("%s: %lu files, %.1f MB; minimum, median, maximum of %d, and times cp -r\n",
+              set.name.c_str(), set.files, static_cast<double>(set.bytes) / 1e6, options.repeat);
+  const Measured& cp = results.by_set_and_peer.at({set.name, "cp"});
+  for (const Peer& peer : all) {
+    const Measured& mine = results.by_set_and_peer.at({set.name, peer.name});
+    std::printf("  %s: %.2f MB\n", peer.name.c_str(), static_cast<double>(mine.bytes) / 1e6);
+    print("save", mine.save, cp.save);
+    print("load", mine.load, cp.load);
+    print("load, 16 times", mine.loads, cp.loads);
+    print("save 1 % more", mine.delta, mine.save);
+  }
+  std::fflush(stdout);
+}
+
+// The best of a few: what others do at the same time is not ours.
+double scan_seconds(const std::string& directory) {
+  double best = 1e9;
+  for (int i = 0; i < 7; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (!agent::scan_directory(directory)) throw std::runtime_error("scanning " + directory);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count());
+  }
+  return best;
+}
+
+// A saver that has saved all there is.
+Waiting waiting_saver(const Peer& ours, const Set& set, const Options& options) {
+  const std::string archive = options.directory + "/archive";
+  fs::create_directories(archive);
+  const std::map<std::string, std::string> variables = {{"SRC", set.directory}, {"ARC", archive}};
+  Times ignored;
+  measure(ignored, ours.save, variables, 1, false);
+  std::string watch = ours.save;
+  watch.replace(watch.find(" --once"), 7, "");
+  // With its configuration as a variable, which exec does not take before it.
+  const Waiting waiting = measure_waiting("env " + watch, variables, options.waiting_seconds);
+  fs::remove_all(archive);
+  return waiting;
+}
+
+void run(Options options) {
   fs::remove_all(options.directory);
   fs::create_directories(options.directory);
-  std::vector<Peer> all = peers(this_program);
+  std::vector<Peer> all = peers(options.agent, options.b10_python);
   std::erase_if(all, [&](const Peer& peer) {
     return !options.only.empty() && peer.name != "cp" &&
            std::find(options.only.begin(), options.only.end(), peer.name) == options.only.end();
   });
+  std::optional<testing::SlowVolume> volume;
+  if (options.slow_volume) {
+    if (const auto why = testing::SlowVolume::missing()) throw std::runtime_error(*why);
+    volume.emplace();
+  }
+  Results results;
   for (const std::string& name : options.sets) {
     const Set set = make_set(name, options.directory);
-    const std::string changed = options.directory + "/changed";
-    fs::copy(set.directory, changed, fs::copy_options::recursive);
-    change_one_percent(changed);
-    std::printf("%s: %lu files, %.1f MB; minimum, median, maximum of %d, and times cp -r\n",
-                name.c_str(), set.files, static_cast<double>(set.bytes) / 1e6, options.repeat);
-    std::map<std::string, Measured> measured;
     for (int i = 0; i < options.repeat; ++i) {
-      for (const Peer& peer : all) round(peer, set, changed, options, i == 0, measured[peer.name]);
+      for (const Peer& peer : all) {
+        if (peer.slow && set.bytes > 20'000'000 && i >= options.slow_repeat) continue;
+        if (volume) volume->delay(std::chrono::milliseconds(5));
+        round(peer, set, options, volume ? volume->path() : options.directory, i == 0,
+              results.by_set_and_peer[{name, peer.name}]);
+      }
     }
-    const Measured& cp = measured["cp"];
-    for (const Peer& peer : all) {
-      const Measured& mine = measured[peer.name];
-      std::printf("  %s: %.2f MB\n", peer.name.c_str(), static_cast<double>(mine.bytes) / 1e6);
-      print("save", mine.save, cp.save);
-      print("load", mine.load, cp.load);
-      print("load, 16 times", mine.loads, cp.loads);
-      print("save 1 % more", mine.delta, mine.save);
-    }
-    std::fflush(stdout);
+    print(set, all, options, results);
+    const bool ours = all.size() > 1 && all[1].name == "ours" && !options.cold && !volume;
+    if (ours && name == "many") results.scan_seconds = scan_seconds(set.directory);
+    if (ours && name == "many") results.waiting_many = waiting_saver(all[1], set, options);
+    if (ours && name == "small") results.waiting_small = waiting_saver(all[1], set, options);
     fs::remove_all(set.directory);
-    fs::remove_all(changed);
   }
+  if (!options.cold && !volume) print_targets(results);
   fs::remove_all(options.directory);
 }
 
@@ -116,22 +170,23 @@ void run(const Options& options, const std::string& this_program) {
 
 int main(int argc, char** argv) {
   using namespace compilecache::bench;
-  if (argc == 4 && (argv[1] == std::string("save") || argv[1] == std::string("load")))
-    return run_as_peer({argv[1], argv[2], argv[3]});
-  if (argc == 4 && argv[1] == std::string("make")) {
-    make_set(argv[2], argv[3]);
-    return 0;
-  }
   Options options;
   CLI::App app("Measures archives against other ways to save and load a tree");
   app.add_option("--dir", options.directory, "Where to work: on the disk that is to be measured");
-  app.add_option("--set", options.sets, "small, large, many, noise; all unless said");
-  app.add_option("--peer", options.only, "ours, tar|zstd, py zip, py tar.gz; all unless said");
+  app.add_option("--agent", options.agent, "The program compilecache-agent")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--b10-python", options.b10_python, "A Python with the package b10-transfer");
+  app.add_option("--set", options.sets, "small, vllm, large, many, noise; all unless said");
+  app.add_option("--peer", options.only, "ours, tar|zstd, ...; all unless said");
   app.add_option("--repeat", options.repeat, "Rounds")->check(CLI::Range(1, 1000));
+  app.add_option("--slow-repeat", options.slow_repeat, "Rounds of the slow peers, large sets");
   app.add_flag("--cold", options.cold, "Empty the page cache before each step");
+  app.add_flag("--slow-volume", options.slow_volume,
+               "The archive on a volume that takes 5 ms for each operation");
   CLI11_PARSE(app, argc, argv);
   try {
-    run(options, std::filesystem::canonical("/proc/self/exe"));
+    run(options);
   } catch (const std::exception& problem) {
     std::cerr << "bench_archives: " << problem.what() << "\n";
     return 1;

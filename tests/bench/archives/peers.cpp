@@ -1,79 +1,60 @@
 #include "peers.hpp"
 
-#include <cstdio>
-#include <filesystem>
-
-#include "archive/extract.hpp"
-#include "archive/index.hpp"
-#include "archive/store.hpp"
-#include "archive/write.hpp"
-
 namespace compilecache::bench {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kName = "bench";
-
-int failed(const Error& error) {
-  std::fprintf(stderr, "%s\n", error.message.c_str());
-  return 1;
+// The agent by hand: the volume's index, no operator.
+std::string agent_command(const std::string& agent, const std::string& command,
+                          const std::string& directory, const std::string& control) {
+  const std::string config =
+      R"({"cache":"bench","store_path":"'$ARC'/store","control_path":"')" + control +
+      R"('","directories":[{"path":"')" + directory +
+      R"('","framework":{"name":"torch"}}],"key_basis":{"parts":["Architecture"]}})";
+  return "COMPILECACHE_CONFIG='" + config + "' " + agent + " " + command + " 2>$ARC/log";
 }
 
-std::string head(const std::string& store) {
-  const auto index = archive::read_index(store);
-  return index.entries.empty() ? "" : index.entries.front().digest;
-}
-
-int save(const std::string& store, const std::string& tree) {
-  if (auto made = archive::prepare_store(store, {"cluster", "namespace", "uid"}, false); !made)
-    return failed(made.error());
-  archive::WriteRequest request;
-  request.parent = head(store);
-  for (const auto& entry : fs::recursive_directory_iterator(tree)) {
-    if (!entry.is_regular_file()) continue;
-    const std::string path = entry.path().string();
-    request.files.push_back({path, "torch" + path.substr(tree.size())});
-  }
-  auto saved = archive::write_archive(store, request);
-  if (!saved) return failed(saved.error());
-  if (saved->nothing_new) return 0;
-  const archive::IndexEntry entry{
-      saved->archive.manifest, saved->archive.manifest_bytes, {{archive::kAnnotationName, kName}}};
-  if (auto written = archive::write_index(store, {entry}); !written) return failed(written.error());
-  return 0;
-}
-
-int load(const std::string& store, const std::string& directory) {
-  archive::ExtractOptions options;
-  options.roots = {{"torch", directory}};
-  auto loaded = archive::extract(store, head(store), options);
-  return loaded ? 0 : failed(loaded.error());
+// The functions of the package that pack and unpack; the rest of it asks for a GPU and 100 GB.
+std::string b10_command(const std::string& python, const std::string& calls) {
+  return python + " -c 'import subprocess, sys; from pathlib import Path; " + calls + "' ";
 }
 
 }  // namespace
 
-std::vector<Peer> peers(const std::string& this_program) {
+std::vector<Peer> peers(const std::string& agent, const std::string& b10_python) {
   const std::string python = "python3 -c '";
-  return {
+  std::vector<Peer> all = {
       {"cp", "cp -r $SRC $ARC/tree", "cp -r $ARC/tree $DST"},
-      {"ours", this_program + " save $ARC/store $SRC", this_program + " load $ARC/store $DST"},
+      {"ours", agent_command(agent, "save --once", "$SRC", "$ARC/control"),
+       agent_command(agent, "load", "$DST", "$DST.control") +
+           " && grep -q SUCCESS $DST.control/status.json"},
       {"tar|zstd", "tar -C $SRC -cf - . | zstd -q -9 -T0 -o $ARC/tree.tar.zst",
        "mkdir $DST && zstd -dcq $ARC/tree.tar.zst | tar -xf - -C $DST"},
-      {"py zip",
+      {"py zip (fal's way)",
        python + "import shutil, sys; shutil.make_archive(*sys.argv[1:])' $ARC/tree zip $SRC",
-       python + "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])' $ARC/tree.zip $DST"},
-      {"py tar.gz",
+       python + "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])' $ARC/tree.zip $DST",
+       true},
+      {"py tar.gz (b10's way)",
        python + "import sys, tarfile; tarfile.open(sys.argv[1], \"w:gz\").add(sys.argv[2], \".\")' "
                 "$ARC/tree.tar.gz $SRC",
        python + "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "
-                "$ARC/tree.tar.gz $DST"},
+                "$ARC/tree.tar.gz $DST",
+       true},
   };
-}
-
-int run_as_peer(const std::vector<std::string>& arguments) {
-  return arguments[0] == "save" ? save(arguments[1], arguments[2])
-                                : load(arguments[1], arguments[2]);
+  if (!b10_python.empty()) {
+    all.push_back({"b10-transfer",
+                   b10_command(b10_python,
+                               "from b10_transfer import archive; "
+                               "archive._compress_directory_to_tar(Path(sys.argv[1]), "
+                               "Path(sys.argv[2]))") +
+                       "$SRC $ARC/tree.tar.gz",
+                   b10_command(b10_python,
+                               "import b10_transfer; Path(sys.argv[2]).mkdir(); "
+                               "subprocess.run([\"tar\", \"-xzf\", sys.argv[1], \"-C\", "
+                               "sys.argv[2]], check=True)") +
+                       "$ARC/tree.tar.gz $DST",
+                   true});
+  }
+  return all;
 }
 
 }  // namespace compilecache::bench

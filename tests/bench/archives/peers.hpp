@@ -13,13 +13,11 @@ struct Peer {
   // exist.
   std::string save;
   std::string load;
+  bool slow = false;  // many times slower than the others: fewer rounds
 };
 
-// "cp", the measure of all, comes first.
-std::vector<Peer> peers(const std::string& this_program);
-
-// What this program does when it is the peer: `save STORE TREE` (on top of what STORE has) and
-// `load STORE DIRECTORY`. Returns the exit status.
-int run_as_peer(const std::vector<std::string>& arguments);
+// "cp", the measure of all, comes first. `agent` is compilecache-agent; `b10_python` a Python that
+// has the package b10-transfer, or empty.
+std::vector<Peer> peers(const std::string& agent, const std::string& b10_python);
 
 }  // namespace compilecache::bench

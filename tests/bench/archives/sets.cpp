@@ -98,12 +98,14 @@ void remove_empty_directories(const fs::path& directory) {
 
 }  // namespace
 
-std::vector<std::string> set_names() { return {"small", "large", "many", "noise"}; }
+std::vector<std::string> set_names() { return {"small", "vllm", "large", "many", "noise"}; }
 
 Set make_set(const std::string& name, const std::string& below) {
   Set set{name, below + "/" + name};
   if (name == "small") {
     unpack("inductor-cpu-torch2.14", set.directory);
+  } else if (name == "vllm") {
+    unpack("vllm-binary-llama-t4", set.directory);
   } else if (name == "large") {
     make_large(set.directory);
   } else if (name == "many") {
@@ -111,7 +113,8 @@ Set make_set(const std::string& name, const std::string& below) {
   } else if (name == "noise") {
     make_noise(set.directory);
   } else {
-    throw std::runtime_error("no set \"" + name + "\"; there are small, large, many and noise");
+    throw std::runtime_error("no set \"" + name +
+                             "\"; there are small, vllm, large, many and noise");
   }
   remove_empty_directories(set.directory);
   for (const fs::path& file : files_below(set.directory)) {

@@ -15,13 +15,13 @@ struct Set {
   uint64_t bytes = 0;
 };
 
-// "small": a real Inductor cache; "large": 16 perturbed copies of a real vLLM cache; "many": 50,000
-// small files; "noise": 400 MB that hardly compress. The same bytes every time. Throws
-// std::runtime_error with what went wrong.
+// "small": a real Inductor cache; "vllm": a real vLLM cache; "large": 16 perturbed copies of a real
+// vLLM cache; "many": 50,000 small files; "noise": 400 MB that hardly compress. The same bytes
+// every time. Throws std::runtime_error with what went wrong.
 Set make_set(const std::string& name, const std::string& below);
 std::vector<std::string> set_names();
 
-// Changes the content of every hundredth file.
+// Changes the content of every hundredth file; done again, it is as before.
 void change_one_percent(const std::string& directory);
 
 }  // namespace compilecache::bench

@@ -1,0 +1,124 @@
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+
+#include "archive_fixture.hpp"
+
+// What a save and a load may take, whatever the archive's size: the kernel refuses them more, and
+// that would be an error.
+
+namespace compilecache::archive::test {
+namespace {
+
+constexpr rlim_t kLoad = 64U << 20;
+constexpr rlim_t kSave = 128U << 20;
+
+// Whether `work` is done in a process that may have so much memory of its own.
+bool within(rlim_t bytes, const std::function<bool()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // Of the threads' stacks hardly anything is ever touched, but all of it counts.
+    pthread_attr_t attributes;
+    ::pthread_attr_init(&attributes);
+    ::pthread_attr_setstacksize(&attributes, 256U << 10);
+    ::pthread_setattr_default_np(&attributes);
+    const rlimit data{bytes, bytes};
+    if (bytes != RLIM_INFINITY && ::setrlimit(RLIMIT_DATA, &data) != 0) ::_exit(2);
+    bool done = false;
+    try {
+      done = work();
+    } catch (const std::exception& problem) {
+      std::fprintf(stderr, "%s\n", problem.what());
+    }
+    ::_exit(done ? 0 : 1);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool say(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.message.c_str());
+  return false;
+}
+
+class Memory : public ArchiveTest {
+ protected:
+  // Larger than any bound: what hardly compresses, what does, and many small files.
+  // Made by processes of their own, whose memory is not inherited.
+  void SetUp() override {
+    ASSERT_TRUE(within(RLIM_INFINITY, [&] { return make_tree(); }));
+  }
+
+  bool make_tree() {
+    for (int i = 0; i < 6; ++i)
+      write_file(temp_.path("tree/noise/" + std::to_string(i)), noise((9 << 20) + i, i));
+    for (int i = 0; i < 6; ++i) {
+      std::string text;
+      for (int line = 0; text.size() < 13 << 20; ++line)
+        text += "tmp" + std::to_string(line * 7919 + i) + " = tl.load(in_ptr0 + x0, xmask)\n";
+      write_file(temp_.path("tree/text/" + std::to_string(i)), text);
+    }
+    for (int i = 0; i < 2000; ++i)
+      write_file(
+          temp_.path("tree/small/" + std::to_string(i % 100) + "/a-long-name-" + std::to_string(i)),
+          noise(100, i));
+    return true;
+  }
+
+  [[nodiscard]] std::string manifest_file() const { return temp_.path("manifest"); }
+
+  bool save_all(const WriteSettings& settings, const std::string& parent = "") {
+    WriteRequest request;
+    request.settings = settings;
+    request.parent = parent;
+    const std::string tree = temp_.path("tree");
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(tree)) {
+      const std::string path = entry.path().string();
+      if (entry.is_regular_file())
+        request.files.push_back({path, "torch" + path.substr(tree.size())});
+    }
+    const auto saved = write_archive(store_, request);
+    if (!saved) return say(saved.error());
+    write_file(manifest_file(), saved->archive.manifest);
+    return true;
+  }
+};
+
+TEST_F(Memory, OfSaveAndLoadIsBounded) {
+  for (const int level : {1, 9}) {
+    WriteSettings settings;
+    settings.compression_level = level;
+    settings.threads = 8;
+    ASSERT_TRUE(within(kSave, [&] { return save_all(settings); })) << level;
+    const std::string manifest = read_file(manifest_file());
+    ASSERT_TRUE(within(kLoad, [&] {
+      ExtractOptions options;
+      options.roots = {{"torch", temp_.path("loaded")}};
+      const auto loaded = extract(store_, manifest, options);
+      return loaded ? true : say(loaded.error());
+    })) << level;
+    std::filesystem::remove_all(temp_.path("loaded"));
+  }
+}
+
+TEST_F(Memory, OfACompactionIsBounded) {
+  ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
+  const std::string first = read_file(manifest_file());
+  // More than half is superseded.
+  const auto change = [&] {
+    for (int i = 0; i < 6; ++i) {
+      write_file(temp_.path("tree/noise/" + std::to_string(i)), noise(9 << 20, 100 + i));
+      write_file(temp_.path("tree/text/" + std::to_string(i)), noise(1 << 20, 200 + i));
+    }
+    return true;
+  };
+  ASSERT_TRUE(within(RLIM_INFINITY, change));
+  ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
+}
+
+}  // namespace
+}  // namespace compilecache::archive::test
