@@ -1,6 +1,9 @@
 #include "archive/index.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -83,7 +86,11 @@ Result<std::vector<IndexEntry>> entries_to_update(const std::string& store) {
   auto text = read_small_file(path, kMaxIndexBytes);
   if (text) return parse_index(*text, path).entries;
   const ErrorCode code = text.error().code;
-  if (code == ErrorCode::kIo || code == ErrorCode::kForbidden)
+  // "Not found" is also what another client has just replaced under us (ESTALE).
+  struct stat info {};
+  const bool there = ::lstat(path.c_str(), &info) == 0 || errno != ENOENT;
+  if (code == ErrorCode::kIo || code == ErrorCode::kForbidden ||
+      (code == ErrorCode::kNotFound && there))
     return unexpected(text.error().with("updating the index of store " + store));
   return std::vector<IndexEntry>{};
 }

@@ -41,6 +41,8 @@ bool can_hit(Kind kind) {
       return kind == Kind::kRead || kind == Kind::kWrite;
     case Fault::kLate:
       return kind == Kind::kSync || kind == Kind::kClose || kind == Kind::kRemove;
+    case Fault::kStale:
+      return kind == Kind::kOpen || kind == Kind::kRead || kind == Kind::kLook;
     case Fault::kNoThread:
       return kind == Kind::kThread;
   }
@@ -53,6 +55,8 @@ int error_number() {
       return ENOSPC;
     case Fault::kInterrupted:
       return EINTR;
+    case Fault::kStale:
+      return ESTALE;
     case Fault::kNoThread:
       return EAGAIN;
     default:
@@ -107,6 +111,8 @@ const char* to_string(Fault fault) {
       return "short";
     case Fault::kLate:
       return "EIO although done";
+    case Fault::kStale:
+      return "ESTALE";
     case Fault::kNoThread:
       return "EAGAIN for a thread";
     case Fault::kKilled:

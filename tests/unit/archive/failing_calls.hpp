@@ -22,6 +22,7 @@ enum class Fault {
   kInterrupted,  // EINTR, calls that a signal or a network file system may interrupt
   kShort,        // half of what was asked, reads and writes
   kLate,         // EIO, and yet it is done: rename, unlink, fsync, close on a network file system
+  kStale,        // ESTALE, calls on what another client of a network file system replaces
   kNoThread,     // EAGAIN, new threads (a limit on processes)
   kKilled,       // no call returns any more: the process ends here
 };

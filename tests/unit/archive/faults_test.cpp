@@ -164,7 +164,8 @@ class Faults : public ArchiveTest {
     Tree expected = base_tree_;
     for (const auto& [path, file] : added) expected[path] = file;
     for (const LeftOut& out : saved.written->left_out) {
-      EXPECT_TRUE(out.reason == LeftOutReason::kUnreadable || out.reason == LeftOutReason::kBusy)
+      EXPECT_TRUE(out.reason == LeftOutReason::kUnreadable || out.reason == LeftOutReason::kBusy ||
+                  out.reason == LeftOutReason::kVanished)
           << out.path << " " << out.detail;
       expected.erase(out.path.substr(6));
     }
@@ -187,7 +188,7 @@ class Faults : public ArchiveTest {
     remember();
     const std::function<Saved()> once = [&] { return save_and_index(); };
     for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupted, Fault::kShort,
-                              Fault::kLate, Fault::kNoThread}) {
+                              Fault::kLate, Fault::kStale, Fault::kNoThread}) {
       const unsigned long calls = fail_each<Saved>(fault, false, once, [&](Saved& saved) {
         check_saved(saved, added);
         if (saved.written) {
