@@ -1,6 +1,7 @@
 #include "api/agent_config.hpp"
 
 #include "api/json_fields.hpp"
+#include "api/names.hpp"
 
 namespace compilecache::frameworks {
 
@@ -41,6 +42,12 @@ Result<T> parse_as(const std::string& text, const std::string& what) {
 }
 
 }  // namespace
+
+std::string store_path(const CompileCache& cache) {
+  std::string path = kStorePath;
+  if (!cache.spec.storage.sub_path.empty()) path += "/" + cache.spec.storage.sub_path;
+  return path + "/" + cache.metadata.name;
+}
 
 Result<AgentConfig> parse_agent_config(const std::string& text) {
   return parse_as<AgentConfig>(text, "the agent's configuration (COMPILECACHE_CONFIG)");

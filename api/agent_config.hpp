@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
 #include "base/error.hpp"
 #include "frameworks/framework.hpp"
 
@@ -64,6 +65,9 @@ struct AgentConfig {
 
   bool operator==(const AgentConfig&) const = default;
 };
+
+// AgentConfig::store_path of a CompileCache.
+std::string store_path(const CompileCache& cache);
 
 // Fails with kInvalid, naming the field.
 Result<AgentConfig> parse_agent_config(const std::string& text);

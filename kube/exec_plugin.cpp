@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 #include "kube/credentials.hpp"
 #include "kube/json.hpp"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 #include "kube/config.hpp"
 
 namespace compilecache::kube {

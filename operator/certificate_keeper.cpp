@@ -5,7 +5,7 @@
 
 #include "api/names.hpp"
 #include "base/log.hpp"
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -16,7 +16,7 @@ json secret_object(const std::string& ns, const std::string& name,
                    const Certificates& certificates) {
   json data = json::object();
   for (const auto& [entry, text] : secret_entries(certificates)) {
-    data[entry] = kube::base64_encode(text);
+    data[entry] = base64_encode(text);
   }
   return {{"apiVersion", "v1"},
           {"kind", "Secret"},
@@ -30,7 +30,7 @@ Certificates certificates_of(const json& secret) {
   const json data = secret.value("data", json::object());
   for (const auto& [name, value] : data.items()) {
     if (!value.is_string()) continue;
-    if (auto text = kube::base64_decode(value.get<std::string>())) entries[name] = *text;
+    if (auto text = base64_decode(value.get<std::string>())) entries[name] = *text;
   }
   return from_secret_entries(entries);
 }
@@ -46,7 +46,7 @@ bool is_ours(const json& webhook, const std::string& service_namespace) {
 
 json bundle_patch(const json& configuration, const std::string& service_namespace,
                   const std::string& bundle) {
-  const std::string wanted = kube::base64_encode(bundle);
+  const std::string wanted = base64_encode(bundle);
   json patch = json::array();
   const json webhooks = configuration.value("webhooks", json::array());
   for (size_t i = 0; i < webhooks.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
 #include "base/time_format.hpp"
+#include "webhook/volumes.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -34,12 +35,6 @@ int64_t ttl_seconds(const api::CompileCache& cache, const Settings& settings) {
   return whole_seconds(std::min(interval, settings.sweep.ttl_after_finished));
 }
 
-std::string store_path(const api::CompileCache& cache) {
-  std::string path = api::kStorePath;
-  if (!cache.spec.storage.sub_path.empty()) path += "/" + cache.spec.storage.sub_path;
-  return path + "/" + cache.metadata.name;
-}
-
 api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInput& input) {
   api::AgentConfig config;
   config.cache = cache.metadata.name;
@@ -50,7 +45,7 @@ api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInpu
   config.operator_name = input.agent_name;
   config.operator_ca = input.agent_ca;
   config.token_file = std::string(api::kTokenPath) + "/token";
-  config.store_path = store_path(cache);
+  config.store_path = api::store_path(cache);
   config.sweep.cluster_uid = input.cluster_uid;
   config.sweep.adopt = cache.spec.storage.adopt;
   return config;
@@ -80,17 +75,6 @@ json environment(const api::AgentConfig& config) {
                       field(api::kPodUidVariable, "metadata.uid"),
                       field(api::kNamespaceVariable, "metadata.namespace"),
                       field(api::kNodeNameVariable, "spec.nodeName")});
-}
-
-json volumes(const api::CompileCache& cache) {
-  return json::array({{{"name", api::kStoreVolume},
-                       {"persistentVolumeClaim", {{"claimName", cache.spec.storage.claim_name}}}},
-                      {{"name", api::kTokenVolume},
-                       {"projected",
-                        {{"sources", json::array({{{"serviceAccountToken",
-                                                    {{"audience", api::kTokenAudience},
-                                                     {"expirationSeconds", 3600},
-                                                     {"path", "token"}}}}})}}}}});
 }
 
 json node_affinity(const std::string& node) {
@@ -125,7 +109,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
                {"enableServiceLinks", false},
                {"terminationGracePeriodSeconds", 10},
                {"containers", json::array({container})},
-               {"volumes", volumes(cache)}};
+               {"volumes", webhook::agent_volumes(cache.spec.storage.claim_name)}};
   if (!input.node.empty()) spec["affinity"] = node_affinity(input.node);
   return spec;
 }

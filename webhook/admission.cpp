@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "webhook/base64.hpp"
+#include "base/base64.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/review.hpp"
@@ -47,7 +47,7 @@ std::string answer_body(const std::string& version, const json& uid, const Repor
                      R"(","kind":"AdmissionReview","response":{"allowed":true,"uid":)" +
                      to_text(uid);
   if (!patch.empty()) {
-    body += R"(,"patchType":"JSONPatch","patch":")" + to_base64(patch.dump()) + "\"";
+    body += R"(,"patchType":"JSONPatch","patch":")" + base64_encode(patch.dump()) + "\"";
   }
   if (!report.warnings.empty()) {
     json warnings = json::array();

@@ -90,12 +90,6 @@ int64_t ephemeral_limit(const AgentConfigInput& input) {
   return std::min(limit, volume);
 }
 
-std::string store_path(const api::CompileCache& cache) {
-  std::string path = api::kStorePath;
-  if (!cache.spec.storage.sub_path.empty()) path += "/" + cache.spec.storage.sub_path;
-  return path + "/" + cache.metadata.name;
-}
-
 }  // namespace
 
 std::string workload_of(const json& pod) {
@@ -126,7 +120,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.operator_name = input.settings.agent_name;
   config.operator_ca = input.settings.agent_ca;
   config.token_file = std::string(api::kTokenPath) + "/token";
-  config.store_path = store_path(input.cache);
+  config.store_path = api::store_path(input.cache);
   config.index_fallback = input.settings.index_fallback;
   for (const CacheDirectory& directory : input.directories.directories) {
     config.directories.push_back({*directory.framework, directory.path});

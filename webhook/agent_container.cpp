@@ -17,9 +17,6 @@ json agent_container(const AgentContainerInput& input, const char* name, const c
                     {"securityContext", input.security_context},
                     {"terminationMessagePolicy", "FallbackToLogsOnError"},
                     {"volumeMounts", agent_mounts(input.directories, store_read_only)}};
-  if (!input.settings.image_pull_policy.empty()) {
-    container["imagePullPolicy"] = input.settings.image_pull_policy;
-  }
   if (!resources.empty()) container["resources"] = resources;
   return container;
 }

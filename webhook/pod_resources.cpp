@@ -31,7 +31,7 @@ void raise_to(Amounts& top, const Amounts& other) {
 }
 
 // The formula of KEP-753 for requests or for limits.
-Amounts effective(const json& pod, Amounts ContainerAmounts::*list) {
+Amounts summed(const json& pod, Amounts ContainerAmounts::*list) {
   Amounts sidecars;
   Amounts init_peak;
   for (const json& container : init_containers_of(pod)) {
@@ -48,7 +48,6 @@ Amounts effective(const json& pod, Amounts ContainerAmounts::*list) {
   Amounts running = sidecars;
   for (const json& container : containers_of(pod)) add(running, amounts_of(container).*list);
   raise_to(running, init_peak);
-  add(running, read_amounts(object_member(spec_of(pod), "overhead")));
   return running;
 }
 
@@ -74,10 +73,17 @@ ContainerAmounts amounts_of(const json& container) {
   return amounts;
 }
 
+bool has_pod_level_resources(const json& pod) {
+  return member(spec_of(pod), "resources").is_object();
+}
+
 Qos qos_of(const json& pod) {
   bool any = false;
   bool guaranteed = true;
-  for (const json* container : all_containers(pod)) {
+  // The pod's spec has them under the same name as a container.
+  const auto counted =
+      has_pod_level_resources(pod) ? std::vector<const json*>{&spec_of(pod)} : all_containers(pod);
+  for (const json* container : counted) {
     const ContainerAmounts amounts = amounts_of(*container);
     for (const char* resource : {"cpu", "memory"}) {
       const int64_t request = amount(amounts.requests, resource);
@@ -90,8 +96,21 @@ Qos qos_of(const json& pod) {
   return guaranteed ? Qos::kGuaranteed : Qos::kBurstable;
 }
 
+ContainerAmounts summed_amounts(const json& pod) {
+  return {summed(pod, &ContainerAmounts::requests), summed(pod, &ContainerAmounts::limits)};
+}
+
 ContainerAmounts effective_amounts(const json& pod) {
-  return {effective(pod, &ContainerAmounts::requests), effective(pod, &ContainerAmounts::limits)};
+  ContainerAmounts amounts = summed_amounts(pod);
+  if (has_pod_level_resources(pod)) {
+    const ContainerAmounts own = amounts_of(spec_of(pod));
+    for (const auto& [resource, amount] : own.requests) amounts.requests[resource] = amount;
+    for (const auto& [resource, amount] : own.limits) amounts.limits[resource] = amount;
+  }
+  const Amounts overhead = read_amounts(object_member(spec_of(pod), "overhead"));
+  add(amounts.requests, overhead);
+  add(amounts.limits, overhead);
+  return amounts;
 }
 
 std::string format_amount(int64_t milli) {

@@ -11,9 +11,12 @@ namespace compilecache::webhook {
 
 enum class Qos { kBestEffort, kBurstable, kGuaranteed };
 
-// Over init and app containers alike; only cpu and memory count, and zeros do not
-// (kubernetes pkg/apis/core/v1/helper/qos).
+// By the pod's own resources where it has any (KEP-2837), else over init and app containers alike;
+// only cpu and memory count, and zeros do not (kubernetes pkg/apis/core/v1/helper/qos).
 Qos qos_of(const nlohmann::json& pod);
+
+// Whether the pod's spec has resources of its own, beside those of its containers (KEP-2837).
+bool has_pod_level_resources(const nlohmann::json& pod);
 
 // Of one container; a request that is missing is its limit, as the API server fills in. What is
 // missing or unreadable is absent.
@@ -22,8 +25,12 @@ struct ContainerAmounts {
 };
 ContainerAmounts amounts_of(const nlohmann::json& container);
 
-// What scheduler and quota count: max(each init container with the sidecars before it, all app
-// containers with all sidecars), and the overhead. Source: KEP-753.
+// What a pod's containers take together: max(each init container with the sidecars before it, all
+// app containers with all sidecars). Source: KEP-753.
+ContainerAmounts summed_amounts(const nlohmann::json& pod);
+
+// What scheduler and quota count: that sum, but for what the pod as a whole asks for, and the
+// overhead.
 ContainerAmounts effective_amounts(const nlohmann::json& pod);
 
 // "100m", "2", "128Mi".

@@ -94,14 +94,14 @@ class Planner {
           const InjectionSettings& settings)
       : pod_(pod),
         qos_(qos_of(pod)),
+        pod_level_(has_pod_level_resources(pod)),
         app_(amounts_of(containers_of(pod)[selection.containers.front()])),
         facts_(facts),
         settings_(settings) {}
 
   ResourcePlan run() const {
     ResourcePlan plan;
-    if (!object_member(spec_of(pod_), "resources").empty()) return plan;
-    if (qos_ == Qos::kBestEffort) return plan;
+    if (qos_ == Qos::kBestEffort && !pod_level_) return plan;
     for (const char* resource : kResources) {
       const Bounds bounds(facts_, resource);
       write(plan.loader, resource, bounds.fit(loader(resource)));
@@ -112,7 +112,7 @@ class Planner {
 
  private:
   bool guaranteed(const std::string& resource) const {
-    return qos_ == Qos::kGuaranteed && (resource == "cpu" || resource == "memory");
+    return !pod_level_ && qos_ == Qos::kGuaranteed && (resource == "cpu" || resource == "memory");
   }
 
   bool every_app_container_requests(const std::string& resource) const {
@@ -122,10 +122,12 @@ class Planner {
     });
   }
 
+  // Where the pod has resources as a whole, a quota asks for none of its containers.
   bool quota_has(const std::string& key) const {
-    return std::any_of(facts_.quotas.begin(), facts_.quotas.end(), [&](const Quota& quota) {
-      return quota.hard.contains(key) && applies(quota, pod_, qos_);
-    });
+    return !pod_level_ &&
+           std::any_of(facts_.quotas.begin(), facts_.quotas.end(), [&](const Quota& quota) {
+             return quota.hard.contains(key) && applies(quota, pod_, qos_);
+           });
   }
 
   bool wants_limit(const std::string& resource) const {
@@ -137,7 +139,8 @@ class Planner {
   // A limit brings a request along: the API server would make it as large as the limit.
   bool wants_request(const std::string& resource) const {
     return wants_limit(resource) || quota_has("requests." + resource) ||
-           (resource != "ephemeral-storage" && every_app_container_requests(resource)) ||
+           (!pod_level_ && resource != "ephemeral-storage" &&
+            every_app_container_requests(resource)) ||
            std::any_of(facts_.limits.begin(), facts_.limits.end(),
                        [&](const LimitRule& rule) { return rule.demands_request(resource); });
   }
@@ -176,6 +179,7 @@ class Planner {
 
   const json& pod_;
   const Qos qos_;
+  const bool pod_level_;
   const ContainerAmounts app_;
   const NamespaceFacts& facts_;
   const InjectionSettings& settings_;
@@ -212,6 +216,23 @@ Decided<void> check_quota(const Quota& quota, const Totals& totals) {
   return {};
 }
 
+// What the containers ask for together must fit into what the pod asks for as a whole, and each
+// limit into its limit, or the API server refuses the pod.
+Decided<void> check_pod_level(const json& before, const json& after) {
+  const ContainerAmounts whole = amounts_of(spec_of(before));
+  const Amounts had = summed_amounts(before).requests;
+  for (const auto& [resource, sum] : summed_amounts(after).requests) {
+    const auto request = find(whole.requests, resource);
+    if (request && sum > *request && find(had, resource).value_or(0) <= *request) {
+      return skip(api::InjectionReason::kNoRoomInLimitRange,
+                  "the LimitRange wants requests of every container, and with ours the containers "
+                  "ask for more " +
+                      resource + " than the pod as a whole; raise the pod's own request");
+    }
+  }
+  return {};
+}
+
 Decided<void> check_pod_limit(const LimitRule& rule, const Totals& totals) {
   for (const auto& [resource, max] : rule.max) {
     for (const char* list : {"requests.", "limits."}) {
@@ -238,6 +259,10 @@ Decided<void> check_room(const json& before, const json& after, const NamespaceF
   for (const Quota& quota : facts.quotas) {
     if (!applies(quota, before, qos_of(before))) continue;
     const auto room = check_quota(quota, totals);
+    if (!room) return room;
+  }
+  if (has_pod_level_resources(before)) {
+    const auto room = check_pod_level(before, after);
     if (!room) return room;
   }
   for (const LimitRule& rule : facts.limits) {

@@ -10,10 +10,10 @@
 // Requests and limits of the loader and the saver. The pod keeps its QoS class, its autoscaler goes
 // on working, and the namespace accepts it:
 //
-//   - none, where the pod has pod-level resources or no container has any
+//   - none, where the pod has pod-level resources or no container has any; beside the former only
+//     what a LimitRange would else fill in, larger
 //   - requests, where every app container has them (an autoscaler needs them) or the namespace
-//   wants
-//     them
+//     wants them
 //   - limits, only where the pod is Guaranteed or a ResourceQuota or LimitRange wants them
 //   - the loader never asks for more than the app, beside which it does not run: it costs nothing
 //   - all of it within the LimitRange

@@ -94,6 +94,21 @@ std::vector<size_t> containers_by_request(const json& pod, const json& container
   return chosen;
 }
 
+// A device of any container: one that is not chosen may be the one that computes.
+std::string unknown_device(const json& pod, const InjectionSettings& settings) {
+  for (const json* list : {&containers_of(pod), &init_containers_of(pod)}) {
+    for (const json& container : *list) {
+      for (const auto& [resource, count] : extended_resources(container)) {
+        if (!matches_any(settings.gpu_resources, resource) &&
+            !matches_any(settings.harmless_resources, resource)) {
+          return resource;
+        }
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Decided<std::vector<size_t>> choose_containers(const json& pod, const PodAnnotations& annotations,
@@ -113,22 +128,18 @@ Decided<Selection> select_containers(const json& pod, const PodAnnotations& anno
   const json& containers = containers_of(pod);
   Selection selection;
   selection.containers = std::move(*chosen);
-  std::string unknown;
   for (const size_t index : selection.containers) {
     for (const auto& [resource, count] : extended_resources(containers[index])) {
-      if (matches_any(settings.gpu_resources, resource)) {
-        if (selection.gpu_resource.empty()) selection.gpu_resource = resource;
-        selection.gpu_count += count;
-      } else if (!matches_any(settings.harmless_resources, resource)) {
-        unknown = resource;
-      }
+      if (!matches_any(settings.gpu_resources, resource)) continue;
+      if (selection.gpu_resource.empty()) selection.gpu_resource = resource;
+      selection.gpu_count += count;
     }
   }
   if (!selection.gpu_resource.empty()) return selection;
   if (!array_member(spec_of(pod), "resourceClaims").empty()) {
     return skip(InjectionReason::kResourceClaims);
   }
-  if (!unknown.empty()) {
+  if (const std::string unknown = unknown_device(pod, settings); !unknown.empty()) {
     return skip(InjectionReason::kUnknownDevice,
                 "the pod requests " + unknown +
                     ", which the operator's settings do not name; add it to gpuResources, or to "

@@ -24,9 +24,10 @@ Decided<std::vector<size_t>> choose_containers(const nlohmann::json& pod,
                                                const PodAnnotations& annotations,
                                                const InjectionSettings& settings);
 
-// The same with what they compute on. Skips with kResourceClaims or kUnknownDevice too: without a
-// GPU of a known kind the archive would be named after the CPU, which is wrong for a pod that
-// computes on something else.
+// The same with what they compute on. Where the chosen containers request no GPU of a known kind it
+// skips with kResourceClaims or kUnknownDevice too, since the archive would be named after the CPU,
+// which is wrong for a pod that computes on something else. Beside such a GPU other devices do not
+// matter: the node's GPU product tells the archives apart.
 Decided<Selection> select_containers(const nlohmann::json& pod, const PodAnnotations& annotations,
                                      const InjectionSettings& settings);
 

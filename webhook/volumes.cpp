@@ -24,11 +24,15 @@ json token_volume() {
 
 }  // namespace
 
+json agent_volumes(const std::string& claim_name) {
+  const json claim = {{"name", api::kStoreVolume},
+                      {"persistentVolumeClaim", {{"claimName", claim_name}}}};
+  return json::array({claim, token_volume()});
+}
+
 json pod_volumes(const DirectoryPlan& directories, const std::string& claim_name) {
   json volumes = directories.volumes;
-  volumes.push_back(
-      {{"name", api::kStoreVolume}, {"persistentVolumeClaim", {{"claimName", claim_name}}}});
-  volumes.push_back(token_volume());
+  for (json& volume : agent_volumes(claim_name)) volumes.push_back(std::move(volume));
   return volumes;
 }
 

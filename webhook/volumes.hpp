@@ -10,6 +10,9 @@
 
 namespace compilecache::webhook {
 
+// The claim, and a token for the agent API. A sweep Job's pod has these two and no others.
+nlohmann::json agent_volumes(const std::string& claim_name);
+
 nlohmann::json pod_volumes(const DirectoryPlan& directories, const std::string& claim_name);
 
 // Mounts of the loader and the saver. The claim is never in the app's containers: archives are

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/base64.hpp"
 #include "targets.hpp"
 #include "tests/unit/webhook/fake_cluster.hpp"
 #include "webhook/admission.hpp"
@@ -42,7 +43,7 @@ void review(Bytes input) {
   if (!response.contains("patch")) return;
   json sent = json::parse(body);
   json& pod = sent.at("request").at("object");
-  pod = pod.patch(json::parse(webhook::testing::from_base64(response.at("patch"))));
+  pod = pod.patch(json::parse(*base64_decode(response.at("patch").get<std::string>())));
   require(!response_to(sent.dump()).contains("patch"), "an injected pod stays as it is");
 }
 

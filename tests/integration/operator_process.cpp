@@ -15,7 +15,7 @@
 #include <stdexcept>
 
 #include "api/names.hpp"
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 #include "tests/paths.hpp"
 #include "tests/support/kubectl.hpp"
 
@@ -121,7 +121,7 @@ struct OperatorProcess::Impl {
   static std::string ca() {
     const json secret = read({"secret", "compilecache-certificates", "-n", kOperatorNamespace});
     const json encoded = at(secret, "/data/ca.crt");
-    return encoded.is_string() ? kube::base64_decode(encoded.get<std::string>()).value_or("") : "";
+    return encoded.is_string() ? base64_decode(encoded.get<std::string>()).value_or("") : "";
   }
 
   static http::Client client(uint16_t port, const char* service) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/base64.hpp"
 #include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/hex.hpp"
@@ -122,6 +123,16 @@ TEST(Random, SeedsRepeat) {
   EXPECT_EQ(random_id(seeded_random(7)), random_id(seeded_random(7)));
   EXPECT_NE(random_id(system_random()), random_id(system_random()));
   EXPECT_EQ(random_id(system_random()).size(), 16U);
+}
+
+TEST(Base64, PadsAsTheRfcSaysAndReadsItBack) {
+  for (const auto& [bytes, text] :
+       {std::pair{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foobar", "Zm9vYmFy"}}) {
+    EXPECT_EQ(base64_encode(bytes), text);
+  }
+  EXPECT_EQ(base64_decode("Zm9v\nYmE="), "fooba");
+  EXPECT_EQ(base64_decode("Zm9"), std::nullopt);
+  EXPECT_EQ(base64_decode("****"), std::nullopt);
 }
 
 }  // namespace

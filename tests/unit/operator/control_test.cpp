@@ -6,7 +6,7 @@
 
 #include "api/names.hpp"
 #include "base/time_format.hpp"
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/agent_endpoint.hpp"
 #include "operator/certificate_keeper.hpp"
@@ -334,7 +334,7 @@ TEST(CaBundle, IsPatchedWhereItIsOursAndDiffers) {
         {"clientConfig",
          {{"service", {{"name", service}, {"namespace", "system"}}}, {"caBundle", bundle}}}};
   };
-  const std::string good = kube::base64_encode("PEM");
+  const std::string good = base64_encode("PEM");
   json configuration = {
       {"webhooks",
        {webhook("other", "other", ""), webhook("ours", "compilecache-webhook", ""),

@@ -28,20 +28,4 @@ class FakeCluster : public AdmissionCluster {
   std::shared_ptr<const InjectionSettings> settings_;
 };
 
-// Of what to_base64() wrote.
-inline std::string from_base64(const std::string& text) {
-  static const std::string kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    bits = bits << 6U | static_cast<unsigned>(kAlphabet.find(c));
-    count += 6;
-    if (count >= 8) bytes += static_cast<char>(bits >> static_cast<unsigned>(count -= 8) & 0xFFU);
-  }
-  return bytes;
-}
-
 }  // namespace compilecache::webhook::testing

@@ -15,6 +15,7 @@ struct GoldenCase {
   std::string folder;
   std::string ns = "ml";
   nlohmann::json pod;
+  bool is_large = false;  // its result is kept as a patch
   std::optional<api::CompileCache> cache;
   NamespaceFacts facts;
   InjectionSettings settings;

@@ -34,6 +34,19 @@ TEST(PodResources, QosClasses) {
             Qos::kBurstable);
 }
 
+TEST(PodResources, ResourcesOfThePodAsAWholeMakeItsClassAlone) {
+  const json full = {{"cpu", "1"}, {"memory", "1Gi"}};
+  json object = pod(json::array(), json::array({container(full, full)}));
+  object["spec"]["resources"] = {{"requests", {{"cpu", "2"}}}};
+  EXPECT_EQ(qos_of(object), Qos::kBurstable);
+  object = pod(json::array(), json::array({container({{"cpu", "1"}}, json::object())}));
+  object["spec"]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
+  EXPECT_EQ(qos_of(object), Qos::kGuaranteed);
+  object["spec"]["overhead"] = {{"cpu", "250m"}};
+  EXPECT_EQ(effective_amounts(object).requests.at("cpu"), 2250);
+  EXPECT_EQ(summed_amounts(object).requests.at("cpu"), 1000);
+}
+
 TEST(PodResources, EqualAmountsAreEqualHoweverWritten) {
   EXPECT_EQ(
       qos_of(pod(json::array(), json::array({container({{"cpu", "1000m"}, {"memory", "1024Mi"}},

@@ -181,11 +181,9 @@ RC_GTEST_PROP(AnyPod, NothingOfTheUsersIsChangedOrReordered, ()) {
 }
 
 // Without a LimitRange: with one the API server has filled its defaults in before any webhook sees
-// the pod, so that pods without them do not come. Without resources of the pod as a whole, which
-// alone make its class (KEP-2837) and which nothing here touches.
+// the pod, so that pods without them do not come.
 RC_GTEST_PROP(AnyPod, TheQosClassStays, ()) {
-  json pod = some_pod();
-  pod["spec"].erase("resources");
+  const json pod = some_pod();
   const InjectionResult result = load_golden_case("deployment").run(pod);
   RC_ASSERT(qos_of(result.pod.value_or(pod)) == qos_of(pod));
 }

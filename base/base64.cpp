@@ -1,8 +1,8 @@
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 
 #include <openssl/evp.h>
 
-namespace compilecache::kube {
+namespace compilecache {
 
 std::optional<std::string> base64_decode(std::string_view text) {
   std::string packed;
@@ -31,4 +31,4 @@ std::string base64_encode(std::string_view bytes) {
   return encoded;
 }
 
-}  // namespace compilecache::kube
+}  // namespace compilecache
