@@ -16,6 +16,7 @@ inline constexpr char kFrameworksAnnotation[] = "compilecache.dev/frameworks";
 inline constexpr char kModeAnnotation[] = "compilecache.dev/mode";
 inline constexpr char kQuietPeriodAnnotation[] = "compilecache.dev/quiet-period";
 inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-first";
+inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset";
 // Written by the webhook: JSON, what was injected and by which version.
 inline constexpr char kStatusAnnotation[] = "compilecache.dev/status";
 

@@ -48,6 +48,12 @@ constexpr std::array kTexts{
     InjectionReasonText{R::kCacheDirNotLiteral, "cache_dir_not_literal", "CacheDirNotLiteral",
                         "the pod's own cache directory comes from valueFrom or refers to another "
                         "variable; write it literally or remove it"},
+    InjectionReasonText{R::kOwnCaches, "own_caches", "OwnCaches",
+                        "the pod sets the cache directory of every framework itself, and "
+                        "only-if-unset leaves those alone"},
+    InjectionReasonText{R::kPodTooLarge, "pod_too_large", "PodTooLarge",
+                        "the pod is larger than 1 MiB, and with the loader and the saver might be "
+                        "larger than the API server accepts"},
     InjectionReasonText{R::kNoRoomInQuota, "no_room_in_quota", "NoRoomInQuota",
                         "the namespace's ResourceQuota has no room for the loader and the saver"},
     InjectionReasonText{

@@ -25,6 +25,8 @@ enum class InjectionReason {
   kMountConflict,       // a mount of the user covers the cache path
   kCacheDirUnsafe,      // the user's cache directory could hide something
   kCacheDirNotLiteral,  // it comes from valueFrom or envFrom
+  kOwnCaches,           // the pod has caches of its own for all frameworks: onlyIfUnset
+  kPodTooLarge,         // with ours it might be larger than etcd takes
   kNoRoomInQuota,
   kNoRoomInLimitRange,
   kWindowsPod,

@@ -28,6 +28,14 @@ struct Framework {
   // literal value is honoured. Empty: the framework's directory is always ours.
   std::string directory_variable;
 
+  // Leave the framework alone in pods that set that variable themselves, in whatever way: their
+  // images bring a cache of their own there, which a mount would hide. Only the webhook needs it.
+  bool only_if_unset = false;
+
+  // Frameworks in whose directory this one's lies where its own variable is not set (Triton's in
+  // Inductor's). Left alone together with them. Only the webhook needs it.
+  std::vector<std::string> part_of;
+
   // Folders that stand for one key each ("fxgraph/*/*"). A file in such a folder that the head
   // already holds is not new, whatever its name; effect is judged by them.
   std::vector<std::string> entry_directories;

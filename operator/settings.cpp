@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <functional>
@@ -205,6 +206,8 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
            {{"env", text_map(target.env)},
             {"redisEnv", text_map(target.redis_env)},
             {"directoryVariable", text(target.directory_variable)},
+            {"onlyIfUnset", flag(target.only_if_unset)},
+            {"partOf", texts(target.part_of)},
             {"entryDirectories", texts(target.entry_directories)},
             {"entryFiles", texts(target.entry_files)},
             {"neverPack", texts(target.never_pack)},
@@ -216,6 +219,9 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
   if (!target.directory_variable.empty() && !target.env.contains(target.directory_variable)) {
     problems.add(node, path + ".directoryVariable",
                  target.directory_variable + " must also be among the variables of env");
+  }
+  if (target.only_if_unset && target.directory_variable.empty()) {
+    problems.add(node["onlyIfUnset"], path + ".onlyIfUnset", "needs a directoryVariable");
   }
 }
 
@@ -236,6 +242,70 @@ Read framework_map(std::map<std::string, frameworks::Framework>& target) {
       read_framework(entry.second, path + "." + name, problems, framework);
     }
   };
+}
+
+void read_trap(const YAML::Node& node, const std::string& path, Problems& problems,
+               frameworks::Trap& target) {
+  read_map(node, path, problems,
+           {{"frameworks", texts(target.frameworks)},
+            {"unlessFrameworks", texts(target.unless_frameworks)},
+            {"images", texts(target.images)},
+            {"words", texts(target.words)},
+            {"variables", texts(target.variables)},
+            {"variablesOfPod", texts(target.variables_of_pod)},
+            {"numberedUser", flag(target.numbered_user)},
+            {"unlessVariables", texts(target.unless_variables)},
+            {"warning", text(target.warning)}});
+  if (target.frameworks.empty()) {
+    problems.add(node, path + ".frameworks", "say for which frameworks it matters");
+  }
+  if (target.images.empty() && target.words.empty() && target.variables.empty() &&
+      target.variables_of_pod.empty() && !target.numbered_user) {
+    problems.add(node, path,
+                 "is recognised by nothing; give it images, words, variables, variablesOfPod or "
+                 "numberedUser");
+  }
+  if (target.warning.empty() || target.warning.size() > frameworks::kLongestTrapWarning) {
+    problems.add(node["warning"] ? node["warning"] : node, path + ".warning",
+                 "must have 1 to " + std::to_string(frameworks::kLongestTrapWarning) +
+                     " characters, as more does not reach the user");
+  }
+}
+
+Read trap_list(std::vector<frameworks::Trap>& target) {
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    if (!node.IsMap()) return problems.add(node, path, "must be a mapping of names to traps");
+    for (const auto& entry : node) {
+      frameworks::Trap trap;
+      trap.name = entry.first.Scalar();
+      if (std::any_of(target.begin(), target.end(),
+                      [&](const frameworks::Trap& other) { return other.name == trap.name; })) {
+        problems.add(entry.first, path + "." + trap.name, "is there twice; keep one");
+      }
+      read_trap(entry.second, path + "." + trap.name, problems, trap);
+      target.push_back(std::move(trap));
+    }
+  };
+}
+
+// Names of frameworks can only be looked up when all are read.
+void check_framework_names(const YAML::Node& root, const Settings& settings, Problems& problems) {
+  for (const auto& [section, keys] :
+       {std::pair<std::string, std::vector<std::string>>{"frameworks", {"partOf"}},
+        {"traps", {"frameworks", "unlessFrameworks"}}}) {
+    const YAML::Node entries = root[section];
+    if (!entries || !entries.IsMap()) continue;
+    for (const auto& entry : entries) {
+      for (const std::string& key : keys) {
+        if (!entry.second.IsMap() || !entry.second[key].IsDefined()) continue;
+        for (const YAML::Node& name : entry.second[key]) {
+          if (!name.IsScalar() || settings.frameworks.contains(name.Scalar())) continue;
+          problems.add(name, section + "." + entry.first.Scalar() + "." + key,
+                       "\"" + name.Scalar() + "\" is none of the frameworks here");
+        }
+      }
+    }
+  }
 }
 
 std::vector<Field> fields_of(Settings& s) {
@@ -275,6 +345,7 @@ std::vector<Field> fields_of(Settings& s) {
       {"statusInterval", duration(s.status_interval, milliseconds(100), minutes(10))},
       {"tokenCache", duration(s.token_cache, kNone, minutes(5))},
       {"frameworks", framework_map(s.frameworks)},
+      {"traps", trap_list(s.traps)},
   };
 }
 
@@ -286,6 +357,7 @@ Result<Settings> parse_settings(const std::string& text, const std::string& file
   try {
     const YAML::Node root = YAML::Load(text);
     if (!root.IsNull()) read_map(root, "", problems, fields_of(settings));
+    if (root.IsMap()) check_framework_names(root, settings, problems);
   } catch (const YAML::Exception& e) {
     problems.add(e.mark, "", e.msg);
   }

@@ -7,13 +7,14 @@
 
 #include "base/error.hpp"
 #include "frameworks/framework.hpp"
+#include "frameworks/trap.hpp"
 
 // What an administrator decides for the whole installation: one YAML file, read once at start.
 //
 //   auto settings = load_settings("/etc/compilecache/settings.yaml");
 //   if (!settings) { std::cerr << settings.error().message; return 2; }
 //
-// config/settings.yaml is the file with all defaults and an explanation of each. Keys there are the
+// config/settings.yaml is the shipped file, with an explanation of each. Keys there are the
 // camelCase form of the members here ("maxConcurrentSaves"). Durations are written like 30s or
 // 1h30m. Every key may be left out, unknown and duplicate keys are refused. Errors are kInvalid and
 // list all that is wrong, a line each: "settings.yaml:12: limits.maxConcurrentSaves: 0 is out of
@@ -42,8 +43,8 @@ struct Settings {
 
   // Extended resources that are GPUs; `*` stands for anything ("nvidia.com/mig-*").
   std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
-  // Extended resources that do not influence compiled code ("rdma/*"). A pod with one that is in
-  // neither list is not injected, since the product cannot be told.
+  // Extended resources that do not influence compiled code ("rdma/*"). A pod without a GPU that
+  // requests one that is in neither list is not injected, since what it computes on cannot be told.
   std::vector<std::string> harmless_resources;
 
   struct Limits {
@@ -87,6 +88,7 @@ struct Settings {
   std::chrono::milliseconds token_cache{60'000};
 
   std::map<std::string, frameworks::Framework> frameworks;
+  std::vector<frameworks::Trap> traps;  // in the file's order
 
   bool operator==(const Settings&) const = default;
 };

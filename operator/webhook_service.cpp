@@ -37,6 +37,7 @@ webhook::InjectionSettings injection_settings(const Settings& settings, const st
   made.saver_requests = or_default(settings.resources.saver.requests, made.saver_requests);
   made.saver_limits = or_default(settings.resources.saver.limits, made.saver_limits);
   made.frameworks = settings.frameworks;
+  made.traps = settings.traps;
   return made;
 }
 
@@ -104,7 +105,8 @@ void WebhookService::tell(const webhook::AdmissionAnswer& answer) {
     about = {api::kApiVersion, "CompileCache", answer.ns, answer.cache, found->metadata.uid};
   }
   const auto type = report.outcome == webhook::Outcome::kInjected ||
-                            report.reason == api::InjectionReason::kDisabled
+                            report.reason == api::InjectionReason::kDisabled ||
+                            report.reason == api::InjectionReason::kOwnCaches
                         ? kube::EventType::kNormal
                         : kube::EventType::kWarning;
   events_.record({about, type, std::string(text.event), report.message});

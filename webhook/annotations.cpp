@@ -63,9 +63,9 @@ Decided<std::optional<std::chrono::milliseconds>> read_duration(const json& pod,
 
 std::vector<std::string> unknown_annotations(const json& pod) {
   static const std::vector<std::string> known{
-      api::kCacheAnnotation,        api::kContainersAnnotation, api::kVersionAnnotation,
-      api::kFrameworksAnnotation,   api::kModeAnnotation,       api::kQuietPeriodAnnotation,
-      api::kWaitForFirstAnnotation, api::kStatusAnnotation};
+      api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
+      api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
+      api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kStatusAnnotation};
   const std::string prefix = std::string(api::kGroup) + "/";
   std::vector<std::string> unknown;
   const json& annotations = object_member(object_member(pod, "metadata"), "annotations");
@@ -108,6 +108,11 @@ Decided<PodAnnotations> read_annotations(const json& pod) {
   auto frameworks = read_list(pod, api::kFrameworksAnnotation);
   if (!frameworks) return tl::unexpected(frameworks.error());
   read.frameworks = std::move(*frameworks);
+  const auto only = annotation(pod, api::kOnlyIfUnsetAnnotation);
+  if (only && *only != "true" && *only != "false") {
+    return invalid(api::kOnlyIfUnsetAnnotation, *only, "allowed are true and false");
+  }
+  read.only_if_unset = only == "true";
   const auto quiet = read_duration(pod, api::kQuietPeriodAnnotation);
   if (!quiet) return tl::unexpected(quiet.error());
   read.quiet_period = *quiet;

@@ -19,6 +19,7 @@ struct PodAnnotations {
   std::vector<std::string> containers;  // empty: chosen by what they request
   std::optional<std::string> version;   // instead of spec.version
   std::vector<std::string> frameworks;  // empty: spec.frameworks
+  bool only_if_unset = false;           // as if every framework said so
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;
   // Annotations of our domain that mean nothing to us: misspelt, most likely.

@@ -13,6 +13,7 @@
 #include "webhook/decision.hpp"
 #include "webhook/directories.hpp"
 #include "webhook/environment.hpp"
+#include "webhook/own_caches.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/resources.hpp"
 #include "webhook/security_context.hpp"
@@ -30,6 +31,8 @@ using frameworks::Framework;
 
 constexpr char kMirrorAnnotation[] = "kubernetes.io/config.mirror";
 constexpr size_t kHashDigits = 16;
+// etcd takes 1.5 MiB, to which the API server adds a list of all fields and their owners.
+constexpr size_t kLargestPod = size_t{1} << 20U;
 constexpr char kOnlyVariables[] =
     "the variables of the Redis server were added to the pod, and nothing else, as the "
     "CompileCache has no spec.storage";
@@ -242,13 +245,13 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const json& pod
 // All decisions for a pod that carries no injection of ours.
 Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
                                   const PodAnnotations& annotations) {
-  const auto frameworks = select_frameworks(input, annotations);
-  if (!frameworks) return tl::unexpected(frameworks.error());
-  if (!keeps_archives(*input.cache)) {
-    return plan_remote_only(input, pod, annotations, *frameworks);
-  }
+  const auto wanted = select_frameworks(input, annotations);
+  if (!wanted) return tl::unexpected(wanted.error());
+  if (!keeps_archives(*input.cache)) return plan_remote_only(input, pod, annotations, *wanted);
   auto selection = select_containers(pod, annotations, input.settings);
   if (!selection) return tl::unexpected(selection.error());
+  const auto frameworks = without_own_caches(pod, *selection, annotations, *wanted);
+  if (!frameworks) return tl::unexpected(frameworks.error());
   const auto directories = plan_directories(pod, *selection, *frameworks);
   if (!directories) return tl::unexpected(directories.error());
   const auto names = check_names(pod, *directories, annotations);
@@ -275,7 +278,8 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
         app_environment(containers_of(pod)[index], directories->directories, *frameworks, redis));
   }
   injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
-  injection.warnings = trap_warnings(pod, injection.selection, *frameworks);
+  injection.warnings =
+      trap_warnings({pod, injection.selection, *frameworks, *wanted, input.settings.traps});
   if (!redis.host.empty()) {
     for (auto& warning : remote_cache_warnings(pod, injection.selection, *frameworks)) {
       injection.warnings.push_back(std::move(warning));
@@ -334,7 +338,8 @@ Report report_of(Outcome outcome, InjectionReason reason, const std::string& det
 // What was asked for, or is a matter of course, needs no warning.
 bool deserves_warning(InjectionReason reason) {
   return reason != InjectionReason::kNotAnnotated && reason != InjectionReason::kDisabled &&
-         reason != InjectionReason::kMirrorPod && reason != InjectionReason::kNamespaceExcluded;
+         reason != InjectionReason::kMirrorPod && reason != InjectionReason::kNamespaceExcluded &&
+         reason != InjectionReason::kOwnCaches;
 }
 
 InjectionResult skipped(const InjectionInput& input, const json& stripped, const Skip& why) {
@@ -370,6 +375,9 @@ InjectionResult force_cold(const InjectionInput& input, const json& pod,
 
 InjectionResult injected(const InjectionInput& input, const json& stripped,
                          const PodAnnotations& annotations) {
+  if (text_size(stripped) > kLargestPod) {
+    return skipped(input, stripped, {InjectionReason::kPodTooLarge, {}});
+  }
   const auto injection = plan_injection(input, stripped, annotations);
   if (!injection) return skipped(input, stripped, injection.error());
   InjectionResult result;

@@ -25,9 +25,10 @@
 //   annotations        not_annotated, annotation_invalid
 //   mode               disabled; forced_cold (one variable and nothing else)
 //   the CompileCache   cache_not_found, cache_deleting, injection_paused, cache_not_ready
-//   the nodes          kubelet_too_old
+//   the nodes, etcd    kubelet_too_old, pod_too_large
 //   frameworks, containers, devices
-//                      unknown_framework, container_not_found, resource_claims, unknown_device
+//                      unknown_framework, container_not_found, resource_claims, unknown_device,
+//                      own_caches
 //   what is taken      name_conflict, mount_conflict, cache_dir_not_literal, cache_dir_unsafe
 //   the namespace      no_room_in_quota, no_room_in_limit_range
 //

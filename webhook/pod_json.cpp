@@ -47,6 +47,19 @@ const json& init_containers_of(const json& pod) {
   return array_member(spec_of(pod), "initContainers");
 }
 
+size_t text_size(const json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t size = 0;
+  if (value.is_object()) {
+    for (const auto& [name, item] : value.get_ref<const json::object_t&>()) {
+      size += name.size() + text_size(item);
+    }
+  } else if (value.is_array()) {
+    for (const json& item : value) size += text_size(item);
+  }
+  return size;
+}
+
 bool is_native_sidecar(const json& container) {
   return text_member(container, "restartPolicy") == "Always";
 }

@@ -29,6 +29,8 @@ std::optional<std::string> annotation(const json& pod, std::string_view name);
 const json& spec_of(const json& pod);
 const json& containers_of(const json& pod);
 const json& init_containers_of(const json& pod);
+// Bytes of all its names and texts together, near what it takes as a whole.
+size_t text_size(const json& value);
 // An init container that runs beside the app (restartPolicy Always).
 bool is_native_sidecar(const json& container);
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "frameworks/framework.hpp"
+#include "frameworks/trap.hpp"
 
 // What the injection needs to know besides the pod, its CompileCache and its namespace. The
 // operator fills it from its settings file and from what it finds in the cluster (its Service's
@@ -16,9 +17,8 @@ namespace compilecache::webhook {
 using ResourceList = std::map<std::string, std::string>;
 
 struct InjectionSettings {
-  std::string version;            // of the operator; an injection by another one is redone
-  std::string image;              // of the loader and the saver
-  std::string image_pull_policy;  // empty: as Kubernetes chooses by the image's tag
+  std::string version;  // of the operator; an injection by another one is redone
+  std::string image;    // of the loader and the saver
   std::vector<std::string> excluded_namespaces{"kube-system"};  // and the operator's own
   bool native_sidecars = true;  // whether every kubelet knows them (1.29 or newer)
 
@@ -45,6 +45,7 @@ struct InjectionSettings {
   ResourceList saver_guaranteed{{"cpu", "100m"}, {"memory", "256Mi"}};
 
   std::map<std::string, frameworks::Framework> frameworks;
+  std::vector<frameworks::Trap> traps;
 };
 
 }  // namespace compilecache::webhook

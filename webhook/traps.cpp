@@ -5,58 +5,46 @@
 #include <optional>
 
 #include "base/strings.hpp"
+#include "frameworks/glob.hpp"
+#include "webhook/own_caches.hpp"
 #include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
 namespace {
 
-using Frameworks = std::vector<const frameworks::Framework*>;
+using frameworks::Framework;
+using frameworks::Trap;
+using Frameworks = std::vector<const Framework*>;
+using Names = std::vector<std::string>;
 
 constexpr char kPrefix[] = "compilecache.dev: ";
-constexpr char kVllmRoot[] = "VLLM_CACHE_ROOT";
 
-bool has(const Frameworks& frameworks, std::string_view name) {
-  return std::any_of(frameworks.begin(), frameworks.end(),
-                     [&](const frameworks::Framework* one) { return one->name == name; });
+bool has_any(const Frameworks& frameworks, const Names& names) {
+  return std::any_of(frameworks.begin(), frameworks.end(), [&](const Framework* one) {
+    return std::find(names.begin(), names.end(), one->name) != names.end();
+  });
+}
+
+bool matches_any(const Names& patterns, const std::string& text) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return frameworks::name_matches(pattern, text);
+  });
 }
 
 std::string start(const json& container) {
   return kPrefix + ("container \"" + text_member(container, "name")) + "\": ";
 }
 
-const json* variable(const json& container, const char* name) {
-  return find_named(array_member(container, "env"), name);
-}
-
 // Directory variables that an envFrom of the container may set, as its prefixes allow.
-std::vector<std::string> hidden_variables(const json& container, const Frameworks& frameworks) {
-  std::vector<std::string> names;
-  for (const frameworks::Framework* framework : frameworks) {
+Names hidden_variables(const json& container, const Frameworks& frameworks) {
+  Names names;
+  for (const Framework* framework : frameworks) {
     const std::string& name = framework->directory_variable;
-    if (name.empty() || variable(container, name.c_str()) != nullptr) continue;
-    for (const json& source : array_member(container, "envFrom")) {
-      if (!name.starts_with(text_member(source, "prefix"))) continue;
-      names.push_back(name);
-      break;
-    }
+    if (name.empty() || find_named(array_member(container, "env"), name) != nullptr) continue;
+    if (may_come_from_env_from(container, name)) names.push_back(name);
   }
   return names;
-}
-
-bool runs_vllm(const json& container) {
-  if (text_member(container, "image").find("vllm") != std::string::npos) return true;
-  for (const char* list : {"command", "args"}) {
-    for (const json& word : array_member(container, list)) {
-      if (!word.is_string()) continue;
-      const auto& text = word.get_ref<const std::string&>();
-      if (text == "vllm" || text.find("vllm serve") != std::string::npos ||
-          text.find("vllm.entrypoints") != std::string::npos) {
-        return true;
-      }
-    }
-  }
-  return false;
 }
 
 // The container's own, else the pod's; nothing where the image or the cluster decides.
@@ -68,60 +56,81 @@ std::optional<int64_t> user_of(const json& pod, const json& container) {
   return std::nullopt;
 }
 
-// The variables that Python's getpass.getuser() reads before it asks for the user's name.
-bool names_its_user(const json& container) {
-  for (const char* name : {"LOGNAME", "USER", "LNAME", "USERNAME"}) {
-    if (variable(container, name) != nullptr) return true;
+bool has_word(const json& container, const Names& patterns) {
+  for (const char* list : {"command", "args"}) {
+    for (const json& word : array_member(container, list)) {
+      if (word.is_string() && matches_any(patterns, word.get<std::string>())) return true;
+    }
   }
   return false;
 }
 
-// VLLM_* variables whose values are of one pod or node.
-std::vector<std::string> changing_variables(const json& container) {
-  std::vector<std::string> names;
-  for (const json& one : array_member(container, "env")) {
-    const std::string name = text_member(one, "name");
-    if (name.starts_with("VLLM_") && member(one, "valueFrom").contains("fieldRef")) {
-      names.push_back(name);
+// From the downward API, or put together from what is.
+bool is_of_pod(const json& container, const json& variable) {
+  if (member(variable, "valueFrom").contains("fieldRef")) return true;
+  const std::string value = text_member(variable, "value");
+  const json& all = array_member(container, "env");
+  return std::any_of(all.begin(), all.end(), [&](const json& other) {
+    return member(other, "valueFrom").contains("fieldRef") &&
+           value.find("$(" + text_member(other, "name") + ")") != std::string::npos;
+  });
+}
+
+// The variables by which the container meets the trap.
+Names met_variables(const json& container, const Trap& trap) {
+  Names met;
+  for (const json& variable : array_member(container, "env")) {
+    const std::string name = text_member(variable, "name");
+    const std::string set = name + "=" + text_member(variable, "value");
+    if (matches_any(trap.variables, name)) {
+      met.push_back(name);
+    } else if (matches_any(trap.variables, set)) {
+      met.push_back(set);
+    } else if (matches_any(trap.variables_of_pod, name) && is_of_pod(container, variable)) {
+      met.push_back(name);
     }
   }
-  return names;
+  return met;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  if (at != std::string::npos) text.replace(at, what.size(), by);
+  return text;
+}
+
+// What the container is told, or nothing.
+std::optional<std::string> warning_of(const Trap& trap, const json& pod, const json& container) {
+  for (const json& variable : array_member(container, "env")) {
+    if (matches_any(trap.unless_variables, text_member(variable, "name"))) return std::nullopt;
+  }
+  const Names variables = met_variables(container, trap);
+  const int64_t user = user_of(pod, container).value_or(0);
+  const bool met = !variables.empty() || (trap.numbered_user && user != 0) ||
+                   matches_any(trap.images, text_member(container, "image")) ||
+                   has_word(container, trap.words);
+  if (!met) return std::nullopt;
+  return replaced(replaced(trap.warning, "{variables}", join(variables, ", ")), "{user}",
+                  std::to_string(user));
 }
 
 }  // namespace
 
-std::vector<std::string> trap_warnings(const json& pod, const Selection& selection,
-                                       const Frameworks& frameworks) {
+std::vector<std::string> trap_warnings(const TrapInput& input) {
   std::vector<std::string> warnings;
-  for (const size_t index : selection.containers) {
-    const json& container = containers_of(pod)[index];
-    const auto hidden = hidden_variables(container, frameworks);
+  for (const size_t index : input.selection.containers) {
+    const json& container = containers_of(input.pod)[index];
+    const auto hidden = hidden_variables(container, input.frameworks);
     if (!hidden.empty()) {
       warnings.push_back(start(container) + "if its envFrom sets " + join(hidden, " or ") +
                          ", that has no effect: the injected value counts");
     }
-    const bool vllm = has(frameworks, "vllm");
-    if (has(frameworks, "torch") && !vllm &&
-        (runs_vllm(container) || variable(container, kVllmRoot) != nullptr)) {
-      warnings.push_back(
-          start(container) +
-          "vLLM keeps Inductor's cache in VLLM_CACHE_ROOT, not in "
-          "TORCHINDUCTOR_CACHE_DIR; add vllm to spec.frameworks or to the annotation "
-          "compilecache.dev/frameworks");
-    }
-    if ((has(frameworks, "torch") || vllm) && user_of(pod, container).value_or(0) != 0 &&
-        !names_its_user(container)) {
-      warnings.push_back(start(container) + "runs as user " +
-                         std::to_string(*user_of(pod, container)) +
-                         " without the variable USER; where the image has no such user, PyTorch "
-                         "before 2.13 fails at import: set USER");
-    }
-    const auto changing = changing_variables(container);
-    if (vllm && !changing.empty()) {
-      warnings.push_back(
-          start(container) + join(changing, ", ") +
-          " differs from pod to pod and may be part of vLLM's key; then nothing that "
-          "another pod compiled is used");
+    for (const Trap& trap : input.traps) {
+      if (!has_any(input.frameworks, trap.frameworks)) continue;
+      if (has_any(input.wanted, trap.unless_frameworks)) continue;
+      if (const auto warning = warning_of(trap, input.pod, container)) {
+        warnings.push_back(start(container) + *warning);
+      }
     }
   }
   return warnings;

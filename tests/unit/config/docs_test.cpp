@@ -27,9 +27,9 @@ TEST(Docs, EveryReasonHasItsRow) {
 
 TEST(Docs, TheReadmeNamesEveryAnnotation) {
   const std::string page = read_source_file("README.md");
-  for (const char* name :
-       {kCacheAnnotation, kContainersAnnotation, kVersionAnnotation, kFrameworksAnnotation,
-        kModeAnnotation, kQuietPeriodAnnotation, kWaitForFirstAnnotation, kStatusAnnotation}) {
+  for (const char* name : {kCacheAnnotation, kContainersAnnotation, kVersionAnnotation,
+                           kFrameworksAnnotation, kModeAnnotation, kQuietPeriodAnnotation,
+                           kWaitForFirstAnnotation, kOnlyIfUnsetAnnotation, kStatusAnnotation}) {
     EXPECT_NE(page.find("| `" + std::string(name) + "`"), std::string::npos) << name;
   }
 }

@@ -11,6 +11,7 @@
 #include "operator/settings.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
+#include "tests/unit/webhook/golden_case.hpp"
 
 // The frameworks of config/settings.yaml, tried on what real frameworks have written.
 
@@ -61,7 +62,9 @@ TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
   ASSERT_EQ(parsed->directories.size(), 2u);
   for (const auto& directory : parsed->directories) {
     Framework ours = shipped().at(directory.framework.name);
-    ours.redis_env.clear();  // does not travel to agents
+    // These do not travel to agents.
+    ours.redis_env.clear();
+    ours.part_of.clear();
     EXPECT_EQ(directory.framework, ours) << directory.framework.name;
   }
 }
@@ -95,7 +98,7 @@ TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
   std::string row;
   while (std::getline(file, row) && !row.starts_with("| `frameworks` |")) {
   }
-  EXPECT_EQ(shipped().size(), 12U);
+  EXPECT_EQ(shipped().size(), 13U);
   for (const auto& [name, framework] : shipped()) {
     EXPECT_THAT(row, ::testing::HasSubstr("`" + name + "`"));
   }
@@ -109,6 +112,27 @@ TEST(ShippedFrameworks, EachSaysWhereItsDirectoryIsAndHowAUserMayChooseIt) {
       EXPECT_TRUE(owners.emplace(variable, name).second) << variable << " is also " << name << "'s";
     }
   }
+}
+
+TEST(ShippedFrameworks, TheGoldenCasesOfTheInjectionUseTheShippedTraps) {
+  const auto settings = load_settings(std::string(CC_TESTDATA) + "/../../config/settings.yaml");
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(webhook::testing::load_golden_case("deployment").settings.traps, settings->traps);
+}
+
+TEST(ShippedFrameworks, ANeuronEntryIsWholeWhenItsMarkIsThere) {
+  frameworks::Directory directory;
+  const std::string version = "neuronxcc-2.16.345.0+69131dd3/";
+  directory.add(version + "MODULE_1+2/model.neff", 5);
+  directory.add(version + "MODULE_1+2/model.done", 5);
+  directory.add(version + "MODULE_1+2/model.hlo_module.pb.lock", 5);
+  directory.add(version + "MODULE_3+2/model.neff", 5);
+  const auto plan =
+      frameworks::plan_save(Rules(shipped().at("neuron")), directory.scan, {}, frameworks::at(6),
+                            [](const frameworks::FileInfo&) { return true; });
+  EXPECT_EQ(plan.pack.size(), 2U);
+  EXPECT_EQ(plan.never_packed, 1U);
+  EXPECT_THAT(plan.busy, ::testing::ElementsAre(version + "MODULE_3+2"));
 }
 
 TEST(ShippedFrameworks, OnlyTheDriversCacheIsBoundToTheDriver) {

@@ -126,6 +126,38 @@ TEST(Settings, FrameworksAreChecked) {
             std::string::npos);
 }
 
+TEST(Settings, OnlyIfUnsetAndPartOfAreChecked) {
+  const std::string mine = "frameworks:\n  mine:\n    env: {DIR: \"{directory}\"}\n";
+  EXPECT_EQ(error_of(mine + "    directoryVariable: DIR\n    onlyIfUnset: true\n"), "");
+  EXPECT_EQ(error_of(mine + "    onlyIfUnset: true\n"),
+            "settings.yaml:4: frameworks.mine.onlyIfUnset: needs a directoryVariable");
+  EXPECT_EQ(error_of(mine + "    partOf: [other]\n"),
+            "settings.yaml:4: frameworks.mine.partOf: \"other\" is none of the frameworks here");
+}
+
+TEST(Settings, TrapsAreChecked) {
+  const std::string start = "frameworks: {mine: {env: {}}}\ntraps:\n  odd:\n";
+  const std::string good = "    frameworks: [mine]\n    images: [x*]\n    warning: beware\n";
+  EXPECT_EQ(error_of(start + good), "");
+  EXPECT_EQ(error_of(start + "    frameworks: [yours]\n    images: [x*]\n    warning: beware\n"),
+            "settings.yaml:4: traps.odd.frameworks: \"yours\" is none of the frameworks here");
+  EXPECT_NE(error_of(start + "    images: [x*]\n    warning: beware\n")
+                .find("settings.yaml:4: traps.odd.frameworks: say for which"),
+            std::string::npos);
+  EXPECT_NE(error_of(start + "    frameworks: [mine]\n    warning: beware\n")
+                .find("settings.yaml:4: traps.odd: is recognised by nothing"),
+            std::string::npos);
+  EXPECT_NE(error_of(start + "    frameworks: [mine]\n    images: [x]\n    warning: \"" +
+                     std::string(191, 'x') + "\"\n")
+                .find("settings.yaml:6: traps.odd.warning: must have 1 to 190"),
+            std::string::npos);
+  EXPECT_NE(error_of(start + good + "  odd:\n" + good).find("settings.yaml:7: traps.odd: is there"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(start + good + "    regex: x\n").find("settings.yaml:7: traps.odd.regex: is no"),
+      std::string::npos);
+}
+
 TEST(Settings, AMissingFileSaysWhatToDo) {
   const auto settings = load_settings("/nonexistent/settings.yaml");
   ASSERT_FALSE(settings);

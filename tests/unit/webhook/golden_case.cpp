@@ -15,6 +15,22 @@ namespace {
 
 std::string root() { return std::string(CC_TESTDATA) + "/injection"; }
 
+frameworks::Trap trap_of(const json& object) {
+  const auto list = [&](const char* name) {
+    return object.value(name, std::vector<std::string>());
+  };
+  return {.name = object.at("name"),
+          .frameworks = list("frameworks"),
+          .unless_frameworks = list("unlessFrameworks"),
+          .images = list("images"),
+          .words = list("words"),
+          .variables = list("variables"),
+          .variables_of_pod = list("variablesOfPod"),
+          .numbered_user = object.value("numberedUser", false),
+          .unless_variables = list("unlessVariables"),
+          .warning = object.at("warning")};
+}
+
 InjectionSettings settings_of(const json& object) {
   InjectionSettings settings;
   settings.version = object.at("version");
@@ -34,8 +50,11 @@ InjectionSettings settings_of(const json& object) {
     framework.redis_env = value.value("redisEnv", framework.redis_env);
     framework.directory_variable = value.at("directoryVariable");
     framework.key_parts = value.value("keyParts", std::vector<std::string>());
+    framework.only_if_unset = value.value("onlyIfUnset", false);
+    framework.part_of = value.value("partOf", std::vector<std::string>());
     settings.frameworks[name] = framework;
   }
+  for (const json& trap : object.at("traps")) settings.traps.push_back(trap_of(trap));
   return settings;
 }
 
