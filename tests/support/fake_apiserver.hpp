@@ -79,7 +79,7 @@ class FakeApiServer {
   [[nodiscard]] int64_t version() const;
 
   // Whether watches may begin with the present objects (sendInitialEvents); false: 422, as servers
-  // of Kubernetes 1.31 and older.
+  // answer that cannot do this.
   void allow_initial_events(bool allowed);
   // Forgets the history: older watches and continue tokens are answered with 410.
   void compact();
