@@ -107,9 +107,9 @@ void LeaderElector::Impl::run() {
 bool LeaderElector::Impl::acquire() {
   while (!cancel.cancelled()) {
     if (attempt()) return true;
-    const double stretch = 1 + options.lease.jitter * random_fraction(random);
-    const auto period = std::chrono::duration_cast<Duration>(options.lease.retry_period * stretch);
-    if (cancel.wait_for(period)) break;
+    const Duration wait =
+        lease::next_look(seen, options.lease, clock.monotonic(), random_fraction(random));
+    if (cancel.wait_for(wait)) break;
   }
   return false;
 }

@@ -1,5 +1,6 @@
 #include "kube/lease_machine.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/time_format.hpp"
@@ -37,6 +38,17 @@ Decision decide(const Observation& observation, const Config& config, Monotonic 
   if (record.holder.empty()) return Decision::kTakeOver;
   const Monotonic expires = observation.changed_at + std::chrono::seconds(record.duration_seconds);
   return now >= expires ? Decision::kTakeOver : Decision::kWait;
+}
+
+Duration next_look(const Observation& observation, const Config& config, Monotonic now,
+                   double fraction) {
+  const auto period =
+      std::chrono::duration_cast<Duration>(config.follow_period * (1 + 0.2 * fraction));
+  if (!observation.record || observation.record->holder.empty()) return period;
+  const Monotonic expires =
+      observation.changed_at + std::chrono::seconds(observation.record->duration_seconds);
+  // One that has expired could not be taken just now; trying again at once would not help.
+  return expires > now ? std::min<Duration>(period, expires - now) : period;
 }
 
 Record next_record(const Observation& observation, const Config& config, WallTime wall) {

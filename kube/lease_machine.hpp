@@ -21,6 +21,9 @@ struct Config {
   std::chrono::seconds renew_deadline{10};
   std::chrono::seconds retry_period{2};
   double jitter = 1.2;
+  // Who waits looks this often, and when the lease expires: what a clean change of leader takes.
+  // client-go waits up to retry_period * (1 + jitter) here, 4.4 s.
+  std::chrono::milliseconds follow_period{1000};
 };
 
 // lease duration > renew deadline > retry period * jitter, and an identity.
@@ -52,6 +55,11 @@ enum class Decision {
   kWait,      // somebody else leads
 };
 Decision decide(const Observation& observation, const Config& config, Monotonic now);
+
+// How long to wait until the next look at somebody else's lease. `fraction`, in [0, 1), spreads the
+// looks of several who wait.
+Duration next_look(const Observation& observation, const Config& config, Monotonic now,
+                   double fraction);
 
 // The record to write. `wall` is for people who read the Lease.
 Record next_record(const Observation& observation, const Config& config, WallTime wall);

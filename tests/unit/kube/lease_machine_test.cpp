@@ -5,6 +5,7 @@
 namespace compilecache::kube::lease {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 const Monotonic kStart{std::chrono::hours(1)};
@@ -53,6 +54,15 @@ TEST(Lease, OnlyAChangeOfTheRecordStartsTheTimeAnew) {
   seen = observe(seen, renewed, kStart + seconds(10));
   EXPECT_EQ(decide(seen, me(), kStart + seconds(15)), Decision::kWait);
   EXPECT_EQ(decide(seen, me(), kStart + seconds(25)), Decision::kTakeOver);
+}
+
+TEST(Lease, WhoWaitsLooksEverySecondAndWhenTheLeaseExpires) {
+  const Observation other{held_by("other"), kStart};
+  EXPECT_EQ(next_look(other, me(), kStart, 0), seconds(1));
+  EXPECT_LT(next_look(other, me(), kStart, 0.99), milliseconds(1'200));
+  EXPECT_EQ(next_look(other, me(), kStart + milliseconds(14'700), 0.5), milliseconds(300));
+  EXPECT_EQ(next_look(other, me(), kStart + seconds(20), 0), seconds(1)) << "no hot loop";
+  EXPECT_EQ(next_look({}, me(), kStart, 0), seconds(1));
 }
 
 TEST(Lease, TheOtherHoldersClockDoesNotMatter) {
