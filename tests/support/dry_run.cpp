@@ -55,7 +55,8 @@ Verdict DryRun::in_namespace(json pod, const std::string& ns) const {
   json& metadata = pod["metadata"];
   metadata["namespace"] = ns;
   // As the admission of a whole cluster does, before any webhook; here there are no accounts.
-  if (!pod["spec"].contains("serviceAccountName")) pod["spec"]["serviceAccountName"] = "default";
+  json& account = pod["spec"]["serviceAccountName"];
+  if (account.is_null() || account == "") account = "default";
   if (!metadata.contains("name")) metadata["generateName"] = "dry-run-";
   auto made = client_.create(kube::resources::kPods, pod, {.dry_run = true});
   // An API server that is busy has said nothing about the pod.
