@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -111,10 +112,11 @@ TEST_F(End, ASaverThatGetsNoThreadWaitsForThePodsEnd) {
   EXPECT_EQ(end(saver), 0);
 }
 
-// The process that does the loader's work.
-pid_t worker_of(const AgentProcess& loader) {
+// Ends the process that does the loader's work; whether there was one.
+bool kill_worker(const AgentProcess& loader, int signal) {
   const std::string id = std::to_string(loader.id());
-  return std::atoi(read_text("/proc/" + id + "/task/" + id + "/children").c_str());
+  const pid_t worker = std::atoi(read_text("/proc/" + id + "/task/" + id + "/children").c_str());
+  return worker > 0 && ::kill(worker, signal) == 0;
 }
 
 TEST_F(End, ALoaderThatCrashesLetsThePodStart) {
@@ -125,7 +127,7 @@ TEST_F(End, ALoaderThatCrashesLetsThePodStart) {
   config_.wait_for_first_ms = 600'000;
   AgentProcess loader = start("load");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/load", 1));
-  ASSERT_EQ(::kill(worker_of(loader), SIGSEGV), 0);
+  ASSERT_TRUE(kill_worker(loader, SIGSEGV));
   EXPECT_EQ(loader.wait(), 0) << loader.log();
   EXPECT_EQ(status()["outcome"], "ERROR") << loader.log();
   EXPECT_EQ(status()["reason"], "internal");
@@ -138,13 +140,17 @@ TEST_F(End, WhatALoaderThatCrashesHadBegunIsRemoved) {
   write("half", "x");
   fs::create_directories(config_.control_path);
   std::ofstream(control("loading")).close();
-  operator_.script([](const Call& call) -> std::optional<http::Response> {
-    if (call.path == "/v1/loaded") std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::atomic<bool> reports{false}, killed{false};
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/loaded") return {};
+    reports = true;
+    eventually([&] { return killed.load(); });
     return {};
   });
   AgentProcess loader = start("load");
-  ASSERT_TRUE(operator_.wait_for("POST", "/v1/loaded", 1));
-  ASSERT_EQ(::kill(worker_of(loader), SIGABRT), 0);
+  ASSERT_TRUE(eventually([&] { return reports.load(); }));
+  ASSERT_TRUE(kill_worker(loader, SIGABRT));
+  killed = true;
   EXPECT_EQ(loader.wait(), 0) << loader.log();
   EXPECT_EQ(status()["reason"], "loader_killed") << loader.log();
   EXPECT_TRUE(fs::is_empty(torch_));
