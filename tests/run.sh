@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests.
 #
-#   tests/run.sh                    all: unit, sanitized, integration (real etcd and kube-apiserver), end to end
+#   tests/run.sh                    all: unit, sanitized, threads, integration (real etcd and kube-apiserver), end to end
 #                                   (real kubelet, containers and PyTorch)
-#   tests/run.sh unit|sanitized|integration|e2e
+#   tests/run.sh unit|sanitized|threads|integration|e2e
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
 #
 # What is built once is kept in ${COMPILECACHE_CACHE:-~/.cache/compilecache}; the first run on a new machine takes
@@ -37,7 +37,7 @@ trap 'exit 130' INT TERM
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      all | unit | sanitized | integration | e2e) part=$1 ;;
+      all | unit | sanitized | threads | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       -h | --help) usage; exit 0 ;;
       *) usage >&2; exit 2 ;;
@@ -97,6 +97,15 @@ run_sanitized() {
   configure_and_build "$build/sanitized" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=address,undefined \
     "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook"
   run_tests sanitized "$build/sanitized" unit
+}
+
+# What reads and writes archives does it on several threads; the programs that try faults need none.
+run_threads() {
+  local pattern=${pattern:-^archive_(crowd_)?test$}
+  step "building with ThreadSanitizer"
+  configure_and_build "$build/thread" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=thread \
+    "-DCOMPILECACHE_FOLDERS=base;archive"
+  run_tests threads "$build/thread" unit
 }
 
 run_integration() {
@@ -171,6 +180,7 @@ install_packages
 build_all
 if wants unit; then run_tests unit "$build" unit; fi
 if wants sanitized; then run_sanitized; fi
+if wants threads; then run_threads; fi
 if wants integration; then run_integration; fi
 if wants e2e; then run_e2e; fi
 
