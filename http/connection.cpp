@@ -150,9 +150,9 @@ class HttpConnection : public Connection,
   // Waits for a request's first byte under the idle limit; from then on the header's limit counts.
   void wait_for_request() {
     if (buffer_.size() > 0) return read_header();
-    // drain() may have come between an answer and here, when the connection was not yet idle. A new
+    // stop() may have come between an answer and here, when the connection was not yet idle. A new
     // one may still bring its first request.
-    if (closing_ || (request_number_ > 0 && state_->draining.load())) return say_goodbye();
+    if (closing_ || (request_number_ > 0 && state_->closing_idle.load())) return say_goodbye();
     buffer_.shrink_to_fit();
     wait_for_peer();
     idle_ = true;

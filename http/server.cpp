@@ -162,16 +162,14 @@ bool Server::has_certificate() const {
   return !impl_->state->options.tls || impl_->state->tls() != nullptr;
 }
 
-void Server::drain() {
-  impl_->state->draining.store(true);
-  impl_->state->close_idle_connections();
-}
+void Server::drain() { impl_->state->draining.store(true); }
 
 bool Server::stop(std::chrono::milliseconds grace) {
   const std::lock_guard lock(impl_->stop_mutex);
   if (impl_->threads.empty()) return true;
   impl_->close_listener();
   drain();
+  impl_->state->close_idle_connections();
   const bool clean = impl_->state->wait_until_empty(grace);
   impl_->state->refuse_posts();
   impl_->state->cut_all();

@@ -55,8 +55,8 @@ struct Limits {
   // kB.
   size_t large_bodies_bytes = 64 * 1024 * 1024;
   size_t small_body_bytes = 64 * 1024;
-  // At the limit the one whose peer lets us wait longest (between requests, or in the middle of one,
-  // of an answer or of a handshake) makes room for a new one.
+  // At the limit the one whose peer lets us wait longest (between requests, or in the middle of
+  // one, of an answer or of a handshake) makes room for a new one.
   size_t connections = 1024;
   std::chrono::milliseconds handshake{5000};
   std::chrono::milliseconds header{10000};   // from a request's first byte to its last header
@@ -95,9 +95,10 @@ class Server {
   // Whether a certificate is in use (always, without TLS): one condition of being ready.
   [[nodiscard]] bool has_certificate() const;
 
-  // From now on every answer carries "Connection: close", and idle connections are closed. New ones
-  // are still accepted: API servers go on using a terminating pod for a while
-  // (kubernetes#127335), so keep serving for 10 s or more before stop().
+  // From now on every answer carries "Connection: close". Idle connections stay, since a request
+  // may be on its way, and new ones are accepted: API servers go on using a terminating pod for a
+  // while (kubernetes#127335), so keep serving for 10 s or more before stop(), which closes what is
+  // idle.
   void drain();
 
   // Closes the listener, lets requests under way end for at most `grace`, then cuts the rest.

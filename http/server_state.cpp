@@ -50,6 +50,7 @@ size_t ServerState::connections() const {
 }
 
 void ServerState::close_idle_connections() {
+  closing_idle.store(true);
   std::vector<std::shared_ptr<Connection>> all;
   {
     const std::lock_guard lock(mutex_);

@@ -28,8 +28,8 @@ class Connection {
   virtual void close_if_idle() = 0;
   // Ends it now, whatever it is doing.
   virtual void cut() = 0;
-  // Since when its peer lets it wait: for a handshake, a request, the rest of one, or until it takes
-  // the answer. Nothing while a request is being answered.
+  // Since when its peer lets it wait: for a handshake, a request, the rest of one, or until it
+  // takes the answer. Nothing while a request is being answered.
   [[nodiscard]] virtual std::optional<WaitingSince> waiting_since() const = 0;
 };
 
@@ -61,7 +61,8 @@ class ServerState {
   const ServerOptions options;
   const Handler handler;
   BodyBudget bodies;
-  std::atomic<bool> draining = false;
+  std::atomic<bool> draining = false;      // every answer asks to close
+  std::atomic<bool> closing_idle = false;  // who has its answer is closed as well
   std::atomic<size_t> in_flight = 0;
 
  private:

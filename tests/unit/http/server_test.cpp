@@ -363,13 +363,15 @@ TEST(Server, AtTheLimitBusyConnectionsStayAndNewOnesAreClosed) {
   EXPECT_THAT(busy.read_until("done"), HasSubstr("200 OK"));
 }
 
-TEST(Server, DrainingClosesIdleConnectionsAndAsksTheOthersToGo) {
+// Closing an idle connection can cross a request that is on its way, which then fails.
+TEST(Server, DrainingClosesNoConnectionButWithAnAnswer) {
   const auto server = start(echo);
   RawSocket idle(server->port());
   idle.send(kGet);
   idle.read_until("GET /x?");
   server->drain();
-  EXPECT_THAT(idle.read_all(), Not(HasSubstr("HTTP")));
+  idle.send(kGet);
+  EXPECT_THAT(idle.read_all(), HasSubstr("Connection: close\r\n"));
   RawSocket late(server->port());  // an API server that has not heard yet
   late.send(kGet);
   const std::string answer = late.read_all();
