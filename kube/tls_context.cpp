@@ -5,31 +5,20 @@
 #include <openssl/ssl.h>
 
 #include <exception>
-#include <memory>
-
 #include "base/log.hpp"
+#include "base/openssl_ptr.hpp"
 
 namespace compilecache::kube {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using Context = std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>>;
+using Context = OpensslPtr<SSL_CTX, SSL_CTX_free>;
 
-Bio memory(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+BioPtr memory(const std::string& text) {
+  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-Certificate next_certificate(BIO* bio) {
-  Certificate certificate(PEM_read_bio_X509(bio, nullptr, nullptr, nullptr));
+CertificatePtr next_certificate(BIO* bio) {
+  CertificatePtr certificate(PEM_read_bio_X509(bio, nullptr, nullptr, nullptr));
   if (!certificate) ERR_clear_error();
   return certificate;
 }
@@ -38,9 +27,9 @@ Status trust_only(SSL_CTX* context, const std::string& pem) {
   // The library has put the system's authorities in; ours replace them.
   X509_STORE* store = X509_STORE_new();
   SSL_CTX_set_cert_store(context, store);
-  const Bio bio = memory(pem);
+  const BioPtr bio = memory(pem);
   int count = 0;
-  while (Certificate certificate = next_certificate(bio.get())) {
+  while (CertificatePtr certificate = next_certificate(bio.get())) {
     X509_STORE_add_cert(store, certificate.get());
     ++count;
   }
@@ -51,16 +40,16 @@ Status trust_only(SSL_CTX* context, const std::string& pem) {
 }
 
 Status identify(SSL_CTX* context, const Credentials& credentials) {
-  const Bio chain = memory(credentials.client_certificate);
-  const Certificate leaf = next_certificate(chain.get());
+  const BioPtr chain = memory(credentials.client_certificate);
+  const CertificatePtr leaf = next_certificate(chain.get());
   if (!leaf || SSL_CTX_use_certificate(context, leaf.get()) != 1) {
     return fail(ErrorCode::kInvalid, "the client certificate is no PEM certificate");
   }
-  while (Certificate issuer = next_certificate(chain.get())) {
+  while (CertificatePtr issuer = next_certificate(chain.get())) {
     SSL_CTX_add1_chain_cert(context, issuer.get());
   }
-  const Bio key_text = memory(credentials.client_key);
-  const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
+  const BioPtr key_text = memory(credentials.client_key);
+  const KeyPtr key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
   if (!key || SSL_CTX_use_PrivateKey(context, key.get()) != 1 ||
       SSL_CTX_check_private_key(context) != 1) {
     ERR_clear_error();

@@ -1,31 +1,18 @@
 #include "operator/x509.hpp"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <memory>
-
+#include "base/openssl_ptr.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using CertificatePtr = std::unique_ptr<X509, Deleter<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using ExtensionPtr = std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>>;
-using NamesPtr = std::unique_ptr<GENERAL_NAMES, Deleter<GENERAL_NAMES_free>>;
-using NumberPtr = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
+using ExtensionPtr = OpensslPtr<X509_EXTENSION, X509_EXTENSION_free>;
+using NamesPtr = OpensslPtr<GENERAL_NAMES, GENERAL_NAMES_free>;
+using NumberPtr = OpensslPtr<BIGNUM, BN_free>;
 
 // Serial numbers are random and positive. Source: the CA/Browser Forum's rule of at least 64 bits.
 constexpr int kSerialBits = 127;
@@ -154,10 +141,16 @@ Result<KeyPair> issue_certificate(const CertificateRequest& request, const KeyPa
 bool belongs_together(const KeyPair& pair, const std::string& issuer) {
   CertificatePtr certificate = read_x509(pair.certificate);
   CertificatePtr authority = read_x509(issuer);
-  KeyPtr key = read_key(pair.key);
-  const bool good = certificate && authority && key &&
-                    X509_check_private_key(certificate.get(), key.get()) == 1 &&
+  const bool good = certificate && authority && has_key(pair) &&
                     X509_verify(certificate.get(), X509_get0_pubkey(authority.get())) == 1;
+  ERR_clear_error();
+  return good;
+}
+
+bool has_key(const KeyPair& pair) {
+  CertificatePtr certificate = read_x509(pair.certificate);
+  KeyPtr key = read_key(pair.key);
+  const bool good = certificate && key && X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   return good;
 }

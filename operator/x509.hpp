@@ -20,6 +20,9 @@ struct CertificateRequest {
 // With a new key; signed by `issuer`, or by itself when that is empty.
 Result<KeyPair> issue_certificate(const CertificateRequest& request, const KeyPair& issuer);
 
+// Whether `key` belongs to `certificate`.
+bool has_key(const KeyPair& pair);
+
 // Whether `key` belongs to `certificate` and `issuer` (PEM) signed it.
 bool belongs_together(const KeyPair& pair, const std::string& issuer);
 
