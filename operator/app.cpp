@@ -22,6 +22,7 @@
 #include "kube/leader_election.hpp"
 #include "kube/reflector.hpp"
 #include "operator/agent_endpoint.hpp"
+#include "operator/certificate_files.hpp"
 #include "operator/certificate_keeper.hpp"
 #include "operator/invalid_caches.hpp"
 #include "operator/leader_session.hpp"
@@ -71,16 +72,30 @@ Result<std::string> own_image(const kube::Client& client, const OperatorOptions&
   return image;
 }
 
+RotationPolicy rotation_policy(const Settings& settings) {
+  using std::chrono::duration_cast;
+  return RotationPolicy::of_lives(duration_cast<seconds>(settings.certificates.authority_life),
+                                  duration_cast<seconds>(settings.certificates.leaf_life));
+}
+
 class Operator {
  public:
   Operator(const OperatorOptions& options, Settings settings, kube::Client client)
       : options_(options),
         settings_(std::move(settings)),
         client_(std::move(client)),
-        events_(client_, kName, options.pod_name, clock_),
-        keeper_(
-            client_, {.ns = options.ns, .webhook_configuration = options.webhook_configuration},
-            [this] { return leads(); }, clock_) {}
+        events_(client_, kName, options.pod_name, clock_) {
+    if (!options.certificates.empty()) {
+      certificates_ = std::make_unique<CertificateFiles>(options.certificates);
+      return;
+    }
+    certificates_ = std::make_unique<CertificateKeeper>(
+        client_,
+        CertificateKeeperOptions{.ns = options.ns,
+                                 .webhook_configuration = options.webhook_configuration,
+                                 .policy = rotation_policy(settings_)},
+        [this] { return leads(); }, clock_);
+  }
 
   int run();
 
@@ -106,7 +121,7 @@ class Operator {
   kube::EventRecorder events_;
   InvalidCaches invalid_;
   ClusterStores stores_;
-  CertificateKeeper keeper_;
+  std::unique_ptr<CertificateSource> certificates_;
   std::string image_;
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
@@ -133,7 +148,7 @@ bool Operator::persist(const char* doing, Step step) {
 int Operator::run() {
   const bool up = persist("looking at the cluster", [this] { return look_around(); }) &&
                   persist("starting to listen", [this] { return listen(); }) &&
-                  persist("preparing certificates", [this] { return keeper_.prepare(); });
+                  persist("preparing certificates", [this] { return certificates_->prepare(); });
   if (!up) return 1;
   start_watching();
   if (auto running = run_for_leader(); !running) {
@@ -211,19 +226,19 @@ Status Operator::listen() {
   webhook_server_ = std::move(*webhook);
   agent_server_ = std::move(*agents);
 
-  keeper_.on_change([this](const Certificates& certificates) {
+  certificates_->on_change([this](const ServedCertificate& served) {
     for (http::Server* server : {webhook_server_.get(), agent_server_.get()}) {
-      auto set = server->set_certificate(certificates.leaf.certificate, certificates.leaf.key);
+      auto set = server->set_certificate(served.leaf.certificate, served.leaf.key);
       if (!set) log_error("serving a new certificate", {{"error", set.error().message}});
     }
-    webhook_->set_ca(certificates.bundle());
+    webhook_->set_ca(served.bundle);
   });
   return {};
 }
 
 void Operator::start_watching() {
-  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, keeper_, events_, metrics_,
-                               [this] { return leads(); }, clock_},
+  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
+                               metrics_, [this] { return leads(); }, clock_},
                    LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port()});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
@@ -250,7 +265,7 @@ Status Operator::run_for_leader() {
                        .ns = options_.ns, .name = kName, .lease = {.identity = identity(options_)}},
                    std::move(callbacks), clock_);
   metrics_.set_leader([this] { return leads(); });
-  keeper_.start();
+  certificates_->start();
   return elector_->start();
 }
 
@@ -264,12 +279,16 @@ void Operator::leave() {
   agent_server_->drain();
   session_->stop();
   elector_->stop();
-  keeper_.stop();
+  certificates_->stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
   caches_->stop();
   webhook_->stop();
+  // None, where API servers heeded the drain.
+  log_info("closing the webhook",
+           {{"connections", std::to_string(webhook_server_->open_connections())},
+            {"requests", std::to_string(webhook_server_->requests_in_flight())}});
   webhook_server_->stop(kLastRequests);
   agent_server_->stop(kLastRequests);
   plain_server_->stop(milliseconds(0));
@@ -278,7 +297,7 @@ void Operator::leave() {
 
 bool Operator::ready() const {
   return !draining_ && webhook_ && webhook_->synced() && webhook_server_ &&
-         webhook_server_->has_certificate();
+         webhook_server_->has_certificate() && certificates_->trusted();
 }
 
 void Operator::answer_plain(const http::Request& request, const http::Responder& respond) {

@@ -12,6 +12,9 @@ namespace {
 
 using nlohmann::json;
 
+// A replica that waits for caBundle to become ready looks more often.
+constexpr std::chrono::milliseconds kUntilTrusted{500};
+
 json secret_object(const std::string& ns, const std::string& name,
                    const Certificates& certificates) {
   json data = json::object();
@@ -71,15 +74,16 @@ CertificateKeeper::CertificateKeeper(kube::Client client, CertificateKeeperOptio
 
 CertificateKeeper::~CertificateKeeper() { stop(); }
 
-void CertificateKeeper::on_change(std::function<void(const Certificates&)> handler) {
-  handlers_.push_back(std::move(handler));
-}
+void CertificateKeeper::on_change(Handler handler) { handlers_.push_back(std::move(handler)); }
 
 Status CertificateKeeper::prepare() {
   std::lock_guard<std::mutex> lock(round_);
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error().with("preparing the certificates"));
   publish(certificates_of(*secret));
+  if (auto seen = look_at_bundle(); !seen) {
+    log_warn("looking whether API servers trust us", {{"error", seen.error().message}});
+  }
   return {};
 }
 
@@ -97,11 +101,16 @@ Certificates CertificateKeeper::current() const {
   return current_.value_or(Certificates{});
 }
 
+ServedCertificate CertificateKeeper::served() const {
+  const Certificates certificates = current();
+  return {certificates.leaf, certificates.bundle()};
+}
+
 void CertificateKeeper::run() {
   do {
     if (auto done = round(); !done)
       log_warn("keeping certificates", {{"error", done.error().message}});
-  } while (!stop_.wait_for(options_.poll));
+  } while (!stop_.wait_for(trusted_ ? options_.policy.poll() : kUntilTrusted));
 }
 
 Status CertificateKeeper::round() {
@@ -109,8 +118,10 @@ Status CertificateKeeper::round() {
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error());
   publish(certificates_of(*secret));
-  if (!is_leader_()) return {};
-  if (auto rotated = rotate_as_leader(std::move(*secret)); !rotated) return rotated;
+  if (!is_leader_()) return look_at_bundle();
+  const Status before = keep_bundle();
+  auto rotated = rotate_as_leader(std::move(*secret), before.has_value());
+  if (!rotated) return rotated;
   return keep_bundle();
 }
 
@@ -126,12 +137,14 @@ Result<json> CertificateKeeper::read_or_make_secret() {
   return client_.get(kube::resources::kSecrets, options_.ns, options_.secret);
 }
 
-Status CertificateKeeper::rotate_as_leader(json secret) {
+Status CertificateKeeper::rotate_as_leader(json secret, bool bundle_is_right) {
   while (true) {
     const WallTime now = clock_.wall();
     const Certificates before = certificates_of(secret);
     const auto step = next_rotation(before, names_, options_.policy, now);
     if (!step) return {};
+    // Nobody would trust what the new authority signs.
+    if (*step == RotationStep::kSwitchCa && !bundle_is_right) return {};
     const auto after = rotate(before, *step, names_, options_.policy, now);
     if (!after) return unexpected(after.error());
     secret["data"] = secret_object(options_.ns, options_.secret, *after).at("data");
@@ -143,20 +156,34 @@ Status CertificateKeeper::rotate_as_leader(json secret) {
   }
 }
 
+// What has to be changed in the configuration; empty as well when it is not installed: then there
+// is no injection, and nobody to be told.
+Result<json> CertificateKeeper::due_bundle_patch() {
+  auto configuration = client_.get(kube::resources::kMutatingWebhookConfigurations, "",
+                                   options_.webhook_configuration);
+  if (configuration) return bundle_patch(*configuration, options_.ns, current().bundle());
+  if (configuration.error().code == ErrorCode::kNotFound) return json::array();
+  return unexpected(configuration.error().with("reading caBundle"));
+}
+
 Status CertificateKeeper::keep_bundle() {
-  const kube::Resource& resource = kube::resources::kMutatingWebhookConfigurations;
-  auto configuration = client_.get(resource, "", options_.webhook_configuration);
-  if (!configuration) {
-    if (configuration.error().code == ErrorCode::kNotFound)
-      return {};  // not installed: no injection
-    return unexpected(configuration.error());
+  auto patch = due_bundle_patch();
+  if (!patch) return unexpected(patch.error());
+  if (!patch->empty()) {
+    auto patched = client_.patch(kube::resources::kMutatingWebhookConfigurations, "",
+                                 options_.webhook_configuration, kube::PatchType::kJson, *patch);
+    if (!patched) return unexpected(patched.error().with("writing caBundle"));
+    log_info("wrote caBundle", {{"configuration", options_.webhook_configuration}});
   }
-  const json patch = bundle_patch(*configuration, options_.ns, current().bundle());
-  if (patch.empty()) return {};
-  auto patched =
-      client_.patch(resource, "", options_.webhook_configuration, kube::PatchType::kJson, patch);
-  if (!patched) return unexpected(patched.error().with("writing caBundle"));
-  log_info("wrote caBundle", {{"configuration", options_.webhook_configuration}});
+  trusted_ = true;
+  return {};
+}
+
+Status CertificateKeeper::look_at_bundle() {
+  if (trusted_) return {};
+  auto patch = due_bundle_patch();
+  if (!patch) return unexpected(patch.error());
+  if (patch->empty()) trusted_ = true;
   return {};
 }
 
@@ -166,7 +193,7 @@ void CertificateKeeper::publish(const Certificates& certificates) {
     if (current_ && secret_entries(*current_) == secret_entries(certificates)) return;
     current_ = certificates;
   }
-  for (const auto& handler : handlers_) handler(certificates);
+  for (const Handler& handler : handlers_) handler({certificates.leaf, certificates.bundle()});
 }
 
 }  // namespace compilecache::controller

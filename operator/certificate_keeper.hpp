@@ -1,8 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,19 +14,17 @@
 #include "base/error.hpp"
 #include "kube/cancellation.hpp"
 #include "kube/client.hpp"
-#include "operator/certificates.hpp"
+#include "operator/certificate_source.hpp"
 
 // Keeps our certificates in a Secret of the operator's namespace, shared by all replicas: whoever
 // comes first makes them, the leader rotates them and keeps the caBundle of the webhook's
 // configuration right, every replica serves what the Secret holds.
 //
 //   CertificateKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); });
-//   keeper.on_change([&](const Certificates& c) { server->set_certificate(c.leaf.certificate,
-//   c.leaf.key); }); if (auto ready = keeper.prepare(); !ready) return report(ready.error());
-//   keeper.start();
 //
 // Order of a rotation: the Secret first, then caBundle in the same round. A new authority is in
-// caBundle for RotationPolicy::ca_min_trusted at least before a certificate of its own is served.
+// caBundle for RotationPolicy::ca_min_trusted at least before a certificate of its own is served,
+// and not at all while caBundle cannot be written.
 
 namespace compilecache::controller {
 
@@ -35,35 +33,36 @@ struct CertificateKeeperOptions {
   std::string secret = "compilecache-certificates";
   std::string webhook_configuration = "compilecache";
   RotationPolicy policy;
-  std::chrono::milliseconds poll{10'000};
 };
 
-class CertificateKeeper {
+class CertificateKeeper : public CertificateSource {
  public:
   CertificateKeeper(kube::Client client, CertificateKeeperOptions options,
                     std::function<bool()> is_leader, const Clock& clock = SystemClock::instance());
-  ~CertificateKeeper();
+  ~CertificateKeeper() override;
   CertificateKeeper(const CertificateKeeper&) = delete;
   CertificateKeeper& operator=(const CertificateKeeper&) = delete;
 
-  // Called with new certificates, in the thread of prepare() or of the keeper. Set before
-  // prepare().
-  void on_change(std::function<void(const Certificates&)> handler);
+  void on_change(Handler handler) override;
+  // Reads the Secret or makes it.
+  Status prepare() override;
+  void start() override;
+  void stop() override;
+  Status round() override;
+  [[nodiscard]] ServedCertificate served() const override;
+  // True from when caBundle had our authorities for the first time, or when there is no
+  // configuration of our webhook.
+  [[nodiscard]] bool trusted() const override { return trusted_; }
 
-  // Reads the Secret or makes it; afterwards current() has certificates.
-  Status prepare();
-  // Looks again every `poll`, in a thread of its own, and once at once.
-  void start();
-  void stop();
-  // Looks again now: we have just become leader, or a test wants it.
-  Status round();
-
+  // All that the Secret holds; after prepare().
   [[nodiscard]] Certificates current() const;
 
  private:
   Result<nlohmann::json> read_or_make_secret();
-  Status rotate_as_leader(nlohmann::json secret);
+  Status rotate_as_leader(nlohmann::json secret, bool bundle_is_right);
+  Result<nlohmann::json> due_bundle_patch();
   Status keep_bundle();
+  Status look_at_bundle();
   void publish(const Certificates& certificates);
   void run();
 
@@ -72,10 +71,11 @@ class CertificateKeeper {
   const std::vector<std::string> names_;
   const std::function<bool()> is_leader_;
   const Clock& clock_;
-  std::vector<std::function<void(const Certificates&)>> handlers_;
+  std::vector<Handler> handlers_;
   std::mutex round_;  // one round at a time
   mutable std::mutex mutex_;
   std::optional<Certificates> current_;
+  std::atomic<bool> trusted_{false};
   kube::Cancellation stop_;
   std::thread thread_;
 };

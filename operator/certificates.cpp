@@ -59,6 +59,24 @@ std::string Certificates::bundle() const {
   return ca.certificate + next_ca.certificate + previous_ca;
 }
 
+RotationPolicy RotationPolicy::of_lives(std::chrono::seconds ca_life,
+                                        std::chrono::seconds leaf_life) {
+  RotationPolicy policy;
+  policy.ca_life = ca_life;
+  policy.leaf_life = leaf_life;
+  // A certificate of the old authority must not outlast it.
+  policy.ca_switch_before = std::max(ca_life / 40, leaf_life);
+  policy.ca_next_before = 4 * policy.ca_switch_before;
+  policy.ca_min_trusted = std::min<std::chrono::seconds>(policy.ca_min_trusted, ca_life / 32);
+  policy.leaf_renew_before = leaf_life / 3;
+  return policy;
+}
+
+std::chrono::milliseconds RotationPolicy::poll() const {
+  using std::chrono::milliseconds;
+  return std::min(milliseconds(10'000), milliseconds(leaf_life) / 20);
+}
+
 const char* to_string(RotationStep step) {
   switch (step) {
     case RotationStep::kStartAnew:

@@ -27,6 +27,7 @@ struct KeyPair {
   std::string certificate;  // PEM
   std::string key;          // PEM
   [[nodiscard]] bool empty() const { return certificate.empty(); }
+  bool operator==(const KeyPair&) const = default;
 };
 
 struct Certificates {
@@ -52,6 +53,11 @@ struct RotationPolicy {
   std::chrono::seconds leaf_renew_before = Hours(24 * 30);
   // Certificates begin that long ago, for clocks that are behind ours.
   std::chrono::seconds backdate = Hours(1);
+
+  // In the same proportions for other lives; the leaf's is at most an eighth of the authority's.
+  static RotationPolicy of_lives(std::chrono::seconds ca_life, std::chrono::seconds leaf_life);
+  // How often to look, so that a short life is not missed: every ten seconds, or more often.
+  [[nodiscard]] std::chrono::milliseconds poll() const;
 };
 
 enum class RotationStep {

@@ -198,7 +198,7 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
   }
   environment.agent_port = parts.settings.agent.port;
   environment.agent_name = std::string(api::kAgentService) + "." + options.ns + ".svc";
-  environment.agent_ca = [this] { return parts.certificates.current().bundle(); };
+  environment.agent_ca = [this] { return parts.certificates.served().bundle; };
   return environment;
 }
 

@@ -10,7 +10,7 @@
 #include "http/server.hpp"
 #include "kube/client.hpp"
 #include "kube/events.hpp"
-#include "operator/certificate_keeper.hpp"
+#include "operator/certificate_source.hpp"
 #include "operator/cluster_view.hpp"
 #include "operator/invalid_caches.hpp"
 #include "operator/metrics.hpp"
@@ -42,7 +42,7 @@ struct LeaderParts {
   const Settings& settings;
   ClusterStores& stores;  // `caches` is filled by its owner, the rest here
   InvalidCaches& invalid;
-  CertificateKeeper& certificates;
+  CertificateSource& certificates;
   kube::EventSink& events;
   Metrics& metrics;
   std::function<bool()> is_leader;

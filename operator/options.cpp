@@ -56,6 +56,11 @@ void add_cluster_options(CLI::App& app, OperatorOptions& options) {
       ->capture_default_str()
       ->group("Cluster");
   app.add_option(
+         "--certificates", options.certificates,
+         "folder with tls.crt, tls.key and ca.crt, which somebody else renews together with "
+         "caBundle; default: an authority of our own")
+      ->group("Cluster");
+  app.add_option(
          "--image", options.image,
          "image of loader, saver and sweep Jobs; default: agentImage of the settings, else the "
          "image of the pod POD_NAME")

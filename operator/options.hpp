@@ -18,6 +18,7 @@ struct OperatorOptions {
   std::string ns;              // of the operator; --namespace, else POD_NAMESPACE
   std::string pod_name;        // POD_NAME; empty outside a cluster
   std::string pod_ip;          // POD_IP, or --advertise-address; empty: agents are not sent here
+  std::string certificates;    // --certificates: a folder; empty: our own authority
   std::string image;           // --image; empty: the own pod's
   std::string agent_address;   // --agent-address; empty: the settings', else the Service's
   std::string listen_address;  // of all three ports; empty: all addresses

@@ -288,6 +288,19 @@ Read trap_list(std::vector<frameworks::Trap>& target) {
   };
 }
 
+Read certificate_lives(Settings::CertificateLives& target) {
+  using std::chrono::hours;
+  using std::chrono::seconds;
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    read_map(node, path, problems,
+             {{"authorityLife", duration(target.authority_life, seconds(32), hours(24 * 36'500))},
+              {"leafLife", duration(target.leaf_life, seconds(4), hours(24 * 3'650))}});
+    if (target.leaf_life > target.authority_life / 8) {
+      problems.add(node, path + ".leafLife", "must be at most an eighth of authorityLife");
+    }
+  };
+}
+
 // Names of frameworks can only be looked up when all are read.
 void check_framework_names(const YAML::Node& root, const Settings& settings, Problems& problems) {
   for (const auto& [section, keys] :
@@ -342,6 +355,7 @@ std::vector<Field> fields_of(Settings& s) {
                  {"deadline", duration(s.sweep.deadline, minutes(1), hours(24))},
                  {"minInterval", duration(s.sweep.min_interval, seconds(1), hours(1))}};
        })},
+      {"certificates", certificate_lives(s.certificates)},
       {"statusInterval", duration(s.status_interval, milliseconds(100), minutes(10))},
       {"tokenCache", duration(s.token_cache, kNone, minutes(5))},
       {"frameworks", framework_map(s.frameworks)},

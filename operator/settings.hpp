@@ -82,6 +82,14 @@ struct Settings {
     bool operator==(const Sweep&) const = default;
   } sweep;
 
+  // Our own authority and what it signs for the webhook and the agent API; rotated long before they
+  // end. The second is at most an eighth of the first.
+  struct CertificateLives {
+    std::chrono::milliseconds authority_life{std::chrono::hours(24 * 3650)};
+    std::chrono::milliseconds leaf_life{std::chrono::hours(24 * 90)};
+    bool operator==(const CertificateLives&) const = default;
+  } certificates;
+
   // A CompileCache's status is written at most this often.
   std::chrono::milliseconds status_interval{5'000};
   // How long the answer of a TokenReview is believed.

@@ -99,8 +99,8 @@ std::string install_operator() {
   for (const std::string& part :
        {std::string(CC_SOURCE_DIR) + "/crds/compilecaches.yaml",
         std::string(CC_SOURCE_DIR) + "/crds/compilecachearchives.yaml", kConfig + "namespace.yaml",
-        kConfig + "rbac.yaml", kConfig + "job-policy.yaml", kConfig + "services.yaml",
-        kConfig + "deployment.yaml"}) {
+        kConfig + "rbac.yaml", kConfig + "certificates-rbac.yaml", kConfig + "job-policy.yaml",
+        kConfig + "services.yaml", kConfig + "deployment.yaml"}) {
     const ProcessResult result = kubectl({"apply", "-f", part});
     if (result.exit_code != 0) return result.err;
   }
@@ -132,37 +132,40 @@ struct OperatorProcess::Impl {
   }
 };
 
-OperatorProcess::OperatorProcess(const std::string& settings) : impl_(std::make_unique<Impl>()) {
+OperatorProcess::OperatorProcess(const std::string& settings,
+                                 const std::vector<std::string>& more_arguments)
+    : impl_(std::make_unique<Impl>()) {
   std::array<char, 64> name{"/tmp/operator-test-XXXXXX"};
   impl_->folder = ::mkdtemp(name.data());
   std::ofstream(impl_->folder / "settings.yaml") << settings;
   std::ofstream(impl_->folder / "kubeconfig") << operator_kubeconfig().dump();
   const char* program = std::getenv("CC_OPERATOR");
-  impl_->child = bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM,
-                           bp::args(std::vector<std::string>{"--settings",
-                                                             impl_->folder / "settings.yaml",
-                                                             "--kubeconfig",
-                                                             impl_->folder / "kubeconfig",
-                                                             "--namespace",
-                                                             kOperatorNamespace,
-                                                             "--image",
-                                                             kImage,
-                                                             "--advertise-address",
-                                                             "10.1.2.3",
-                                                             "--listen-address",
-                                                             "127.0.0.1",
-                                                             "--agent-address",
-                                                             "127.0.0.1",
-                                                             "--webhook-port",
-                                                             std::to_string(impl_->webhook_port),
-                                                             "--agent-port",
-                                                             std::to_string(impl_->agent_port),
-                                                             "--plain-port",
-                                                             std::to_string(impl_->plain_port),
-                                                             "--drain",
-                                                             "1s",
-                                                             "--log-format",
-                                                             "text"}),
+  std::vector<std::string> arguments{"--settings",
+                                     impl_->folder / "settings.yaml",
+                                     "--kubeconfig",
+                                     impl_->folder / "kubeconfig",
+                                     "--namespace",
+                                     kOperatorNamespace,
+                                     "--image",
+                                     kImage,
+                                     "--advertise-address",
+                                     "10.1.2.3",
+                                     "--listen-address",
+                                     "127.0.0.1",
+                                     "--agent-address",
+                                     "127.0.0.1",
+                                     "--webhook-port",
+                                     std::to_string(impl_->webhook_port),
+                                     "--agent-port",
+                                     std::to_string(impl_->agent_port),
+                                     "--plain-port",
+                                     std::to_string(impl_->plain_port),
+                                     "--drain",
+                                     "1s",
+                                     "--log-format",
+                                     "text"};
+  arguments.insert(arguments.end(), more_arguments.begin(), more_arguments.end());
+  impl_->child = bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM, bp::args(arguments),
                            bp::std_err > (impl_->folder / "log").string(), bp::std_out > bp::null,
                            bp::std_in < bp::null);
 }
@@ -216,6 +219,8 @@ int OperatorProcess::end() {
 }
 
 std::string OperatorProcess::log() const { return read_file(impl_->folder / "log"); }
+
+uint16_t OperatorProcess::webhook_port() const { return impl_->webhook_port; }
 
 uint16_t OperatorProcess::agent_port() const { return impl_->agent_port; }
 

@@ -29,7 +29,8 @@ uint16_t free_port();
 class OperatorProcess {
  public:
   // Starts it with these settings (YAML); it is ready when ready() says so.
-  explicit OperatorProcess(const std::string& settings);
+  explicit OperatorProcess(const std::string& settings,
+                           const std::vector<std::string>& more_arguments = {});
   ~OperatorProcess();
   OperatorProcess(const OperatorProcess&) = delete;
   OperatorProcess& operator=(const OperatorProcess&) = delete;
@@ -47,6 +48,7 @@ class OperatorProcess {
   // SIGTERM; the exit status.
   int end();
   [[nodiscard]] std::string log() const;
+  [[nodiscard]] uint16_t webhook_port() const;
   [[nodiscard]] uint16_t agent_port() const;
   [[nodiscard]] uint16_t plain_port() const;
 

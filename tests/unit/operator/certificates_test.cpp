@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "operator/x509.hpp"
 
 namespace compilecache::controller {
@@ -82,6 +84,33 @@ TEST(Certificates, ANextAuthorityDoesNotSignTheMomentItIsKnown) {
   EXPECT_NE(next_rotation(both, kNames, kPolicy, late), RotationStep::kSwitchCa);
   EXPECT_EQ(next_rotation(both, kNames, kPolicy, late + kPolicy.ca_min_trusted),
             RotationStep::kSwitchCa);
+}
+
+// Short lives, looked at as often as the keeper does: everything is rotated, and at every moment
+// the certificate that is served is good by an authority that was known for a while.
+TEST(Certificates, OfShortLivesNeverGapWhileTheyRotate) {
+  using std::chrono::seconds;
+  const RotationPolicy policy = RotationPolicy::of_lives(seconds(32), seconds(4));
+  Certificates now_served = make_certificates(kNames, policy, kNow).value();
+  std::map<RotationStep, int> steps;
+  for (WallTime now = kNow; now < kNow + seconds(100); now += policy.poll()) {
+    const std::string known = now_served.bundle();
+    while (const auto due = next_rotation(now_served, kNames, policy, now)) {
+      ++steps[*due];
+      now_served = rotate(now_served, *due, kNames, policy, now).value();
+    }
+    const auto leaf = read_certificate(now_served.leaf.certificate);
+    const auto authority = read_certificate(now_served.ca.certificate);
+    ASSERT_GT(leaf->not_after, now);
+    ASSERT_GT(authority->not_after, now);
+    ASSERT_TRUE(belongs_together(now_served.leaf, now_served.ca.certificate));
+    ASSERT_NE(known.find(now_served.ca.certificate), std::string::npos);
+  }
+  EXPECT_EQ(steps[RotationStep::kStartAnew], 0);
+  EXPECT_GE(steps[RotationStep::kAddNextCa], 2);
+  EXPECT_GE(steps[RotationStep::kSwitchCa], 2);
+  EXPECT_GE(steps[RotationStep::kDropPrevious], 2);
+  EXPECT_GE(steps[RotationStep::kRenewLeaf], 20);
 }
 
 TEST(Certificates, SurviveASecretAndGarbageStartsAnew) {

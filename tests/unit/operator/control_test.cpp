@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/names.hpp"
-#include "base/time_format.hpp"
 #include "base/base64.hpp"
+#include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/agent_endpoint.hpp"
 #include "operator/certificate_keeper.hpp"
@@ -313,7 +313,7 @@ TEST_F(KeeperTest, WhoComesFirstMakesThemAndAllServeThem) {
 TEST_F(KeeperTest, TheLeaderRenewsAndTheOthersFollow) {
   CertificateKeeper leader = keeper(true), follower = keeper(false);
   int changes = 0;
-  follower.on_change([&](const Certificates&) { ++changes; });
+  follower.on_change([&](const ServedCertificate&) { ++changes; });
   ASSERT_TRUE(leader.prepare());
   ASSERT_TRUE(follower.prepare());
   const std::string before = leader.current().leaf.certificate;
@@ -325,6 +325,62 @@ TEST_F(KeeperTest, TheLeaderRenewsAndTheOthersFollow) {
   ASSERT_TRUE(follower.round());
   EXPECT_EQ(follower.current().leaf.certificate, leader.current().leaf.certificate);
   EXPECT_EQ(changes, 2);
+}
+
+// Readiness waits for it: a pod created right after would not be injected.
+TEST_F(KeeperTest, AReplicaIsTrustedWhenCaBundleHasTheAuthority) {
+  constexpr char kConfigurations[] =
+      "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+  const auto configuration = [](const std::string& bundle) {
+    return json{{"metadata", {{"name", "compilecache"}}},
+                {"webhooks",
+                 {{{"name", "pods.compilecache.dev"},
+                   {"clientConfig",
+                    {{"service", {{"name", "compilecache-webhook"}, {"namespace", "system"}}},
+                     {"caBundle", base64_encode(bundle)}}}}}}};
+  };
+  server.put(kConfigurations, configuration("of another"));
+  CertificateKeeper follower = keeper(false);
+  ASSERT_TRUE(follower.prepare());
+  ASSERT_TRUE(follower.round());
+  EXPECT_FALSE(follower.trusted());
+  server.put(kConfigurations, configuration(follower.current().bundle()));
+  ASSERT_TRUE(follower.round());
+  EXPECT_TRUE(follower.trusted());
+  // Who is ready stays so: the leader repairs it.
+  server.put(kConfigurations, configuration(""));
+  ASSERT_TRUE(follower.round());
+  EXPECT_TRUE(follower.trusted());
+}
+
+// An API server trusts what caBundle says, so nobody may serve what it does not yet have.
+TEST_F(KeeperTest, ANewAuthorityDoesNotSignWhileTheBundleCannotBeWritten) {
+  constexpr char kConfigurations[] =
+      "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+  CertificateKeeper leader = keeper(true);
+  ASSERT_TRUE(leader.prepare());
+  const std::string first = leader.current().ca.certificate;
+  clock.advance(hours(24 * (3650 - 80)));
+  ASSERT_TRUE(leader.round()) << "the next authority is made known";
+  ASSERT_FALSE(leader.current().next_ca.empty());
+  clock.advance(hours(1));
+  // Something of ours is there, but may not be written.
+  server.put(kConfigurations,
+             {{"metadata", {{"name", "compilecache"}}},
+              {"webhooks",
+               {{{"name", "pods.compilecache.dev"},
+                 {"clientConfig",
+                  {{"service", {{"name", "compilecache-webhook"}, {"namespace", "system"}}}}}}}}});
+  const auto forbid = [](const testing::FakeRequest& request, testing::FakeConnection& connection) {
+    if (request.method != "PATCH") return false;
+    connection.reply(403, testing::fake_status(403, "Forbidden", "no"));
+    return true;
+  };
+  server.script(forbid);
+  server.script(forbid);
+  EXPECT_FALSE(leader.round());
+  EXPECT_EQ(leader.current().ca.certificate, first);
+  EXPECT_EQ(server.scripts_left(), 0U);
 }
 
 TEST(CaBundle, IsPatchedWhereItIsOursAndDiffers) {

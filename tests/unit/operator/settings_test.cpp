@@ -34,6 +34,7 @@ TEST(Settings, TheShippedFileIsReadAndSaysTheDefaults) {
   EXPECT_EQ(settings->agent, defaults.agent);
   EXPECT_EQ(settings->sweep, defaults.sweep);
   EXPECT_EQ(settings->status_interval, defaults.status_interval);
+  EXPECT_EQ(settings->certificates, defaults.certificates);
   EXPECT_EQ(settings->token_cache, defaults.token_cache);
   const frameworks::Framework& torch = settings->frameworks.at("torch");
   EXPECT_EQ(torch.name, "torch");
@@ -81,6 +82,8 @@ TEST(Settings, EachMistakeIsNamedWithKeyAndLine) {
       "settings.yaml:2: limits.maxConcurrentSaves: must be a whole number, allowed 1 to 10000");
   EXPECT_EQ(error_of("agent: {indexFallback: perhaps}\n"),
             "settings.yaml:1: agent.indexFallback: must be true or false");
+  EXPECT_EQ(error_of("certificates: {authorityLife: 24h, leafLife: 4h}\n"),
+            "settings.yaml:1: certificates.leafLife: must be at most an eighth of authorityLife");
   EXPECT_EQ(error_of("statusInterval: 1h\n"),
             "settings.yaml:1: statusInterval: 1h is out of range, allowed 100ms to 10m");
   EXPECT_NE(error_of("sweep:\n  grace: soon\n").find("settings.yaml:2: sweep.grace: "),
