@@ -1,0 +1,201 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "http/server.hpp"
+#include "kube/cpprest_transport.hpp"
+#include "operator/webhook_service.hpp"
+#include "tests/support/fake_apiserver.hpp"
+#include "tests/unit/http/raw_socket.hpp"
+#include "tests/unit/webhook/golden_case.hpp"
+
+// Whatever comes over a connection gets an answer that blocks no pod: an AdmissionReview that
+// allows, or a status other than 2xx, which API servers take for a failed call (failurePolicy
+// Ignore).
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using webhook::testing::GoldenCase;
+
+class WebhookBytes : public ::testing::Test {
+ protected:
+  WebhookBytes() {
+    caches_.replace({{golden_.cache->metadata.key(),
+                      std::make_shared<const api::CompileCache>(*golden_.cache)}});
+    kube::Config config;
+    config.server = api_server_.url();
+    service_.emplace(kube::Client(*kube::make_transport(config)), caches_, golden_.settings,
+                     events_, metrics_, SystemClock::instance());
+    service_->start();
+    while (!service_->synced()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    server_ = *http::Server::start({.address = "127.0.0.1", .tls = false},
+                                   [this](http::Request request, http::Responder to) {
+                                     service_->handle(std::move(request), std::move(to));
+                                   });
+  }
+  ~WebhookBytes() override {
+    server_->stop(std::chrono::seconds(5));
+    service_->stop();
+  }
+
+  std::string review() const { return review_of(golden_.pod.dump()); }
+  static std::string review_of(const std::string& pod) {
+    return R"({"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"705ab4f5",)"
+           R"("kind":{"group":"","version":"v1","kind":"Pod"},"operation":"CREATE","namespace":"ml",)"
+           R"("object":)" +
+           pod + "}}";
+  }
+
+  static std::string post(const std::string& body, const std::string& more_headers = "") {
+    return "POST /mutate?timeout=3s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + more_headers +
+           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+
+  // All that comes back until the server closes.
+  std::string send(const std::string& bytes) const {
+    http::testing::RawSocket socket(server_->port());
+    socket.send(bytes);
+    return socket.read_all();
+  }
+
+  // The response of an AdmissionReview that allows; null for anything else.
+  static json allowed(const std::string& answer) {
+    if (answer.rfind("HTTP/1.1 200 OK\r\n", 0) != 0) return nullptr;
+    const json review = json::parse(answer.substr(answer.find("\r\n\r\n")), nullptr, false);
+    if (!review.is_object() || review.value("kind", "") != "AdmissionReview") return nullptr;
+    return review.at("response").value("allowed", false) ? review.at("response") : json();
+  }
+
+  void expect_still_injecting() const {
+    EXPECT_TRUE(allowed(send(post(review()))).contains("patch"));
+  }
+
+  struct NoEvents : kube::EventSink {
+    void record(const kube::EventRecord& /*record*/) override {}
+  };
+
+  const GoldenCase golden_ = webhook::testing::load_golden_case("deployment");
+  testing::FakeApiServer api_server_;
+  kube::Store<api::CompileCache> caches_;
+  NoEvents events_;
+  Metrics metrics_;
+  std::optional<WebhookService> service_;
+  std::unique_ptr<http::Server> server_;
+};
+
+TEST_F(WebhookBytes, WhateverIsPostedIsAllowedAndNotPatched) {
+  const std::string whole = review();
+  const auto replaced = [&](const std::string& what, const std::string& by) {
+    std::string body = whole;
+    body.replace(body.find(what), what.size(), by);
+    return body;
+  };
+  const auto nested = [](size_t depth) {
+    return R"({"metadata":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  std::string many = "{\"metadata\":[";
+  while (many.size() < 6'000'000) many += "{},";
+  many += "{}]}";
+  const std::vector<std::pair<const char*, std::string>> table{
+      {"nothing", ""},
+      {"garbage", "\x16\x03\x01 hello"},
+      {"zero bytes", std::string(1000, '\0')},
+      {"a byte order mark", "\xEF\xBB\xBF"},
+      {"not an object", "[1, 2]"},
+      {"null", "null"},
+      {"an empty object", "{}"},
+      {"half an AdmissionReview", whole.substr(0, whole.size() / 2)},
+      {"all but the last byte", whole.substr(0, whole.size() - 1)},
+      {"an AdmissionReview and more", whole + "x"},
+      {"v1beta1", replaced("admission.k8s.io/v1", "admission.k8s.io/v1beta1")},
+      {"a version to come", replaced("admission.k8s.io/v1", "admission.k8s.io/v2")},
+      {"another kind of object", replaced(R"("kind":"Pod"})", R"("kind":"Node"})")},
+      {"an update", replaced("CREATE", "UPDATE")},
+      {"a deletion without object", replaced(golden_.pod.dump(), "null")},
+      {"an object that is none", replaced(golden_.pod.dump(), "[]")},
+      {"lists where objects belong", review_of(R"({"metadata":[],"spec":[]})")},
+      {"objects where lists belong",
+       review_of(R"({"metadata":{"annotations":{"compilecache.dev/cache":"transformer"}},)"
+                 R"("spec":{"containers":{"a":1},"volumes":"x","initContainers":7}})")},
+      {"nothing but nulls",
+       review_of(R"({"metadata":{"annotations":{"compilecache.dev/cache":null}},"spec":null})")},
+      {"a number beyond all", review_of(R"({"metadata":{"x":1e999}})")},
+      {"invalid UTF-8", review_of("{\"metadata\":{\"name\":\"\xC0\x80\"}}")},
+      {"half a surrogate", review_of(R"({"metadata":{"name":"\ud800"}})")},
+      {"deep nesting", review_of(nested(1'000))},
+      {"nesting as deep as can be", review_of(nested(3'000'000))},
+      {"an end in the depth", std::string(7'000'000, '[')},
+      {"millions of values", review_of(many)},
+      {"one large text", review_of(R"({"x":")" + std::string(7'000'000, 'a') + "\"}")},
+  };
+  for (const auto& [name, body] : table) {
+    const std::string answer = send(post(body));
+    const json response = allowed(answer);
+    EXPECT_TRUE(response.is_object()) << name << ": " << answer.substr(0, 300);
+    EXPECT_FALSE(response.contains("patch")) << name;
+  }
+  expect_still_injecting();
+}
+
+TEST_F(WebhookBytes, TheUidComesBackWhereverThereIsOne) {
+  EXPECT_EQ(allowed(send(post(review()))).value("uid", ""), "705ab4f5");
+  std::string old = review();
+  old.replace(old.find("/v1"), 3, "/v1beta1");
+  EXPECT_EQ(allowed(send(post(old))).value("uid", ""), "705ab4f5");
+}
+
+TEST_F(WebhookBytes, ContentTypeAndEncodingDoNotMatter) {
+  for (const char* header : {"Content-Type: text/plain\r\n", "Content-Type: \r\n",
+                             "Accept: */*\r\n", "Expect: something\r\n"}) {
+    EXPECT_TRUE(allowed(send(post(review(), header))).contains("patch")) << header;
+  }
+  std::string chunks;
+  const std::string body = review();
+  char size[32];
+  for (size_t at = 0; at < body.size(); at += 100) {
+    const std::string part = body.substr(at, 100);
+    std::snprintf(size, sizeof size, "%zx\r\n", part.size());
+    chunks += size + part + "\r\n";
+  }
+  EXPECT_TRUE(allowed(send("POST /mutate HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                           "Transfer-Encoding: chunked\r\n\r\n" +
+                           chunks + "0\r\n\r\n"))
+                  .contains("patch"));
+}
+
+// None of these is 2xx, so the API server goes on without us.
+TEST_F(WebhookBytes, WhatIsNoRequestOrTooLargeIsAnsweredByAStatus) {
+  const std::string huge = std::string(7 * 1024 * 1024 + 1, ' ');
+  const std::vector<std::tuple<const char*, std::string, const char*>> table{
+      {"no HTTP", "hello\r\n\r\n", "HTTP/1.1 400"},
+      {"a TLS greeting", "\x16\x03\x01\x02\x01\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
+      {"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 400"},
+      {"an empty line", "\r\n\r\n\r\n", "HTTP/1.1 400"},
+      {"two lengths", "POST /mutate HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+       "HTTP/1.1 400"},
+      {"a length below zero", "POST /mutate HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+       "HTTP/1.1 400"},
+      {"a chunk without size", "POST /mutate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+       "HTTP/1.1 400"},
+      {"too large", post(huge), "HTTP/1.1 413"},
+      {"headers too large", "GET /" + std::string(100'000, 'a') + " HTTP/1.1\r\n\r\n",
+       "HTTP/1.1 431"},
+      {"another path", "POST /other HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+       "HTTP/1.1 404"},
+      {"another method", "GET /mutate HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
+  };
+  for (const auto& [name, bytes, status] : table)
+    EXPECT_THAT(send(bytes), StartsWith(status)) << name;
+  expect_still_injecting();
+}
+
+}  // namespace
+}  // namespace compilecache::controller
