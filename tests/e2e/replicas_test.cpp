@@ -1,4 +1,5 @@
 #include "tests/e2e/sandbox.hpp"
+#include "tests/support/pod_load.hpp"
 
 namespace compilecache::e2e {
 namespace {
@@ -29,6 +30,59 @@ TEST_F(Replicas, WhenTheLeaderIsKilledTheOtherTakesOverAndNothingIsLost) {
   wait_for_save(1, "", seconds(120));
   remove_pod("one");
   EXPECT_EQ(at(run_to_ready({"two", {}}), "/misses"), 0);
+  wait_for_operator();
+}
+
+// Every call of the webhook that fails refuses its pod, so that none goes unseen.
+class FailurePolicyFail {
+ public:
+  FailurePolicyFail() { set("Fail"); }
+  ~FailurePolicyFail() { set("Ignore"); }
+  FailurePolicyFail(const FailurePolicyFail&) = delete;
+  FailurePolicyFail& operator=(const FailurePolicyFail&) = delete;
+
+ private:
+  static void set(const char* policy) {
+    const json patch = json::array(
+        {{{"op", "replace"}, {"path", "/webhooks/0/failurePolicy"}, {"value", policy}}});
+    const auto patched = kubectl({"patch", "mutatingwebhookconfiguration", "compilecache",
+                                  "--type=json", "-p", patch.dump()});
+    EXPECT_EQ(patched.exit_code, 0) << patched.err;
+  }
+};
+
+TEST_F(Replicas, PodsDoNotNoticeThatBothAreReplacedTwice) {
+  wait_for_operator();
+  create_cache();
+  wait_until_ready();
+  json pod = manifest({.name = "any"});
+  pod["metadata"].erase("name");
+  pod["metadata"]["generateName"] = "load-";
+  pod["spec"]["schedulerName"] = "nobody";  // they need not run
+  const FailurePolicyFail strict;
+  testing::PodLoad load(testing::client_of_kubeconfig(), pod, 50, [](const json& created) {
+    return at(created, "/spec/initContainers/0/name") == "compilecache-load";
+  });
+  const std::string deployment = std::string("deployment/") + kOperatorDeployment;
+  for (int i = 0; i < 2; ++i) {
+    kubectl({"rollout", "restart", deployment, "-n", kOperatorNamespace});
+    const auto rolled =
+        kubectl({"rollout", "status", deployment, "-n", kOperatorNamespace, "--timeout=100s"});
+    EXPECT_EQ(rolled.exit_code, 0) << rolled.err;
+  }
+  // The last of the old replicas drain.
+  EXPECT_TRUE(eventually(seconds(60), [] {
+    return get_json({"pods", "-n", kOperatorNamespace, "-l",
+                     std::string("app.kubernetes.io/name=") + kOperatorDeployment})
+               .at("items")
+               .size() == 2;
+  }));
+  const testing::PodLoadResult result = load.stop();
+  EXPECT_EQ(result.refused, 0) << result.first_problem;
+  EXPECT_EQ(result.uninjected, 0) << result.first_problem;
+  std::cout << result.created << " pods were created, the slowest in " << result.slowest_seconds
+            << " s\n";
+  kubectl({"delete", "--raw", "/api/v1/namespaces/" + ns() + "/pods"});
   wait_for_operator();
 }
 
