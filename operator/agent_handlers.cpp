@@ -424,7 +424,9 @@ void AgentHandlers::take_over() {
   for (const auto& cache : parts_.view.caches()) {
     parts_.board.seed(cache->metadata.key(), cache->status);
     std::vector<std::string> listed;
-    for (const api::CondemnedBlob& blob : cache->status.condemned) listed.push_back(blob.digest);
+    for (const api::CondemnedBlob& blob : parts_.board.condemned(cache->metadata.key())) {
+      listed.push_back(blob.digest);
+    }
     parts_.guard.take_over(cache->metadata.key(), listed);
     for (const auto& archive : parts_.view.archives_of(cache->metadata.ns, cache->metadata.name)) {
       parts_.saves.take_over(*archive, cache->spec.save.lock_timeout);

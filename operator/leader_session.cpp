@@ -16,6 +16,7 @@
 #include "operator/agent_api.hpp"
 #include "operator/agent_endpoint.hpp"
 #include "operator/compile_cache_controller.hpp"
+#include "operator/counters_backup.hpp"
 #include "operator/status_writer.hpp"
 #include "operator/sweeper.hpp"
 
@@ -168,6 +169,7 @@ Status LeaderSession::Impl::prepare() {
                                         options.endpoint_port);
     if (!written) return unexpected(written.error().with("telling agents where the leader is"));
   }
+  if (auto counted = seed_counters(parts.client, board); !counted) return counted;
   make_controller(std::move(*environment));
   agent_api->take_over();
   agent_api->start();

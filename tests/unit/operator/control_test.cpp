@@ -12,6 +12,7 @@
 #include "operator/certificate_keeper.hpp"
 #include "operator/compile_cache_controller.hpp"
 #include "operator/conditions.hpp"
+#include "operator/counters_backup.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
 // What the controllers write to an API server, seen in one that is in this process.
@@ -269,6 +270,20 @@ TEST_F(ControlTest, AThousandReportsAreOneWrite) {
   EXPECT_EQ(writes() - before, 2u);
   EXPECT_EQ(server.objects(kCaches).at("ml/transformer").at("status").at("saves").at("unchanged"),
             1000);
+}
+
+TEST_F(ControlTest, ANewLeaderCountsOnAlsoWhenItsStoreLagsBehind) {
+  put_claim();
+  json last = server.objects(kCaches).at("ml/transformer");
+  last["status"]["loads"]["exact"] = 7;  // written by the leader before; our store does not know
+  server.put(kCaches, last);
+  ASSERT_TRUE(seed_counters(client_of(server), board));
+  board.loaded("ml/transformer", {.pod = "web-1", .pod_uid = "u-1", .load = "exact"});
+  reconcile();
+  see_cache(server.objects(kCaches).at("ml/transformer"));
+  clock.advance(settings.status_interval);
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(server.objects(kCaches).at("ml/transformer").at("status").at("loads").at("exact"), 8);
 }
 
 TEST_F(ControlTest, NothingIsWrittenWhenNothingChanged) {
