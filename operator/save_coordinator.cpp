@@ -134,14 +134,6 @@ bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archiv
   return found != holders_.end() && found->second.deadline > clock_.monotonic();
 }
 
-size_t SaveCoordinator::active() const {
-  const std::lock_guard guard(mutex_);
-  const Monotonic now = clock_.monotonic();
-  return static_cast<size_t>(std::count_if(holders_.begin(), holders_.end(), [&](const auto& item) {
-    return item.second.deadline > now;
-  }));
-}
-
 void SaveCoordinator::take_over(const api::CompileCacheArchive& archive,
                                 milliseconds lock_timeout) {
   if (archive.lock.holder.empty()) return;

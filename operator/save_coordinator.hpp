@@ -85,9 +85,6 @@ class SaveCoordinator {
   // Whether a holder that has been heard of lately is saving.
   [[nodiscard]] bool is_saving(const std::string& ns, const std::string& archive) const;
 
-  // Holders that have been heard of lately.
-  [[nodiscard]] size_t active() const;
-
  private:
   struct Holder {
     int64_t fence = 0;

@@ -71,12 +71,6 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   }
 }
 
-bool StatusBoard::seeded(const std::string& cache) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(cache);
-  return found != entries_.end() && found->second.seeded;
-}
-
 void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(cache);

@@ -65,7 +65,6 @@ class StatusBoard {
   // `cache` is always "namespace/name". A second call for a CompileCache does nothing until
   // forget().
   void seed(const std::string& cache, const api::CompileCacheStatus& status);
-  [[nodiscard]] bool seeded(const std::string& cache) const;
   // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
   // last_sweep, seconds_saved, condemned. The rest is the caller's. Nothing happens before seed().
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
