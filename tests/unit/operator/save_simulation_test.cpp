@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <optional>
 
@@ -341,15 +343,16 @@ class Simulation {
   int commits_ = 0, swept_ = 0;
 };
 
-TEST(SaveSimulation, NothingIsLostWhateverHappens) {
-  constexpr uint64_t kRuns = 25;
-  constexpr int kSteps = 1'500;
-  log_init(LogFormat::kText, LogLevel::kError);  // a hundred thousand grants
+// From seed `first`, `runs` histories of `steps` steps with faults, then without until all is
+// saved.
+struct Progress {
   int commits = 0, swept = 0;
-  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+};
+void simulate(uint64_t first, uint64_t runs, int steps, Progress& progress) {
+  for (uint64_t seed = first; seed < first + runs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Simulation simulation(seed);
-    for (int i = 0; i < kSteps; ++i) {
+    for (int i = 0; i < steps; ++i) {
       simulation.step();
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -357,14 +360,29 @@ TEST(SaveSimulation, NothingIsLostWhateverHappens) {
     for (int i = 0; i < 5'000 && !simulation.all_saved(); ++i) simulation.step();
     if (testing::Test::HasFatalFailure()) return;
     ASSERT_TRUE(simulation.all_saved()) << "no progress after the faults have stopped";
-    commits += simulation.commits();
-    swept += simulation.swept();
+    progress.commits += simulation.commits();
+    progress.swept += simulation.swept();
   }
+}
+
+// Many short histories, and a few long ones in which much is swept. More of them:
+// SAVE_SIMULATION_RUNS=100000.
+TEST(SaveSimulation, NothingIsLostWhateverHappens) {
+  log_init(LogFormat::kText, LogLevel::kError);  // a hundred thousand grants
+  const char* wanted = std::getenv("SAVE_SIMULATION_RUNS");
+  const uint64_t runs = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 2'000;
+  Progress progress;
+  simulate(1, 10, 1'500, progress);
+  if (HasFatalFailure()) return;
+  simulate(1'000, runs, 100, progress);
+  if (HasFatalFailure()) return;
   // It gets somewhere.
-  EXPECT_GT(commits, 300);
-  EXPECT_GT(swept, 200);
-  RecordProperty("commits", commits);
-  RecordProperty("swept", swept);
+  EXPECT_GT(progress.commits, 300);
+  EXPECT_GT(progress.swept, 200);
+  RecordProperty("commits", progress.commits);
+  RecordProperty("swept", progress.swept);
+  std::cout << runs << " runs: " << progress.commits << " commits, " << progress.swept
+            << " blobs swept\n";
 }
 
 }  // namespace
