@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests.
 #
-#   tests/run.sh                    all: unit, sanitized, threads, integration (real etcd and kube-apiserver), end to end
-#                                   (real kubelet, containers and PyTorch)
-#   tests/run.sh unit|sanitized|threads|integration|e2e
+#   tests/run.sh                    all: unit, sanitized, threads, fuzz (every target for a short while), integration
+#                                   (real etcd and kube-apiserver), end to end (real kubelet, containers and PyTorch)
+#   tests/run.sh unit|sanitized|threads|fuzz|integration|e2e
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
 #
 # What is built once is kept in ${COMPILECACHE_CACHE:-~/.cache/compilecache}; the first run on a new machine takes
@@ -37,7 +37,7 @@ trap 'exit 130' INT TERM
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      all | unit | sanitized | threads | integration | e2e) part=$1 ;;
+      all | unit | sanitized | threads | fuzz | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       -h | --help) usage; exit 0 ;;
       *) usage >&2; exit 2 ;;
@@ -106,6 +106,25 @@ run_threads() {
   configure_and_build "$build/thread" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=thread \
     "-DCOMPILECACHE_FOLDERS=base;archive"
   run_tests threads "$build/thread" unit
+}
+
+# Every fuzz target for ${COMPILECACHE_FUZZ_SECONDS:-20} s, from its corpus; tests/fuzz/README.md.
+run_fuzz() {
+  local folder=$build/fuzz programs=() program
+  step "building the fuzz targets"
+  configure_and_build "$folder" -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
+    -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
+    -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
+    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;http;webhook"
+  for program in "$folder"/tests/fuzz/fuzz_*; do
+    if [ -x "$program" ] && [[ ${program##*/} =~ $pattern ]]; then programs+=("$program"); fi
+  done
+  [ ${#programs[@]} -gt 0 ] || return 0
+  step "fuzzing ${#programs[@]} targets"
+  rm -f "$folder"/fuzz_*.failed
+  printf '%s\0' "${programs[@]}" | xargs -0 -n 1 -P "$(nproc)" "$project/tests/fuzz/fuzz" || failed=1
+  ran=$((ran + ${#programs[@]}))
+  summary+=("fuzz: $((${#programs[@]} - $(find "$folder" -maxdepth 1 -name '*.failed' | wc -l))) of ${#programs[@]} targets hold")
 }
 
 run_integration() {
@@ -181,6 +200,7 @@ build_all
 if wants unit; then run_tests unit "$build" unit; fi
 if wants sanitized; then run_sanitized; fi
 if wants threads; then run_threads; fi
+if wants fuzz; then run_fuzz; fi
 if wants integration; then run_integration; fi
 if wants e2e; then run_e2e; fi
 
