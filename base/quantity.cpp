@@ -54,7 +54,10 @@ Result<int64_t> parse_quantity_milli(std::string_view text) {
     if (factor == 0) return refuse();
     number *= factor;
   }
-  if (number > 9.2e18) return refuse();
+  if (number > 9.2e18) {
+    return fail(ErrorCode::kInvalid, "reading the quantity \"" + std::string(text) +
+                                         "\": it is too large; at most 8Pi can be meant");
+  }
   return static_cast<int64_t>(std::ceil(number));
 }
 

@@ -57,18 +57,20 @@ std::string talk(uint16_t port, const std::string& request) {
   return answer;
 }
 
-// The operator's service account, with a token instead of the administrator's certificate.
-json operator_kubeconfig() {
+std::string operator_token() {
+  const ProcessResult made = kubectl(
+      {"create", "token", "compilecache-operator", "-n", kOperatorNamespace, "--duration=2h"});
+  must(made, "making a token for the operator");
+  return made.out.substr(0, made.out.find('\n'));
+}
+
+// With that user instead of the administrator.
+json operator_kubeconfig(const json& user) {
   const ProcessResult view =
       kubectl({"config", "view", "--raw", "--minify", "--flatten", "-o", "json"});
   must(view, "reading the kubeconfig");
   json config = json::parse(view.out);
-  const ProcessResult token = kubectl(
-      {"create", "token", "compilecache-operator", "-n", kOperatorNamespace, "--duration=2h"});
-  must(token, "making a token for the operator");
-  std::string text = token.out;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  config["users"][0]["user"] = {{"token", text}};
+  config["users"][0]["user"] = user;
   return config;
 }
 
@@ -113,61 +115,76 @@ std::string install_operator() {
 }
 
 struct OperatorProcess::Impl {
+  OperatorProcessOptions options;
   fs::path folder;
   uint16_t webhook_port = free_port(), agent_port = free_port(), plain_port = free_port();
-  bp::child child;
+  mutable bp::child child;
 
   // The CA that the operator wrote into its Secret.
-  static std::string ca() {
-    const json secret = read({"secret", "compilecache-certificates", "-n", kOperatorNamespace});
+  [[nodiscard]] std::string ca() const {
+    const json secret = read({"secret", "compilecache-certificates", "-n", options.ns});
     const json encoded = at(secret, "/data/ca.crt");
     return encoded.is_string() ? base64_decode(encoded.get<std::string>()).value_or("") : "";
   }
 
-  static http::Client client(uint16_t port, const char* service) {
+  [[nodiscard]] http::Client client(uint16_t port, const char* service) const {
     return http::Client({.address = "127.0.0.1",
                          .port = port,
                          .ca_pem = ca(),
-                         .server_name = std::string(service) + "." + kOperatorNamespace + ".svc"});
+                         .server_name = std::string(service) + "." + options.ns + ".svc"});
+  }
+
+  [[nodiscard]] std::vector<std::string> arguments() const {
+    std::vector<std::string> list{"--settings",
+                                  folder / "settings.yaml",
+                                  "--kubeconfig",
+                                  folder / "kubeconfig",
+                                  "--namespace",
+                                  options.ns,
+                                  "--webhook-configuration",
+                                  options.webhook_configuration,
+                                  "--image",
+                                  kImage,
+                                  "--advertise-address",
+                                  "10.1.2.3",
+                                  "--listen-address",
+                                  "127.0.0.1",
+                                  "--webhook-port",
+                                  std::to_string(webhook_port),
+                                  "--agent-port",
+                                  std::to_string(agent_port),
+                                  "--plain-port",
+                                  std::to_string(plain_port),
+                                  "--drain",
+                                  "1s",
+                                  "--log-format",
+                                  "text"};
+    if (!options.agent_address.empty()) {
+      list.insert(list.end(), {"--agent-address", options.agent_address});
+    }
+    list.insert(list.end(), options.more_arguments.begin(), options.more_arguments.end());
+    return list;
   }
 };
 
-OperatorProcess::OperatorProcess(const std::string& settings,
-                                 const std::vector<std::string>& more_arguments)
+OperatorProcess::OperatorProcess(const std::string& settings, OperatorProcessOptions options)
     : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
   std::array<char, 64> name{"/tmp/operator-test-XXXXXX"};
   impl_->folder = ::mkdtemp(name.data());
   std::ofstream(impl_->folder / "settings.yaml") << settings;
-  std::ofstream(impl_->folder / "kubeconfig") << operator_kubeconfig().dump();
+  json user = {{"tokenFile", impl_->folder / "token"}};
+  if (impl_->options.token_in_file) {
+    renew_token();
+  } else {
+    user = {{"token", impl_->options.token.empty() ? operator_token() : impl_->options.token}};
+  }
+  std::ofstream(impl_->folder / "kubeconfig") << operator_kubeconfig(user).dump();
   const char* program = std::getenv("CC_OPERATOR");
-  std::vector<std::string> arguments{"--settings",
-                                     impl_->folder / "settings.yaml",
-                                     "--kubeconfig",
-                                     impl_->folder / "kubeconfig",
-                                     "--namespace",
-                                     kOperatorNamespace,
-                                     "--image",
-                                     kImage,
-                                     "--advertise-address",
-                                     "10.1.2.3",
-                                     "--listen-address",
-                                     "127.0.0.1",
-                                     "--agent-address",
-                                     "127.0.0.1",
-                                     "--webhook-port",
-                                     std::to_string(impl_->webhook_port),
-                                     "--agent-port",
-                                     std::to_string(impl_->agent_port),
-                                     "--plain-port",
-                                     std::to_string(impl_->plain_port),
-                                     "--drain",
-                                     "1s",
-                                     "--log-format",
-                                     "text"};
-  arguments.insert(arguments.end(), more_arguments.begin(), more_arguments.end());
-  impl_->child = bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM, bp::args(arguments),
-                           bp::std_err > (impl_->folder / "log").string(), bp::std_out > bp::null,
-                           bp::std_in < bp::null);
+  impl_->child =
+      bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM, bp::args(impl_->arguments()),
+                bp::std_err > (impl_->folder / "log").string(), bp::std_out > bp::null,
+                bp::std_in < bp::null);
 }
 
 OperatorProcess::~OperatorProcess() {
@@ -195,7 +212,7 @@ json OperatorProcess::review(const json& pod, const std::string& ns) const {
                          {"resource", {{"group", ""}, {"version", "v1"}, {"resource", "pods"}}},
                          {"object", pod}}}};
   const auto answer =
-      Impl::client(impl_->webhook_port, api::kWebhookService)
+      impl_->client(impl_->webhook_port, api::kWebhookService)
           .send({.method = "POST", .target = "/mutate?timeout=3s", .body = review.dump()});
   if (!answer) throw std::runtime_error(answer.error().message);
   return json::parse(answer->body).at("response");
@@ -203,7 +220,7 @@ json OperatorProcess::review(const json& pod, const std::string& ns) const {
 
 std::pair<int, json> OperatorProcess::call(const std::string& method, const std::string& path,
                                            const std::string& token, const json& body) const {
-  const auto answer = Impl::client(impl_->agent_port, api::kAgentService)
+  const auto answer = impl_->client(impl_->agent_port, api::kAgentService)
                           .send({.method = method,
                                  .target = path,
                                  .body = body.is_null() ? "" : body.dump(),
@@ -212,11 +229,30 @@ std::pair<int, json> OperatorProcess::call(const std::string& method, const std:
   return {answer->status, json::parse(answer->body, nullptr, false)};
 }
 
-int OperatorProcess::end() {
-  ::kill(impl_->child.id(), SIGTERM);
+void OperatorProcess::send_signal(int signal) const { ::kill(impl_->child.id(), signal); }
+
+void OperatorProcess::renew_token() const {
+  std::ofstream(impl_->folder / "token.new") << operator_token();
+  fs::rename(impl_->folder / "token.new", impl_->folder / "token");
+}
+
+int OperatorProcess::wait() {
   impl_->child.wait();
   return impl_->child.exit_code();
 }
+
+int OperatorProcess::end() {
+  send_signal(SIGTERM);
+  return wait();
+}
+
+bool OperatorProcess::running() const { return impl_->child.running(); }
+
+bool OperatorProcess::leads() const {
+  return get("/metrics").second.find("\ncompilecache_leader 1") != std::string::npos;
+}
+
+int OperatorProcess::pid() const { return impl_->child.id(); }
 
 std::string OperatorProcess::log() const { return read_file(impl_->folder / "log"); }
 

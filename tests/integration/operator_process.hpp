@@ -26,11 +26,20 @@ std::string install_operator();
 // A port of the loopback that was free a moment ago.
 uint16_t free_port();
 
+// How a process differs from the one that config/ installs.
+struct OperatorProcessOptions {
+  std::string ns = kOperatorNamespace;
+  std::string token;  // of its service account; empty: one of compilecache-operator's
+  std::string webhook_configuration = "compilecache";
+  std::string agent_address = "127.0.0.1";  // empty: it asks for its Service
+  bool token_in_file = false;               // so that it can be renewed, see renew_token()
+  std::vector<std::string> more_arguments = {};
+};
+
 class OperatorProcess {
  public:
   // Starts it with these settings (YAML); it is ready when ready() says so.
-  explicit OperatorProcess(const std::string& settings,
-                           const std::vector<std::string>& more_arguments = {});
+  explicit OperatorProcess(const std::string& settings, OperatorProcessOptions options = {});
   ~OperatorProcess();
   OperatorProcess(const OperatorProcess&) = delete;
   OperatorProcess& operator=(const OperatorProcess&) = delete;
@@ -47,6 +56,14 @@ class OperatorProcess {
 
   // SIGTERM; the exit status.
   int end();
+  void send_signal(int signal) const;
+  // Puts a new token of compilecache-operator where the process reads it.
+  void renew_token() const;
+  // Waits for its end; the exit status.
+  int wait();
+  [[nodiscard]] bool running() const;
+  [[nodiscard]] bool leads() const;
+  [[nodiscard]] int pid() const;
   [[nodiscard]] std::string log() const;
   [[nodiscard]] uint16_t webhook_port() const;
   [[nodiscard]] uint16_t agent_port() const;

@@ -55,7 +55,8 @@ class Replicas {
 
   // One more; true once it is ready and the Service has seen that.
   bool add() {
-    auto replica = std::make_shared<OperatorProcess>(settings_, arguments_);
+    auto replica = std::make_shared<OperatorProcess>(
+        settings_, OperatorProcessOptions{.more_arguments = arguments_});
     {
       const std::lock_guard lock(mutex_);
       replicas_.push_back(replica);

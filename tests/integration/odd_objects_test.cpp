@@ -1,0 +1,56 @@
+// Objects as nobody should write them: each is told what is wrong with it, and the next one works.
+
+#include "tests/integration/operator_fixture.hpp"
+
+namespace compilecache::testing {
+namespace {
+
+TEST_F(OperatorTest, AnUnknownFieldIsRefusedByItsName) {
+  const std::string error = make_cache("typo", {{"retentoin", {{"unusedFor", "1h"}}}});
+  EXPECT_NE(error.find("retentoin"), std::string::npos) << error;
+}
+
+TEST_F(OperatorTest, ASizeBeyondAllBoundsIsToldAndTheNextCacheWorks) {
+  ASSERT_EQ(make_cache("huge", {{"retention", {{"maxTotalSize", "99999999999999999999Pi"}}}}), "");
+  ASSERT_TRUE(becomes("huge", "Stalled", "True")) << process->log();
+  const std::string message = cache_condition(ns, "huge", "Ready").at("message");
+  EXPECT_NE(message.find("spec.retention.maxTotalSize"), std::string::npos) << message;
+  EXPECT_NE(message.find("too large"), std::string::npos) << message;
+  make_ready_cache("next");
+}
+
+TEST_F(OperatorTest, NamesAtTheirLimitSaveAndLoad) {
+  const std::string longest(63, 'c');
+  make_ready_cache(longest);
+  const std::string pod(253 - 63 - 1, 'p');
+  const std::string token = run_pod(pod, longest);
+  EXPECT_EQ(commit(token, granted(token, longest, "a1"), "one").first, 200) << process->log();
+  const auto [code, load] = process->call("POST", "/v1/load", token, {{"cache", longest}});
+  EXPECT_EQ(code, 200) << load;
+  EXPECT_EQ(load.value("decision", ""), "load") << load;
+  EXPECT_NE(make_cache(longest + "c", json::object()), "") << "one more is refused at once";
+}
+
+// Written by hand, or by another version: what is missing is empty, what is odd is left out.
+TEST_F(OperatorTest, ArchivesThatNobodySavedHarmNobody) {
+  make_ready_cache("app");
+  for (const json& key :
+       {json::object(), json{{"GPUProduct", std::string(300, 'x') + " / ~"}, {"Image", ""}}}) {
+    const std::string error = apply(
+        {{"apiVersion", api::kApiVersion},
+         {"kind", "CompileCacheArchive"},
+         {"metadata",
+          {{"name", "odd-" + std::to_string(key.size())},
+           {"namespace", ns},
+           {"labels", {{api::kCacheLabel, "app"}}}}},
+         {"spec", {{"cache", "app"}, {"key", key}, {"claimName", "caches"}, {"path", "app"}}}});
+    if (!error.empty()) std::cout << "refused by the API server: " << error << "\n";
+  }
+  const std::string token = run_pod("web", "app");
+  EXPECT_EQ(commit(token, granted(token, "app", "a1"), "one").first, 200) << process->log();
+  EXPECT_TRUE(eventually(seconds(20), [&] { return at(status("app"), "/archives") == 1; }))
+      << status("app") << process->log();
+}
+
+}  // namespace
+}  // namespace compilecache::testing
