@@ -78,6 +78,11 @@ build_all() {
   configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release
 }
 
+# GoogleTest's output in, a line for each skipped test with its reason out: a program whose tests are skipped passes.
+skipped_tests() {
+  awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .* ms\)$/ { printf "  skipped: %s: %s\n", $4, reason }'
+}
+
 # run_tests NAME FOLDER LABEL: ctest on one label; its summary is printed again at the end.
 run_tests() {
   local name=$1 folder=$2 label=$3 log=$2/$1.log count
@@ -87,6 +92,7 @@ run_tests() {
     failed=1
   fi
   summary+=("$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1)")
+  mapfile -t -O "${#summary[@]}" summary < <(skipped_tests <"$folder/Testing/Temporary/LastTest.log")
   count=$(sed -n 's/.* out of \([0-9]*\)$/\1/p' "$log" | tail -n 1)
   ran=$((ran + ${count:-0}))
 }
