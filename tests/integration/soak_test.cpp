@@ -14,18 +14,6 @@
 namespace compilecache::testing {
 namespace {
 
-constexpr char kSoakSettings[] = R"(
-statusInterval: 1s
-tokenCache: 1s
-sweep: {grace: 2s, minInterval: 1s}
-gpuProductLabels: [nvidia.com/gpu.product]
-gpuResources: [nvidia.com/gpu]
-frameworks:
-  torch:
-    env: {TORCHINDUCTOR_CACHE_DIR: "{directory}"}
-    directoryVariable: TORCHINDUCTOR_CACHE_DIR
-)";
-
 class SoakTest : public OperatorTest {
  protected:
   static void SetUpTestSuite() {
@@ -33,7 +21,7 @@ class SoakTest : public OperatorTest {
     make_node("node-h100", "NVIDIA-H100-80GB-HBM3");
     OperatorProcessOptions options;
     options.token_in_file = true;
-    process = std::make_unique<OperatorProcess>(kSoakSettings, options);
+    process = std::make_unique<OperatorProcess>(kSettings, options);
     ASSERT_TRUE(eventually(seconds(60), [] { return process->ready() && leads(); }))
         << process->log();
   }
