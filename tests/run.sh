@@ -91,7 +91,7 @@ run_tests() {
     -j "$([ "$label" = unit ] && nproc || echo 1)" 2>&1 | tee "$log"; then
     failed=1
   fi
-  summary+=("$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1)")
+  summary+=("$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1 || echo none matches)")
   mapfile -t -O "${#summary[@]}" summary < <(skipped_tests <"$folder/Testing/Temporary/LastTest.log")
   count=$(sed -n 's/.* out of \([0-9]*\)$/\1/p' "$log" | tail -n 1)
   ran=$((ran + ${count:-0}))
