@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/names.hpp"
+#include "base/shared_values.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
@@ -52,20 +53,61 @@ ContainerView container_view(const json& status, bool init) {
   return container;
 }
 
-void add_containers(PodView& pod, const json& statuses, bool init) {
+void add_containers(std::vector<ContainerView>& containers, const json& statuses, bool init) {
   if (!statuses.is_array()) return;
-  for (const json& status : statuses) pod.containers.push_back(container_view(status, init));
+  for (const json& status : statuses) containers.push_back(container_view(status, init));
 }
 
-std::optional<OwnerView> owner_of(const json& metadata) {
+std::shared_ptr<const std::vector<ContainerView>> containers_of(const json& status) {
+  static SharedValues<std::vector<ContainerView>> known;
+  std::vector<ContainerView> containers;
+  add_containers(containers, at(status, "initContainerStatuses"), true);
+  add_containers(containers, at(status, "containerStatuses"), false);
+  if (containers.empty()) return nullptr;
+  containers.shrink_to_fit();
+  return known.get(std::move(containers));
+}
+
+std::shared_ptr<const OwnerView> owner_of(const json& metadata) {
+  static SharedValues<OwnerView> known;
   const json& owners = at(metadata, "ownerReferences");
-  if (!owners.is_array()) return std::nullopt;
+  if (!owners.is_array()) return nullptr;
   for (const json& owner : owners) {
     if (!flag(owner, "controller")) continue;
-    return OwnerView{text(owner, "apiVersion"), text(owner, "kind"), text(owner, "name"),
-                     text(owner, "uid")};
+    return known.get(
+        {text(owner, "apiVersion"), text(owner, "kind"), text(owner, "name"), text(owner, "uid")});
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+// An annotation and what it says, so that it is read once for all pods that carry it.
+struct Annotation {
+  std::string text;
+  std::optional<api::InjectionStatus> status;
+};
+
+struct ByText {
+  using is_transparent = void;
+  static const std::string& text_of(const Annotation& annotation) { return annotation.text; }
+  static const std::string& text_of(const std::string& text) { return text; }
+  template <typename A, typename B>
+  bool operator()(const A& a, const B& b) const {
+    return text_of(a) < text_of(b);
+  }
+};
+
+std::shared_ptr<const api::InjectionStatus> injection_of(const json& annotations) {
+  static SharedValues<Annotation, ByText> known;
+  const json& annotation = at(annotations, api::kStatusAnnotation);
+  if (!annotation.is_string()) return nullptr;
+  const auto& injected = annotation.get_ref<const std::string&>();
+  const auto read = known.find_or_make(injected, [&] {
+    Annotation made{injected, std::nullopt};
+    if (auto parsed = api::parse_injection_status(injected)) made.status = std::move(*parsed);
+    return made;
+  });
+  if (!read->status) return nullptr;
+  return {read, &*read->status};
 }
 
 std::string unschedulable_message(const json& status) {
@@ -109,9 +151,9 @@ std::string architecture_of(const json& labels) {
 }  // namespace
 
 std::string PodView::image_id() const {
-  if (!injection) return "";
+  if (injection == nullptr || containers == nullptr) return "";
   for (const std::string& chosen : injection->containers) {
-    for (const ContainerView& container : containers) {
+    for (const ContainerView& container : *containers) {
       if (container.name == chosen) return container.image_id;
     }
   }
@@ -133,14 +175,10 @@ Result<PodView> parse_pod(const json& object) {
   pod.service_account = text(spec, "serviceAccountName");
   pod.cache = text(at(metadata, "labels"), api::kCacheLabel);
   pod.sweep = text(at(metadata, "labels"), api::kSweepLabel);
-  const std::string injected = text(at(metadata, "annotations"), api::kStatusAnnotation);
-  if (!injected.empty()) {
-    if (auto parsed = api::parse_injection_status(injected)) pod.injection = std::move(*parsed);
-  }
+  pod.injection = injection_of(at(metadata, "annotations"));
   pod.owner = owner_of(metadata);
   pod.unschedulable = unschedulable_message(status);
-  add_containers(pod, at(status, "initContainerStatuses"), true);
-  add_containers(pod, at(status, "containerStatuses"), false);
+  pod.containers = containers_of(status);
   return pod;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -36,6 +37,8 @@ inline const kube::Resource kCompileCacheArchives{"compilecache.dev", "v1alpha1"
 
 struct OwnerView {
   std::string api_version, kind, name, uid;
+
+  auto operator<=>(const OwnerView&) const = default;
 };
 
 struct ContainerView {
@@ -48,9 +51,12 @@ struct ContainerView {
   std::string ended_reason;  // of the current or last end: "OOMKilled", "Error", "Completed"
   int exit_code = 0;
   int restarts = 0;
+
+  auto operator<=>(const ContainerView&) const = default;
 };
 
-// A pod that carries our label, or belongs to a sweep Job.
+// A pod that carries our label, or belongs to a sweep Job. There are many: what the pods of a
+// workload have in common is in memory once.
 struct PodView {
   std::string ns, name, uid;
   std::string node;
@@ -60,10 +66,11 @@ struct PodView {
   std::string service_account;
   std::string cache;  // our label: the CompileCache that was injected; empty: none
   std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
-  std::optional<api::InjectionStatus> injection;  // of the status annotation, where it can be read
-  std::optional<OwnerView> owner;                 // the controller
-  std::string unschedulable;  // message of PodScheduled=False, reason Unschedulable
-  std::vector<ContainerView> containers;
+  // Of the status annotation, where it can be read.
+  std::shared_ptr<const api::InjectionStatus> injection;
+  std::shared_ptr<const OwnerView> owner;  // the controller
+  std::string unschedulable;               // message of PodScheduled=False, reason Unschedulable
+  std::shared_ptr<const std::vector<ContainerView>> containers;  // null: none has a status yet
 
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   // The image the first chosen container runs from; empty before it was pulled.

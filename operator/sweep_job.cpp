@@ -213,7 +213,8 @@ Result<SweepJob> parse_sweep_job(const json& object) try {
 
 std::string pod_trouble(const PodView& pod) {
   if (!pod.unschedulable.empty()) return "its pod cannot be scheduled: " + pod.unschedulable;
-  for (const ContainerView& container : pod.containers) {
+  if (pod.containers == nullptr) return {};
+  for (const ContainerView& container : *pod.containers) {
     const std::string& reason = container.waiting_reason;
     if (reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing") continue;
     return "its container waits: " + reason + ": " + container.waiting_message;

@@ -47,7 +47,7 @@ class AgentApiTest : public testing::Test {
     job->name = "job";
     job->uid = "uid-job";
     job->sweep = "transformer";
-    job->owner = OwnerView{"batch/v1", "Job", "sweep-1", "j1"};
+    job->owner = std::make_shared<const OwnerView>(OwnerView{"batch/v1", "Job", "sweep-1", "j1"});
     stores.sweep_pods.upsert("ml/job", job);
   }
 
@@ -66,11 +66,12 @@ class AgentApiTest : public testing::Test {
     pod->node = "n1";
     pod->phase = "Running";
     pod->cache = "transformer";
-    pod->injection.emplace();
-    pod->injection->mode = mode;
-    pod->injection->wait_for_first_ms = wait_for_first.count();
-    pod->injection->key_basis = {
+    auto injection = std::make_shared<api::InjectionStatus>();
+    injection->mode = mode;
+    injection->wait_for_first_ms = wait_for_first.count();
+    injection->key_basis = {
         .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = "torch:1"};
+    pod->injection = std::move(injection);
     stores.pods.upsert("ml/" + name, pod);
   }
 

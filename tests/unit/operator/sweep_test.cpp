@@ -191,12 +191,18 @@ TEST(SweepJobs, AreReadBack) {
 }
 
 TEST(SweepJobs, TheirPodsTroubleIsTold) {
+  const auto waiting = [](const char* reason, const char* message) {
+    PodView pod;
+    pod.containers = std::make_shared<std::vector<ContainerView>>(
+        1, ContainerView{.waiting_reason = reason, .waiting_message = message});
+    return pod;
+  };
   EXPECT_EQ(pod_trouble({.unschedulable = "0/3 nodes are available"}),
             "its pod cannot be scheduled: 0/3 nodes are available");
-  EXPECT_EQ(pod_trouble(
-                {.containers = {{.waiting_reason = "ErrImagePull", .waiting_message = "refused"}}}),
+  EXPECT_EQ(pod_trouble(waiting("ErrImagePull", "refused")),
             "its container waits: ErrImagePull: refused");
-  EXPECT_EQ(pod_trouble({.containers = {{.waiting_reason = "ContainerCreating"}}}), "");
+  EXPECT_EQ(pod_trouble(waiting("ContainerCreating", "")), "");
+  EXPECT_EQ(pod_trouble({}), "");
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+// Equal values kept once, however many objects hold them: what all pods of a workload have in
+// common.
+//
+//   SharedValues<Owner> owners;
+//   std::shared_ptr<const Owner> owner = owners.get(parsed_owner);
+//
+// A value that nobody holds any more goes within a few new ones. Less may compare a T with
+// something else (is_transparent), by which find_or_make() then looks. Thread-safe.
+
+namespace compilecache {
+
+template <typename T, typename Less = std::less<T>>
+class SharedValues {
+ public:
+  using Ptr = std::shared_ptr<const T>;
+
+  Ptr get(T value) {
+    return find_or_make(value, [&] { return std::move(value); });
+  }
+
+  // The value that is neither less nor greater than `probe`; there is none: what make() returns.
+  template <typename Probe, typename Make>
+  Ptr find_or_make(const Probe& probe, Make make) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = values_.find(probe); found != values_.end()) return *found;
+    if (values_.size() >= limit_) drop_unused();
+    return *values_.insert(std::make_shared<const T>(make())).first;
+  }
+
+  [[nodiscard]] size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
+  }
+
+ private:
+  struct ByValue {
+    using is_transparent = void;
+    bool operator()(const Ptr& a, const Ptr& b) const { return Less()(*a, *b); }
+    template <typename Probe>
+    bool operator()(const Ptr& a, const Probe& b) const {
+      return Less()(*a, b);
+    }
+    template <typename Probe>
+    bool operator()(const Probe& a, const Ptr& b) const {
+      return Less()(a, *b);
+    }
+  };
+
+  // Each time that so many have come as were in use: the cost of looking is shared by them.
+  void drop_unused() {
+    std::erase_if(values_, [](const Ptr& value) { return value.use_count() == 1; });
+    limit_ = std::max(kFewest, 2 * values_.size());
+  }
+
+  static constexpr size_t kFewest = 64;
+
+  mutable std::mutex mutex_;  // guards what is below; only under it does a value get a new holder
+  std::set<Ptr, ByValue> values_;
+  size_t limit_ = kFewest;
+};
+
+}  // namespace compilecache
