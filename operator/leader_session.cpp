@@ -31,7 +31,7 @@ constexpr milliseconds kPodsSettle{1000};
 constexpr milliseconds kArchivesSettle{200};
 constexpr milliseconds kReportsSettle{300};
 constexpr seconds kFlush{1};
-constexpr seconds kRetry{2};
+constexpr seconds kReadAgain{2};
 // Of the wait for the first lists; after it the wait begins again, with a line in the log.
 constexpr seconds kSyncPatience{30};
 
@@ -143,7 +143,7 @@ void LeaderSession::Impl::run() {
     auto ready = prepare();
     if (ready) break;
     log_error("starting to lead", {{"error", ready.error().message}});
-    if (stopping.wait_for(kRetry)) return;
+    if (stopping.wait_for(kReadAgain)) return;
   }
   log_info("leading", {{"caches", std::to_string(parts.stores.caches.size())},
                        {"pods", std::to_string(parts.stores.pods.size())}});

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kTries = 5;
+constexpr int kSwapTries = 5;
 constexpr milliseconds kBusyRetry{2'000};
 constexpr milliseconds kFullRetry{5'000};
 std::string key_of(const std::string& ns, const std::string& name) { return ns + "/" + name; }
@@ -182,7 +182,7 @@ Result<api::SaveAnswer> SaveCoordinator::request(const SaveContext& context,
     }
   }
   const CacheLocks::Guard guard = locks_.lock(key_of(context.ns, context.cache));
-  for (int attempt = 0; attempt < kTries; ++attempt) {
+  for (int attempt = 0; attempt < kSwapTries; ++attempt) {
     auto archive = find_or_create(context);
     if (!archive) return unexpected(archive.error().with("asking for a save"));
     auto answer = grant(context, request, std::move(*archive));
@@ -326,7 +326,7 @@ Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, co
   if (const Status valid = check_commit_request(request); !valid) return unexpected(valid.error());
   const std::string key = key_of(context.ns, parsed->archive);
   const CacheLocks::Guard guard = locks_.lock(key_of(context.ns, context.cache));
-  for (int attempt = 0; attempt < kTries; ++attempt) {
+  for (int attempt = 0; attempt < kSwapTries; ++attempt) {
     auto archive = writer_.get(context.ns, parsed->archive);
     if (!archive) {
       if (archive.error().code == ErrorCode::kNotFound) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.hpp"
+#include "kube/json.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -22,11 +23,6 @@ std::vector<std::string> strings_at(const json& object, const json::json_pointer
     if (value.is_string()) values.push_back(value.get<std::string>());
   }
   return values;
-}
-
-std::string text_at(const json& object, const json::json_pointer& where) {
-  if (!object.contains(where) || !object.at(where).is_string()) return {};
-  return object.at(where).get<std::string>();
 }
 
 StorageVerdict refuse(const char* reason, std::string message) {
@@ -89,16 +85,16 @@ StorageVerdict waiting(const char* reason, std::string message) {
 
 Result<Claim> parse_claim(const json& object) {
   Claim claim;
-  claim.ns = text_at(object, "/metadata/namespace"_json_pointer);
-  claim.name = text_at(object, "/metadata/name"_json_pointer);
-  claim.uid = text_at(object, "/metadata/uid"_json_pointer);
-  claim.phase = text_at(object, "/status/phase"_json_pointer);
+  claim.ns = kube::string_at(object, {"metadata", "namespace"});
+  claim.name = kube::string_at(object, {"metadata", "name"});
+  claim.uid = kube::string_at(object, {"metadata", "uid"});
+  claim.phase = kube::string_at(object, {"status", "phase"});
   claim.access_modes = strings_at(object, "/status/accessModes"_json_pointer);
   if (claim.access_modes.empty()) {
     claim.access_modes = strings_at(object, "/spec/accessModes"_json_pointer);
   }
-  claim.volume_name = text_at(object, "/spec/volumeName"_json_pointer);
-  claim.storage_class = text_at(object, "/spec/storageClassName"_json_pointer);
+  claim.volume_name = kube::string_at(object, {"spec", "volumeName"});
+  claim.storage_class = kube::string_at(object, {"spec", "storageClassName"});
   claim.deleting = object.contains("/metadata/deletionTimestamp"_json_pointer);
   return claim;
 }

@@ -8,6 +8,7 @@
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
 #include "base/time_format.hpp"
+#include "kube/json.hpp"
 #include "webhook/volumes.hpp"
 
 namespace compilecache::controller {
@@ -114,11 +115,6 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
   return spec;
 }
 
-std::string text_at(const json& object, const json::json_pointer& where) {
-  if (!object.contains(where) || !object.at(where).is_string()) return {};
-  return object.at(where).get<std::string>();
-}
-
 // The reason and message of the condition of that type that is True.
 std::optional<std::string> true_condition(const json& object, const char* type) {
   if (!object.contains("/status/conditions"_json_pointer)) return std::nullopt;
@@ -132,11 +128,11 @@ std::optional<std::string> true_condition(const json& object, const char* type) 
 
 SweepJob read_sweep_job(const json& object) {
   SweepJob job;
-  job.ns = text_at(object, "/metadata/namespace"_json_pointer);
-  job.name = text_at(object, "/metadata/name"_json_pointer);
-  job.uid = text_at(object, "/metadata/uid"_json_pointer);
+  job.ns = kube::string_at(object, {"metadata", "namespace"});
+  job.name = kube::string_at(object, {"metadata", "name"});
+  job.uid = kube::string_at(object, {"metadata", "uid"});
   job.deleting = object.contains("/metadata/deletionTimestamp"_json_pointer);
-  if (auto created = parse_time(text_at(object, "/metadata/creationTimestamp"_json_pointer))) {
+  if (auto created = parse_time(kube::string_at(object, {"metadata", "creationTimestamp"}))) {
     job.created = *created;
   }
   job.cache = object.at("metadata").at("labels").at(api::kSweepLabel).get<std::string>();

@@ -20,8 +20,8 @@ using std::chrono::seconds;
 // again and tells it only in Events (seen on Kubernetes 1.35).
 constexpr seconds kPodPatience{10};
 // From then on a Job's pod that does not run is worth a word in the conditions.
-constexpr seconds kStartPatience{20};
-constexpr seconds kLookAgain{5};
+constexpr seconds kJobPatience{20};
+constexpr seconds kRecheck{5};
 
 std::optional<WallTime> time_of(const std::string& text) {
   auto time = parse_time(text);
@@ -141,10 +141,10 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache, c
     account(state, *mine);
   }
   // The Job that we started has not reached our store yet, or is gone before it did.
-  if (state.last_start && clock_.wall() - *state.last_start > kStartPatience) state.job.clear();
+  if (state.last_start && clock_.wall() - *state.last_start > kJobPatience) state.job.clear();
   if (!state.job.empty()) running = true;
   const SweepDecision decision = decide_sweep(needs(state, cache, running), clock_.wall());
-  if (!decision.start()) return running ? Duration(kLookAgain) : decision.again_after;
+  if (!decision.start()) return running ? Duration(kRecheck) : decision.again_after;
   const bool again = decision.reason == state.reason &&
                      (decision.reason == "suspect" || decision.reason == "condemned");
   state.repeats = again ? state.repeats + 1 : 0;
@@ -204,7 +204,7 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
     }
     state.trouble =
         "no pod of Job \"" + job.name + "\" appears; see kubectl describe job " + job.name;
-  } else if (age >= kStartPatience) {
+  } else if (age >= kJobPatience) {
     state.trouble.clear();
     for (const auto& pod : sweep_pods_.list(job.ns)) {
       if (pod->sweep != cache.metadata.name || pod->ended()) continue;
@@ -213,7 +213,7 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
       }
     }
   }
-  return Duration(kLookAgain);
+  return Duration(kRecheck);
 }
 
 Status Sweeper::step_down(State& state, const SweepJob& job) {

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kPage = 100;  // a node's object has 10 kB and more
+constexpr int kNodesAtOnce = 100;  // a node's object has 10 kB and more
 
 std::optional<int> take_number(std::string_view& text) {
   int number = 0;
@@ -58,7 +58,7 @@ Status check_api_server(const kube::Client& client) {
 
 Result<std::vector<NodeVersion>> read_kubelets(const kube::Client& client) {
   std::vector<NodeVersion> nodes;
-  kube::ListOptions options{.limit = kPage};
+  kube::ListOptions options{.limit = kNodesAtOnce};
   do {
     auto page = client.list(kube::resources::kNodes, options);
     if (!page) return unexpected(page.error().with("reading the kubelets' versions"));

@@ -67,9 +67,9 @@ json pod_at(const Manifest& document, const std::string& path) {
   return pod;
 }
 
-class Bulk {
+class BulkRun {
  public:
-  Bulk(const webhook::InjectionSettings& settings, const DryRun& dry_run, std::ostream& lines)
+  BulkRun(const webhook::InjectionSettings& settings, const DryRun& dry_run, std::ostream& lines)
       : settings_(settings), dry_run_(dry_run), lines_(lines) {}
 
   void file(const fs::path& path) {
@@ -179,7 +179,7 @@ Result<BulkResult> run_bulk(const std::vector<std::string>& folders,
     if (error) return fail(ErrorCode::kIo, "reading " + folder + ": " + error.message());
   }
   std::sort(paths.begin(), paths.end());
-  Bulk bulk(settings, dry_run, lines);
+  BulkRun bulk(settings, dry_run, lines);
   for (const fs::path& path : paths) bulk.file(path);
   return bulk.result();
 }

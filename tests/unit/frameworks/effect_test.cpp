@@ -39,7 +39,7 @@ Evidence judge(const Directory& directory) {
   return judge.result();
 }
 
-struct Case {
+struct EffectCase {
   const char* what;
   std::function<void(Directory&)> run;
   Effect effect;
@@ -47,7 +47,7 @@ struct Case {
 };
 
 TEST(Effect, AsTorchDoesIt) {
-  const Case cases[] = {
+  const EffectCase cases[] = {
       {"2, 3: the same again, restored",
        [](Directory& d) {
          hit(d);
@@ -141,7 +141,7 @@ TEST(Effect, AsTorchDoesIt) {
        },
        Effect::kFull, 2, 0},
   };
-  for (const Case& c : cases) {
+  for (const EffectCase& c : cases) {
     Directory directory = restored();
     c.run(directory);
     const Evidence evidence = judge(directory);

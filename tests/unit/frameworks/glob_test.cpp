@@ -5,14 +5,14 @@
 namespace compilecache::frameworks {
 namespace {
 
-struct Case {
+struct GlobCase {
   const char* pattern;
   const char* path;
   bool matches;
 };
 
 TEST(Glob, MatchesByComponents) {
-  const Case cases[] = {
+  const GlobCase cases[] = {
       {"fxgraph/*/*", "fxgraph/ab/KEY", true},
       {"fxgraph/*/*", "fxgraph/ab", false},
       {"fxgraph/*/*", "fxgraph/ab/KEY/file", false},
@@ -31,7 +31,7 @@ TEST(Glob, MatchesByComponents) {
       {"triton/*/*/__grp__*.json", "triton/0/KEY/__grp__kernel.json", true},
       {"*", "", false},
   };
-  for (const Case& c : cases) {
+  for (const GlobCase& c : cases) {
     EXPECT_EQ(Glob(c.pattern).matches(c.path), c.matches) << c.pattern << " on " << c.path;
   }
 }

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const std::string kPodsPath = "/api/v1/pods";
+const std::string kWatchedPath = "/api/v1/pods";
 
 Json pod(const std::string& name, int value) {
   return {{"metadata", {{"namespace", "ml"}, {"name", name}}}, {"spec", {{"value", value}}}};
@@ -63,7 +63,7 @@ class ReflectorTest : public ServerTest, public ::testing::WithParamInterface<bo
 
   std::map<std::string, int> on_server() const {
     std::map<std::string, int> values;
-    for (const auto& [key, object] : server.objects(kPodsPath)) {
+    for (const auto& [key, object] : server.objects(kWatchedPath)) {
       values[key] = object["spec"]["value"].get<int>();
     }
     return values;
@@ -90,32 +90,32 @@ INSTANTIATE_TEST_SUITE_P(Servers, ReflectorTest, ::testing::Bool(),
                          [](const auto& row) { return row.param ? "WatchList" : "Lists"; });
 
 TEST_P(ReflectorTest, ListsAndFollows) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   start();
   expect_equal();
-  server.put(kPodsPath, pod("b", 2));
-  server.put(kPodsPath, pod("a", 3));
+  server.put(kWatchedPath, pod("b", 2));
+  server.put(kWatchedPath, pod("a", 3));
   expect_equal();
-  server.erase(kPodsPath, "ml", "a");
+  server.erase(kWatchedPath, "ml", "a");
   expect_equal();
   EXPECT_EQ(reflector->health().syncs, 1U);
   EXPECT_EQ(reflector->health().lists, GetParam() ? 0U : 1U);
 }
 
 TEST_P(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   start();
   expect_equal();
   server.compact();
-  server.erase(kPodsPath, "ml", "a");
-  server.put(kPodsPath, pod("b", 2));
+  server.erase(kWatchedPath, "ml", "a");
+  server.put(kWatchedPath, pod("b", 2));
   expect_equal();
   EXPECT_GE(reflector->health().syncs, 2U);
 }
 
 TEST_P(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
   server.allow_initial_events(false);
-  for (int i = 0; i < 1200; ++i) server.put(kPodsPath, pod("p" + std::to_string(i), i));
+  for (int i = 0; i < 1200; ++i) server.put(kWatchedPath, pod("p" + std::to_string(i), i));
   server.script([&](const FakeRequest& request, FakeConnection&) {
     if (!request.parameter("continue").empty()) server.compact();
     return false;
@@ -126,7 +126,7 @@ TEST_P(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
 }
 
 TEST_P(ReflectorTest, ThrottledListIsTriedAfterTheTimeSaid) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "0"}});
   start();
   expect_equal();
@@ -134,10 +134,10 @@ TEST_P(ReflectorTest, ThrottledListIsTriedAfterTheTimeSaid) {
 }
 
 TEST_P(ReflectorTest, HalfAChunkThenCutLosesNothing) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   server.script([&](const FakeRequest& request, FakeConnection& connection) {
     if (!is_following(request)) return false;
-    const Json event = {{"type", "MODIFIED"}, {"object", server.put(kPodsPath, pod("a", 2))}};
+    const Json event = {{"type", "MODIFIED"}, {"object", server.put(kWatchedPath, pod("a", 2))}};
     connection.begin_stream();
     connection.half_chunk_then_cut(event.dump().substr(0, 30));
     return true;
@@ -150,10 +150,10 @@ TEST_P(ReflectorTest, HalfAChunkThenCutLosesNothing) {
 }
 
 TEST_P(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   start();
   expect_equal();
-  server.bookmark(kPodsPath);
+  server.bookmark(kWatchedPath);
   const std::string version = std::to_string(server.version());
   server.put("/api/v1/nodes", {{"metadata", {{"name", "n"}}}});
   ASSERT_TRUE(eventually([&] { return reflector->health().resource_version == version; }));
@@ -165,21 +165,21 @@ TEST_P(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
 }
 
 TEST_P(ReflectorTest, ObjectsThatCannotBeReadAreLeftOutAndTheOldStateStays) {
-  server.put(kPodsPath, pod("a", 1));
-  server.put(kPodsPath, {{"metadata", {{"namespace", "ml"}, {"name", "broken"}}}, {"spec", 1}});
+  server.put(kWatchedPath, pod("a", 1));
+  server.put(kWatchedPath, {{"metadata", {{"namespace", "ml"}, {"name", "broken"}}}, {"spec", 1}});
   start();
   ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
   Json bad = pod("a", 2);
   bad["spec"]["value"] = "two";
-  server.put(kPodsPath, bad);
-  server.put(kPodsPath, pod("c", 3));
+  server.put(kWatchedPath, bad);
+  server.put(kWatchedPath, pod("c", 3));
   EXPECT_TRUE(eventually([&] { return store.get("ml/c") != nullptr; }));
   EXPECT_EQ(*store.get("ml/a"), 1);
   EXPECT_EQ(store.get("ml/broken"), nullptr);
 }
 
 TEST_P(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   server.script([&](const FakeRequest& request, FakeConnection& connection) {
     if (!is_following(request)) return false;
     connection.begin_stream();
@@ -190,7 +190,7 @@ TEST_P(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
   });
   start();
   expect_equal();
-  server.put(kPodsPath, pod("b", 2));
+  server.put(kWatchedPath, pod("b", 2));
   server.end_watches(FakeApiServer::End::kClosed);
   expect_equal();
 }
@@ -244,11 +244,11 @@ const std::vector<Silence> kSilences{
 TEST_P(ReflectorTest, ASilentWatchIsNoticedAndHealed) {
   for (const Silence& silence : kSilences) {
     SCOPED_TRACE(silence.name);
-    server.put(kPodsPath, pod("a", 1));
+    server.put(kWatchedPath, pod("a", 1));
     server.script([&](const FakeRequest& request, FakeConnection& connection) {
       if (!is_following(request)) return false;
       silence.before(connection);
-      server.put(kPodsPath, pod("a", 2));
+      server.put(kWatchedPath, pod("a", 2));
       connection.wait_closed(std::chrono::minutes(1));
       return true;
     });
@@ -265,7 +265,7 @@ TEST_P(ReflectorTest, SilenceWhileThePresentObjectsComeIsNoticedAndHealed) {
   client = client.with_timeout(milliseconds(300), 10);
   for (const Silence& silence : kSilences) {
     SCOPED_TRACE(silence.name);
-    server.put(kPodsPath, pod("a", 1));
+    server.put(kWatchedPath, pod("a", 1));
     server.script([&](const FakeRequest&, FakeConnection& connection) {
       silence.before(connection);
       connection.wait_closed(std::chrono::minutes(1));
@@ -278,7 +278,7 @@ TEST_P(ReflectorTest, SilenceWhileThePresentObjectsComeIsNoticedAndHealed) {
 }
 
 TEST_P(ReflectorTest, WhatCameBeforeACutIsNotKept) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   server.script([](const FakeRequest& request, FakeConnection& connection) {
     const Json ghost = pod("ghost", 7);
     connection.begin_stream();
@@ -296,7 +296,7 @@ TEST_P(ReflectorTest, WhatCameBeforeACutIsNotKept) {
 }
 
 TEST_P(ReflectorTest, AnswersThatAreErrorsAreOutlived) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   for (const int code : {429, 500, 401, 410, 503, 504}) {
     for (const bool following : {true, false}) {
       server.script([=](const FakeRequest& request, FakeConnection& connection) {
@@ -309,7 +309,7 @@ TEST_P(ReflectorTest, AnswersThatAreErrorsAreOutlived) {
   start();
   expect_equal();
   for (int i = 0; server.scripts_left() > 0 && i < 100; ++i) {
-    server.put(kPodsPath, pod("a", i));
+    server.put(kWatchedPath, pod("a", i));
     server.compact();  // what was missed has to be got anew
     server.end_watches(FakeApiServer::End::kCut);
     expect_equal();
@@ -318,7 +318,7 @@ TEST_P(ReflectorTest, AnswersThatAreErrorsAreOutlived) {
 }
 
 TEST_P(ReflectorTest, EventsOfAnotherKindAreSkipped) {
-  server.put(kPodsPath, pod("a", 1));
+  server.put(kWatchedPath, pod("a", 1));
   server.script([](const FakeRequest& request, FakeConnection& connection) {
     if (!is_following(request)) return false;
     Json other = pod("b", 7);
@@ -332,7 +332,7 @@ TEST_P(ReflectorTest, EventsOfAnotherKindAreSkipped) {
   ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
   server.end_watches(FakeApiServer::End::kClosed);
   EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
-  server.put(kPodsPath, pod("c", 1));
+  server.put(kWatchedPath, pod("c", 1));
   expect_equal();
 }
 
@@ -361,16 +361,16 @@ TEST_P(ReflectorTest, WhateverHappensTheStoreEndsEqualToTheServer) {
         server.close_all();
         break;
       case 5:
-        server.bookmark(kPodsPath);
+        server.bookmark(kWatchedPath);
         break;
       case 6:
         reply_once(500, fake_status(500, "InternalError", "oops"));
         break;
       default:
         if (random() % 3 == 0) {
-          server.erase(kPodsPath, "ml", name);
+          server.erase(kWatchedPath, "ml", name);
         } else {
-          server.put(kPodsPath, pod(name, i));
+          server.put(kWatchedPath, pod(name, i));
         }
     }
     if (random() % 8 == 0) std::this_thread::sleep_for(milliseconds(random() % 20));

@@ -77,13 +77,13 @@ class TlsServer {
   std::thread thread_;
 };
 
-constexpr char kGood[] =
+constexpr char kGoodAnswer[] =
     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{\"name\":\"web\"}";
 constexpr char kChunked[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 TEST(TlsCut, AReadIsTriedAgain) {
   const TlsServer server(
-      std::vector<Answer>{{kChunked + std::string("20\r\n{\"metadata\":")}, {kGood}});
+      std::vector<Answer>{{kChunked + std::string("20\r\n{\"metadata\":")}, {kGoodAnswer}});
   const auto got = server.client().get(resources::kNodes, "", "n");
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(*got, (Json{{"name", "web"}}));
@@ -112,7 +112,8 @@ TEST(TlsCut, BeforeTheHandshakeThereIsNoServer) {
 
 TEST(TlsAuthority, ANewOneInTheFileIsTrustedByTheNextConnection) {
   const http::testing::TestCa next("next CA");
-  const TlsServer server(std::vector<Answer>{{kGood}, {kGood, &next}, {kGood, &next}});
+  const TlsServer server(
+      std::vector<Answer>{{kGoodAnswer}, {kGoodAnswer, &next}, {kGoodAnswer, &next}});
   const std::string file = ::testing::TempDir() + "/kube-tls-ca.crt";
   std::ofstream(file) << server.ca.pem();
   const Client client = server.client({.file = file}).with_timeout(std::chrono::seconds(30), 0);

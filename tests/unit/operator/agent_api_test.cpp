@@ -15,9 +15,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using test::digest;
 using test::FakeArchives;
-
-std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
 
 class Events : public kube::EventSink {
  public:

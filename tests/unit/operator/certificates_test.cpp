@@ -11,12 +11,12 @@ namespace {
 
 using std::chrono::hours;
 
-const WallTime kNow{hours(24 * 365 * 56)};
+const WallTime kIssueTime{hours(24 * 365 * 56)};
 const std::vector<std::string> kNames = service_names("compilecache-system");
 const RotationPolicy kPolicy;
 
 Certificates made() {
-  auto certificates = make_certificates(kNames, kPolicy, kNow);
+  auto certificates = make_certificates(kNames, kPolicy, kIssueTime);
   if (!certificates) throw std::runtime_error(certificates.error().message);
   return *certificates;
 }
@@ -34,14 +34,14 @@ TEST(Certificates, NewOnesServeBothNamesAndNeedNothing) {
   EXPECT_EQ(leaf->dns_names,
             (std::vector<std::string>{"compilecache-webhook.compilecache-system.svc",
                                       "compilecache-agent-api.compilecache-system.svc"}));
-  EXPECT_EQ(leaf->not_before, kNow - hours(1));
+  EXPECT_EQ(leaf->not_before, kIssueTime - hours(1));
   EXPECT_TRUE(belongs_together(certificates.leaf, certificates.ca.certificate));
-  EXPECT_FALSE(next_rotation(certificates, kNames, kPolicy, kNow));
+  EXPECT_FALSE(next_rotation(certificates, kNames, kPolicy, kIssueTime));
 }
 
 TEST(Certificates, TheLeafIsRenewedByTheSameAuthority) {
   const Certificates before = made();
-  const WallTime later = kNow + hours(24 * 61);
+  const WallTime later = kIssueTime + hours(24 * 61);
   ASSERT_EQ(next_rotation(before, kNames, kPolicy, later), RotationStep::kRenewLeaf);
   const Certificates after = step(before, RotationStep::kRenewLeaf, later);
   EXPECT_EQ(after.bundle(), before.bundle());
@@ -50,7 +50,7 @@ TEST(Certificates, TheLeafIsRenewedByTheSameAuthority) {
 }
 
 TEST(Certificates, ALeafForOtherNamesIsRenewed) {
-  EXPECT_EQ(next_rotation(made(), service_names("elsewhere"), kPolicy, kNow),
+  EXPECT_EQ(next_rotation(made(), service_names("elsewhere"), kPolicy, kIssueTime),
             RotationStep::kRenewLeaf);
 }
 
@@ -58,28 +58,28 @@ TEST(Certificates, ALeafForOtherNamesIsRenewed) {
 // end.
 TEST(Certificates, AnAuthorityIsReplacedWithOverlap) {
   const Certificates before = made();
-  WallTime now = kNow + kPolicy.ca_life - kPolicy.ca_next_before + hours(1);
+  WallTime now = kIssueTime + kPolicy.ca_life - kPolicy.ca_next_before + hours(1);
   ASSERT_EQ(next_rotation(before, kNames, kPolicy, now), RotationStep::kAddNextCa);
   Certificates both = step(before, RotationStep::kAddNextCa, now);
   EXPECT_EQ(both.bundle(), before.ca.certificate + both.next_ca.certificate);
   EXPECT_EQ(both.ca.certificate, before.ca.certificate);
   EXPECT_EQ(next_rotation(both, kNames, kPolicy, now), RotationStep::kRenewLeaf);
 
-  now = kNow + kPolicy.ca_life - kPolicy.ca_switch_before + hours(1);
+  now = kIssueTime + kPolicy.ca_life - kPolicy.ca_switch_before + hours(1);
   ASSERT_EQ(next_rotation(both, kNames, kPolicy, now), RotationStep::kSwitchCa);
   Certificates switched = step(both, RotationStep::kSwitchCa, now);
   EXPECT_TRUE(belongs_together(switched.leaf, both.next_ca.certificate));
   EXPECT_NE(switched.bundle().find(before.ca.certificate), std::string::npos);
   EXPECT_FALSE(next_rotation(switched, kNames, kPolicy, now));
 
-  now = kNow + kPolicy.ca_life + hours(1);
+  now = kIssueTime + kPolicy.ca_life + hours(1);
   ASSERT_EQ(next_rotation(switched, kNames, kPolicy, now), RotationStep::kDropPrevious);
   const Certificates alone = step(switched, RotationStep::kDropPrevious, now);
   EXPECT_EQ(alone.bundle(), switched.ca.certificate);
 }
 
 TEST(Certificates, ANextAuthorityDoesNotSignTheMomentItIsKnown) {
-  const WallTime late = kNow + kPolicy.ca_life - hours(24);
+  const WallTime late = kIssueTime + kPolicy.ca_life - hours(24);
   const Certificates both = step(made(), RotationStep::kAddNextCa, late);
   EXPECT_NE(next_rotation(both, kNames, kPolicy, late), RotationStep::kSwitchCa);
   EXPECT_EQ(next_rotation(both, kNames, kPolicy, late + kPolicy.ca_min_trusted),
@@ -91,9 +91,9 @@ TEST(Certificates, ANextAuthorityDoesNotSignTheMomentItIsKnown) {
 TEST(Certificates, OfShortLivesNeverGapWhileTheyRotate) {
   using std::chrono::seconds;
   const RotationPolicy policy = RotationPolicy::of_lives(seconds(32), seconds(4));
-  Certificates now_served = make_certificates(kNames, policy, kNow).value();
+  Certificates now_served = make_certificates(kNames, policy, kIssueTime).value();
   std::map<RotationStep, int> steps;
-  for (WallTime now = kNow; now < kNow + seconds(100); now += policy.poll()) {
+  for (WallTime now = kIssueTime; now < kIssueTime + seconds(100); now += policy.poll()) {
     const std::string known = now_served.bundle();
     while (const auto due = next_rotation(now_served, kNames, policy, now)) {
       ++steps[*due];
@@ -117,10 +117,10 @@ TEST(Certificates, SurviveASecretAndGarbageStartsAnew) {
   const Certificates before = made();
   const Certificates after = from_secret_entries(secret_entries(before));
   EXPECT_EQ(after.leaf.key, before.leaf.key);
-  EXPECT_FALSE(next_rotation(after, kNames, kPolicy, kNow));
-  EXPECT_EQ(next_rotation(from_secret_entries({{"tls.crt", "x"}}), kNames, kPolicy, kNow),
+  EXPECT_FALSE(next_rotation(after, kNames, kPolicy, kIssueTime));
+  EXPECT_EQ(next_rotation(from_secret_entries({{"tls.crt", "x"}}), kNames, kPolicy, kIssueTime),
             RotationStep::kStartAnew);
-  EXPECT_EQ(next_rotation(before, kNames, kPolicy, kNow + kPolicy.ca_life),
+  EXPECT_EQ(next_rotation(before, kNames, kPolicy, kIssueTime + kPolicy.ca_life),
             RotationStep::kStartAnew);
 }
 

@@ -13,6 +13,8 @@
 
 namespace compilecache::controller::test {
 
+inline std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
+
 class FakeArchives : public ArchiveWriter {
  public:
   enum class Fault { kNone, kLostRequest, kLostReply };

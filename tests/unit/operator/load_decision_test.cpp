@@ -3,20 +3,20 @@
 #include <gtest/gtest.h>
 
 #include "operator/archive_trust.hpp"
+#include "tests/unit/operator/fake_archives.hpp"
 
 namespace compilecache::controller {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::digest;
 
-const std::string kNow = "2026-01-02T03:04:05Z";
+const std::string kSavedAt = "2026-01-02T03:04:05Z";
 
 api::ArchiveKey key(const std::string& image, const std::string& product = "NVIDIA-H100") {
   return {{"GPUProduct", product}, {"GPUCount", "1"}, {"Image", image}};
 }
-
-std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
 
 api::ArchiveHead head(char fill, int64_t generation, const std::string& saved_at) {
   api::ArchiveHead head;
@@ -46,7 +46,7 @@ LoadSituation situation(const std::vector<api::CompileCacheArchive>& archives) {
 TEST(LoadDecision, GivesTheExactArchive) {
   const auto answer =
       decide_load(situation({archive(key("b"), head('b', 9, "2026-02-01T00:00:00Z")),
-                             archive(key("a"), head('a', 3, kNow))}));
+                             archive(key("a"), head('a', 3, kSavedAt))}));
   EXPECT_EQ(answer.decision, "load");
   EXPECT_EQ(answer.match, "exact");
   EXPECT_EQ(answer.manifest_digest, digest('a'));
@@ -73,7 +73,7 @@ TEST(LoadDecision, FallsBackToTheNewestCompatibleOne) {
 
 TEST(LoadDecision, NeverCrossesGpuProducts) {
   const auto answer =
-      decide_load(situation({archive(key("a", "NVIDIA-A100"), head('e', 1, kNow))}));
+      decide_load(situation({archive(key("a", "NVIDIA-A100"), head('e', 1, kSavedAt))}));
   EXPECT_EQ(answer.decision, "none");
 }
 
@@ -102,7 +102,7 @@ TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
 }
 
 TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
-  LoadSituation s = situation({archive(key("a"), head('a', 3, kNow))});
+  LoadSituation s = situation({archive(key("a"), head('a', 3, kSavedAt))});
   s.too_many_loads = true;
   EXPECT_EQ(decide_load(s).reason, "too_many_loads");
   EXPECT_EQ(decide_load(s).decision, "wait");
@@ -111,7 +111,7 @@ TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
 }
 
 TEST(LoadDecision, RefreshLoadsNothing) {
-  LoadSituation s = situation({archive(key("a"), head('a', 3, kNow))});
+  LoadSituation s = situation({archive(key("a"), head('a', 3, kSavedAt))});
   s.mode = "Refresh";
   EXPECT_EQ(decide_load(s).decision, "none");
   EXPECT_EQ(decide_load(s).reason, "mode_refresh");
@@ -126,50 +126,50 @@ TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
 }
 
 TEST(ArchiveTrust, ASuspectHeadGivesWayToTheGenerationBefore) {
-  auto one = archive(key("a"), head('b', 2, kNow));
-  one.previous = head('a', 1, kNow);
-  ASSERT_TRUE(mark_suspect(one, digest('b'), "web-1", kNow));
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.previous = head('a', 1, kSavedAt);
+  ASSERT_TRUE(mark_suspect(one, digest('b'), "web-1", kSavedAt));
   EXPECT_TRUE(is_suspect(one));
   EXPECT_EQ(decide_load(situation({one})).manifest_digest, digest('a'));
-  EXPECT_FALSE(mark_suspect(one, digest('b'), "web-2", kNow)) << "it is known already";
+  EXPECT_FALSE(mark_suspect(one, digest('b'), "web-2", kSavedAt)) << "it is known already";
   EXPECT_EQ(manifests_to_check(one), std::vector<std::string>{digest('b')});
 }
 
 TEST(ArchiveTrust, WhatSharesTheCorruptBlobIsNotHandedOutEither) {
-  auto one = archive(key("a"), head('b', 2, kNow));
-  one.previous = head('a', 1, kNow);
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.previous = head('a', 1, kSavedAt);
   one.head.blobs.push_back(digest('c'));
   one.previous.blobs.push_back(digest('c'));
-  ASSERT_TRUE(mark_suspect(one, digest('c'), "web-1", kNow));
+  ASSERT_TRUE(mark_suspect(one, digest('c'), "web-1", kSavedAt));
   EXPECT_EQ(usable_head(one), nullptr);
   EXPECT_EQ(decide_load(situation({one})).reason, "suspect");
   EXPECT_EQ(manifests_to_check(one).size(), 2U);
 }
 
 TEST(ArchiveTrust, AReportAboutSomethingElseChangesNothing) {
-  auto one = archive(key("a"), head('b', 2, kNow));
-  EXPECT_FALSE(mark_suspect(one, digest('f'), "web-1", kNow));
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  EXPECT_FALSE(mark_suspect(one, digest('f'), "web-1", kSavedAt));
   EXPECT_FALSE(is_suspect(one));
 }
 
 TEST(ArchiveTrust, ASweepClearsOrConfirms) {
-  auto one = archive(key("a"), head('b', 2, kNow));
-  one.previous = head('a', 1, kNow);
-  mark_suspect(one, digest('b'), "web-1", kNow);
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.previous = head('a', 1, kSavedAt);
+  mark_suspect(one, digest('b'), "web-1", kSavedAt);
   auto whole = one;
-  ASSERT_TRUE(mark_verified(whole, digest('b'), kNow));
+  ASSERT_TRUE(mark_verified(whole, digest('b'), kSavedAt));
   EXPECT_EQ(usable_head(whole)->manifest_digest, digest('b'));
 
-  ASSERT_TRUE(mark_corrupt(one, digest('b'), kNow));
+  ASSERT_TRUE(mark_corrupt(one, digest('b'), kSavedAt));
   EXPECT_TRUE(is_corrupt(one));
   EXPECT_FALSE(is_suspect(one));
   EXPECT_EQ(one.head.manifest_digest, digest('a'));
   EXPECT_EQ(usable_head(one)->manifest_digest, digest('a'));
 
-  auto only = archive(key("a"), head('b', 2, kNow));
-  mark_corrupt(only, digest('b'), kNow);
+  auto only = archive(key("a"), head('b', 2, kSavedAt));
+  mark_corrupt(only, digest('b'), kSavedAt);
   EXPECT_EQ(decide_load(situation({only})).reason, "corrupt");
-  clear_distrust(only, kNow);
+  clear_distrust(only, kSavedAt);
   EXPECT_FALSE(is_corrupt(only));
 }
 

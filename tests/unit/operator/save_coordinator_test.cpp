@@ -9,9 +9,8 @@ namespace compilecache::controller {
 namespace {
 
 using std::chrono::seconds;
+using test::digest;
 using test::FakeArchives;
-
-std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
 
 class SaveCoordinatorTest : public testing::Test {
  protected:

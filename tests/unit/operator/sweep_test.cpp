@@ -16,68 +16,68 @@ using nlohmann::json;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-const WallTime kNow{std::chrono::hours(24 * 365 * 56)};
+const WallTime kSweepTime{std::chrono::hours(24 * 365 * 56)};
 
 SweepNeeds idle() {
   return {.may_run = true,
           .prepared = true,
-          .last_start = kNow - minutes(10),
-          .last_report = kNow - minutes(9),
+          .last_start = kSweepTime - minutes(10),
+          .last_report = kSweepTime - minutes(9),
           .interval = minutes(60),
           .min_interval = seconds(5)};
 }
 
 TEST(SweepSchedule, TheFirstPreparesTheStoreAtOnce) {
-  EXPECT_EQ(decide_sweep({.may_run = true}, kNow).reason, "prepare");
+  EXPECT_EQ(decide_sweep({.may_run = true}, kSweepTime).reason, "prepare");
 }
 
 TEST(SweepSchedule, NothingRunsWithoutAClaimOrBesideAnother) {
-  EXPECT_FALSE(decide_sweep({}, kNow).start());
+  EXPECT_FALSE(decide_sweep({}, kSweepTime).start());
   SweepNeeds facts = idle();
   facts.running = facts.asked = true;
-  EXPECT_FALSE(decide_sweep(facts, kNow).start());
+  EXPECT_FALSE(decide_sweep(facts, kSweepTime).start());
 }
 
 TEST(SweepSchedule, WaitsForTheInterval) {
   SweepNeeds facts = idle();
-  EXPECT_FALSE(decide_sweep(facts, kNow).start());
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(51));
-  facts.last_report = kNow - minutes(60);
-  EXPECT_EQ(decide_sweep(facts, kNow).reason, "interval");
+  EXPECT_FALSE(decide_sweep(facts, kSweepTime).start());
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, minutes(51));
+  facts.last_report = kSweepTime - minutes(60);
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).reason, "interval");
 }
 
 TEST(SweepSchedule, ComesSoonerForDeletedSuspectAndCondemned) {
   SweepNeeds facts = idle();
   facts.asked = true;
-  EXPECT_EQ(decide_sweep(facts, kNow).reason, "asked");
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).reason, "asked");
   facts = idle();
   facts.suspects = true;
-  EXPECT_EQ(decide_sweep(facts, kNow).reason, "suspect");
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).reason, "suspect");
   facts = idle();
-  facts.first_deletable = kNow + minutes(3);
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(3));
-  facts.first_deletable = kNow;
-  EXPECT_EQ(decide_sweep(facts, kNow).reason, "condemned");
+  facts.first_deletable = kSweepTime + minutes(3);
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, minutes(3));
+  facts.first_deletable = kSweepTime;
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).reason, "condemned");
 }
 
 TEST(SweepSchedule, FailuresAreRetriedEverMoreRarely) {
   SweepNeeds facts = idle();
   facts.asked = true;
-  facts.last_start = kNow;
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(5));
+  facts.last_start = kSweepTime;
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, seconds(5));
   facts.failures = 3;
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(40));
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, seconds(40));
   facts.failures = 30;
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, minutes(10));
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, minutes(10));
 }
 
 TEST(SweepSchedule, WhatASweepLeavesIsRetriedEverMoreRarely) {
   SweepNeeds facts = idle();
   facts.suspects = true;
-  facts.last_start = kNow;
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(5));
+  facts.last_start = kSweepTime;
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, seconds(5));
   facts.repeats = 3;
-  EXPECT_EQ(decide_sweep(facts, kNow).again_after, seconds(40));
+  EXPECT_EQ(decide_sweep(facts, kSweepTime).again_after, seconds(40));
 }
 
 TEST(SweepLedger, TheGraceOutlastsTheLongestLoad) {
