@@ -69,7 +69,7 @@ configure_and_build() {
   shift
   mkdir -p "$folder"
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
-  cmake -S "$project" -B "$folder" -G Ninja "$@" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
+  cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
   ninja -C "$folder" --quiet
 }
 
