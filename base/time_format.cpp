@@ -7,6 +7,10 @@
 namespace compilecache {
 namespace {
 
+// All of these fit the clock's 64 bits of nanoseconds.
+constexpr int kFirstYear = 1678;
+constexpr int kLastYear = 2261;
+
 std::tm utc(WallTime time) {
   const std::time_t seconds =
       std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
@@ -43,6 +47,7 @@ Result<WallTime> parse_time(std::string_view text) {
   std::tm parts{};
   const char* rest = strptime(copy.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
   if (rest == nullptr) return refuse();
+  if (parts.tm_year + 1900 < kFirstYear || parts.tm_year + 1900 > kLastYear) return refuse();
   WallTime time = std::chrono::system_clock::from_time_t(timegm(&parts));
   if (*rest == '.') {
     char* end = nullptr;

@@ -13,7 +13,7 @@ namespace compilecache {
 std::string format_time(WallTime time);
 // With microseconds, as Leases want: "2006-01-02T15:04:05.000000Z".
 std::string format_micro_time(WallTime time);
-// Accepts a fraction and an offset.
+// Accepts a fraction and an offset; years from 1678 to 2261.
 Result<WallTime> parse_time(std::string_view text);
 
 }  // namespace compilecache

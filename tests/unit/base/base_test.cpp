@@ -76,6 +76,7 @@ TEST(TimeFormat, RoundTripsAndReadsOffsetsAndFractions) {
   EXPECT_EQ(parse_time("2024-02-29T12:34:56.250Z").value(), time + milliseconds(250));
   EXPECT_EQ(format_micro_time(time + milliseconds(250)), "2024-02-29T12:34:56.250000Z");
   EXPECT_FALSE(parse_time("yesterday"));
+  EXPECT_FALSE(parse_time("2999-01-01T00:00:00Z")) << "beyond the clock, it would be read as 2414";
   EXPECT_FALSE(parse_time("2024-02-29T12:34:56"));
 }
 
