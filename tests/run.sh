@@ -18,6 +18,7 @@ part=all
 pattern=
 running=()      # clusters to take down at the end
 summary=()
+debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 failed=0
 ran=0
 missing=        # what keeps this machine from running containers
@@ -64,18 +65,21 @@ install_packages() {
 }
 
 # Objects are found again by ccache wherever the tree lies.
+# configure_and_build FOLDER [TARGET...] -- CMAKE_ARGUMENT...
 configure_and_build() {
-  local folder=$1
+  local folder=$1 targets=()
+  shift
+  while [ "$1" != -- ]; do targets+=("$1"); shift; done
   shift
   mkdir -p "$folder"
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
   cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
-  ninja -C "$folder" --quiet
+  ninja -C "$folder" --quiet "${targets[@]}"
 }
 
 build_all() {
   step "building"
-  configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release
+  configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release
 }
 
 # GoogleTest's output in, a line for each skipped test with its reason out: a program whose tests are skipped passes.
@@ -100,7 +104,7 @@ run_tests() {
 # The parts that read what strangers wrote, and those with threads, once more under sanitizers.
 run_sanitized() {
   step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
-  configure_and_build "$build/sanitized" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=address,undefined \
+  configure_and_build "$build/sanitized" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=address,undefined \
     "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook"
   run_tests sanitized "$build/sanitized" unit
 }
@@ -109,7 +113,7 @@ run_sanitized() {
 run_threads() {
   local pattern=${pattern:-^archive_(crowd_)?test$}
   step "building with ThreadSanitizer"
-  configure_and_build "$build/thread" -DCMAKE_BUILD_TYPE=Debug -DCOMPILECACHE_SANITIZE=thread \
+  configure_and_build "$build/thread" archive_test archive_crowd_test -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=thread \
     "-DCOMPILECACHE_FOLDERS=base;archive"
   run_tests threads "$build/thread" unit
 }
@@ -118,7 +122,7 @@ run_threads() {
 run_fuzz() {
   local folder=$build/fuzz programs=() program
   step "building the fuzz targets"
-  configure_and_build "$folder" -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
+  configure_and_build "$folder" -- -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
     -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
     -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
     "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;http;webhook"
