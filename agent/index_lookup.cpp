@@ -4,6 +4,7 @@
 
 #include "archive/format.hpp"
 #include "archive/store.hpp"
+#include "base/log.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -62,6 +63,31 @@ std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::
     }
   }
   return best;
+}
+
+std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
+  std::vector<api::FoundArchive> found;
+  for (const archive::IndexEntry& entry : archive::read_index(store).entries) {
+    const auto manifest = archive::read_manifest(store, entry.digest);
+    const auto config = manifest ? archive::read_config(store, *manifest)
+                                 : Result<archive::Config>(unexpected(manifest.error()));
+    if (!config) {
+      log_warn("an archive of the index cannot be read",
+               {{"digest", entry.digest}, {"error", config.error().message}});
+      continue;
+    }
+    const archive::ArchiveInfo info = archive::describe(*manifest, *config);
+    found.push_back({.key = key_of(entry),
+                     .manifest_digest = entry.digest,
+                     .generation = static_cast<int64_t>(entry.generation()),
+                     .saved_at = saved_at(entry),
+                     .blobs = info.blobs(),
+                     .compressed_bytes = static_cast<int64_t>(info.compressed_bytes),
+                     .plain_bytes = static_cast<int64_t>(info.plain_bytes),
+                     .files = static_cast<int64_t>(info.files),
+                     .layers = static_cast<int64_t>(info.layers.size())});
+  }
+  return found;
 }
 
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,

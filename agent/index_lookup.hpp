@@ -2,7 +2,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "api/agent_api.hpp"
 #include "api/agent_config.hpp"
 #include "api/archive_key.hpp"
 #include "api/outcomes.hpp"
@@ -31,6 +33,9 @@ struct IndexMatch {
 // only in their image.
 std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::ArchiveKey& key,
                                         bool compatible_too);
+
+// All that the index names and the store has. What cannot be read is left out and logged.
+std::vector<api::FoundArchive> archives_in_index(const std::string& store);
 
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,
                                        const std::string& saved_at, const api::ArchiveKey& key);

@@ -27,6 +27,7 @@ class Sweeper {
   }
 
   bool run() {
+    if (!adopt()) return false;
     if (const auto prepared = prepare(); !prepared) {
       log_error("the volume cannot be used", {{"error", prepared.error().message}});
       report_.storage_error = prepared.error().message;
@@ -51,6 +52,27 @@ class Sweeper {
   }
 
  private:
+  // Told before our marker replaces the other cluster's, so that a Job that dies in between leaves
+  // it to the next one.
+  bool adopt() {
+    if (!config_.sweep.adopt) return true;
+    const auto owner = archive::read_store_owner(config_.store_path);
+    if (!owner || owner->cluster == config_.sweep.cluster_uid) return true;
+    api::SweepRequest request;
+    request.cache = config_.cache;
+    request.phase = "adopt";
+    request.found = archives_in_index(config_.store_path);
+    const auto told = coordinator_.sweep(request, kPatience);
+    if (told) {
+      log_info("told the operator of another cluster's archives",
+               {{"archives", std::to_string(request.found.size())}});
+      return true;
+    }
+    log_error("cannot tell the operator of another cluster's archives",
+              {{"error", told.error().message}});
+    return false;
+  }
+
   Status prepare() {
     const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
     const auto prepared = archive::prepare_store(config_.store_path, owner, config_.sweep.adopt);

@@ -114,11 +114,23 @@ struct BlobInfo {
   int64_t size = 0;
 };
 
+// What the index of a store says of an archive, and its manifest of its blobs.
+struct FoundArchive {
+  ArchiveKey key;
+  std::string manifest_digest;
+  int64_t generation = 0;
+  std::string saved_at;
+  std::vector<std::string> blobs;
+  int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
+};
+
 // A sweep Job asks twice: phase "begin" (what is live, what may be deleted), then "end" (what is
-// there now).
+// there now). Before both comes "adopt" where it is about to take over a store of another cluster.
 struct SweepRequest {
   std::string cache;
-  std::string phase;  // "begin", "end"
+  std::string phase;  // "adopt", "begin", "end"
+  // adopt:
+  std::vector<FoundArchive> found;
   // end:
   std::vector<BlobInfo> inventory;
   int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;

@@ -139,6 +139,10 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
   const api::CompileCacheSpec& spec = caller.cache->spec;
   LoadSituation situation{.cache = caller.cache->metadata.name, .key = key_of(caller)};
   situation.archives = parts_.view.archives_of(caller.ns(), situation.cache);
+  // Those of an earlier CompileCache of this name were deleted with it.
+  std::erase_if(situation.archives, [&](const auto& archive) {
+    return archive->cache_uid != caller.cache->metadata.uid;
+  });
   situation.mode = caller.pod->injection->mode;
   situation.fallback_compatible = spec.load.fallback_compatible;
   situation.timeout = spec.load.timeout;

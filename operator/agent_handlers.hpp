@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -65,6 +66,8 @@ class AgentHandlers {
   // Saves that hold a lock and were heard of lately; what dead ones left is taken back.
   Result<std::vector<SaveInFlight>> in_flight(
       const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
+  Status adopt(const Caller& caller, const api::SweepRequest& request);
+  Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
   Result<api::SweepAnswer> sweep_begins(const Caller& caller);
   Status sweep_ends(const Caller& caller, const api::SweepRequest& request);
 

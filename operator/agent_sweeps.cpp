@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "base/time_format.hpp"
+#include "operator/adoption.hpp"
 #include "operator/agent_handlers.hpp"
 #include "operator/archive_trust.hpp"
 #include "operator/sweep_ledger.hpp"
@@ -45,6 +46,10 @@ Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
   if (!caller.sweeper) {
     return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " is no sweep Job's pod");
   }
+  if (request.phase == "adopt") {
+    if (const Status done = adopt(caller, request); !done) return unexpected(done.error());
+    return api::SweepAnswer{};
+  }
   if (request.phase == "begin") {
     auto answer = sweep_begins(caller);
     if (answer && hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
@@ -55,7 +60,63 @@ Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
     if (hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
     return api::SweepAnswer{};
   }
-  return fail(ErrorCode::kInvalid, "reading a SweepRequest: phase is neither begin nor end");
+  return fail(ErrorCode::kInvalid,
+              "reading a SweepRequest: phase is neither adopt nor begin nor end");
+}
+
+// Doing it twice does what doing it once does: the Job may die before its marker is in the store.
+Status AgentHandlers::adopt(const Caller& caller, const api::SweepRequest& request) {
+  const api::CompileCache& cache = *caller.cache;
+  if (!cache.spec.storage.adopt) {
+    return fail(ErrorCode::kForbidden, "taking over a store: spec.storage.adopt of CompileCache " +
+                                           cache.metadata.name + " is false");
+  }
+  const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+  std::set<std::string> condemned;
+  for (const auto& blob : parts_.board.condemned(caller.key())) condemned.insert(blob.digest);
+  int64_t adopted = 0;
+  for (const api::FoundArchive& found : request.found) {
+    const auto archive = adopted_archive(cache, found, clock_.wall());
+    Status taken = archive ? take_in(*archive, condemned) : Status(unexpected(archive.error()));
+    // What the API server would not take stays garbage; anything else is tried again.
+    if (!taken && taken.error().code != ErrorCode::kInvalid) return taken;
+    if (taken) {
+      ++adopted;
+    } else {
+      log_warn("an archive is not taken over", {{"reason", "not_adoptable"},
+                                                {"namespace", caller.ns()},
+                                                {"cache", cache.metadata.name},
+                                                {"digest", found.manifest_digest},
+                                                {"error", taken.error().message}});
+    }
+  }
+  log_info("took over archives of another cluster", {{"reason", "adopted"},
+                                                     {"namespace", caller.ns()},
+                                                     {"cache", cache.metadata.name},
+                                                     {"archives", std::to_string(adopted)}});
+  return {};
+}
+
+Status AgentHandlers::take_in(const api::CompileCacheArchive& archive,
+                              const std::set<std::string>& condemned) {
+  if (is_distrusted(archive.head, condemned)) {
+    return fail(ErrorCode::kInvalid, "taking over archive " + archive.metadata.name +
+                                         ": it was deleted, its blobs are condemned");
+  }
+  const auto created = parts_.archives.create(archive);
+  if (!created && created.error().code != ErrorCode::kAlreadyExists) {
+    return unexpected(created.error());
+  }
+  const auto written =
+      modify_archive(parts_.archives, archive.metadata.ns, archive.metadata.name, [&](auto& now) {
+        // What was saved here is newer.
+        if (now.cache_uid != archive.cache_uid || now.head.exists() || is_corrupt(now))
+          return false;
+        now.head = archive.head;
+        return true;
+      });
+  if (!written) return unexpected(written.error());
+  return {};
 }
 
 Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {

@@ -131,7 +131,9 @@ class OperatorTest : public ::testing::Test {
   }
 
   // Plays the newest Job of that CompileCache to its end: begin, then end with that report.
-  json sweep(const std::string& cache, json report = json::object()) const {
+  // `found`: before, it tells of what another cluster left in the store.
+  json sweep(const std::string& cache, json report = json::object(),
+             const json& found = nullptr) const {
     json job;
     EXPECT_TRUE(eventually(seconds(30), [&] {
       for (const json& candidate : jobs(cache)) {
@@ -140,6 +142,11 @@ class OperatorTest : public ::testing::Test {
       return job.is_object();
     })) << process->log();
     const std::string token = pod_token(ns, make_sweep_pod(job));
+    if (!found.is_null()) {
+      const auto [status, answer] = process->call(
+          "POST", "/v1/sweeps", token, {{"cache", cache}, {"phase", "adopt"}, {"found", found}});
+      EXPECT_EQ(status, 200) << answer;
+    }
     auto [begin_status, begin] =
         process->call("POST", "/v1/sweeps", token, {{"cache", cache}, {"phase", "begin"}});
     EXPECT_EQ(begin_status, 200) << begin;

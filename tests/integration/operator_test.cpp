@@ -182,6 +182,41 @@ TEST_F(OperatorTest, APodSavesAndTheNextOneLoads) {
   })) << status("transformer");
 }
 
+TEST_F(OperatorTest, ArchivesOfAnotherClusterBecomeItsOwn) {
+  make_claim(ns, "caches");
+  json spec = {{"storage", {{"claimName", "caches"}, {"adopt", true}}}};
+  ASSERT_EQ(make_cache("transformer", spec), "");
+  const auto left = [](const std::string& name, const json& key) {
+    return json{{"key", key},
+                {"manifest_digest", digest("manifest " + name)},
+                {"blobs", json::array({digest("layer " + name)})},
+                {"generation", 7},
+                {"saved_at", "2026-01-01T00:00:00Z"},
+                {"compressed_bytes", 1000},
+                {"files", 3},
+                {"layers", 1}};
+  };
+  const json key = {{"GPUProduct", "NVIDIA-H100-80GB-HBM3"},
+                    {"GPUCount", "1"},
+                    {"Architecture", "amd64"},
+                    {"Image", "example.com/app:1"}};
+  json endless = key;
+  endless["Image"] = std::string(5000, 'x');  // more than an object may have
+  const json answer =
+      sweep("transformer", json::object(), json::array({left("one", key), left("two", endless)}));
+  EXPECT_EQ(answer.at("archives").size(), 1U) << "the index keeps it: " << answer;
+  ASSERT_TRUE(becomes("transformer", "Ready", "True")) << status("transformer");
+  const auto archives = read_list({"compilecachearchives", "-n", ns});
+  ASSERT_EQ(archives.size(), 1U);
+  EXPECT_EQ(at(archives[0], "/status/head/generation"), 7);
+  EXPECT_EQ(at(archives[0], "/metadata/ownerReferences/0/name"), "transformer");
+
+  const std::string pod = run_pod("web", "transformer");
+  const json load = process->call("POST", "/v1/load", pod, {{"cache", "transformer"}}).second;
+  EXPECT_EQ(load.at("match"), "exact") << load;
+  EXPECT_EQ(load.at("manifest_digest"), digest("manifest one"));
+}
+
 TEST_F(OperatorTest, RefusesWhoIsNotAnInjectedPod) {
   make_ready_cache("transformer");
   EXPECT_EQ(process->call("POST", "/v1/load", "no-token", {{"cache", "transformer"}}).first, 401);

@@ -150,6 +150,63 @@ TEST_F(Sweep, AStoreOfSomebodyElseIsNotTouchedUnlessAdopted) {
   EXPECT_EQ(run("sweep"), 0) << log_;
 }
 
+TEST_F(Sweep, TheArchivesOfAnotherClusterAreToldBeforeTheirStoreIsTakenOver) {
+  const auto archive = put_archive({{"torch/theirs", "x"}});
+  const auto gone = put_archive({{"torch/gone", "y"}});
+  const auto note = [&](const std::string& name, const archive::ArchiveInfo& info) {
+    EXPECT_TRUE(archive::upsert_index_entry(
+        store_, {info.manifest, info.manifest_bytes,
+                 index_annotations(name, 7, "2026-01-01T00:00:00Z", {{"GPUProduct", name}})}));
+  };
+  note("H100", archive);
+  note("A100", gone);
+  fs::remove(archive::blob_path(store_, gone.manifest));
+  config_.sweep.cluster_uid = "another-cluster";
+  config_.sweep.adopt = true;
+  const auto refuse_adoption = [](const Call& call) -> std::optional<http::Response> {
+    if (call.body["phase"] == "adopt") return error_response(403, "Forbidden");
+    return {};
+  };
+  operator_.script(refuse_adoption);
+  EXPECT_EQ(run("sweep"), 1);
+  EXPECT_NE(archive::read_store_owner(store_)->cluster, "another-cluster") << "it is tried again";
+
+  plan({{"archives", nlohmann::json::array()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  const auto adoptions = [&] {
+    std::vector<nlohmann::json> found;
+    for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
+      if (call.body["phase"] == "adopt") found.push_back(call.body["found"]);
+    }
+    return found;
+  };
+  ASSERT_EQ(adoptions().size(), 2u);
+  const auto found = adoptions().back();
+  ASSERT_EQ(found.size(), 1u) << "what is not on the volume is left out: " << found;
+  EXPECT_EQ(found[0]["manifest_digest"], archive.manifest);
+  EXPECT_EQ(found[0]["key"], (nlohmann::json{{"GPUProduct", "H100"}}));
+  EXPECT_EQ(found[0]["generation"], 7);
+  EXPECT_EQ(found[0]["blobs"].size(), archive.blobs().size());
+  EXPECT_EQ(found[0]["compressed_bytes"], archive.compressed_bytes);
+
+  EXPECT_EQ(archive::read_store_owner(store_)->cluster, "another-cluster");
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_EQ(adoptions().size(), 2u) << "once";
+}
+
+TEST_F(Sweep, TheArchivesOfADeletedCompileCacheAreNotTakenOver) {
+  const auto archive = put_archive({{"torch/deleted", "x"}});
+  EXPECT_TRUE(archive::upsert_index_entry(
+      store_, {archive.manifest, archive.manifest_bytes, index_annotations("old", 1, "", {})}));
+  config_.cache_uid = "made-anew";
+  config_.sweep.adopt = true;
+  plan({{"archives", nlohmann::json::array()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
+    EXPECT_NE(call.body["phase"], "adopt");
+  }
+}
+
 TEST_F(Sweep, AnOperatorThatRefusesMakesTheJobFail) {
   operator_.script([](const Call&) { return error_response(403, "Forbidden"); });
   EXPECT_EQ(run("sweep"), 1);

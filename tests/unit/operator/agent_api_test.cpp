@@ -1,192 +1,15 @@
-#include "operator/agent_api.hpp"
-
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-
-#include "api/names.hpp"
-#include "base/time_format.hpp"
-#include "operator/archive_trust.hpp"
-#include "tests/unit/operator/fake_archives.hpp"
+#include "tests/unit/operator/agent_api_fixture.hpp"
 
 namespace compilecache::controller {
 namespace {
 
-using nlohmann::json;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using test::digest;
-using test::FakeArchives;
 
-class Events : public kube::EventSink {
- public:
-  void record(const kube::EventRecord& record) override { reasons.push_back(record.reason); }
-  std::vector<std::string> reasons;
-};
+class AgentApi : public test::AgentApiTest {};
 
-// One namespace with a node, a CompileCache and pods; tokens are the pods' names.
-class AgentApiTest : public testing::Test {
- protected:
-  AgentApiTest() {
-    settings.sweep.grace = minutes(10);
-    auto node = std::make_shared<NodeView>();
-    node->name = "n1";
-    node->facts = {"NVIDIA-H100-80GB-HBM3", "amd64", "", ""};
-    stores.nodes.upsert("n1", node);
-    cache.metadata.ns = "ml";
-    cache.metadata.name = "transformer";
-    cache.metadata.uid = "cache-uid";
-    cache.spec.storage.claim_name = "claim";
-    put_cache();
-    // As the reflector would.
-    archives.on_write = [this](const auto&, const auto& after) { show(after); };
-    for (const char* name : {"a", "b", "c"}) add_pod(name);
-    auto job = std::make_shared<PodView>();
-    job->ns = "ml";
-    job->name = "job";
-    job->uid = "uid-job";
-    job->sweep = "transformer";
-    job->owner = std::make_shared<const OwnerView>(OwnerView{"batch/v1", "Job", "sweep-1", "j1"});
-    stores.sweep_pods.upsert("ml/job", job);
-  }
-
-  void put_cache() {
-    stores.caches.upsert("ml/transformer", std::make_shared<api::CompileCache>(cache));
-  }
-  void show(const api::CompileCacheArchive& archive) {
-    stores.archives.upsert(archive.metadata.key(),
-                           std::make_shared<api::CompileCacheArchive>(archive));
-  }
-  void add_pod(const std::string& name, const std::string& gpu = "nvidia.com/gpu") {
-    auto pod = std::make_shared<PodView>();
-    pod->ns = "ml";
-    pod->name = name;
-    pod->uid = "uid-" + name;
-    pod->node = "n1";
-    pod->phase = "Running";
-    pod->cache = "transformer";
-    auto injection = std::make_shared<api::InjectionStatus>();
-    injection->mode = mode;
-    injection->wait_for_first_ms = wait_for_first.count();
-    injection->key_basis = {
-        .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = "torch:1"};
-    pod->injection = std::move(injection);
-    stores.pods.upsert("ml/" + name, pod);
-  }
-
-  http::Response send(const std::string& method, const std::string& path, const std::string& token,
-                      const std::string& body = {}) {
-    http::Request request;
-    request.method = method;
-    request.path = path;
-    request.body = body;
-    if (!token.empty()) request.headers = {{"Authorization", "Bearer " + token}};
-    return agent_api.answer(request);
-  }
-  template <typename Answer, typename Message>
-  Answer call(const std::string& path, const std::string& token, const Message& message) {
-    const auto response = send("POST", path, token, api::dump(message));
-    EXPECT_EQ(response.status, 200) << path << ": " << response.body;
-    return api::parse<Answer>(response.body).value_or(Answer{});
-  }
-  api::LoadAnswer load(const std::string& pod) {
-    return call<api::LoadAnswer>("/v1/load", pod, api::LoadRequest{.cache = "transformer"});
-  }
-  // A whole save; returns the status of the commit's answer.
-  int save(const std::string& pod, char manifest) {
-    const auto answer = call<api::SaveAnswer>(
-        "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
-    EXPECT_EQ(answer.decision, "granted") << answer.reason;
-    return send("POST", "/v1/saves/" + answer.id + "/commit", pod,
-                api::dump(api::CommitRequest{.fence = answer.fence,
-                                             .parent_digest = answer.parent_digest,
-                                             .manifest_digest = digest(manifest),
-                                             .blobs = {digest(manifest)},
-                                             .compile_seconds = 40}))
-        .status;
-  }
-  void report_loaded(const std::string& pod, const std::string& outcome, const std::string& match,
-                     const std::string& corrupt = {}) {
-    const auto archive = archives.archives.begin()->second;
-    api::LoadedReport report{.cache = "transformer", .outcome = outcome, .match = match};
-    report.archive = archive.metadata.name;
-    report.manifest_digest = archive.head.manifest_digest;
-    report.corrupt_digest = corrupt;
-    report.milliseconds = 37;
-    EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
-  }
-  void report_effect(const std::string& pod, const std::string& effect, double compile_seconds) {
-    EXPECT_EQ(
-        send("POST", "/v1/effect", pod,
-             api::dump(api::EffectReport{
-                 .cache = "transformer", .effect = effect, .compile_seconds = compile_seconds}))
-            .status,
-        200);
-  }
-  api::CompileCacheStatus status() {
-    api::CompileCacheStatus status;
-    board.fill("ml/transformer", status);
-    return status;
-  }
-  api::SweepAnswer begin_sweep() {
-    return call<api::SweepAnswer>("/v1/sweeps", "job",
-                                  api::SweepRequest{.cache = "transformer", .phase = "begin"});
-  }
-  void end_sweep(const std::string& inventory, const std::vector<std::string>& corrupt = {}) {
-    api::SweepRequest request{.cache = "transformer", .phase = "end"};
-    for (const char fill : inventory) request.inventory.push_back({digest(fill), 1});
-    request.corrupt = corrupt;
-    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(request)).status, 200);
-  }
-  // The status writer.
-  void write_status() {
-    board.fill("ml/transformer", cache.status);
-    put_cache();
-  }
-
-  Settings settings;
-  std::string mode = "ReadWrite";
-  seconds wait_for_first{0};
-  FakeClock clock;
-  ClusterStores stores;
-  api::CompileCache cache;
-  ClusterView view{stores};
-  TokenAuth auth{[](const json& review) -> Result<json> {
-                   const std::string pod = review["spec"]["token"];
-                   return json{{"status",
-                                {{"authenticated", pod != "stranger"},
-                                 {"audiences", {api::kTokenAudience}},
-                                 {"user",
-                                  {{"username", "system:serviceaccount:ml:default"},
-                                   {"extra",
-                                    {{"authentication.kubernetes.io/pod-name", {pod}},
-                                     {"authentication.kubernetes.io/pod-uid", {"uid-" + pod}},
-                                     {"authentication.kubernetes.io/node-name", {"n1"}}}}}}}}};
-                 },
-                 seconds(60), clock};
-  FakeArchives archives;
-  CacheLocks locks;
-  SweepGuard guard;
-  SaveCoordinator saves{archives, locks, guard, 50, clock, seeded_random(1)};
-  ArchiveRegistry registry{archives, seconds(5), clock};
-  LoadTraffic traffic{50, clock};
-  StatusBoard board{32};
-  Metrics metrics;
-  Events events;
-  bool leading = true;
-  int sweeps_wanted = 0;
-  AgentApi agent_api{
-      {view, auth, saves, locks, guard, archives, registry, traffic, board, metrics, events},
-      settings,
-      {.is_leader = [this] { return leading; },
-       .fetch_pod = [](const std::string&, const std::string&) -> Result<PodView> {
-         return fail(ErrorCode::kNotFound, "no such pod");
-       },
-       .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
-      clock};
-};
-
-TEST_F(AgentApiTest, ColdSaveWarm) {
+TEST_F(AgentApi, ColdSaveWarm) {
   const auto cold = load("a");
   EXPECT_EQ(cold.decision, "none");
   EXPECT_EQ(cold.reason, "no_archive");
@@ -213,7 +36,7 @@ TEST_F(AgentApiTest, ColdSaveWarm) {
   EXPECT_EQ(archive.effect, (api::EffectCounters{.full = 1}));
 }
 
-TEST_F(AgentApiTest, OnlyTheLeaderAnswers) {
+TEST_F(AgentApi, OnlyTheLeaderAnswers) {
   leading = false;
   const auto response = send("POST", "/v1/load", "a", "{}");
   EXPECT_EQ(response.status, 503);
@@ -221,7 +44,7 @@ TEST_F(AgentApiTest, OnlyTheLeaderAnswers) {
   EXPECT_EQ(api::error_of(503, response.body).code, ErrorCode::kUnavailable);
 }
 
-TEST_F(AgentApiTest, OnlyOurPodsAreServed) {
+TEST_F(AgentApi, OnlyOurPodsAreServed) {
   EXPECT_EQ(send("POST", "/v1/load", "", "{}").status, 401);
   EXPECT_EQ(send("POST", "/v1/load", "stranger", "{}").status, 401);
   EXPECT_EQ(send("POST", "/v1/load", "gone", "{}").status, 403);
@@ -241,7 +64,7 @@ TEST_F(AgentApiTest, OnlyOurPodsAreServed) {
   EXPECT_EQ(send("POST", "/v1/load", "c", "{}").status, 404);
 }
 
-TEST_F(AgentApiTest, GarbageIsAnsweredNotServed) {
+TEST_F(AgentApi, GarbageIsAnsweredNotServed) {
   EXPECT_EQ(send("POST", "/v1/load", "a", "{broken").status, 400);
   EXPECT_EQ(send("POST", "/v1/load", "a", "[]").status, 400);
   EXPECT_EQ(send("POST", "/v1/load", "a", std::string(300 * 1024, ' ')).status, 413);
@@ -255,7 +78,7 @@ TEST_F(AgentApiTest, GarbageIsAnsweredNotServed) {
   EXPECT_EQ(send("DELETE", "/v1/saves/nonsense", "a").status, 400);
 }
 
-TEST_F(AgentApiTest, ALockThatWasLostIsAConflict) {
+TEST_F(AgentApi, ALockThatWasLostIsAConflict) {
   const api::SaveRequest request{.cache = "transformer", .attempt = "1", .new_files = 1};
   const auto save = call<api::SaveAnswer>("/v1/saves", "a", request);
   EXPECT_EQ(call<api::SaveAnswer>("/v1/saves", "b", request).decision, "busy");
@@ -266,7 +89,7 @@ TEST_F(AgentApiTest, ALockThatWasLostIsAConflict) {
   EXPECT_EQ(send("PUT", "/v1/saves/" + save.id, "a", renew).status, 409);
 }
 
-TEST_F(AgentApiTest, ReadOnlyPodsDoNotSave) {
+TEST_F(AgentApi, ReadOnlyPodsDoNotSave) {
   mode = "ReadOnly";
   add_pod("reader");
   const auto answer = call<api::SaveAnswer>(
@@ -276,7 +99,7 @@ TEST_F(AgentApiTest, ReadOnlyPodsDoNotSave) {
   EXPECT_EQ(answer.reason, "mode_read_only");
 }
 
-TEST_F(AgentApiTest, TheSecondColdPodWaitsForTheFirst) {
+TEST_F(AgentApi, TheSecondColdPodWaitsForTheFirst) {
   wait_for_first = seconds(60);
   for (const char* pod : {"a", "b"}) add_pod(pod);
   EXPECT_EQ(load("a").decision, "none");
@@ -288,7 +111,7 @@ TEST_F(AgentApiTest, TheSecondColdPodWaitsForTheFirst) {
   EXPECT_EQ(load("b").decision, "none") << "the first is dead, so the next goes ahead";
 }
 
-TEST_F(AgentApiTest, AFailedLoadIsColdAndSaid) {
+TEST_F(AgentApi, AFailedLoadIsColdAndSaid) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "ERROR", "");
   EXPECT_EQ(status().loads.failed, 1);
@@ -298,14 +121,14 @@ TEST_F(AgentApiTest, AFailedLoadIsColdAndSaid) {
   EXPECT_EQ(status().effect, api::EffectCounters{});
 }
 
-TEST_F(AgentApiTest, ALoaderThatRunsAgainIsNotCountedAgain) {
+TEST_F(AgentApi, ALoaderThatRunsAgainIsNotCountedAgain) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "SUCCESS", "exact");
   report_loaded("b", "SKIPPED", "");
   EXPECT_EQ(status().loads, (api::LoadCounters{.exact = 1}));
 }
 
-TEST_F(AgentApiTest, SaveOutcomesAreCountedOnce) {
+TEST_F(AgentApi, SaveOutcomesAreCountedOnce) {
   api::EffectReport report{.cache = "transformer", .effect = "unused"};
   report.save_outcome = "SKIPPED";
   report.save_reason = "too_large";
@@ -324,23 +147,7 @@ TEST_F(AgentApiTest, SaveOutcomesAreCountedOnce) {
   EXPECT_EQ(status().saves, (api::SaveCounters{.unchanged = 1, .refused = 2, .failed = 1}));
 }
 
-TEST_F(AgentApiTest, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
-  ASSERT_EQ(save("a", '1'), 200);
-  ASSERT_EQ(save("a", '2'), 200);
-  report_loaded("b", "ERROR", "", digest('2'));
-  EXPECT_EQ(sweeps_wanted, 1);
-  EXPECT_TRUE(is_suspect(archives.archives.begin()->second));
-  EXPECT_EQ(load("c").manifest_digest, digest('1')) << "the generation before takes its place";
-  EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('2')});
-  end_sweep("12", {digest('2')});
-  const auto& archive = archives.archives.begin()->second;
-  EXPECT_TRUE(is_corrupt(archive));
-  EXPECT_FALSE(is_suspect(archive));
-  EXPECT_EQ(load("c").manifest_digest, digest('1'));
-  ASSERT_EQ(status().condemned.size(), 1U) << "its blobs are garbage now";
-}
-
-TEST_F(AgentApiTest, SweepsDeleteInTwoSteps) {
+TEST_F(AgentApi, SweepsDeleteInTwoSteps) {
   for (const char manifest : {'1', '2', '3'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));
   EXPECT_EQ(begin_sweep().archives.at(0).manifest_digest, digest('3'));
@@ -361,7 +168,7 @@ TEST_F(AgentApiTest, SweepsDeleteInTwoSteps) {
   EXPECT_EQ(save("c", '1'), 200);
 }
 
-TEST_F(AgentApiTest, WhatIsNotInTheStatusYetIsNotDeleted) {
+TEST_F(AgentApi, WhatIsNotInTheStatusYetIsNotDeleted) {
   for (const char manifest : {'1', '2', '3'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));
   begin_sweep();
@@ -370,14 +177,14 @@ TEST_F(AgentApiTest, WhatIsNotInTheStatusYetIsNotDeleted) {
   EXPECT_TRUE(begin_sweep().deletable.empty());
 }
 
-TEST_F(AgentApiTest, AVolumeThatCannotBeUsedChangesNoList) {
+TEST_F(AgentApi, AVolumeThatCannotBeUsedChangesNoList) {
   api::SweepRequest request{.cache = "transformer", .phase = "end"};
   request.storage_error = "read-only file system";
   EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(request)).status, 200);
   EXPECT_EQ(status().last_sweep.time, "");
 }
 
-TEST_F(AgentApiTest, ANodeWithoutALabelMakesTheLoaderWait) {
+TEST_F(AgentApi, ANodeWithoutALabelMakesTheLoaderWait) {
   auto node = std::make_shared<NodeView>();
   node->name = "n1";
   node->facts = {"", "amd64", "", ""};

@@ -50,7 +50,13 @@ class FakeArchives : public ArchiveWriter {
       return fail(ErrorCode::kAlreadyExists, "it is there");
     }
     api::CompileCacheArchive& created = archives[archive.metadata.key()];
-    created = archive;
+    // A status is not created.
+    created = {.metadata = archive.metadata,
+               .cache = archive.cache,
+               .cache_uid = archive.cache_uid,
+               .key = archive.key,
+               .claim_name = archive.claim_name,
+               .path = archive.path};
     created.metadata.uid = "uid-" + std::to_string(++version_);
     created.metadata.resource_version = std::to_string(version_);
     if (happened == Fault::kLostReply) return fail(ErrorCode::kTimeout, "no answer");

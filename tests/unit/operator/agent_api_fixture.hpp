@@ -1,0 +1,221 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/names.hpp"
+#include "base/time_format.hpp"
+#include "operator/agent_api.hpp"
+#include "operator/archive_trust.hpp"
+#include "tests/unit/operator/fake_archives.hpp"
+
+// The agent API with everything behind it, but for the API server.
+
+namespace compilecache::controller::test {
+
+using nlohmann::json;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+class Events : public kube::EventSink {
+ public:
+  void record(const kube::EventRecord& record) override { reasons.push_back(record.reason); }
+  std::vector<std::string> reasons;
+};
+
+// One namespace with a node, a CompileCache and pods; tokens are the pods' names.
+class AgentApiTest : public testing::Test {
+ protected:
+  AgentApiTest() {
+    settings.sweep.grace = minutes(10);
+    auto node = std::make_shared<NodeView>();
+    node->name = "n1";
+    node->facts = {"NVIDIA-H100-80GB-HBM3", "amd64", "", ""};
+    stores.nodes.upsert("n1", node);
+    cache.metadata.ns = "ml";
+    cache.metadata.name = "transformer";
+    cache.metadata.uid = "cache-uid";
+    cache.spec.storage.claim_name = "claim";
+    put_cache();
+    // As the reflector would.
+    archives.on_write = [this](const auto&, const auto& after) { show(after); };
+    for (const char* name : {"a", "b", "c"}) add_pod(name);
+    auto job = std::make_shared<PodView>();
+    job->ns = "ml";
+    job->name = "job";
+    job->uid = "uid-job";
+    job->sweep = "transformer";
+    job->owner = std::make_shared<const OwnerView>(OwnerView{"batch/v1", "Job", "sweep-1", "j1"});
+    stores.sweep_pods.upsert("ml/job", job);
+  }
+
+  void put_cache() {
+    stores.caches.upsert("ml/transformer", std::make_shared<api::CompileCache>(cache));
+  }
+  void show(const api::CompileCacheArchive& archive) {
+    stores.archives.upsert(archive.metadata.key(),
+                           std::make_shared<api::CompileCacheArchive>(archive));
+  }
+  void add_pod(const std::string& name, const std::string& gpu = "nvidia.com/gpu") {
+    auto pod = std::make_shared<PodView>();
+    pod->ns = "ml";
+    pod->name = name;
+    pod->uid = "uid-" + name;
+    pod->node = "n1";
+    pod->phase = "Running";
+    pod->cache = "transformer";
+    auto injection = std::make_shared<api::InjectionStatus>();
+    injection->mode = mode;
+    injection->wait_for_first_ms = wait_for_first.count();
+    injection->key_basis = {
+        .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = "torch:1"};
+    pod->injection = std::move(injection);
+    stores.pods.upsert("ml/" + name, pod);
+  }
+
+  http::Response send(const std::string& method, const std::string& path, const std::string& token,
+                      const std::string& body = {}) {
+    http::Request request;
+    request.method = method;
+    request.path = path;
+    request.body = body;
+    if (!token.empty()) request.headers = {{"Authorization", "Bearer " + token}};
+    return agent_api.answer(request);
+  }
+  template <typename Answer, typename Message>
+  Answer call(const std::string& path, const std::string& token, const Message& message) {
+    const auto response = send("POST", path, token, api::dump(message));
+    EXPECT_EQ(response.status, 200) << path << ": " << response.body;
+    return api::parse<Answer>(response.body).value_or(Answer{});
+  }
+  api::LoadAnswer load(const std::string& pod) {
+    return call<api::LoadAnswer>("/v1/load", pod, api::LoadRequest{.cache = "transformer"});
+  }
+  // A whole save; returns the status of the commit's answer.
+  int save(const std::string& pod, char manifest) {
+    const auto answer = call<api::SaveAnswer>(
+        "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+    EXPECT_EQ(answer.decision, "granted") << answer.reason;
+    return send("POST", "/v1/saves/" + answer.id + "/commit", pod,
+                api::dump(api::CommitRequest{.fence = answer.fence,
+                                             .parent_digest = answer.parent_digest,
+                                             .manifest_digest = digest(manifest),
+                                             .blobs = {digest(manifest)},
+                                             .compile_seconds = 40}))
+        .status;
+  }
+  void report_loaded(const std::string& pod, const std::string& outcome, const std::string& match,
+                     const std::string& corrupt = {}) {
+    const auto archive = archives.archives.begin()->second;
+    api::LoadedReport report{.cache = "transformer", .outcome = outcome, .match = match};
+    report.archive = archive.metadata.name;
+    report.manifest_digest = archive.head.manifest_digest;
+    report.corrupt_digest = corrupt;
+    report.milliseconds = 37;
+    EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
+  }
+  void report_effect(const std::string& pod, const std::string& effect, double compile_seconds) {
+    EXPECT_EQ(
+        send("POST", "/v1/effect", pod,
+             api::dump(api::EffectReport{
+                 .cache = "transformer", .effect = effect, .compile_seconds = compile_seconds}))
+            .status,
+        200);
+  }
+  api::CompileCacheStatus status() {
+    api::CompileCacheStatus status;
+    board.fill("ml/transformer", status);
+    return status;
+  }
+  api::SweepAnswer begin_sweep() {
+    return call<api::SweepAnswer>("/v1/sweeps", "job",
+                                  api::SweepRequest{.cache = "transformer", .phase = "begin"});
+  }
+  void end_sweep(const std::string& inventory, const std::vector<std::string>& corrupt = {},
+                 const std::vector<std::string>& verified = {}) {
+    api::SweepRequest request{.cache = "transformer", .phase = "end"};
+    request.verified = verified;
+    for (const char fill : inventory) request.inventory.push_back({digest(fill), 1});
+    request.corrupt = corrupt;
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(request)).status, 200);
+  }
+  // What another cluster left, in generation 7.
+  static api::FoundArchive found_archive(char manifest, const std::string& image) {
+    return {.key = {{"GPUProduct", "NVIDIA-H100-80GB-HBM3"}, {"Image", image}},
+            .manifest_digest = digest(manifest),
+            .generation = 7,
+            .saved_at = "2026-01-01T00:00:00Z",
+            .blobs = {digest('f')},
+            .compressed_bytes = 1000,
+            .files = 3,
+            .layers = 1};
+  }
+  int adopt(const std::vector<api::FoundArchive>& found) {
+    return send("POST", "/v1/sweeps", "job",
+                api::dump(
+                    api::SweepRequest{.cache = "transformer", .phase = "adopt", .found = found}))
+        .status;
+  }
+  // As somebody does it with kubectl, or the garbage collector.
+  void delete_archives() {
+    for (const auto& [key, archive] : archives.archives) {
+      stores.archives.erase(key, stores.archives.get(key));
+    }
+    archives.archives.clear();
+  }
+  const api::CompileCacheArchive& archive() const { return archives.archives.begin()->second; }
+  // The status writer.
+  void write_status() {
+    board.fill("ml/transformer", cache.status);
+    put_cache();
+  }
+
+  Settings settings;
+  std::string mode = "ReadWrite";
+  seconds wait_for_first{0};
+  FakeClock clock;
+  ClusterStores stores;
+  api::CompileCache cache;
+  ClusterView view{stores};
+  TokenAuth auth{[](const json& review) -> Result<json> {
+                   const std::string pod = review["spec"]["token"];
+                   return json{{"status",
+                                {{"authenticated", pod != "stranger"},
+                                 {"audiences", {api::kTokenAudience}},
+                                 {"user",
+                                  {{"username", "system:serviceaccount:ml:default"},
+                                   {"extra",
+                                    {{"authentication.kubernetes.io/pod-name", {pod}},
+                                     {"authentication.kubernetes.io/pod-uid", {"uid-" + pod}},
+                                     {"authentication.kubernetes.io/node-name", {"n1"}}}}}}}}};
+                 },
+                 seconds(60), clock};
+  FakeArchives archives;
+  CacheLocks locks;
+  SweepGuard guard;
+  SaveCoordinator saves{archives, locks, guard, 50, clock, seeded_random(1)};
+  ArchiveRegistry registry{archives, seconds(5), clock};
+  LoadTraffic traffic{50, clock};
+  StatusBoard board{32};
+  Metrics metrics;
+  Events events;
+  bool leading = true;
+  int sweeps_wanted = 0;
+  AgentApi agent_api{
+      {view, auth, saves, locks, guard, archives, registry, traffic, board, metrics, events},
+      settings,
+      {.is_leader = [this] { return leading; },
+       .fetch_pod = [](const std::string&, const std::string&) -> Result<PodView> {
+         return fail(ErrorCode::kNotFound, "no such pod");
+       },
+       .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
+      clock};
+};
+
+}  // namespace compilecache::controller::test

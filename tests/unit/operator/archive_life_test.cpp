@@ -1,0 +1,176 @@
+#include "tests/unit/operator/agent_api_fixture.hpp"
+
+// What becomes of an archive after its first save: use, distrust, deletion, another cluster.
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using test::digest;
+
+class ArchiveLife : public test::AgentApiTest {};
+
+TEST_F(ArchiveLife, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
+  ASSERT_EQ(save("a", '1'), 200);
+  ASSERT_EQ(save("a", '2'), 200);
+  report_loaded("b", "ERROR", "", digest('2'));
+  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_TRUE(is_suspect(archives.archives.begin()->second));
+  EXPECT_EQ(load("c").manifest_digest, digest('1')) << "the generation before takes its place";
+  EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('2')});
+  end_sweep("12", {digest('2')});
+  const auto& archive = archives.archives.begin()->second;
+  EXPECT_TRUE(is_corrupt(archive));
+  EXPECT_FALSE(is_suspect(archive));
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+  ASSERT_EQ(status().condemned.size(), 1U) << "its blobs are garbage now";
+}
+
+TEST_F(ArchiveLife, ASuspectArchiveThatIsWholeIsHandedOutAgain) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "ERROR", "", digest('1'));
+  EXPECT_EQ(load("c").decision, "none");
+  EXPECT_EQ(load("c").reason, "suspect") << "there is no generation before it";
+  EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('1')});
+  end_sweep("1", {}, {digest('1')});
+  EXPECT_FALSE(is_suspect(archive()));
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+  EXPECT_TRUE(status().condemned.empty());
+}
+
+TEST_F(ArchiveLife, WhatIsSavedAfterCorruptionIsWholeAndNewer) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "ERROR", "", digest('1'));
+  end_sweep("1", {digest('1')});
+  EXPECT_TRUE(is_corrupt(archive()));
+  EXPECT_EQ(load("c").reason, "corrupt");
+  const auto granted = call<api::SaveAnswer>(
+      "/v1/saves", "c", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  EXPECT_EQ(granted.parent_digest, "") << "nothing is built on it";
+  EXPECT_GT(granted.generation, 1) << "a copy of the corrupt head in the index never looks newer";
+  EXPECT_EQ(send("DELETE", "/v1/saves/" + granted.id, "c").status, 200);
+  ASSERT_EQ(save("c", '2'), 200);
+  EXPECT_FALSE(is_corrupt(archive()));
+  EXPECT_EQ(load("b").manifest_digest, digest('2'));
+}
+
+TEST_F(ArchiveLife, AReportAboutBytesThatNoHeadHasMakesNothingSuspect) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "ERROR", "", digest('9'));
+  EXPECT_FALSE(is_suspect(archive()));
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+}
+
+TEST_F(ArchiveLife, UseIsKeptAndWrittenAtABoundedRate) {
+  ASSERT_EQ(save("a", '1'), 200);
+  EXPECT_EQ(archive().last_used_time, format_time(clock.wall())) << "a save is use";
+  int writes = 0;
+  archives.on_write = [&](const auto&, const auto& after) {
+    ++writes;
+    show(after);
+  };
+  for (int second = 0; second < 20; ++second) {
+    for (int i = 0; i < 50; ++i) report_loaded("b", "SUCCESS", "exact");
+    registry.flush();
+    clock.advance(seconds(1));
+  }
+  EXPECT_EQ(writes, 4) << "one in five seconds, however many pods load";
+  report_loaded("c", "SUCCESS", "exact");
+  const std::string last = format_time(clock.wall());
+  clock.advance(seconds(30));
+  registry.flush();
+  EXPECT_EQ(archive().last_used_time, last) << "when it was used, not when that was written";
+  EXPECT_EQ(archive().loads.exact, 1001);
+}
+
+TEST_F(ArchiveLife, UseNeverGoesBackInTime) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  // The next leader has written a later one.
+  archives.archives.begin()->second.last_used_time = "2099-01-01T00:00:00Z";
+  registry.flush(true);
+  EXPECT_EQ(archive().last_used_time, "2099-01-01T00:00:00Z");
+  EXPECT_EQ(archive().loads.exact, 1);
+}
+
+TEST_F(ArchiveLife, AnArchiveDeletedUnderItsPodsStaysDeleted) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  const auto granted = call<api::SaveAnswer>(
+      "/v1/saves", "c", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  delete_archives();
+  EXPECT_EQ(load("c").reason, "no_archive");
+  report_effect("b", "full", 0);
+  registry.flush(true);
+  EXPECT_TRUE(archives.archives.empty()) << "its pods' reports do not bring it back";
+  EXPECT_EQ(status().effect.full, 1) << "and are counted all the same";
+  const api::CommitRequest commit{
+      .fence = granted.fence, .manifest_digest = digest('2'), .blobs = {digest('2')}};
+  EXPECT_EQ(send("POST", "/v1/saves/" + granted.id + "/commit", "c", api::dump(commit)).status,
+            409);
+  EXPECT_TRUE(archives.archives.empty()) << "nor does a save that was under way";
+  end_sweep("12");
+  EXPECT_EQ(status().condemned.size(), 2U) << "its bytes are garbage";
+  EXPECT_EQ(save("c", '3'), 200) << "a new save begins a new archive";
+}
+
+TEST_F(ArchiveLife, ACompileCacheMadeAnewStartsWithoutTheArchivesOfTheDeletedOne) {
+  ASSERT_EQ(save("a", '1'), 200);
+  cache.metadata.uid = "made-anew";
+  put_cache();
+  EXPECT_EQ(load("b").reason, "no_archive");
+  const auto answer = call<api::SaveAnswer>(
+      "/v1/saves", "b", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  EXPECT_EQ(answer.reason, "archive_being_deleted");
+  delete_archives();
+  EXPECT_EQ(save("b", '2'), 200);
+  EXPECT_EQ(load("c").manifest_digest, digest('2'));
+}
+
+TEST_F(ArchiveLife, ArchivesOfAnotherClusterAreHandedOut) {
+  EXPECT_EQ(adopt({found_archive('7', "torch:1")}), 403) << "only where spec.storage.adopt says so";
+  cache.spec.storage.adopt = true;
+  cache.spec.key = {"GPUProduct", "Image"};
+  put_cache();
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  ASSERT_EQ(adopt({found_archive('7', "torch:1"), found_archive('8', "torch:2")}), 200);
+  ASSERT_EQ(adopt({found_archive('7', "torch:1"), found_archive('8', "torch:2")}), 200);
+  ASSERT_EQ(archives.archives.size(), 2U);
+  const auto answer = load("a");
+  EXPECT_EQ(answer.match, "exact");
+  EXPECT_EQ(answer.manifest_digest, digest('7'));
+  EXPECT_EQ(begin_sweep().archives.size(), 2U) << "so the index keeps them";
+  end_sweep("78f");
+  EXPECT_TRUE(status().condemned.empty());
+  EXPECT_EQ(save("a", '9'), 200);
+  EXPECT_EQ(load("b").generation, 8);
+  EXPECT_EQ(adopt({found_archive('7', "torch:1")}), 200);
+  EXPECT_EQ(load("b").manifest_digest, digest('9')) << "what was saved here is newer";
+}
+
+TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
+  cache.spec.storage.adopt = true;
+  cache.status.condemned = {{digest('f'), "2026-01-01T00:00:00Z"}};
+  put_cache();
+  board.set_condemned("ml/transformer", cache.status.condemned);
+  auto no_digest = found_archive('7', "a");
+  no_digest.manifest_digest = "sha256:../../x";
+  auto no_key = found_archive('7', "b");
+  no_key.key.clear();
+  auto negative = found_archive('7', "c");
+  negative.compressed_bytes = -1;
+  auto endless = found_archive('7', "d");
+  endless.generation = std::numeric_limits<int64_t>::max();
+  const auto condemned = found_archive('7', "e");
+  EXPECT_EQ(adopt({no_digest, no_key, negative, endless, condemned}), 200);
+  EXPECT_TRUE(archives.archives.empty());
+  auto later = found_archive('7', "f");
+  later.blobs = {digest('7')};
+  later.saved_at = "2199-01-01T00:00:00Z";
+  EXPECT_EQ(adopt({later}), 200);
+  EXPECT_EQ(archive().head.saved_at, format_time(clock.wall())) << "else it is the newest for ever";
+}
+
+}  // namespace
+}  // namespace compilecache::controller
