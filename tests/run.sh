@@ -109,12 +109,17 @@ run_sanitized() {
   run_tests sanitized "$build/sanitized" unit
 }
 
-# What reads and writes archives does it on several threads; the programs that try faults need none.
+# Archives are read and written on several threads, and the Kubernetes client has some; what tries faults needs none.
 run_threads() {
-  local pattern=${pattern:-^archive_(crowd_)?test$}
+  local programs=() program
+  for program in archive_test archive_crowd_test kube_test; do
+    if [[ $program =~ $pattern ]]; then programs+=("$program"); fi
+  done
+  [ ${#programs[@]} -gt 0 ] || return 0
+  local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
   step "building with ThreadSanitizer"
-  configure_and_build "$build/thread" archive_test archive_crowd_test -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=thread \
-    "-DCOMPILECACHE_FOLDERS=base;archive"
+  configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" \
+    -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;archive;kube"
   run_tests threads "$build/thread" unit
 }
 
