@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "kube/protobuf.hpp"
+
 namespace compilecache::kube {
 namespace {
 
@@ -16,6 +18,8 @@ constexpr Duration kAgainAfter = std::chrono::seconds(1);  // when Retry-After i
 constexpr std::chrono::seconds kListTimeout{65};
 
 constexpr char kJsonType[] = "application/json";
+constexpr char kProtobufOrJson[] =
+    "application/vnd.kubernetes.protobuf;stream=watch, application/json";
 
 // Collects "?a=b&c=d".
 class Query {
@@ -141,7 +145,9 @@ std::string percent_encode(std::string_view text) {
 }
 
 Error api_error(const HttpResponse& response, const std::string& doing) {
-  const Json body = Json::parse(response.body, nullptr, false);
+  const Json body = protobuf::is_protobuf(response.body)
+                        ? protobuf::parse_status(response.body)
+                        : Json::parse(response.body, nullptr, false);
   const bool is_status = string_at(body, {"kind"}) == "Status";
   const std::string reason = is_status ? string_at(body, {"reason"}) : "";
   std::string message = is_status ? string_at(body, {"message"}) : response.body.substr(0, 300);
@@ -329,7 +335,7 @@ StreamEnd Client::watch(const Resource& resource, const WatchOptions& options,
   query.add("fieldSelector", options.field_selector);
   HttpRequest request;
   request.target = resource.path(options.ns) + query.text();
-  request.accept = accept_header(options.metadata_only, false);
+  request.accept = options.protobuf ? kProtobufOrJson : accept_header(options.metadata_only, false);
   request.timeout = options.start_timeout;
   request.idle_timeout = options.idle_timeout;
   request.tick = options.tick;

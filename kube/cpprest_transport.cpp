@@ -46,34 +46,72 @@ void start_library_once() {
   });
 }
 
-// Cuts chunks into lines.
-class LineCutter {
+// Cuts chunks into lines, or into frames with their length before them.
+class Cutter {
  public:
-  explicit LineCutter(const LineHandler& on_line) : on_line_(on_line) {}
+  Cutter(const LineHandler& on_line, bool frames) : on_line_(on_line), frames_(frames) {}
 
   // False when the handler has enough.
-  bool add(const std::string& chunk) {
-    size_t begin = 0;
-    for (size_t end; (end = chunk.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      std::string_view line(chunk.data() + begin, end - begin);
-      if (!rest_.empty()) {
-        rest_ += line;
-        line = rest_;
-      }
-      const bool more = line.empty() || on_line_(line);
-      rest_.clear();
-      if (!more) return false;
-    }
-    rest_.append(chunk, begin);
-    return true;
-  }
-  bool finish() { return rest_.empty() || on_line_(rest_); }
-  [[nodiscard]] bool too_long() const { return rest_.size() > kLineLimit; }
+  bool add(std::string_view chunk) { return frames_ ? add_frames(chunk) : add_lines(chunk); }
+  // What is left of a frame is none.
+  bool finish() { return frames_ || rest_.empty() || on_line_(rest_); }
+  [[nodiscard]] bool too_long() const { return rest_.size() > kLineLimit || wanted_ > kLineLimit; }
 
  private:
+  bool add_lines(std::string_view chunk) {
+    for (size_t end; (end = chunk.find('\n')) != std::string::npos; chunk.remove_prefix(end + 1)) {
+      if (!deliver(chunk.substr(0, end))) return false;
+    }
+    rest_ += chunk;
+    return true;
+  }
+
+  bool add_frames(std::string_view chunk) {
+    while (true) {
+      if (wanted_ == 0) {
+        const size_t count = std::min(kLengthSize - length_.size(), chunk.size());
+        length_ += chunk.substr(0, count);
+        chunk.remove_prefix(count);
+        if (length_.size() < kLengthSize) return true;
+        for (const char c : length_) wanted_ = wanted_ << 8 | static_cast<unsigned char>(c);
+        length_.clear();
+        if (wanted_ == 0 || too_long()) return true;
+      }
+      const size_t missing = wanted_ - rest_.size();
+      if (chunk.size() < missing) {
+        rest_ += chunk;
+        return true;
+      }
+      wanted_ = 0;
+      if (!deliver(chunk.substr(0, missing))) return false;
+      chunk.remove_prefix(missing);
+    }
+  }
+
+  // The end of a piece, of which the beginning may have come before.
+  bool deliver(std::string_view piece) {
+    if (!rest_.empty()) {
+      rest_ += piece;
+      piece = rest_;
+    }
+    const bool more = piece.empty() || on_line_(piece);
+    rest_.clear();
+    return more;
+  }
+
+  static constexpr size_t kLengthSize = 4;  // big-endian
+
   const LineHandler& on_line_;
+  const bool frames_;
   std::string rest_;
+  std::string length_;  // as far as it has come
+  size_t wanted_ = 0;   // of the frame that comes; 0: its length comes first
 };
+
+bool in_frames(const HttpResponse& response) {
+  const auto type = response.headers.find("content-type");
+  return type != response.headers.end() && type->second.find("protobuf") != std::string::npos;
+}
 
 class CpprestTransport : public HttpTransport {
  public:
@@ -298,10 +336,9 @@ class CpprestTransport : public HttpTransport {
     using Kind = StreamEnd::Kind;
     Timepoint until = std::chrono::steady_clock::now() + request.timeout;
     Call call(client, http, cancel);
-    LineCutter lines(on_line);
+    std::optional<Cutter> lines;  // of an answer 200
     StreamEnd end;
     bool headers = false;
-    bool lines_wanted = false;
     std::string chunk;
     while (true) {
       const auto news = wait_ticking(call, until, request.tick, on_line, chunk);
@@ -310,22 +347,22 @@ class CpprestTransport : public HttpTransport {
         case Exchange::News::kHeaders:
           headers = true;
           end.response = call.exchange().response();
-          lines_wanted = end.response.status == 200;
+          if (end.response.status == 200) lines.emplace(on_line, in_frames(end.response));
           break;
         case Exchange::News::kChunk:
-          if (!lines_wanted) {
+          if (!lines) {
             end.response.body += chunk;
             if (end.response.body.size() > kErrorBodyLimit)
               return {Kind::kStatus, end.response, ""};
-          } else if (!lines.add(chunk)) {
+          } else if (!lines->add(chunk)) {
             return {Kind::kStopped, {}, ""};
-          } else if (lines.too_long()) {
+          } else if (lines->too_long()) {
             return {Kind::kBroken, {}, "a line of " + config_.server + " is too long"};
           }
           break;
         case Exchange::News::kEnd:
-          if (!lines_wanted) return {Kind::kStatus, end.response, ""};
-          return {lines.finish() ? Kind::kClosed : Kind::kStopped, {}, ""};
+          if (!lines) return {Kind::kStatus, end.response, ""};
+          return {lines->finish() ? Kind::kClosed : Kind::kStopped, {}, ""};
         case Exchange::News::kCancelled:
           return {Kind::kCancelled, {}, ""};
         case Exchange::News::kTimeout:

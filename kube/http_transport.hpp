@@ -53,7 +53,8 @@ struct StreamEnd {
   std::string message;    // for people; empty for kClosed, kStopped and kCancelled
 };
 
-// One line without its end, empty for a tick; false to stop the stream.
+// One line without its end, empty for a tick; false to stop the stream. Of an answer in Kubernetes'
+// protobuf, which has no lines: one frame without the length before it.
 using LineHandler = std::function<bool(std::string_view line)>;
 
 // The body of an answer, as it comes in.

@@ -200,7 +200,8 @@ rf::Input ReflectorDriver::Impl::watch(const rf::Watch& what) {
                              .start_timeout = options.start_timeout,
                              .tick = rf::kBookmarkWarning,
                              .send_initial_events = what.initial_events,
-                             .metadata_only = options.metadata_only};
+                             .metadata_only = options.metadata_only,
+                             .protobuf = options.protobuf != nullptr};
   const StreamEnd end = client.watch(
       options.resource, watch_options, [&](std::string_view line) { return on_line(line); },
       cancel);
@@ -226,10 +227,13 @@ bool ReflectorDriver::Impl::on_line(std::string_view line) {
 
 // The event, kept in `event`; nothing when the line is none.
 std::optional<rf::Input> ReflectorDriver::Impl::read_event(std::string_view line) {
-  Json parsed = parse_json(line, fields_of_line);
+  const bool text = options.protobuf == nullptr || line.starts_with('{');
+  Json parsed = text ? parse_json(line, fields_of_line)
+                     : protobuf::parse_event(line, *options.protobuf, fields_of_line);
   const std::string type = string_at(parsed, {"type"});
   if (type.empty() || !parsed.contains("object")) {
-    report("a line of the watch is no event: " + std::string(line.substr(0, 200)));
+    report(text ? "a line of the watch is no event: " + std::string(line.substr(0, 200))
+                : "a frame of the watch is no event, of " + std::to_string(line.size()) + " bytes");
     return std::nullopt;
   }
   event = std::move(parsed["object"]);

@@ -13,6 +13,7 @@
 #include "base/random.hpp"
 #include "kube/client.hpp"
 #include "kube/fields.hpp"
+#include "kube/protobuf.hpp"
 #include "kube/store.hpp"
 
 // Keeps a Store equal to what the API server holds: gets the present objects, then watches, and
@@ -41,6 +42,8 @@ struct ReflectorOptions {
   std::string field_selector;
   Fields fields;  // what parse looks at; also in: kind, namespace, name and resourceVersion
   bool metadata_only = false;
+  // How a watch is to be read when it comes in protobuf, for which the server is asked; null: JSON.
+  const protobuf::Message* protobuf = nullptr;
   bool watch_list = true;  // get the present objects by a watch, where the server can
   // Of a watch: the longest silence, and the longest wait for its headers.
   std::chrono::milliseconds idle_timeout = WatchOptions().idle_timeout;

@@ -286,8 +286,10 @@ void LeaderSession::Impl::start_reflectors() {
   const kube::Client& client = parts.client;
   const Clock& clock = parts.clock;
   auto labelled = [](const char* label) {
-    return kube::ReflectorOptions{
-        .resource = kube::resources::kPods, .label_selector = label, .fields = pod_fields()};
+    return kube::ReflectorOptions{.resource = kube::resources::kPods,
+                                  .label_selector = label,
+                                  .fields = pod_fields(),
+                                  .protobuf = &kube::protobuf::kPod};
   };
   pods.emplace(client, labelled(api::kCacheLabel), parse_pod, parts.stores.pods, clock);
   sweep_pods.emplace(client, labelled(api::kSweepLabel), parse_pod, parts.stores.sweep_pods, clock);

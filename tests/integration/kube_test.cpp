@@ -226,6 +226,66 @@ TEST_F(KubeTest, AReflectorFollowsTheServer) {
   }
 }
 
+// What the server says of a pod is the same in both encodings, at the beginning and in changes.
+TEST_F(KubeTest, PodsCanBeFollowedInProtobuf) {
+  const Json pod = {
+      {"apiVersion", "v1"},
+      {"kind", "Pod"},
+      {"metadata", {{"namespace", ns}, {"name", "web"}, {"labels", {{"a.b/c", "d"}}}}},
+      {"spec", {{"nodeName", "n1"}, {"containers", {{{"name", "app"}, {"image", "a:1"}}}}}}};
+  ASSERT_TRUE(client.create(resources::kPods, pod));
+  const auto dump = [](const Json& object) -> Result<std::string> { return object.dump(); };
+  const Fields fields{"/metadata/uid",
+                      "/metadata/creationTimestamp",
+                      "/metadata/labels",
+                      "/spec/nodeName",
+                      "/status/phase",
+                      "/status/containerStatuses/restartCount",
+                      "/status/containerStatuses/state/waiting/reason"};
+  Store<std::string> texts, frames;
+  Reflector<std::string> in_text(client, {.resource = resources::kPods, .ns = ns, .fields = fields},
+                                 dump, texts);
+  Reflector<std::string> in_frames(
+      client,
+      {.resource = resources::kPods, .ns = ns, .fields = fields, .protobuf = &protobuf::kPod}, dump,
+      frames);
+  in_text.start();
+  in_frames.start();
+  const std::string key = ns + "/web";
+  const auto both_say = [&](const std::string& word) {
+    return eventually([&] {
+      const auto a = texts.get(key), b = frames.get(key);
+      return a && b && *a == *b && a->find(word) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(both_say("\"nodeName\":\"n1\"")) << *frames.get(key);
+  EXPECT_EQ(in_frames.health().lists, 0U) << in_frames.health().last_error;
+  const Json status = {{"phase", "Pending"},
+                       {"containerStatuses",
+                        {{{"name", "app"},
+                          {"image", "a:1"},
+                          {"imageID", ""},
+                          {"ready", false},
+                          {"restartCount", 300},
+                          {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}}}}};
+  ASSERT_TRUE(client.patch(resources::kPods, ns, "web", PatchType::kMerge, {{"status", status}},
+                           {.subresource = "status"}));
+  EXPECT_TRUE(both_say("CrashLoopBackOff")) << *frames.get(key);
+  ASSERT_TRUE(client.remove(resources::kPods, ns, "web", {.grace_period_seconds = 0}));
+  EXPECT_TRUE(eventually([&] { return frames.size() == 0 && texts.size() == 0; }));
+}
+
+// What cannot be is said in words, in whatever encoding it came.
+TEST_F(KubeTest, ARefusedWatchInProtobufSaysWhy) {
+  const StreamEnd end = client.watch(
+      resources::kPods, {.ns = ns, .label_selector = "no selector", .protobuf = true},
+      [](std::string_view) { return true; }, Cancellation());
+  ASSERT_EQ(end.kind, StreamEnd::Kind::kStatus);
+  const Error error = api_error(end.response, "watching");
+  EXPECT_EQ(error.code, ErrorCode::kInvalid);
+  EXPECT_NE(error.message.find("unable to parse"), std::string::npos) << error.message;
+}
+
 // A version that the server has not reached yet: it says so, and the reflector takes what there is.
 TEST_F(KubeTest, ListsOfTheFutureAreTooLargeAndOfThePastAreServed) {
   const auto future =

@@ -83,10 +83,9 @@ class Connection : public FakeConnection {
     text += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size());
     write(text + "\r\n\r\n" + body);
   }
-  void begin_stream() override {
-    write(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: "
-        "chunked\r\n\r\n");
+  void begin_stream(const std::string& content_type) override {
+    write("HTTP/1.1 200 OK\r\nContent-Type: " + content_type +
+          "\r\nTransfer-Encoding: chunked\r\n\r\n");
   }
   void chunk(const std::string& text) override { write(size_line(text.size()) + text + "\r\n"); }
   void end_stream() override { write("0\r\n\r\n"); }
@@ -207,7 +206,7 @@ struct FakeApiServer::Impl {
       return;
     }
     auto watch = objects.watch(request);
-    connection.begin_stream();
+    connection.begin_stream("application/json");
     while (!connection.closed()) {
       const FakeObjects::Next next = watch->next(std::chrono::milliseconds(20));
       if (!next.line.empty()) connection.chunk(next.line);

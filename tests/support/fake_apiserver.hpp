@@ -41,7 +41,7 @@ class FakeConnection {
   virtual void reply(int status, const std::string& body,
                      const std::map<std::string, std::string>& headers = {}) = 0;
   // An answer 200 in chunks.
-  virtual void begin_stream() = 0;
+  virtual void begin_stream(const std::string& content_type = "application/json") = 0;
   virtual void chunk(const std::string& text) = 0;
   virtual void end_stream() = 0;
   // Says that a chunk comes and sends `text`, which is less; the latter closes, too.
