@@ -7,20 +7,23 @@
 namespace compilecache::controller {
 namespace {
 
-constexpr int kPage = 50;  // a status has up to 20 kB
+constexpr int kPage = 500;  // as client-go
 
 }  // namespace
 
 Status seed_counters(const kube::Client& client, StatusBoard& board) {
+  // Seeding the same again does nothing, so a page may come twice.
+  const kube::Client::PageHandler handler{[] {},
+                                          [&](const nlohmann::json& item) {
+                                            const auto cache = api::parse_compile_cache(item);
+                                            if (cache)
+                                              board.seed(cache->metadata.key(), cache->status);
+                                          }};
   kube::ListOptions options{.limit = kPage};
   do {
-    const auto page = client.list(resources::kCompileCaches, options);
+    const auto page = client.list(resources::kCompileCaches, options, kube::Fields(), handler);
     if (!page) return unexpected(page.error().with("reading what was counted so far"));
-    for (const auto& item : page->at("items")) {
-      const auto cache = api::parse_compile_cache(item);
-      if (cache) board.seed(cache->metadata.key(), cache->status);
-    }
-    options.continue_token = page->at("metadata").value("continue", "");
+    options.continue_token = page->continue_token;
   } while (!options.continue_token.empty());
   return {};
 }

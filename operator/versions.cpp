@@ -3,12 +3,14 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "kube/json.hpp"
+
 namespace compilecache::controller {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kNodesAtOnce = 100;  // a node's object has 10 kB and more
+constexpr int kNodesAtOnce = 500;  // as client-go
 
 std::optional<int> take_number(std::string_view& text) {
   int number = 0;
@@ -57,17 +59,20 @@ Status check_api_server(const kube::Client& client) {
 }
 
 Result<std::vector<NodeVersion>> read_kubelets(const kube::Client& client) {
-  std::vector<NodeVersion> nodes;
+  std::vector<NodeVersion> nodes, page;
+  const kube::Client::PageHandler handler{
+      [&] { page.clear(); },
+      [&](const json& node) {
+        page.push_back({kube::string_at(node, {"metadata", "name"}),
+                        kube::string_at(node, {"status", "nodeInfo", "kubeletVersion"})});
+      }};
   kube::ListOptions options{.limit = kNodesAtOnce};
   do {
-    auto page = client.list(kube::resources::kNodes, options);
-    if (!page) return unexpected(page.error().with("reading the kubelets' versions"));
-    for (const json& node : page->value("items", json::array())) {
-      const json info = node.value("status", json::object()).value("nodeInfo", json::object());
-      nodes.push_back({node.value("metadata", json::object()).value("name", ""),
-                       info.value("kubeletVersion", "")});
-    }
-    options.continue_token = page->value("metadata", json::object()).value("continue", "");
+    const auto read =
+        client.list(kube::resources::kNodes, options, {"/status/nodeInfo/kubeletVersion"}, handler);
+    if (!read) return unexpected(read.error().with("reading the kubelets' versions"));
+    nodes.insert(nodes.end(), page.begin(), page.end());
+    options.continue_token = read->continue_token;
   } while (!options.continue_token.empty());
   return nodes;
 }

@@ -13,6 +13,7 @@
 #include "operator/compile_cache_controller.hpp"
 #include "operator/conditions.hpp"
 #include "operator/counters_backup.hpp"
+#include "operator/versions.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
 // What the controllers write to an API server, seen in one that is in this process.
@@ -284,6 +285,22 @@ TEST_F(ControlTest, ANewLeaderCountsOnAlsoWhenItsStoreLagsBehind) {
   clock.advance(settings.status_interval);
   ASSERT_TRUE(reconcile());
   EXPECT_EQ(server.objects(kCaches).at("ml/transformer").at("status").at("loads").at("exact"), 8);
+}
+
+TEST_F(ControlTest, EveryKubeletIsAskedFor) {
+  for (int i = 0; i < 1001; ++i) {
+    server.put("/api/v1/nodes", {{"metadata", {{"name", "n" + std::to_string(i)}}},
+                                 {"status", {{"nodeInfo", {{"kubeletVersion", "v1.35.4"}}}}}});
+  }
+  server.put("/api/v1/nodes", {{"metadata", {{"name", "old"}}},
+                               {"status", {{"nodeInfo", {{"kubeletVersion", "v1.29.0"}}}}}});
+  server.put("/api/v1/nodes", {{"metadata", {{"name", "silent"}}}});
+  const auto kubelets = read_kubelets(client_of(server));
+  ASSERT_TRUE(kubelets);
+  EXPECT_EQ(kubelets->size(), 1003U);
+  const auto old = too_old(*kubelets);
+  ASSERT_EQ(old.size(), 1U);
+  EXPECT_EQ(old[0].node, "old");
 }
 
 TEST_F(ControlTest, NothingIsWrittenWhenNothingChanged) {
