@@ -86,6 +86,7 @@ struct InjectionStatus {
   std::string mode = "ReadWrite";
   int64_t wait_for_first_ms = 0;
   KeyBasis key_basis;
+  bool operator==(const InjectionStatus&) const = default;
 };
 Result<InjectionStatus> parse_injection_status(const std::string& text);
 std::string dump(const InjectionStatus& status);

@@ -48,20 +48,80 @@ TEST(Messages, ErrorsTravel) {
   EXPECT_EQ(error_of(503, "<html>").code, ErrorCode::kUnavailable);
 }
 
+frameworks::Framework some_framework() {
+  return {.name = "torch",
+          .env = {{"A", "{directory}"}},
+          .directory_variable = "DIRECTORY",
+          .entry_directories = {"fxgraph/*/*"},
+          .entry_files = {"triton/*.json"},
+          .never_pack = {"locks"},
+          .temporary = {"tmp.*"},
+          .build_directories = {"*_CxxBuild"},
+          .completions = {{"*/*", "done"}},
+          .elf_files = {"*.so"},
+          .key_parts = {"DriverVersion"}};
+}
+
+KeyBasis some_key_basis() {
+  return {.parts = {"GPUProduct"},
+          .gpu_resource = "nvidia.com/gpu",
+          .gpu_count = 2,
+          .image = "app:1",
+          .workload = "Deployment/web",
+          .version = "\"v\"\n\xC3\xA4",
+          .directories = "torch=/x"};
+}
+
+// No field has its default, so that one that does not travel is noticed.
 TEST(AgentConfig, RoundTrips) {
-  AgentConfig config;
-  config.cache = "c";
-  frameworks::Framework torch;
-  torch.name = "torch";
-  torch.env = {{"A", "{directory}"}};
-  torch.completions = {{"*/*", "done"}};
-  config.directories = {{torch, "/compilecache/cache/torch"}};
-  config.key_basis.parts = {"GPUProduct"};
+  const AgentConfig config{.cache = "c",
+                           .ns = "ml",
+                           .cache_uid = "uid",
+                           .operator_address = "10.0.0.1",
+                           .operator_port = 8443,
+                           .operator_name = "name",
+                           .operator_ca = "-----BEGIN\n",
+                           .token_file = "/token",
+                           .store_path = "/store",
+                           .index_fallback = false,
+                           .directories = {{some_framework(), "/compilecache/cache/torch"}},
+                           .control_path = "/control",
+                           .mode = "ReadOnly",
+                           .key_basis = some_key_basis(),
+                           .fallback_compatible = false,
+                           .wait_for_first_ms = 1,
+                           .load_timeout_ms = 2,
+                           .ephemeral_limit_bytes = 3,
+                           .save_policy = "Once",
+                           .quiet_period_ms = 4,
+                           .at_termination_ms = 5,
+                           .max_archive_bytes = 6,
+                           .compression_level = 7,
+                           .sweep = {"cluster", true}};
   const auto back = parse_agent_config(dump(config));
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, config);
+  EXPECT_EQ(parse_agent_config("{}"), AgentConfig());
   EXPECT_FALSE(parse_agent_config("{"));
   EXPECT_FALSE(parse_agent_config(R"({"directories": 7})"));
+}
+
+TEST(InjectionStatus, RoundTrips) {
+  const InjectionStatus status{.version = "1",
+                               .hash = "h",
+                               .init_containers = {"i"},
+                               .volumes = {"v"},
+                               .containers = {"c"},
+                               .variables = {"c:V"},
+                               .mounts = {"/m"},
+                               .frameworks = {"torch"},
+                               .mode = "Refresh",
+                               .wait_for_first_ms = 1,
+                               .key_basis = some_key_basis()};
+  const auto back = parse_injection_status(dump(status));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, status);
+  EXPECT_FALSE(parse_injection_status(R"({"volumes": "x"})"));
 }
 
 TEST(Words, RoundTripAndRefuse) {

@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/hex.hpp"
+#include "base/json_writer.hpp"
 #include "base/quantity.hpp"
 #include "base/random.hpp"
 #include "base/sha256.hpp"
@@ -134,6 +135,28 @@ TEST(Base64, PadsAsTheRfcSaysAndReadsItBack) {
   EXPECT_EQ(base64_decode("Zm9v\nYmE="), "fooba");
   EXPECT_EQ(base64_decode("Zm9"), std::nullopt);
   EXPECT_EQ(base64_decode("****"), std::nullopt);
+}
+
+TEST(JsonWriter, WritesWhatOthersRead) {
+  JsonWriter out;
+  out.begin_object();
+  out.field("text", std::string("\"\\\n\x01\xC3\xA4/"));
+  out.field("truth", true);
+  out.field("number", int64_t{-9'007'199'254'740'993});
+  out.field("list", std::vector<int>{1, 2});
+  out.field("map", std::map<std::string, std::string>{{"a", "b"}});
+  out.raw_field("raw", R"({"c":[]})");
+  out.key("items");
+  out.begin_array();
+  out.raw("1");
+  out.raw("2");
+  out.end_array();
+  out.end_object();
+  EXPECT_EQ(out.take(),
+            R"({"text":"\"\\\n\u0001)"
+            "\xC3\xA4"
+            R"(/","truth":true,"number":-9007199254740993,"list":[1,2],"map":{"a":"b"},)"
+            R"("raw":{"c":[]},"items":[1,2]})");
 }
 
 }  // namespace
