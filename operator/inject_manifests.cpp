@@ -7,6 +7,7 @@
 
 #include "api/names.hpp"
 #include "webhook/patch.hpp"
+#include "webhook/read_json.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -70,7 +71,7 @@ void for_each_template(Manifest& value, const std::string& path, const Visit& vi
 }
 
 // Whom the pods of the template will belong to, which is part of some archives' keys.
-json owner_of(const std::string& kind, const std::string& name) {
+Manifest owner_of(const std::string& kind, const std::string& name) {
   if (kind == "Deployment") {
     return {{"kind", "ReplicaSet"}, {"name", name + "-" + kTemplateHash}, {"controller", true}};
   }
@@ -78,14 +79,13 @@ json owner_of(const std::string& kind, const std::string& name) {
 }
 
 // The template as a pod of its owner.
-json pod_of(const json& pod_template, const std::string& kind, const std::string& name) {
-  json pod = pod_template;
-  pod["metadata"]["ownerReferences"] = json::array({owner_of(kind, name)});
+Manifest pod_of(Manifest pod, const std::string& kind, const std::string& name) {
+  pod["metadata"]["ownerReferences"] = Manifest::array({owner_of(kind, name)});
   if (kind == "Deployment") pod["metadata"]["labels"][kTemplateHashLabel] = kTemplateHash;
   return pod;
 }
 
-void restore(json& metadata, const json& original, const char* name) {
+void restore(Manifest& metadata, const Manifest& original, const char* name) {
   if (original.contains(name)) {
     metadata[name] = original[name];
   } else {
@@ -94,12 +94,12 @@ void restore(json& metadata, const json& original, const char* name) {
 }
 
 // And back: what pod_of() added is taken off, what the injection added stays.
-json template_of(json pod, const json& pod_template) {
-  json& metadata = pod["metadata"];
-  const json& original = pod_template["metadata"];
+Manifest template_of(Manifest pod, const Manifest& pod_template) {
+  Manifest& metadata = pod["metadata"];
+  const Manifest& original = pod_template.at("metadata");
   restore(metadata, original, "ownerReferences");
   if (metadata.contains("labels")) {
-    restore(metadata["labels"], original.value("labels", json::object()), kTemplateHashLabel);
+    restore(metadata["labels"], original.value("labels", Manifest::object()), kTemplateHashLabel);
     if (metadata["labels"].empty()) metadata.erase("labels");
   }
   return pod;
@@ -181,21 +181,21 @@ class Injector {
 
   webhook::Report inject_template(Manifest& found, bool owned, const std::string& kind,
                                   const std::string& name, const std::string& ns) {
-    const json original = plain(found);
-    const auto cache = caches_.find(ns + "/" + webhook::wanted_cache(original).value_or(""));
-    auto result = webhook::inject({.pod = owned ? pod_of(original, kind, name) : original,
+    const Manifest as_pod = owned ? pod_of(found, kind, name) : found;
+    const auto pod = webhook::read_json(as_pod.dump());
+    if (!pod) {
+      return {Outcome::kSkipped, api::InjectionReason::kRequestInvalid, pod.error().message, {}};
+    }
+    const auto cache = caches_.find(ns + "/" + webhook::wanted_cache(*pod).value_or(""));
+    auto result = webhook::inject({.pod = *pod,
                                    .ns = ns,
                                    .cache = cache == caches_.end() ? nullptr : &cache->second,
                                    .facts = facts_[ns],
                                    .settings = input_.settings});
-    if (!result.pod) return result.report;
+    if (result.patch.empty()) return result.report;
     // A patch leaves the order of what the user wrote as it is.
-    const auto patch = webhook::make_patch(
-        original, owned ? template_of(std::move(*result.pod), original) : *result.pod);
-    if (!patch) {
-      return {Outcome::kSkipped, api::InjectionReason::kPatchFailed, patch.error().message, {}};
-    }
-    found = found.patch(Manifest::parse(patch->dump()));
+    Manifest patched = as_pod.patch(Manifest::parse(webhook::patch_text(result.patch)));
+    found = owned ? template_of(std::move(patched), found) : std::move(patched);
     return result.report;
   }
 

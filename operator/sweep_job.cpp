@@ -9,6 +9,7 @@
 #include "api/names.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
+#include "webhook/environment.hpp"
 #include "webhook/volumes.hpp"
 
 namespace compilecache::controller {
@@ -67,15 +68,12 @@ json security_context(const SweepPrivilege& privilege) {
   return context;
 }
 
-json environment(const api::AgentConfig& config) {
-  auto field = [](const char* name, const char* path) {
-    return json{{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
-  };
-  return json::array({{{"name", api::kConfigVariable}, {"value", api::dump(config)}},
-                      field(api::kPodNameVariable, "metadata.name"),
-                      field(api::kPodUidVariable, "metadata.uid"),
-                      field(api::kNamespaceVariable, "metadata.namespace"),
-                      field(api::kNodeNameVariable, "spec.nodeName")});
+json volumes(const std::string& claim_name) {
+  json list = json::array();
+  for (const webhook::Volume& volume : webhook::agent_volumes(claim_name)) {
+    list.push_back(json::parse(volume.json));
+  }
+  return list;
 }
 
 json node_affinity(const std::string& node) {
@@ -94,7 +92,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
       {"image", input.image},
       {"command", {"compilecache-agent"}},
       {"args", {"sweep"}},
-      {"env", environment(agent_config(cache, input))},
+      {"env", json::parse(webhook::agent_environment(agent_config(cache, input)))},
       {"securityContext", security_context(kPrivileges.at(input.privilege))},
       {"terminationMessagePolicy", "FallbackToLogsOnError"},
       {"volumeMounts",
@@ -110,7 +108,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
                {"enableServiceLinks", false},
                {"terminationGracePeriodSeconds", 10},
                {"containers", json::array({container})},
-               {"volumes", webhook::agent_volumes(cache.spec.storage.claim_name)}};
+               {"volumes", volumes(cache.spec.storage.claim_name)}};
   if (!input.node.empty()) spec["affinity"] = node_affinity(input.node);
   return spec;
 }

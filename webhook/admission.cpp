@@ -1,11 +1,13 @@
 #include "webhook/admission.hpp"
 
-#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
 
 #include "base/base64.hpp"
+#include "base/json_writer.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
-#include "webhook/review.hpp"
+#include "webhook/read_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -17,6 +19,8 @@ constexpr char kReviewVersion[] = "admission.k8s.io/v1";
 constexpr char kOldReviewVersion[] = "admission.k8s.io/v1beta1";
 // The API server cuts longer ones (apiserver pkg/warning), in the middle of a word.
 constexpr size_t kMaxWarning = 256;
+// For the trees of a usual pod and its patch; larger ones get more where they need it.
+constexpr size_t kScratch = size_t{96} << 10U;
 
 // At most kMaxWarning bytes, cut between characters.
 std::string shortened(std::string text) {
@@ -36,55 +40,63 @@ Report refused(const std::string& what) {
   return report;
 }
 
-std::string to_text(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+// JSON of a text that may hold what is no UTF-8: a pod's own words, cut at some byte.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Put together by hand: the patch is large, and base64 needs no escapes.
-std::string answer_body(const std::string& version, const json& uid, const Report& report,
-                        const json& patch) {
-  std::string body = R"({"apiVersion":")" + version +
-                     R"(","kind":"AdmissionReview","response":{"allowed":true,"uid":)" +
-                     to_text(uid);
+std::string answer_body(std::string_view version, std::string_view uid, const Report& report,
+                        const std::string& patch) {
+  JsonWriter out(patch.size() * 4 / 3 + 1024);
+  out.begin_object();
+  out.field("apiVersion", version);
+  out.field("kind", "AdmissionReview");
+  out.key("response");
+  out.begin_object();
+  out.field("allowed", true);
+  out.field("uid", uid);
   if (!patch.empty()) {
-    body += R"(,"patchType":"JSONPatch","patch":")" + base64_encode(patch.dump()) + "\"";
+    out.field("patchType", "JSONPatch");
+    out.raw_field("patch", "\"" + base64_encode(patch) + "\"");
   }
   if (!report.warnings.empty()) {
-    json warnings = json::array();
-    for (const std::string& warning : report.warnings) warnings.push_back(shortened(warning));
-    body += R"(,"warnings":)" + to_text(warnings);
+    out.key("warnings");
+    out.begin_array();
+    for (const std::string& warning : report.warnings) out.raw(quoted(shortened(warning)));
+    out.end_array();
   }
-  return body + "}}";
+  out.end_object();
+  out.end_object();
+  return out.take();
 }
 
 // What keeps a request from being a pod's creation; "" when it is one.
-std::string not_a_pod_creation(const json& request) {
-  const json& kind = object_member(request, "kind");
+std::string not_a_pod_creation(const Json& request) {
+  const Json& kind = object_member(request, "kind");
+  const auto this_is = [](const Json& object, const char* name) {
+    return ", this is " + std::string(text_member(object, name));
+  };
   if (text_member(kind, "kind") != "Pod" || !text_member(kind, "group").empty()) {
-    return "only pods are injected, this is a " + text_member(kind, "kind");
+    return "only pods are injected" + this_is(kind, "kind");
   }
   if (!text_member(request, "subResource").empty()) {
-    return "only pods themselves are injected, this is " + text_member(request, "subResource");
+    return "only pods themselves are injected" + this_is(request, "subResource");
   }
   if (text_member(request, "operation") != "CREATE") {
-    return "pods are injected when they are created, this is " + text_member(request, "operation");
+    return "pods are injected when they are created" + this_is(request, "operation");
   }
-  if (!member(request, "object").is_object()) return "the request has no object";
+  if (!member(request, "object").IsObject()) return "the request has no object";
   return {};
 }
 
-EventTarget owner_of(const json& pod) {
-  for (const json& owner : array_member(object_member(pod, "metadata"), "ownerReferences")) {
-    if (member(owner, "controller") == true) {
-      return {text_member(owner, "apiVersion"), text_member(owner, "kind"),
-              text_member(owner, "name"), text_member(owner, "uid")};
-    }
-  }
-  return {};
+EventTarget owner_of(const Json& pod) {
+  const Json& owner = controller_of(pod);
+  const auto text = [&](const char* name) { return std::string(text_member(owner, name)); };
+  return {text("apiVersion"), text("kind"), text("name"), text("uid")};
 }
 
-void describe(AdmissionAnswer& answer, const json& request, const json& pod) {
-  const json& metadata = object_member(pod, "metadata");
+void describe(AdmissionAnswer& answer, const Json& request, const Json& pod) {
+  const Json& metadata = object_member(pod, "metadata");
   answer.ns = text_member(request, "namespace");
   if (answer.ns.empty()) answer.ns = text_member(metadata, "namespace");
   answer.pod = text_member(request, "name");
@@ -92,65 +104,73 @@ void describe(AdmissionAnswer& answer, const json& request, const json& pod) {
   if (answer.pod.empty()) answer.pod = text_member(metadata, "generateName");
   answer.cache = wanted_cache(pod).value_or("");
   answer.owner = owner_of(pod);
-  answer.dry_run = member(request, "dryRun") == true;
+  answer.dry_run = is_true(member(request, "dryRun"));
 }
 
-// The patch, and the report into `answer`. The pod is used up.
-json injection_patch(AdmissionAnswer& answer, json& pod, const AdmissionCluster& cluster) {
+// The patch, or "", and the report into `answer`. The pod, of the document with that memory, is
+// patched too: a patch that does not apply would block it.
+std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memory,
+                            const AdmissionCluster& cluster) {
   const auto settings = cluster.settings();
   const auto cache = answer.cache.empty() ? nullptr : cluster.cache(answer.ns, answer.cache);
   const NamespaceFacts facts = cluster.namespace_facts(answer.ns);
   InjectionResult result = inject(
       {.pod = pod, .ns = answer.ns, .cache = cache.get(), .facts = facts, .settings = *settings});
   answer.report = std::move(result.report);
-  if (!result.pod) return json::array();
-  auto patch = make_patch(std::move(pod), *result.pod);
-  if (patch) return std::move(*patch);
+  if (result.patch.empty()) return {};
+  std::string patch = patch_text(result.patch);
+  const Status applied = apply(patch, pod, memory);
+  if (applied) return patch;
   answer.report =
       Report{Outcome::kSkipped,
              InjectionReason::kPatchFailed,
-             patch.error().message,
-             {"compilecache.dev: not injected, patch_failed: " + patch.error().message}};
-  return json::array();
+             applied.error().message,
+             {"compilecache.dev: not injected, patch_failed: " + applied.error().message}};
+  return {};
 }
 
-AdmissionAnswer answer_review(json review, const AdmissionCluster& cluster) {
+AdmissionAnswer answer_review(JsonDocument review, const AdmissionCluster& cluster) {
   AdmissionAnswer answer;
-  const json& request = object_member(review, "request");
-  const json& given_uid = member(request, "uid");
-  const json uid = given_uid.is_string() ? given_uid : json("");
-  const std::string version = text_member(review, "apiVersion");
-  json patch = json::array();
+  const Json& request = object_member(review, "request");
+  const std::string_view version = text_member(review, "apiVersion");
+  std::string patch;
   if (version != kReviewVersion) {
     answer.report = refused("only AdmissionReview of " + std::string(kReviewVersion) +
-                            " is understood, this is \"" + version + "\"");
+                            " is understood, this is \"" + std::string(version) + "\"");
   } else if (const std::string why = not_a_pod_creation(request); !why.empty()) {
     answer.report = refused(why);
   } else {
-    json& pod = review["request"]["object"];
+    Json& pod = *find_member(*find_member(review, "request"), "object");
     describe(answer, request, pod);
-    patch = injection_patch(answer, pod, cluster);
+    patch = injection_patch(answer, pod, review.GetAllocator(), cluster);
   }
   // An older API server reads only an answer of its own version.
   const bool known = version == kOldReviewVersion;
-  answer.body = answer_body(known ? version : kReviewVersion, uid, answer.report, patch);
+  answer.body = answer_body(known ? version : kReviewVersion, text_member(request, "uid"),
+                            answer.report, patch);
   return answer;
 }
 
 AdmissionAnswer without_review(const std::string& what) {
   AdmissionAnswer answer;
   answer.report = refused(what);
-  answer.body = answer_body(kReviewVersion, "", answer.report, json::array());
+  answer.body = answer_body(kReviewVersion, "", answer.report, "");
   return answer;
 }
 
 }  // namespace
 
-AdmissionAnswer admit(std::string_view body, const AdmissionCluster& cluster) noexcept {
+AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster) noexcept {
   try {
     try {
-      auto review = parse_review(body);
-      if (!review) return without_review(review.error().message);
+      // Used again for the next request: allocated anew, it would be returned to the kernel and
+      // be filled with zeros each time.
+      static thread_local std::array<char, kScratch> scratch;
+      JsonMemory memory(scratch.data(), scratch.size());
+      auto review = read_review(body, memory);
+      if (!review) {
+        return without_review("reading the AdmissionReview: " + review.error().message);
+      }
       return answer_review(std::move(*review), cluster);
     } catch (const std::exception& exception) {
       return without_review("answering the AdmissionReview: " + std::string(exception.what()));

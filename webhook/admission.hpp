@@ -3,7 +3,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "api/compile_cache.hpp"
 #include "webhook/injection.hpp"
@@ -48,6 +47,6 @@ struct AdmissionAnswer {
   bool dry_run = false;  // tell nobody: nothing happened
 };
 
-AdmissionAnswer admit(std::string_view body, const AdmissionCluster& cluster) noexcept;
+AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster) noexcept;
 
 }  // namespace compilecache::webhook

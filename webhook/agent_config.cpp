@@ -17,17 +17,9 @@ using std::chrono::milliseconds;
 constexpr int64_t kDefaultGraceSeconds = 30;
 constexpr int64_t kGraceMargin = 1000;
 
-const json& controller_of(const json& pod) {
-  static const json kNone = json::object();
-  for (const json& owner : array_member(object_member(pod, "metadata"), "ownerReferences")) {
-    if (member(owner, "controller") == true) return owner;
-  }
-  return kNone;
-}
-
 // A name without "-SUFFIX", or the whole when it does not end so.
-std::string without_suffix(const std::string& name, const std::string& suffix) {
-  const std::string ending = "-" + suffix;
+std::string without_suffix(const std::string& name, std::string_view suffix) {
+  const std::string ending = "-" + std::string(suffix);
   if (suffix.empty() || !name.ends_with(ending) || name.size() == ending.size()) return name;
   return name.substr(0, name.size() - ending.size());
 }
@@ -55,7 +47,7 @@ api::KeyBasis key_basis(const AgentConfigInput& input) {
   }
   basis.gpu_resource = input.selection.gpu_resource;
   basis.gpu_count = input.selection.gpu_count;
-  basis.image = text_member(containers_of(input.pod)[input.selection.containers.front()], "image");
+  basis.image = text_member(container_at(input.pod, input.selection.containers.front()), "image");
   basis.workload = workload_of(input.pod);
   basis.version = input.annotations.version.value_or(input.cache.spec.version);
   basis.directories = input.directories.key_text();
@@ -71,8 +63,8 @@ int64_t wait_for_first(const AgentConfigInput& input) {
 }
 
 int64_t at_termination(const AgentConfigInput& input) {
-  const json& given = member(spec_of(input.pod), "terminationGracePeriodSeconds");
-  const int64_t grace = given.is_number_integer() ? given.get<int64_t>() : kDefaultGraceSeconds;
+  const Json& given = member(spec_of(input.pod), "terminationGracePeriodSeconds");
+  const int64_t grace = given.IsInt64() ? given.GetInt64() : kDefaultGraceSeconds;
   const int64_t room = std::max<int64_t>(0, std::min<int64_t>(grace, 86400) * 1000 - kGraceMargin);
   return std::min<int64_t>(input.cache.spec.save.at_termination.count(), room);
 }
@@ -80,7 +72,7 @@ int64_t at_termination(const AgentConfigInput& input) {
 // The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits.
 int64_t ephemeral_limit(const AgentConfigInput& input) {
   int64_t limit = 0;
-  for (const json& container : containers_of(input.pod)) {
+  for (const Json& container : containers_of(input.pod)) {
     const Amounts limits = amounts_of(container).limits;
     const auto found = limits.find("ephemeral-storage");
     if (found != limits.end()) limit += found->second / 1000;
@@ -92,13 +84,13 @@ int64_t ephemeral_limit(const AgentConfigInput& input) {
 
 }  // namespace
 
-std::string workload_of(const json& pod) {
-  const json& owner = controller_of(pod);
-  const std::string kind = text_member(owner, "kind");
-  const std::string name = text_member(owner, "name");
+std::string workload_of(const Json& pod) {
+  const Json& owner = controller_of(pod);
+  const std::string kind(text_member(owner, "kind"));
+  const std::string name(text_member(owner, "name"));
   if (kind.empty() || name.empty()) return {};
   if (kind == "ReplicaSet") {
-    const json& labels = object_member(object_member(pod, "metadata"), "labels");
+    const Json& labels = object_member(object_member(pod, "metadata"), "labels");
     const std::string deployment = without_suffix(name, text_member(labels, "pod-template-hash"));
     if (deployment != name) return "Deployment/" + deployment;
   }

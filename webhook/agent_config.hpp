@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "api/compile_cache.hpp"
 #include "webhook/annotations.hpp"
 #include "webhook/directories.hpp"
+#include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
 // What the loader and the saver are told: the CompileCache's wishes, the pod's annotations over
@@ -16,7 +16,7 @@
 namespace compilecache::webhook {
 
 struct AgentConfigInput {
-  const nlohmann::json& pod;
+  const Json& pod;
   const std::string& ns;
   const api::CompileCache& cache;
   const PodAnnotations& annotations;
@@ -30,6 +30,6 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input);
 // "Deployment/web": the top owner as far as the pod tells. A ReplicaSet's name ends in its
 // template's hash, a CronJob's Job's in the minute it was made; both are taken off. "" for a bare
 // pod.
-std::string workload_of(const nlohmann::json& pod);
+std::string workload_of(const Json& pod);
 
 }  // namespace compilecache::webhook

@@ -1,24 +1,49 @@
 #include "webhook/agent_container.hpp"
 
-#include "webhook/environment.hpp"
+#include "base/json_writer.hpp"
+#include "base/strings.hpp"
+#include "webhook/pod_resources.hpp"
 #include "webhook/volumes.hpp"
 
 namespace compilecache::webhook {
 
-using nlohmann::json;
+namespace {
 
-json agent_container(const AgentContainerInput& input, const char* name, const char* command,
-                     bool store_read_only, const json& resources) {
-  json container = {{"name", name},
-                    {"image", input.settings.image},
-                    {"command", json::array({"compilecache-agent"})},
-                    {"args", json::array({command})},
-                    {"env", agent_environment(input.config)},
-                    {"securityContext", input.security_context},
-                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
-                    {"volumeMounts", agent_mounts(input.directories, store_read_only)}};
-  if (!resources.empty()) container["resources"] = resources;
-  return container;
+void write_amounts(JsonWriter& out, const char* list, const Amounts& amounts) {
+  if (amounts.empty()) return;
+  out.key(list);
+  out.begin_object();
+  for (const auto& [resource, amount] : amounts) out.field(resource, format_amount(amount));
+  out.end_object();
+}
+
+void write_resources(JsonWriter& out, const ContainerAmounts& resources) {
+  if (resources.requests.empty() && resources.limits.empty()) return;
+  out.key("resources");
+  out.begin_object();
+  write_amounts(out, "requests", resources.requests);
+  write_amounts(out, "limits", resources.limits);
+  out.end_object();
+}
+
+}  // namespace
+
+std::string agent_container(const AgentContainerInput& input, const AgentContainer& container) {
+  const auto mounts = agent_mounts(input.directories, container.store_read_only);
+  JsonWriter out(input.environment.size() + 2048);
+  out.begin_object();
+  out.field("name", container.name);
+  out.field("image", input.settings.image);
+  out.field("command", std::vector<std::string>{"compilecache-agent"});
+  out.field("args", std::vector<std::string>{container.command});
+  out.raw_field("env", input.environment);
+  write_resources(out, container.resources);
+  if (container.is_sidecar) out.field("restartPolicy", "Always");
+  out.raw_field("securityContext", input.security_context);
+  out.field("terminationMessagePolicy", "FallbackToLogsOnError");
+  out.raw_field("volumeMounts", "[" + join(to_json(mounts), ",") + "]");
+  out.end_object();
+  return out.take();
 }
 
 }  // namespace compilecache::webhook

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include "webhook/agent_containers.hpp"
 
@@ -8,8 +8,14 @@
 
 namespace compilecache::webhook {
 
-nlohmann::json agent_container(const AgentContainerInput& input, const char* name,
-                               const char* command, bool store_read_only,
-                               const nlohmann::json& resources);
+struct AgentContainer {
+  const char* name;
+  const char* command;
+  bool store_read_only = false;
+  bool is_sidecar = false;
+  const ContainerAmounts& resources;
+};
+
+std::string agent_container(const AgentContainerInput& input, const AgentContainer& container);
 
 }  // namespace compilecache::webhook

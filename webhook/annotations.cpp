@@ -5,7 +5,6 @@
 #include "api/names.hpp"
 #include "base/duration.hpp"
 #include "base/strings.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -38,7 +37,7 @@ bool is_object_name(std::string_view name) {
   return at_end(name.front()) && at_end(name.back());
 }
 
-Decided<std::vector<std::string>> read_list(const json& pod, const char* name) {
+Decided<std::vector<std::string>> read_list(const Json& pod, const char* name) {
   const auto value = annotation(pod, name);
   std::vector<std::string> items;
   if (!value) return items;
@@ -51,7 +50,7 @@ Decided<std::vector<std::string>> read_list(const json& pod, const char* name) {
   return items;
 }
 
-Decided<std::optional<std::chrono::milliseconds>> read_duration(const json& pod, const char* name) {
+Decided<std::optional<std::chrono::milliseconds>> read_duration(const Json& pod, const char* name) {
   const auto value = annotation(pod, name);
   if (!value) return std::nullopt;
   const auto duration = parse_duration(*value);
@@ -61,18 +60,17 @@ Decided<std::optional<std::chrono::milliseconds>> read_duration(const json& pod,
   return *duration;
 }
 
-std::vector<std::string> unknown_annotations(const json& pod) {
-  static const std::vector<std::string> known{
+std::vector<std::string> unknown_annotations(const Json& pod) {
+  static const std::vector<std::string_view> known{
       api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
       api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
       api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kStatusAnnotation};
   const std::string prefix = std::string(api::kGroup) + "/";
   std::vector<std::string> unknown;
-  const json& annotations = object_member(object_member(pod, "metadata"), "annotations");
-  for (const auto& item : annotations.items()) {
-    if (item.key().starts_with(prefix) &&
-        std::find(known.begin(), known.end(), item.key()) == known.end()) {
-      unknown.push_back(item.key());
+  for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {
+    const std::string_view name = text_of(key);
+    if (name.starts_with(prefix) && std::find(known.begin(), known.end(), name) == known.end()) {
+      unknown.emplace_back(name);
     }
   }
   return unknown;
@@ -80,7 +78,7 @@ std::vector<std::string> unknown_annotations(const json& pod) {
 
 }  // namespace
 
-Decided<PodAnnotations> read_annotations(const json& pod) {
+Decided<PodAnnotations> read_annotations(const Json& pod) {
   const auto cache = annotation(pod, api::kCacheAnnotation);
   if (!cache) return skip(InjectionReason::kNotAnnotated);
   PodAnnotations read;
@@ -98,7 +96,7 @@ Decided<PodAnnotations> read_annotations(const json& pod) {
     }
     read.mode = *parsed;
   }
-  read.version = annotation(pod, api::kVersionAnnotation);
+  if (const auto version = annotation(pod, api::kVersionAnnotation)) read.version = *version;
   if (read.version && read.version->size() > kMaxVersion) {
     return invalid(api::kVersionAnnotation, *read.version, "at most 128 characters are allowed");
   }

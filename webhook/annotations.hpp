@@ -1,13 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/outcomes.hpp"
 #include "webhook/decision.hpp"
+#include "webhook/pod_json.hpp"
 
 // What the user wrote on the pod template, all of it read before anything is built. Pure.
 
@@ -28,6 +28,6 @@ struct PodAnnotations {
 
 // Skips with kNotAnnotated, or kAnnotationInvalid naming the annotation, its value and what is
 // allowed. Whether frameworks and containers exist is for those who know them to say.
-Decided<PodAnnotations> read_annotations(const nlohmann::json& pod);
+Decided<PodAnnotations> read_annotations(const Json& pod);
 
 }  // namespace compilecache::webhook

@@ -7,7 +7,6 @@
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "webhook/path_safety.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -36,27 +35,21 @@ std::string volume_name(const Framework& framework) {
   return name;
 }
 
-json mount_of(const std::string& volume, const std::string& path) {
-  return {{"name", volume}, {"mountPath", path}};
-}
-
-json empty_dir(const std::string& name) { return {{"name", name}, {"emptyDir", json::object()}}; }
-
-std::string quoted(const Framework& framework, const std::string& value) {
-  return framework.directory_variable + ": \"" + value.substr(0, 128) + "\"";
+std::string quoted(const Framework& framework, std::string_view value) {
+  return framework.directory_variable + ": \"" + std::string(value.substr(0, 128)) + "\"";
 }
 
 class Planner {
  public:
-  Planner(const json& pod, const Selection& selection) : pod_(pod) {
-    for (const size_t index : selection.containers) chosen_.push_back(&containers_of(pod)[index]);
+  Planner(const Json& pod, const Selection& selection) : pod_(pod) {
+    for (const size_t index : selection.containers) chosen_.push_back(&container_at(pod, index));
   }
 
   Decided<DirectoryPlan> run(const std::vector<const Framework*>& frameworks) {
     const auto free = own_path_is_free();
     if (!free) return tl::unexpected(free.error());
-    plan_.volumes.push_back(empty_dir(api::kCacheVolume));
-    plan_.mounts.push_back(mount_of(api::kCacheVolume, api::kCachePath));
+    plan_.volumes.emplace_back(api::kCacheVolume);
+    plan_.mounts.push_back({api::kCacheVolume, api::kCachePath});
     for (const Framework* framework : frameworks) {
       const auto users = users_path(*framework);
       if (!users) return tl::unexpected(users.error());
@@ -69,13 +62,14 @@ class Planner {
 
  private:
   Decided<void> own_path_is_free() const {
-    for (const json* container : chosen_) {
-      for (const json& mount : array_member(*container, "volumeMounts")) {
+    for (const Json* container : chosen_) {
+      for (const Json& mount : array_member(*container, "volumeMounts")) {
         const std::string path = normalized_path(text_member(mount, "mountPath"));
         if (is_within(path, api::kCachePath) || is_within(api::kCachePath, path)) {
           return skip(InjectionReason::kMountConflict,
-                      "container \"" + text_member(*container, "name") + "\" mounts " + path +
-                          ", but the cache goes to " + api::kCachePath + "; move that mount");
+                      "container \"" + std::string(text_member(*container, "name")) + "\" mounts " +
+                          path + ", but the cache goes to " + api::kCachePath +
+                          "; move that mount");
         }
       }
     }
@@ -86,16 +80,16 @@ class Planner {
   Decided<std::optional<std::string>> users_path(const Framework& framework) const {
     std::optional<std::string> chosen;
     if (framework.directory_variable.empty()) return chosen;
-    for (const json* container : chosen_) {
-      const json* variable =
+    for (const Json* container : chosen_) {
+      const Json* variable =
           find_named(array_member(*container, "env"), framework.directory_variable);
       if (variable == nullptr) continue;
-      const std::string value = text_member(*variable, "value");
+      const std::string_view value = text_member(*variable, "value");
       // $(NAME) is put in by the kubelet.
-      if (variable->contains("valueFrom") || value.find("$(") != std::string::npos) {
+      if (has_member(*variable, "valueFrom") || value.find("$(") != std::string_view::npos) {
         return skip(InjectionReason::kCacheDirNotLiteral,
                     framework.directory_variable + " of container \"" +
-                        text_member(*container, "name") +
+                        std::string(text_member(*container, "name")) +
                         "\" is not literal; write the path itself, or remove the variable");
       }
       const std::string path = normalized_path(value);
@@ -125,8 +119,8 @@ class Planner {
       const auto safe = check_safe(framework, *users);
       if (!safe) return tl::unexpected(safe.error());
       const std::string volume = volume_name(framework);
-      plan_.volumes.push_back(empty_dir(volume));
-      plan_.mounts.push_back(mount_of(volume, *users));
+      plan_.volumes.push_back(volume);
+      plan_.mounts.push_back({volume, *users});
     }
     plan_.directories.push_back({&framework, *users, true});
     return {};
@@ -134,9 +128,9 @@ class Planner {
 
   // Whether the path lies in a volume that the pod mounts there already, which then serves.
   Decided<bool> place_in_users_volume(const Framework& framework, const std::string& path) {
-    const json* covering = nullptr;
-    for (const json* container : chosen_) {
-      const json* mount = innermost_mount(*container, path);
+    const Json* covering = nullptr;
+    for (const Json* container : chosen_) {
+      const Json* mount = innermost_mount(*container, path);
       const bool same = mount == nullptr || covering == nullptr || *mount == *covering;
       if (container != chosen_.front() && ((mount == nullptr) != (covering == nullptr) || !same)) {
         return skip(InjectionReason::kMountConflict,
@@ -145,12 +139,13 @@ class Planner {
       covering = mount;
     }
     if (covering == nullptr) return false;
-    const std::string name = text_member(*covering, "name");
-    const json* volume = find_named(array_member(spec_of(pod_), "volumes"), name);
+    const std::string name(text_member(*covering, "name"));
+    const Json* volume = find_named(array_member(spec_of(pod_), "volumes"), name);
     const std::string point = normalized_path(text_member(*covering, "mountPath"));
-    const bool usable = volume != nullptr && member(*volume, "emptyDir").is_object() &&
-                        !covering->contains("subPath") && !covering->contains("subPathExpr") &&
-                        !covering->value("readOnly", false) && !is_system_path(point) &&
+    const bool usable = volume != nullptr && member(*volume, "emptyDir").IsObject() &&
+                        !has_member(*covering, "subPath") &&
+                        !has_member(*covering, "subPathExpr") &&
+                        !is_true(member(*covering, "readOnly")) && !is_system_path(point) &&
                         !is_within(api::kCachePath, point);
     if (!usable) {
       return skip(InjectionReason::kMountConflict,
@@ -158,7 +153,7 @@ class Planner {
                       "\"; only a writable emptyDir can be filled from an archive");
     }
     note_size_limit(object_member(*volume, "emptyDir"));
-    const json mount = mount_of(name, text_member(*covering, "mountPath"));
+    const Mount mount{name, std::string(text_member(*covering, "mountPath"))};
     if (std::find(plan_.agent_mounts.begin(), plan_.agent_mounts.end(), mount) ==
         plan_.agent_mounts.end()) {
       plan_.agent_mounts.push_back(mount);
@@ -166,10 +161,10 @@ class Planner {
     return true;
   }
 
-  static const json* innermost_mount(const json& container, const std::string& path) {
-    const json* innermost = nullptr;
+  static const Json* innermost_mount(const Json& container, const std::string& path) {
+    const Json* innermost = nullptr;
     size_t longest = 0;
-    for (const json& mount : array_member(container, "volumeMounts")) {
+    for (const Json& mount : array_member(container, "volumeMounts")) {
       const std::string point = normalized_path(text_member(mount, "mountPath"));
       if (point.empty() || !is_within(path, point) || point.size() < longest) continue;
       innermost = &mount;
@@ -178,7 +173,7 @@ class Planner {
     return innermost;
   }
 
-  void note_size_limit(const json& volume) {
+  void note_size_limit(const Json& volume) {
     const auto limit = parse_bytes(text_member(volume, "sizeLimit"));
     if (!limit || *limit == 0) return;
     const auto bytes = static_cast<int64_t>(*limit);
@@ -201,13 +196,13 @@ class Planner {
     if (is_within(path, api::kCachePath) || is_within(path, "/compilecache")) {
       return unsafe("this path is ours");
     }
-    for (const json* container : chosen_) {
+    for (const Json* container : chosen_) {
       const std::string directory = normalized_path(text_member(*container, "workingDir"));
       if (!directory.empty() && is_within(directory, path)) {
         return unsafe("the working directory " + directory + " is in it");
       }
       if (runs_something_in(*container, path)) return unsafe("the command uses files in it");
-      for (const json& mount : array_member(*container, "volumeMounts")) {
+      for (const Json& mount : array_member(*container, "volumeMounts")) {
         const std::string point = normalized_path(text_member(mount, "mountPath"));
         if (is_within(point, path)) return unsafe("the mount " + point + " is in it");
       }
@@ -215,13 +210,10 @@ class Planner {
     return {};
   }
 
-  static bool runs_something_in(const json& container, const std::string& path) {
+  static bool runs_something_in(const Json& container, const std::string& path) {
     for (const char* list : {"command", "args"}) {
-      for (const json& word : array_member(container, list)) {
-        if (word.is_string() &&
-            word.get_ref<const std::string&>().find(path + "/") != std::string::npos) {
-          return true;
-        }
+      for (const Json& word : array_member(container, list)) {
+        if (text_of(word).find(path + "/") != std::string_view::npos) return true;
       }
     }
     return false;
@@ -243,8 +235,8 @@ class Planner {
     all = std::move(kept);
   }
 
-  const json& pod_;
-  std::vector<const json*> chosen_;
+  const Json& pod_;
+  std::vector<const Json*> chosen_;
   DirectoryPlan plan_;
 };
 
@@ -258,7 +250,7 @@ std::string DirectoryPlan::key_text() const {
   return join(parts, ",");
 }
 
-Decided<DirectoryPlan> plan_directories(const json& pod, const Selection& selection,
+Decided<DirectoryPlan> plan_directories(const Json& pod, const Selection& selection,
                                         const std::vector<const Framework*>& frameworks) {
   return Planner(pod, selection).run(frameworks);
 }

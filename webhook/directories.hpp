@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "frameworks/framework.hpp"
 #include "webhook/decision.hpp"
+#include "webhook/pieces.hpp"
+#include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
 // Where each framework's cache lies in the pod, and the mounts that takes. Pure.
@@ -25,10 +26,10 @@ struct CacheDirectory {
 
 struct DirectoryPlan {
   std::vector<CacheDirectory> directories;
-  nlohmann::json volumes = nlohmann::json::array();       // ours, to add to the pod
-  nlohmann::json mounts = nlohmann::json::array();        // for app, loader and saver
-  nlohmann::json agent_mounts = nlohmann::json::array();  // the pod's own, for loader and saver
-  int64_t size_limit = 0;  // the smallest of the pod's own volumes in use; 0: none
+  std::vector<std::string> volumes;  // emptyDirs of ours, to add to the pod
+  std::vector<Mount> mounts;         // for app, loader and saver
+  std::vector<Mount> agent_mounts;   // the pod's own, for loader and saver
+  int64_t size_limit = 0;            // the smallest of the pod's own volumes in use; 0: none
 
   // What of it is part of the archive's key: "torch=/my/dir"; "" when all is ours.
   [[nodiscard]] std::string key_text() const;
@@ -36,7 +37,7 @@ struct DirectoryPlan {
 
 // Skips with kCacheDirNotLiteral, kCacheDirUnsafe or kMountConflict.
 Decided<DirectoryPlan> plan_directories(
-    const nlohmann::json& pod, const Selection& selection,
+    const Json& pod, const Selection& selection,
     const std::vector<const frameworks::Framework*>& frameworks);
 
 }  // namespace compilecache::webhook

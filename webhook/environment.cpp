@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/names.hpp"
-#include "webhook/pod_json.hpp"
+#include "base/json_writer.hpp"
 
 namespace compilecache::webhook {
 
@@ -14,12 +14,17 @@ constexpr std::string_view kDirectory = "{directory}";
 constexpr std::string_view kHost = "{host}";
 constexpr std::string_view kPort = "{port}";
 
-json variable(const std::string& name, const std::string& value) {
-  return {{"name", name}, {"value", value}};
-}
-
-json from_field(const char* name, const char* path) {
-  return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
+void write_field(JsonWriter& out, const char* name, const char* path) {
+  out.begin_object();
+  out.field("name", name);
+  out.key("valueFrom");
+  out.begin_object();
+  out.key("fieldRef");
+  out.begin_object();
+  out.field("fieldPath", path);
+  out.end_object();
+  out.end_object();
+  out.end_object();
 }
 
 std::string replaced(std::string value, std::string_view what, const std::string& by) {
@@ -30,7 +35,8 @@ std::string replaced(std::string value, std::string_view what, const std::string
 }
 
 // The kubelet replaces $(NAME) in values; in JSON a dollar can be written without one.
-std::string without_dollars(const std::string& json_text) {
+std::string without_dollars(std::string json_text) {
+  if (json_text.find('$') == std::string::npos) return json_text;
   std::string result;
   for (const char c : json_text) {
     if (c == '$') {
@@ -53,15 +59,18 @@ const CacheDirectory* directory_of(const std::vector<CacheDirectory>& directorie
 
 }  // namespace
 
-json app_environment(const json& container, const std::vector<CacheDirectory>& directories,
-                     const std::vector<const frameworks::Framework*>& frameworks,
-                     const api::CompileCacheSpec::Redis& redis) {
-  const json& theirs = array_member(container, "env");
-  json added = json::array();
+std::vector<Variable> app_environment(const Json& container,
+                                      const std::vector<CacheDirectory>& directories,
+                                      const std::vector<const frameworks::Framework*>& frameworks,
+                                      const api::CompileCacheSpec::Redis& redis) {
+  const auto theirs = array_member(container, "env");
+  std::vector<Variable> added;
   const auto add = [&](const std::string& name, const std::string& value) {
-    if (find_named(theirs, name) == nullptr && find_named(added, name) == nullptr) {
-      added.push_back(variable(name, value));
-    }
+    const bool is_there = find_named(theirs, name) != nullptr ||
+                          std::any_of(added.begin(), added.end(), [&](const Variable& variable) {
+                            return variable.name == name;
+                          });
+    if (!is_there) added.push_back({name, value});
   };
   for (const frameworks::Framework* framework : frameworks) {
     const CacheDirectory* directory = directory_of(directories, framework);
@@ -78,20 +87,25 @@ json app_environment(const json& container, const std::vector<CacheDirectory>& d
   return added;
 }
 
-json agent_environment(const api::AgentConfig& config) {
-  return json::array({variable(api::kConfigVariable, without_dollars(api::dump(config))),
-                      from_field(api::kPodNameVariable, "metadata.name"),
-                      from_field(api::kPodUidVariable, "metadata.uid"),
-                      from_field(api::kNamespaceVariable, "metadata.namespace"),
-                      from_field(api::kNodeNameVariable, "spec.nodeName")});
+std::string agent_environment(const api::AgentConfig& config) {
+  const std::string text = without_dollars(api::dump(config));
+  JsonWriter out(text.size() * 2);
+  out.begin_array();
+  out.begin_object();
+  out.field("name", api::kConfigVariable);
+  out.field("value", text);
+  out.end_object();
+  write_field(out, api::kPodNameVariable, "metadata.name");
+  write_field(out, api::kPodUidVariable, "metadata.uid");
+  write_field(out, api::kNamespaceVariable, "metadata.namespace");
+  write_field(out, api::kNodeNameVariable, "spec.nodeName");
+  out.end_array();
+  return out.take();
 }
 
-json cold_environment(const json& container) {
-  json added = json::array();
-  if (find_named(array_member(container, "env"), kForceCold) == nullptr) {
-    added.push_back(variable(kForceCold, "1"));
-  }
-  return added;
+std::vector<Variable> cold_environment(const Json& container) {
+  if (find_named(array_member(container, "env"), kForceCold) != nullptr) return {};
+  return {{kForceCold, "1"}};
 }
 
 }  // namespace compilecache::webhook

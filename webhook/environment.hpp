@@ -1,12 +1,13 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "api/agent_config.hpp"
 #include "api/compile_cache.hpp"
 #include "webhook/directories.hpp"
+#include "webhook/pieces.hpp"
+#include "webhook/pod_json.hpp"
 
 // Variables, of the app's containers and of ours. Pure.
 
@@ -15,16 +16,17 @@ namespace compilecache::webhook {
 // What the frameworks need in the app's container, and what joins them to the CompileCache's Redis
 // server if it names one, without any variable that it has already: the
 // user's own values stand.
-nlohmann::json app_environment(const nlohmann::json& container,
-                               const std::vector<CacheDirectory>& directories,
-                               const std::vector<const frameworks::Framework*>& frameworks,
-                               const api::CompileCacheSpec::Redis& redis);
+std::vector<Variable> app_environment(const Json& container,
+                                      const std::vector<CacheDirectory>& directories,
+                                      const std::vector<const frameworks::Framework*>& frameworks,
+                                      const api::CompileCacheSpec::Redis& redis);
 
-// Configuration as one plain value; who the pod is, and where, from the downward API.
-nlohmann::json agent_environment(const api::AgentConfig& config);
+// JSON of the agents' whole `env`: their configuration as one plain value; who the pod is, and
+// where, from the downward API.
+std::string agent_environment(const api::AgentConfig& config);
 
 // Of mode ForceCold: PyTorch's switch that turns every compile cache off. Empty where the container
 // has it already.
-nlohmann::json cold_environment(const nlohmann::json& container);
+std::vector<Variable> cold_environment(const Json& container);
 
 }  // namespace compilecache::webhook

@@ -5,6 +5,7 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
+#include "base/json_writer.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "webhook/agent_config.hpp"
@@ -14,7 +15,7 @@
 #include "webhook/directories.hpp"
 #include "webhook/environment.hpp"
 #include "webhook/own_caches.hpp"
-#include "webhook/pod_json.hpp"
+#include "webhook/pod_shape.hpp"
 #include "webhook/resources.hpp"
 #include "webhook/security_context.hpp"
 #include "webhook/selection.hpp"
@@ -41,10 +42,11 @@ constexpr char kOnlyVariables[] =
 struct Injection {
   std::string cache;
   Selection selection;
-  json volumes = json::array();
-  json loader, saver;              // null: only variables are injected
-  std::vector<json> environments;  // of the chosen containers, in their order
-  json mounts = json::array();
+  std::vector<Volume> volumes;
+  std::string loader, saver;  // JSON; empty: only variables are injected
+  ResourcePlan resources;
+  std::vector<std::vector<Variable>> environments;  // of the chosen containers, in their order
+  std::vector<Mount> mounts;
   std::string safe_to_evict;  // "" where the pod does not have that annotation
   std::vector<std::string> warnings;
   api::InjectionStatus status;
@@ -56,7 +58,7 @@ Decided<void> check_pod_kind(const InjectionInput& input) {
     return skip(InjectionReason::kNamespaceExcluded);
   }
   if (annotation(input.pod, kMirrorAnnotation)) return skip(InjectionReason::kMirrorPod);
-  const json& spec = spec_of(input.pod);
+  const Json& spec = spec_of(input.pod);
   const bool windows =
       text_member(object_member(spec, "os"), "name") == "windows" ||
       text_member(object_member(spec, "nodeSelector"), "kubernetes.io/os") == "windows";
@@ -127,7 +129,7 @@ Decided<std::vector<const Framework*>> select_frameworks(const InjectionInput& i
 }
 
 // `pod` carries no injection of ours, so whatever has one of our names is the user's.
-Decided<void> check_names(const json& pod, const DirectoryPlan& directories,
+Decided<void> check_names(const Json& pod, const DirectoryPlan& directories,
                           const PodAnnotations& annotations) {
   for (const char* list : {"initContainers", "containers", "ephemeralContainers"}) {
     for (const char* name : {api::kLoaderContainer, api::kSaverContainer}) {
@@ -138,15 +140,15 @@ Decided<void> check_names(const json& pod, const DirectoryPlan& directories,
     }
   }
   std::set<std::string> ours{api::kStoreVolume, api::kTokenVolume};
-  for (const json& volume : directories.volumes) ours.insert(text_member(volume, "name"));
+  ours.insert(directories.volumes.begin(), directories.volumes.end());
   for (const std::string& name : ours) {
     if (find_named(array_member(spec_of(pod), "volumes"), name) != nullptr) {
       return skip(InjectionReason::kNameConflict,
                   "the pod has a volume \"" + name + "\" of its own; rename it");
     }
   }
-  const json& labels = object_member(object_member(pod, "metadata"), "labels");
-  const std::string label = text_member(labels, api::kCacheLabel);
+  const Json& labels = object_member(object_member(pod, "metadata"), "labels");
+  const std::string label(text_member(labels, api::kCacheLabel));
   if (!label.empty() && label != annotations.cache) {
     return skip(InjectionReason::kNameConflict, "the pod has the label " +
                                                     std::string(api::kCacheLabel) + "=" + label +
@@ -156,39 +158,35 @@ Decided<void> check_names(const json& pod, const DirectoryPlan& directories,
 }
 
 std::string hash_of(const Injection& injection) {
-  // The text of one array with all of it, without making a copy first.
-  std::vector<std::string> parts{json(injection.cache).dump(), injection.volumes.dump(),
-                                 injection.loader.dump(), injection.saver.dump(),
-                                 injection.mounts.dump()};
-  std::vector<std::string> environments;
-  for (const json& environment : injection.environments) environments.push_back(environment.dump());
-  parts.push_back("[" + join(environments, ",") + "]");
-  parts.push_back(json(injection.safe_to_evict).dump());
-  return sha256_hex("[" + join(parts, ",") + "]").substr(0, kHashDigits);
+  std::vector<std::string> parts{injection.cache, injection.loader, injection.saver,
+                                 injection.safe_to_evict};
+  for (const Volume& volume : injection.volumes) parts.push_back(volume.json);
+  for (const Mount& mount : injection.mounts) parts.push_back(to_json(mount));
+  for (const auto& environment : injection.environments) {
+    for (const Variable& variable : environment) parts.push_back(to_json(variable));
+    parts.emplace_back();
+  }
+  return sha256_hex(join(parts, "\n")).substr(0, kHashDigits);
 }
 
-api::InjectionStatus status_of(const json& pod, const Injection& injection,
+api::InjectionStatus status_of(const Json& pod, const Injection& injection,
                                const api::AgentConfig& config, const InjectionSettings& settings) {
   api::InjectionStatus status;
   status.version = settings.version;
   status.hash = hash_of(injection);
-  if (!injection.loader.is_null()) {
+  if (!injection.loader.empty()) {
     status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
   }
-  for (const json& volume : injection.volumes) {
-    status.volumes.push_back(text_member(volume, "name"));
-  }
+  for (const Volume& volume : injection.volumes) status.volumes.push_back(volume.name);
   for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
-    const json& container = containers_of(pod)[injection.selection.containers[i]];
-    const std::string name = text_member(container, "name");
+    const Json& container = container_at(pod, injection.selection.containers[i]);
+    const std::string name(text_member(container, "name"));
     status.containers.push_back(name);
-    for (const json& variable : injection.environments[i]) {
-      status.variables.push_back(name + ":" + text_member(variable, "name"));
+    for (const Variable& variable : injection.environments[i]) {
+      status.variables.push_back(name + ":" + variable.name);
     }
   }
-  for (const json& mount : injection.mounts) {
-    status.mounts.push_back(text_member(mount, "mountPath"));
-  }
+  for (const Mount& mount : injection.mounts) status.mounts.push_back(mount.path);
   for (const api::AgentConfig::Directory& directory : config.directories) {
     status.frameworks.push_back(directory.framework.name);
   }
@@ -206,7 +204,7 @@ api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
 }
 
 // For a CompileCache that keeps no archives: the variables of its Redis server, and nothing else.
-Decided<Injection> plan_remote_only(const InjectionInput& input, const json& pod,
+Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod,
                                     const PodAnnotations& annotations,
                                     const std::vector<const Framework*>& frameworks) {
   const std::string name = "CompileCache \"" + annotations.cache + "\"";
@@ -235,7 +233,7 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const json& pod
   injection.selection.containers = std::move(*chosen);
   for (const size_t index : injection.selection.containers) {
     injection.environments.push_back(
-        app_environment(containers_of(pod)[index], {}, frameworks, input.cache->spec.redis));
+        app_environment(container_at(pod, index), {}, frameworks, input.cache->spec.redis));
   }
   injection.warnings = remote_cache_warnings(pod, injection.selection, frameworks);
   injection.status = status_of(pod, injection, {}, input.settings);
@@ -243,7 +241,7 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const json& pod
 }
 
 // All decisions for a pod that carries no injection of ours.
-Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
+Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                   const PodAnnotations& annotations) {
   const auto wanted = select_frameworks(input, annotations);
   if (!wanted) return tl::unexpected(wanted.error());
@@ -260,12 +258,16 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
   const std::string ns(input.ns);
   const api::AgentConfig config = make_agent_config(
       {pod, ns, *input.cache, annotations, *selection, *directories, *frameworks, input.settings});
-  const ResourcePlan resources = plan_resources(pod, *selection, input.facts, input.settings);
-  const json security =
-      agent_security_context(containers_of(pod)[selection->containers.front()], pod);
-  const AgentContainerInput agents{input.settings, config, *directories, resources, security};
+  const std::string environment = agent_environment(config);
+  const std::string security =
+      agent_security_context(container_at(pod, selection->containers.front()), pod);
 
   Injection injection;
+  injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
+  // The saver is there in mode ReadOnly too, to tell whether what was loaded is used.
+  const AgentContainerInput agents{input.settings, environment,
+                                   *directories,   injection.resources,
+                                   security,       annotations.mode == api::Mode::kReadOnly};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
   injection.volumes = pod_volumes(*directories, input.cache->spec.storage.claim_name);
@@ -275,7 +277,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
   const auto redis = redis_for(input, annotations);
   for (const size_t index : injection.selection.containers) {
     injection.environments.push_back(
-        app_environment(containers_of(pod)[index], directories->directories, *frameworks, redis));
+        app_environment(container_at(pod, index), directories->directories, *frameworks, redis));
   }
   injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
   injection.warnings =
@@ -289,36 +291,53 @@ Decided<Injection> plan_injection(const InjectionInput& input, const json& pod,
   return injection;
 }
 
-json apply(const json& pod, const Injection& injection) {
-  json patched = pod;
-  json& metadata = patched["metadata"];
-  metadata["labels"][api::kCacheLabel] = injection.cache;
-  metadata["annotations"][api::kStatusAnnotation] = api::dump(injection.status);
-  if (!injection.safe_to_evict.empty()) {
-    metadata["annotations"][kSafeToEvictAnnotation] = injection.safe_to_evict;
-  }
-  json& spec = patched["spec"];
-  for (const json& volume : injection.volumes) append_to(spec, "volumes", volume);
-  // First in the list: a mesh's redirection is not yet in force then.
-  if (!injection.loader.is_null()) {
-    json init = json::array();
-    init.push_back(injection.loader);
-    init.push_back(injection.saver);
-    for (const json& container : init_containers_of(pod)) init.push_back(container);
-    spec["initContainers"] = std::move(init);
-  }
-  for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
-    json& container = spec["containers"][injection.selection.containers[i]];
-    for (const json& variable : injection.environments[i]) append_to(container, "env", variable);
-    for (const json& mount : injection.mounts) append_to(container, "volumeMounts", mount);
-  }
-  return patched;
+std::string quoted(const std::string& text) {
+  JsonWriter out;
+  out.value(text);
+  return out.take();
 }
 
-bool is_injected_already(const json& pod, const Injection& injection) {
+void patch_metadata(Patch& patch, const Json& pod, const Injection& injection) {
+  const auto annotate = [&](const char* name, const std::string& value) {
+    put(patch, "/metadata/annotations", name, quoted(value));
+  };
+  annotate(api::kStatusAnnotation, api::dump(injection.status));
+  if (!injection.safe_to_evict.empty()) annotate(kSafeToEvictAnnotation, injection.safe_to_evict);
+  if (member(member(pod, "metadata"), "labels").IsObject()) {
+    put(patch, "/metadata/labels", api::kCacheLabel, quoted(injection.cache));
+  } else {
+    put(patch, "/metadata", "labels",
+        "{" + quoted(api::kCacheLabel) + ":" + quoted(injection.cache) + "}");
+  }
+}
+
+void patch_variables(Patch& patch, const Json& pod, size_t container,
+                     const std::vector<Variable>& variables) {
+  append(patch, container_at(pod, container), "/spec/containers/" + std::to_string(container),
+         "env", to_json(variables));
+}
+
+Patch patch_of(const Json& pod, const Injection& injection) {
+  Patch patch;
+  patch_metadata(patch, pod, injection);
+  for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
+    const size_t index = injection.selection.containers[i];
+    patch_variables(patch, pod, index, injection.environments[i]);
+    append(patch, container_at(pod, index), "/spec/containers/" + std::to_string(index),
+           "volumeMounts", to_json(injection.mounts));
+  }
+  // First in the list: a mesh's redirection is not yet in force then.
+  if (!injection.loader.empty()) {
+    prepend(patch, spec_of(pod), "/spec", "initContainers", {injection.loader, injection.saver});
+  }
+  append(patch, spec_of(pod), "/spec", "volumes", to_json(injection.volumes));
+  return patch;
+}
+
+bool is_injected_already(const Json& pod, const Injection& injection) {
   const auto text = annotation(pod, api::kStatusAnnotation);
   if (!text) return false;
-  const auto status = api::parse_injection_status(*text);
+  const auto status = api::parse_injection_status(std::string(*text));
   if (!status || status->hash != injection.status.hash ||
       status->version != injection.status.version) {
     return false;
@@ -342,81 +361,89 @@ bool deserves_warning(InjectionReason reason) {
          reason != InjectionReason::kOwnCaches;
 }
 
-InjectionResult skipped(const InjectionInput& input, const json& stripped, const Skip& why) {
-  InjectionResult result;
-  result.report = report_of(Outcome::kSkipped, why.reason, why.detail);
+// A pod that carries no injection of ours, and the patch that took one out.
+struct Plain {
+  const Json& pod;
+  Patch patch;
+};
+
+InjectionResult skipped(Plain plain, const Skip& why) {
+  InjectionResult result{std::move(plain.patch),
+                         report_of(Outcome::kSkipped, why.reason, why.detail)};
   if (deserves_warning(why.reason)) {
     result.report.warnings.push_back("compilecache.dev: not injected, " +
                                      std::string(api::text_of(why.reason).word) + ": " +
                                      result.report.message);
   }
-  if (stripped != input.pod) result.pod = stripped;
   return result;
 }
 
-InjectionResult force_cold(const InjectionInput& input, const json& pod,
+InjectionResult force_cold(const InjectionInput& input, Plain plain,
                            const PodAnnotations& annotations) {
-  const auto chosen = choose_containers(pod, annotations, input.settings);
-  if (!chosen) return skipped(input, pod, chosen.error());
-  json patched = pod;
+  const auto chosen = choose_containers(plain.pod, annotations, input.settings);
+  if (!chosen) return skipped(std::move(plain), chosen.error());
   for (const size_t index : *chosen) {
-    json& container = patched["spec"]["containers"][index];
-    for (const json& variable : cold_environment(container)) {
-      append_to(container, "env", variable);
-    }
+    patch_variables(plain.patch, plain.pod, index,
+                    cold_environment(container_at(plain.pod, index)));
   }
-  InjectionResult result;
-  const bool changed = patched != input.pod;
-  result.report =
-      report_of(changed ? Outcome::kInjected : Outcome::kUnchanged, InjectionReason::kForcedCold);
-  if (changed) result.pod = std::move(patched);
-  return result;
+  const Outcome outcome = plain.patch.empty() ? Outcome::kUnchanged : Outcome::kInjected;
+  return {std::move(plain.patch), report_of(outcome, InjectionReason::kForcedCold)};
 }
 
-InjectionResult injected(const InjectionInput& input, const json& stripped,
+InjectionResult injected(const InjectionInput& input, Plain plain,
                          const PodAnnotations& annotations) {
-  if (text_size(stripped) > kLargestPod) {
-    return skipped(input, stripped, {InjectionReason::kPodTooLarge, {}});
+  if (text_size(plain.pod) > kLargestPod) {
+    return skipped(std::move(plain), {InjectionReason::kPodTooLarge, {}});
   }
-  const auto injection = plan_injection(input, stripped, annotations);
-  if (!injection) return skipped(input, stripped, injection.error());
-  InjectionResult result;
+  auto injection = plan_injection(input, plain.pod, annotations);
+  if (!injection) return skipped(std::move(plain), injection.error());
   if (is_injected_already(input.pod, *injection)) {
-    result.report = report_of(Outcome::kUnchanged, InjectionReason::kAlreadyInjected);
-    return result;
+    return {{}, report_of(Outcome::kUnchanged, InjectionReason::kAlreadyInjected)};
   }
-  json patched = apply(stripped, *injection);
-  const auto room = check_room(stripped, patched, input.facts);
-  if (!room) return skipped(input, stripped, room.error());
-  result.pod = std::move(patched);
-  result.report = report_of(Outcome::kInjected, InjectionReason::kInjected,
-                            injection->loader.is_null() ? kOnlyVariables : "");
-  result.report.warnings = injection->warnings;
+  const auto room = check_room(plain.pod, injection->resources, input.facts);
+  if (!room) return skipped(std::move(plain), room.error());
+  InjectionResult result{std::move(plain.patch),
+                         report_of(Outcome::kInjected, InjectionReason::kInjected,
+                                   injection->loader.empty() ? kOnlyVariables : "")};
+  for (Edit& edit : patch_of(plain.pod, *injection)) result.patch.push_back(std::move(edit));
+  result.report.warnings = std::move(injection->warnings);
   return result;
 }
 
-InjectionResult decide(const InjectionInput& input) {
-  const auto kind = check_pod_kind(input);
-  if (!kind) return skipped(input, input.pod, kind.error());
-  const json stripped = strip_injection(input.pod);
-  const auto annotations = read_annotations(stripped);
-  if (!annotations) return skipped(input, stripped, annotations.error());
+InjectionResult decide_plain(const InjectionInput& input, Plain plain) {
+  const auto annotations = read_annotations(plain.pod);
+  if (!annotations) return skipped(std::move(plain), annotations.error());
+  const auto shape = check_shape(plain.pod);
+  if (!shape) return skipped(std::move(plain), shape.error());
   InjectionResult result;
   const auto cache = check_cache(input, *annotations);
   if (annotations->mode == api::Mode::kDisabled) {
-    result = skipped(input, stripped, {InjectionReason::kDisabled, {}});
+    result = skipped(std::move(plain), {InjectionReason::kDisabled, {}});
   } else if (annotations->mode == api::Mode::kForceCold) {
-    result = force_cold(input, stripped, *annotations);
+    result = force_cold(input, std::move(plain), *annotations);
   } else if (!cache) {
-    result = skipped(input, stripped, cache.error());
+    result = skipped(std::move(plain), cache.error());
   } else {
-    result = injected(input, stripped, *annotations);
+    result = injected(input, std::move(plain), *annotations);
   }
   for (const std::string& name : annotations->unknown) {
     result.report.warnings.push_back("compilecache.dev: the annotation " + name +
                                      " is not known and has no effect");
   }
   return result;
+}
+
+InjectionResult decide(const InjectionInput& input) {
+  const auto kind = check_pod_kind(input);
+  if (!kind) return skipped({input.pod, {}}, kind.error());
+  Patch strip = strip_injection(input.pod);
+  if (strip.empty()) return decide_plain(input, {input.pod, {}});
+  JsonDocument plain;
+  plain.CopyFrom(input.pod, plain.GetAllocator());
+  const Status applied = apply(patch_text(strip), plain, plain.GetAllocator());
+  if (!applied)
+    return skipped({input.pod, {}}, {InjectionReason::kPatchFailed, applied.error().message});
+  return decide_plain(input, Plain{plain, std::move(strip)});
 }
 
 }  // namespace
@@ -433,22 +460,12 @@ std::string_view to_string(Outcome outcome) {
   return "skipped";
 }
 
-std::optional<std::string> wanted_cache(const json& pod) {
-  return annotation(pod, api::kCacheAnnotation);
+std::optional<std::string> wanted_cache(const Json& pod) {
+  const auto name = annotation(pod, api::kCacheAnnotation);
+  if (!name) return std::nullopt;
+  return std::string(*name);
 }
 
-InjectionResult inject(const InjectionInput& input) {
-  try {
-    return decide(input);
-  } catch (const std::exception& exception) {
-    // Only for JSON that no API server would pass on: a list where an object belongs.
-    InjectionResult result;
-    result.report = report_of(Outcome::kSkipped, InjectionReason::kRequestInvalid,
-                              std::string("the pod's JSON has an odd shape: ") + exception.what());
-    result.report.warnings.push_back("compilecache.dev: not injected, request_invalid: " +
-                                     result.report.message);
-    return result;
-  }
-}
+InjectionResult inject(const InjectionInput& input) { return decide(input); }
 
 }  // namespace compilecache::webhook

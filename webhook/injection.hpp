@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,14 +8,16 @@
 #include "api/compile_cache.hpp"
 #include "api/reasons.hpp"
 #include "webhook/namespace_facts.hpp"
+#include "webhook/patch.hpp"
+#include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
-// The injection: a pure function from a pod, its CompileCache, its namespace and the settings to
-// the patched pod and a report.
+// The injection: a pure function from a pod, its CompileCache, its namespace and the settings to a
+// patch and a report.
 //
 //   auto result = inject({.pod = pod, .ns = "ml", .cache = &cache, .facts = facts,
 //                         .settings = settings});
-//   if (result.pod) ...                 // the pod as it should be; nothing: leave it as it is
+//   patch_text(result.patch)            // what to change; empty: leave the pod as it is
 //   result.report.reason, .message, .warnings
 //
 // It decides in this order, and the first no counts; the words are those of api/reasons.hpp:
@@ -55,7 +56,7 @@ struct Report {
 };
 
 struct InjectionInput {
-  const nlohmann::json& pod;
+  const Json& pod;
   // Of the request: a pod's own metadata may leave it out.
   std::string_view ns;
   // nullptr: the namespace has none of the name that wanted_cache() says.
@@ -65,13 +66,13 @@ struct InjectionInput {
 };
 
 struct InjectionResult {
-  std::optional<nlohmann::json> pod;
+  Patch patch;
   Report report;
 };
 
 InjectionResult inject(const InjectionInput& input);
 
 // The CompileCache that the pod's annotation names; nothing without one.
-std::optional<std::string> wanted_cache(const nlohmann::json& pod);
+std::optional<std::string> wanted_cache(const Json& pod);
 
 }  // namespace compilecache::webhook

@@ -3,8 +3,11 @@
 
 namespace compilecache::webhook {
 
-nlohmann::json loader_container(const AgentContainerInput& input) {
-  return agent_container(input, api::kLoaderContainer, "load", true, input.resources.loader);
+std::string loader_container(const AgentContainerInput& input) {
+  return agent_container(input, {.name = api::kLoaderContainer,
+                                 .command = "load",
+                                 .store_read_only = true,
+                                 .resources = input.resources.loader});
 }
 
 }  // namespace compilecache::webhook

@@ -1,11 +1,33 @@
 #include "webhook/namespace_facts.hpp"
 
+#include <nlohmann/json.hpp>
+#include <optional>
+
 #include "base/quantity.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
 namespace {
+
+using nlohmann::json;
+
+// The member if it is of that type, else an empty value.
+json member_of_type(const json& object, const char* name, json::value_t type) {
+  if (object.is_object()) {
+    const auto found = object.find(name);
+    if (found != object.end() && found->type() == type) return *found;
+  }
+  return json(type);
+}
+json object_member(const json& object, const char* name) {
+  return member_of_type(object, name, json::value_t::object);
+}
+json array_member(const json& object, const char* name) {
+  return member_of_type(object, name, json::value_t::array);
+}
+std::string text_member(const json& object, const char* name) {
+  return member_of_type(object, name, json::value_t::string).get<std::string>();
+}
 
 Result<Amounts> amounts(const json& object, const std::string& where) {
   Amounts result;
@@ -81,7 +103,7 @@ Result<std::vector<LimitRule>> parse_limit_range(const json& object) {
 Result<Quota> parse_resource_quota(const json& object) {
   Quota quota;
   quota.name = text_member(object_member(object, "metadata"), "name");
-  const json& spec = object_member(object, "spec");
+  const json spec = object_member(object, "spec");
   Reader reader("ResourceQuota " + quota.name);
   reader.read(spec, "hard", quota.hard);
   reader.read(object_member(object, "status"), "used", quota.used);
@@ -91,7 +113,7 @@ Result<Quota> parse_resource_quota(const json& object) {
   for (const json& scope : array_member(spec, "scopes")) {
     if (scope.is_string()) quota.scopes.push_back(scope.get<std::string>());
   }
-  const json& selector = object_member(spec, "scopeSelector");
+  const json selector = object_member(spec, "scopeSelector");
   for (const json& expression : array_member(selector, "matchExpressions")) {
     const std::string scope = text_member(expression, "scopeName");
     if (scope != "PriorityClass") {

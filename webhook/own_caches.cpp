@@ -1,11 +1,9 @@
 #include "webhook/own_caches.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -13,21 +11,21 @@ namespace {
 
 using frameworks::Framework;
 
-bool sets(const json& container, const std::string& variable) {
+bool sets(const Json& container, const std::string& variable) {
   return find_named(array_member(container, "env"), variable) != nullptr ||
          may_come_from_env_from(container, variable);
 }
 
-bool is_set(const json& pod, const Selection& selection, const std::string& variable) {
+bool is_set(const Json& pod, const Selection& selection, const std::string& variable) {
   return !variable.empty() &&
          std::any_of(selection.containers.begin(), selection.containers.end(),
-                     [&](size_t index) { return sets(containers_of(pod)[index], variable); });
+                     [&](size_t index) { return sets(container_at(pod, index), variable); });
 }
 
 }  // namespace
 
 Decided<std::vector<const Framework*>> without_own_caches(
-    const json& pod, const Selection& selection, const PodAnnotations& annotations,
+    const Json& pod, const Selection& selection, const PodAnnotations& annotations,
     const std::vector<const Framework*>& frameworks) {
   std::set<std::string> left_alone;
   for (const Framework* framework : frameworks) {
@@ -51,9 +49,9 @@ Decided<std::vector<const Framework*>> without_own_caches(
   return remaining;
 }
 
-bool may_come_from_env_from(const json& container, const std::string& variable) {
-  const json& sources = array_member(container, "envFrom");
-  return std::any_of(sources.begin(), sources.end(), [&](const json& source) {
+bool may_come_from_env_from(const Json& container, const std::string& variable) {
+  const auto sources = array_member(container, "envFrom");
+  return std::any_of(sources.begin(), sources.end(), [&](const Json& source) {
     return variable.starts_with(text_member(source, "prefix"));
   });
 }

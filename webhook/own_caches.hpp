@@ -1,12 +1,12 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "frameworks/framework.hpp"
 #include "webhook/annotations.hpp"
 #include "webhook/decision.hpp"
+#include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
 // Pods whose images bring caches of their own, which an injected variable or mount would hide.
@@ -18,10 +18,10 @@ namespace compilecache::webhook {
 
 // Of `frameworks` those that are not left alone. Skips with kOwnCaches when none remains.
 Decided<std::vector<const frameworks::Framework*>> without_own_caches(
-    const nlohmann::json& pod, const Selection& selection, const PodAnnotations& annotations,
+    const Json& pod, const Selection& selection, const PodAnnotations& annotations,
     const std::vector<const frameworks::Framework*>& frameworks);
 
 // Whether an envFrom of the container may set that variable, as far as its prefix tells.
-bool may_come_from_env_from(const nlohmann::json& container, const std::string& variable);
+bool may_come_from_env_from(const Json& container, const std::string& variable);
 
 }  // namespace compilecache::webhook

@@ -1,78 +1,126 @@
 #include "webhook/pod_json.hpp"
 
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
 namespace compilecache::webhook {
 
-const json& member(const json& object, std::string_view name) {
-  static const json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
+namespace {
+
+const Json& null() {
+  static const Json kNull;
+  return kNull;
 }
 
-const json& array_member(const json& object, std::string_view name) {
-  static const json kEmpty = json::array();
-  const json& found = member(object, name);
-  return found.is_array() ? found : kEmpty;
+const Json& empty_object() {
+  static const Json kEmpty(rapidjson::kObjectType);
+  return kEmpty;
 }
 
-const json& object_member(const json& object, std::string_view name) {
-  static const json kEmpty = json::object();
-  const json& found = member(object, name);
-  return found.is_object() ? found : kEmpty;
+}  // namespace
+
+std::string to_text(const Json& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  value.Accept(writer);
+  return {buffer.GetString(), buffer.GetSize()};
 }
 
-std::string text_member(const json& object, std::string_view name) {
-  const json& found = member(object, name);
-  return found.is_string() ? found.get<std::string>() : std::string();
+const Json& member(const Json& object, std::string_view name) {
+  if (!object.IsObject()) return null();
+  const auto all = object.GetObject();
+  for (auto at = all.MemberEnd(); at != all.MemberBegin();) {
+    --at;
+    if (text_of(at->name) == name) return at->value;
+  }
+  return null();
 }
 
-const json* find_named(const json& array, std::string_view name) {
-  const json* last = nullptr;
-  for (const json& item : array) {
-    const json& item_name = member(item, "name");
-    if (item_name.is_string() && item_name.get_ref<const std::string&>() == name) last = &item;
+Json* find_member(Json& object, std::string_view name) {
+  const Json& found = member(object, name);
+  // A part of `object`, which is not const.
+  return &found == &null() ? nullptr : const_cast<Json*>(&found);
+}
+
+bool has_member(const Json& object, std::string_view name) {
+  return &member(object, name) != &null();
+}
+
+Json::ConstArray array_member(const Json& object, std::string_view name) {
+  static const Json kEmpty(rapidjson::kArrayType);
+  const Json& found = member(object, name);
+  return (found.IsArray() ? found : kEmpty).GetArray();
+}
+
+const Json& object_member(const Json& object, std::string_view name) {
+  const Json& found = member(object, name);
+  return found.IsObject() ? found : empty_object();
+}
+
+Json::ConstObject members(const Json& object) {
+  return (object.IsObject() ? object : empty_object()).GetObject();
+}
+
+std::string_view text_of(const Json& value) {
+  if (!value.IsString()) return {};
+  return {value.GetString(), value.GetStringLength()};
+}
+
+std::string_view text_member(const Json& object, std::string_view name) {
+  return text_of(member(object, name));
+}
+
+std::string quantity_text(const Json& value) {
+  return value.IsString() ? std::string(text_of(value)) : to_text(value);
+}
+
+bool is_true(const Json& value) { return value.IsBool() && value.GetBool(); }
+
+const Json* find_named(Json::ConstArray array, std::string_view name) {
+  const Json* last = nullptr;
+  for (const Json& item : array) {
+    const Json& item_name = member(item, "name");
+    if (item_name.IsString() && text_of(item_name) == name) last = &item;
   }
   return last;
 }
 
-std::optional<std::string> annotation(const json& pod, std::string_view name) {
-  const json& found = member(object_member(object_member(pod, "metadata"), "annotations"), name);
-  if (!found.is_string()) return std::nullopt;
-  return found.get<std::string>();
+std::optional<std::string_view> annotation(const Json& pod, std::string_view name) {
+  const Json& found = member(object_member(object_member(pod, "metadata"), "annotations"), name);
+  if (!found.IsString()) return std::nullopt;
+  return text_of(found);
 }
 
-const json& spec_of(const json& pod) { return object_member(pod, "spec"); }
-const json& containers_of(const json& pod) { return array_member(spec_of(pod), "containers"); }
-const json& init_containers_of(const json& pod) {
+const Json& spec_of(const Json& pod) { return object_member(pod, "spec"); }
+
+Json::ConstArray containers_of(const Json& pod) { return array_member(spec_of(pod), "containers"); }
+
+const Json& container_at(const Json& pod, size_t index) {
+  return containers_of(pod)[static_cast<rapidjson::SizeType>(index)];
+}
+
+Json::ConstArray init_containers_of(const Json& pod) {
   return array_member(spec_of(pod), "initContainers");
 }
 
-size_t text_size(const json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>().size();
-  size_t size = 0;
-  if (value.is_object()) {
-    for (const auto& [name, item] : value.get_ref<const json::object_t&>()) {
-      size += name.size() + text_size(item);
-    }
-  } else if (value.is_array()) {
-    for (const json& item : value) size += text_size(item);
+const Json& controller_of(const Json& pod) {
+  for (const Json& owner : array_member(object_member(pod, "metadata"), "ownerReferences")) {
+    if (is_true(member(owner, "controller"))) return owner;
+  }
+  return null();
+}
+
+size_t text_size(const Json& value) {
+  size_t size = text_of(value).size();
+  for (const auto& [name, item] : members(value)) size += text_of(name).size() + text_size(item);
+  if (value.IsArray()) {
+    for (const Json& item : value.GetArray()) size += text_size(item);
   }
   return size;
 }
 
-bool is_native_sidecar(const json& container) {
+bool is_native_sidecar(const Json& container) {
   return text_member(container, "restartPolicy") == "Always";
-}
-
-void append_to(json& object, const char* name, json value) {
-  json& array = object[name];
-  if (array.is_null()) array = json::array();
-  array.push_back(std::move(value));
-}
-
-void drop_if_empty(json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found != object.end() && found->is_structured() && found->empty()) object.erase(found);
 }
 
 }  // namespace compilecache::webhook

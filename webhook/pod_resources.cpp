@@ -1,21 +1,18 @@
 #include "webhook/pod_resources.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/quantity.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
 namespace {
 
-Amounts read_amounts(const json& list) {
+Amounts read_amounts(const Json& list) {
   Amounts amounts;
-  for (const auto& [resource, quantity] : list.items()) {
-    const auto amount =
-        parse_quantity_milli(quantity.is_string() ? quantity.get<std::string>() : quantity.dump());
-    if (amount) amounts[resource] = *amount;
+  for (const auto& [resource, quantity] : members(list)) {
+    const auto amount = parse_quantity_milli(quantity_text(quantity));
+    if (amount) amounts[std::string(text_of(resource))] = *amount;
   }
   return amounts;
 }
@@ -31,30 +28,26 @@ void raise_to(Amounts& top, const Amounts& other) {
 }
 
 // The formula of KEP-753 for requests or for limits.
-Amounts summed(const json& pod, Amounts ContainerAmounts::*list) {
+Amounts summed(const std::vector<InitContainer>& init, const std::vector<ContainerAmounts>& apps,
+               Amounts ContainerAmounts::*list) {
   Amounts sidecars;
   Amounts init_peak;
-  for (const json& container : init_containers_of(pod)) {
-    const Amounts own = amounts_of(container).*list;
-    if (is_native_sidecar(container)) {
-      add(sidecars, own);
-      raise_to(init_peak, sidecars);
-    } else {
-      Amounts with_sidecars = sidecars;
-      add(with_sidecars, own);
-      raise_to(init_peak, with_sidecars);
-    }
+  for (const InitContainer& container : init) {
+    Amounts running = sidecars;
+    add(running, container.amounts.*list);
+    raise_to(init_peak, running);
+    if (container.is_sidecar) sidecars = std::move(running);
   }
   Amounts running = sidecars;
-  for (const json& container : containers_of(pod)) add(running, amounts_of(container).*list);
+  for (const ContainerAmounts& app : apps) add(running, app.*list);
   raise_to(running, init_peak);
   return running;
 }
 
-std::vector<const json*> all_containers(const json& pod) {
-  std::vector<const json*> all;
-  for (const json& container : init_containers_of(pod)) all.push_back(&container);
-  for (const json& container : containers_of(pod)) all.push_back(&container);
+std::vector<const Json*> all_containers(const Json& pod) {
+  std::vector<const Json*> all;
+  for (const Json& container : init_containers_of(pod)) all.push_back(&container);
+  for (const Json& container : containers_of(pod)) all.push_back(&container);
   return all;
 }
 
@@ -65,25 +58,28 @@ int64_t amount(const Amounts& amounts, const char* resource) {
 
 }  // namespace
 
-ContainerAmounts amounts_of(const json& container) {
-  const json& resources = object_member(container, "resources");
-  ContainerAmounts amounts{read_amounts(object_member(resources, "requests")),
-                           read_amounts(object_member(resources, "limits"))};
+ContainerAmounts with_defaults(ContainerAmounts amounts) {
   for (const auto& [resource, limit] : amounts.limits) amounts.requests.emplace(resource, limit);
   return amounts;
 }
 
-bool has_pod_level_resources(const json& pod) {
-  return member(spec_of(pod), "resources").is_object();
+ContainerAmounts amounts_of(const Json& container) {
+  const Json& resources = member(container, "resources");
+  return with_defaults(
+      {read_amounts(member(resources, "requests")), read_amounts(member(resources, "limits"))});
 }
 
-Qos qos_of(const json& pod) {
+bool has_pod_level_resources(const Json& pod) {
+  return member(spec_of(pod), "resources").IsObject();
+}
+
+Qos qos_of(const Json& pod) {
   bool any = false;
   bool guaranteed = true;
   // The pod's spec has them under the same name as a container.
   const auto counted =
-      has_pod_level_resources(pod) ? std::vector<const json*>{&spec_of(pod)} : all_containers(pod);
-  for (const json* container : counted) {
+      has_pod_level_resources(pod) ? std::vector<const Json*>{&spec_of(pod)} : all_containers(pod);
+  for (const Json* container : counted) {
     const ContainerAmounts amounts = amounts_of(*container);
     for (const char* resource : {"cpu", "memory"}) {
       const int64_t request = amount(amounts.requests, resource);
@@ -96,18 +92,25 @@ Qos qos_of(const json& pod) {
   return guaranteed ? Qos::kGuaranteed : Qos::kBurstable;
 }
 
-ContainerAmounts summed_amounts(const json& pod) {
-  return {summed(pod, &ContainerAmounts::requests), summed(pod, &ContainerAmounts::limits)};
+ContainerAmounts summed_amounts(const Json& pod, const std::vector<InitContainer>& more) {
+  std::vector<InitContainer> init = more;
+  for (const Json& container : init_containers_of(pod)) {
+    init.push_back({amounts_of(container), is_native_sidecar(container)});
+  }
+  std::vector<ContainerAmounts> apps;
+  for (const Json& container : containers_of(pod)) apps.push_back(amounts_of(container));
+  return {summed(init, apps, &ContainerAmounts::requests),
+          summed(init, apps, &ContainerAmounts::limits)};
 }
 
-ContainerAmounts effective_amounts(const json& pod) {
-  ContainerAmounts amounts = summed_amounts(pod);
+ContainerAmounts effective_amounts(const Json& pod, const std::vector<InitContainer>& more) {
+  ContainerAmounts amounts = summed_amounts(pod, more);
   if (has_pod_level_resources(pod)) {
     const ContainerAmounts own = amounts_of(spec_of(pod));
     for (const auto& [resource, amount] : own.requests) amounts.requests[resource] = amount;
     for (const auto& [resource, amount] : own.limits) amounts.limits[resource] = amount;
   }
-  const Amounts overhead = read_amounts(object_member(spec_of(pod), "overhead"));
+  const Amounts overhead = read_amounts(member(spec_of(pod), "overhead"));
   add(amounts.requests, overhead);
   add(amounts.limits, overhead);
   return amounts;

@@ -6,8 +6,6 @@
 #include <string>
 
 #include "base/quantity.hpp"
-#include "webhook/pod_json.hpp"
-#include "webhook/pod_resources.hpp"
 
 namespace compilecache::webhook {
 
@@ -74,10 +72,10 @@ class Bounds {
   int64_t ratio_ = kNone;
 };
 
-bool applies(const Quota& quota, const json& pod, Qos qos) {
-  const json& spec = spec_of(pod);
+bool applies(const Quota& quota, const Json& pod, Qos qos) {
+  const Json& spec = spec_of(pod);
   for (const std::string& scope : quota.scopes) {
-    const bool terminating = spec.contains("activeDeadlineSeconds");
+    const bool terminating = has_member(spec, "activeDeadlineSeconds");
     if (scope == "Terminating" && !terminating) return false;
     if (scope == "NotTerminating" && terminating) return false;
     if (scope == "BestEffort" && qos != Qos::kBestEffort) return false;
@@ -90,12 +88,12 @@ bool applies(const Quota& quota, const json& pod, Qos qos) {
 
 class Planner {
  public:
-  Planner(const json& pod, const Selection& selection, const NamespaceFacts& facts,
+  Planner(const Json& pod, const Selection& selection, const NamespaceFacts& facts,
           const InjectionSettings& settings)
       : pod_(pod),
         qos_(qos_of(pod)),
         pod_level_(has_pod_level_resources(pod)),
-        app_(amounts_of(containers_of(pod)[selection.containers.front()])),
+        app_(amounts_of(container_at(pod, selection.containers.front()))),
         facts_(facts),
         settings_(settings) {}
 
@@ -116,8 +114,8 @@ class Planner {
   }
 
   bool every_app_container_requests(const std::string& resource) const {
-    const json& containers = containers_of(pod_);
-    return std::all_of(containers.begin(), containers.end(), [&](const json& container) {
+    const auto containers = containers_of(pod_);
+    return std::all_of(containers.begin(), containers.end(), [&](const Json& container) {
       return amounts_of(container).requests.contains(resource);
     });
   }
@@ -172,12 +170,12 @@ class Planner {
     return pair;
   }
 
-  static void write(json& resources, const char* resource, const Pair& pair) {
-    if (pair.request) resources["requests"][resource] = format_amount(*pair.request);
-    if (pair.limit) resources["limits"][resource] = format_amount(*pair.limit);
+  static void write(ContainerAmounts& amounts, const char* resource, const Pair& pair) {
+    if (pair.request) amounts.requests[resource] = *pair.request;
+    if (pair.limit) amounts.limits[resource] = *pair.limit;
   }
 
-  const json& pod_;
+  const Json& pod_;
   const Qos qos_;
   const bool pod_level_;
   const ContainerAmounts app_;
@@ -218,10 +216,10 @@ Decided<void> check_quota(const Quota& quota, const Totals& totals) {
 
 // What the containers ask for together must fit into what the pod asks for as a whole, and each
 // limit into its limit, or the API server refuses the pod.
-Decided<void> check_pod_level(const json& before, const json& after) {
-  const ContainerAmounts whole = amounts_of(spec_of(before));
-  const Amounts had = summed_amounts(before).requests;
-  for (const auto& [resource, sum] : summed_amounts(after).requests) {
+Decided<void> check_pod_level(const Json& pod, const std::vector<InitContainer>& ours) {
+  const ContainerAmounts whole = amounts_of(spec_of(pod));
+  const Amounts had = summed_amounts(pod).requests;
+  for (const auto& [resource, sum] : summed_amounts(pod, ours).requests) {
     const auto request = find(whole.requests, resource);
     if (request && sum > *request && find(had, resource).value_or(0) <= *request) {
       return skip(api::InjectionReason::kNoRoomInLimitRange,
@@ -249,20 +247,24 @@ Decided<void> check_pod_limit(const LimitRule& rule, const Totals& totals) {
 
 }  // namespace
 
-ResourcePlan plan_resources(const json& pod, const Selection& selection,
+ResourcePlan plan_resources(const Json& pod, const Selection& selection,
                             const NamespaceFacts& facts, const InjectionSettings& settings) {
   return Planner(pod, selection, facts, settings).run();
 }
 
-Decided<void> check_room(const json& before, const json& after, const NamespaceFacts& facts) {
-  const Totals totals{effective_amounts(before), effective_amounts(after)};
+Decided<void> check_room(const Json& pod, const ResourcePlan& plan, const NamespaceFacts& facts) {
+  const bool pod_level = has_pod_level_resources(pod);
+  if (facts.quotas.empty() && facts.limits.empty() && !pod_level) return {};
+  const std::vector<InitContainer> ours{{with_defaults(plan.loader), false},
+                                        {with_defaults(plan.saver), true}};
+  const Totals totals{effective_amounts(pod), effective_amounts(pod, ours)};
   for (const Quota& quota : facts.quotas) {
-    if (!applies(quota, before, qos_of(before))) continue;
+    if (!applies(quota, pod, qos_of(pod))) continue;
     const auto room = check_quota(quota, totals);
     if (!room) return room;
   }
-  if (has_pod_level_resources(before)) {
-    const auto room = check_pod_level(before, after);
+  if (pod_level) {
+    const auto room = check_pod_level(pod, ours);
     if (!room) return room;
   }
   for (const LimitRule& rule : facts.limits) {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "webhook/decision.hpp"
 #include "webhook/namespace_facts.hpp"
+#include "webhook/pod_json.hpp"
+#include "webhook/pod_resources.hpp"
 #include "webhook/selection.hpp"
 #include "webhook/settings.hpp"
 
@@ -23,16 +23,14 @@
 namespace compilecache::webhook {
 
 struct ResourcePlan {
-  nlohmann::json loader = nlohmann::json::object();  // a container's "resources"; empty: none
-  nlohmann::json saver = nlohmann::json::object();
+  ContainerAmounts loader, saver;  // empty: none
 };
 
-ResourcePlan plan_resources(const nlohmann::json& pod, const Selection& selection,
+ResourcePlan plan_resources(const Json& pod, const Selection& selection,
                             const NamespaceFacts& facts, const InjectionSettings& settings);
 
-// Whether the namespace accepts the pod that came out: kNoRoomInQuota, kNoRoomInLimitRange. A pod
-// that would be refused without us too is none of our business.
-Decided<void> check_room(const nlohmann::json& before, const nlohmann::json& after,
-                         const NamespaceFacts& facts);
+// Whether the namespace accepts the pod with our containers: kNoRoomInQuota, kNoRoomInLimitRange. A
+// pod that would be refused without us too is none of our business.
+Decided<void> check_room(const Json& pod, const ResourcePlan& plan, const NamespaceFacts& facts);
 
 }  // namespace compilecache::webhook

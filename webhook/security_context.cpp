@@ -1,24 +1,37 @@
 #include "webhook/security_context.hpp"
 
-#include "webhook/pod_json.hpp"
+#include <vector>
+
+#include "base/json_writer.hpp"
 
 namespace compilecache::webhook {
 
-json agent_security_context(const json& chosen_container, const json& pod) {
-  json context = {{"allowPrivilegeEscalation", false},
-                  {"readOnlyRootFilesystem", true},
-                  {"capabilities", {{"drop", json::array({"ALL"})}}}};
-  const json& theirs = object_member(chosen_container, "securityContext");
+std::string agent_security_context(const Json& chosen_container, const Json& pod) {
+  JsonWriter out;
+  out.begin_object();
+  out.field("allowPrivilegeEscalation", false);
+  out.field("readOnlyRootFilesystem", true);
+  out.key("capabilities");
+  out.begin_object();
+  out.field("drop", std::vector<std::string>{"ALL"});
+  out.end_object();
+  const Json& theirs = object_member(chosen_container, "securityContext");
   for (const char* field : {"runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions"}) {
-    if (const json& value = member(theirs, field); !value.is_null()) context[field] = value;
+    if (const Json& value = member(theirs, field); !value.IsNull()) {
+      out.raw_field(field, to_text(value));
+    }
   }
   // Only where the user's containers bring one each: elsewhere the pod's is in force, or none is
   // asked for, and some clusters refuse what they did not expect.
-  const json& of_pod = object_member(object_member(pod, "spec"), "securityContext");
-  if (theirs.contains("seccompProfile") && !of_pod.contains("seccompProfile")) {
-    context["seccompProfile"] = {{"type", "RuntimeDefault"}};
+  const Json& of_pod = object_member(spec_of(pod), "securityContext");
+  if (has_member(theirs, "seccompProfile") && !has_member(of_pod, "seccompProfile")) {
+    out.key("seccompProfile");
+    out.begin_object();
+    out.field("type", "RuntimeDefault");
+    out.end_object();
   }
-  return context;
+  out.end_object();
+  return out.take();
 }
 
 }  // namespace compilecache::webhook

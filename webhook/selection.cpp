@@ -7,7 +7,6 @@
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "frameworks/glob.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -19,47 +18,47 @@ constexpr char kDefaultContainerAnnotation[] = "kubectl.kubernetes.io/default-co
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& resource) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return frameworks::Glob(pattern).matches(resource);
+    return frameworks::name_matches(pattern, resource);
   });
 }
 
 // Extended resources have a domain of their own; Kubernetes' are kubernetes.io's or have none.
-bool is_extended(const std::string& resource) {
+bool is_extended(std::string_view resource) {
   const size_t slash = resource.find('/');
-  if (slash == std::string::npos) return false;
-  const std::string domain = resource.substr(0, slash);
+  if (slash == std::string_view::npos) return false;
+  const std::string_view domain = resource.substr(0, slash);
   return domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io");
 }
 
 // Of limits and requests, which are equal for extended resources; zero counts as none.
-std::map<std::string, int> extended_resources(const json& container) {
+std::map<std::string, int> extended_resources(const Json& container) {
   std::map<std::string, int> found;
-  const json& resources = object_member(container, "resources");
+  const Json& resources = object_member(container, "resources");
   for (const char* list : {"limits", "requests"}) {
-    for (const auto& [name, quantity] : object_member(resources, list).items()) {
-      if (!is_extended(name)) continue;
-      const auto amount =
-          parse_bytes(quantity.is_string() ? quantity.get<std::string>() : quantity.dump());
-      if (amount && *amount > 0) found[name] = static_cast<int>(std::min<uint64_t>(*amount, 65536));
+    for (const auto& [name, quantity] : members(member(resources, list))) {
+      if (!is_extended(text_of(name))) continue;
+      const auto amount = parse_bytes(quantity_text(quantity));
+      if (!amount || *amount == 0) continue;
+      found[std::string(text_of(name))] = static_cast<int>(std::min<uint64_t>(*amount, 65536));
     }
   }
   return found;
 }
 
-bool requests_gpu(const json& container, const InjectionSettings& settings) {
+bool requests_gpu(const Json& container, const InjectionSettings& settings) {
   const auto resources = extended_resources(container);
   return std::any_of(resources.begin(), resources.end(), [&](const auto& resource) {
     return matches_any(settings.gpu_resources, resource.first);
   });
 }
 
-std::vector<std::string> names_of(const json& containers) {
+std::vector<std::string> names_of(Json::ConstArray containers) {
   std::vector<std::string> names;
-  for (const json& container : containers) names.push_back(text_member(container, "name"));
+  for (const Json& container : containers) names.emplace_back(text_member(container, "name"));
   return names;
 }
 
-Decided<std::vector<size_t>> named_containers(const json& containers,
+Decided<std::vector<size_t>> named_containers(Json::ConstArray containers,
                                               const std::vector<std::string>& wanted) {
   const std::vector<std::string> names = names_of(containers);
   std::vector<size_t> chosen;
@@ -76,7 +75,7 @@ Decided<std::vector<size_t>> named_containers(const json& containers,
   return chosen;
 }
 
-size_t default_container(const json& pod, const json& containers) {
+size_t default_container(const Json& pod, Json::ConstArray containers) {
   const auto name = annotation(pod, kDefaultContainerAnnotation);
   if (!name) return 0;
   const std::vector<std::string> names = names_of(containers);
@@ -84,20 +83,20 @@ size_t default_container(const json& pod, const json& containers) {
   return found == names.end() ? 0 : static_cast<size_t>(found - names.begin());
 }
 
-std::vector<size_t> containers_by_request(const json& pod, const json& containers,
+std::vector<size_t> containers_by_request(const Json& pod, Json::ConstArray containers,
                                           const InjectionSettings& settings) {
   std::vector<size_t> chosen;
-  for (size_t i = 0; i < containers.size(); ++i) {
-    if (requests_gpu(containers[i], settings)) chosen.push_back(i);
+  for (size_t i = 0; i < containers.Size(); ++i) {
+    if (requests_gpu(container_at(pod, i), settings)) chosen.push_back(i);
   }
   if (chosen.empty()) chosen.push_back(default_container(pod, containers));
   return chosen;
 }
 
 // A device of any container: one that is not chosen may be the one that computes.
-std::string unknown_device(const json& pod, const InjectionSettings& settings) {
-  for (const json* list : {&containers_of(pod), &init_containers_of(pod)}) {
-    for (const json& container : *list) {
+std::string unknown_device(const Json& pod, const InjectionSettings& settings) {
+  for (const Json::ConstArray list : {containers_of(pod), init_containers_of(pod)}) {
+    for (const Json& container : list) {
       for (const auto& [resource, count] : extended_resources(container)) {
         if (!matches_any(settings.gpu_resources, resource) &&
             !matches_any(settings.harmless_resources, resource)) {
@@ -111,32 +110,31 @@ std::string unknown_device(const json& pod, const InjectionSettings& settings) {
 
 }  // namespace
 
-Decided<std::vector<size_t>> choose_containers(const json& pod, const PodAnnotations& annotations,
+Decided<std::vector<size_t>> choose_containers(const Json& pod, const PodAnnotations& annotations,
                                                const InjectionSettings& settings) {
-  const json& containers = containers_of(pod);
-  if (containers.empty()) {
+  const auto containers = containers_of(pod);
+  if (containers.Empty()) {
     return skip(InjectionReason::kRequestInvalid, "the pod has no containers");
   }
   if (!annotations.containers.empty()) return named_containers(containers, annotations.containers);
   return containers_by_request(pod, containers, settings);
 }
 
-Decided<Selection> select_containers(const json& pod, const PodAnnotations& annotations,
+Decided<Selection> select_containers(const Json& pod, const PodAnnotations& annotations,
                                      const InjectionSettings& settings) {
   auto chosen = choose_containers(pod, annotations, settings);
   if (!chosen) return tl::unexpected(chosen.error());
-  const json& containers = containers_of(pod);
   Selection selection;
   selection.containers = std::move(*chosen);
   for (const size_t index : selection.containers) {
-    for (const auto& [resource, count] : extended_resources(containers[index])) {
+    for (const auto& [resource, count] : extended_resources(container_at(pod, index))) {
       if (!matches_any(settings.gpu_resources, resource)) continue;
       if (selection.gpu_resource.empty()) selection.gpu_resource = resource;
       selection.gpu_count += count;
     }
   }
   if (!selection.gpu_resource.empty()) return selection;
-  if (!array_member(spec_of(pod), "resourceClaims").empty()) {
+  if (!array_member(spec_of(pod), "resourceClaims").Empty()) {
     return skip(InjectionReason::kResourceClaims);
   }
   if (const std::string unknown = unknown_device(pod, settings); !unknown.empty()) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "webhook/annotations.hpp"
 #include "webhook/decision.hpp"
+#include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
 // Which containers get the cache, and what they compute on. Pure.
@@ -20,15 +20,14 @@ struct Selection {
 
 // By the annotation, else those that request a GPU, else the default container, whatever it
 // computes on. Skips with kContainerNotFound.
-Decided<std::vector<size_t>> choose_containers(const nlohmann::json& pod,
-                                               const PodAnnotations& annotations,
+Decided<std::vector<size_t>> choose_containers(const Json& pod, const PodAnnotations& annotations,
                                                const InjectionSettings& settings);
 
 // The same with what they compute on. Where the chosen containers request no GPU of a known kind it
 // skips with kResourceClaims or kUnknownDevice too, since the archive would be named after the CPU,
 // which is wrong for a pod that computes on something else. Beside such a GPU other devices do not
 // matter: the node's GPU product tells the archives apart.
-Decided<Selection> select_containers(const nlohmann::json& pod, const PodAnnotations& annotations,
+Decided<Selection> select_containers(const Json& pod, const PodAnnotations& annotations,
                                      const InjectionSettings& settings);
 
 }  // namespace compilecache::webhook

@@ -6,8 +6,8 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
+#include "base/json_writer.hpp"
 #include "base/strings.hpp"
-#include "webhook/pod_json.hpp"
 #include "webhook/volumes.hpp"
 
 namespace compilecache::webhook {
@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 
 constexpr char kOurPrefix[] = "compilecache-";
 
-bool is_in(const Names& names, const std::string& name) {
+bool is_in(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -31,61 +31,71 @@ Names ours_of(const Names& names) {
   return ours;
 }
 
-void remove_named(json& object, const char* list, const Names& names) {
-  const auto found = object.find(list);
-  if (found == object.end() || !found->is_array()) return;
-  auto& items = found->get_ref<json::array_t&>();
-  const size_t before = items.size();
-  items.erase(
-      std::remove_if(items.begin(), items.end(),
-                     [&](const json& item) { return is_in(names, text_member(item, "name")); }),
-      items.end());
-  if (items.size() != before) drop_if_empty(object, list);
+// From the last to the first, so that the indices stay right. A list of nothing else goes as a
+// whole: it would be empty, which nobody needs to see.
+void remove_named(Patch& patch, const Json& object, const std::string& path, const char* list,
+                  const Names& names) {
+  const auto items = array_member(object, list);
+  std::vector<std::string> removals;
+  for (size_t i = items.Size(); i > 0; --i) {
+    const Json& item = items[static_cast<rapidjson::SizeType>(i - 1)];
+    if (!is_in(names, text_member(item, "name"))) continue;
+    removals.push_back(path + "/" + list + "/" + std::to_string(i - 1));
+  }
+  if (!removals.empty() && removals.size() == items.Size()) removals = {path + "/" + list};
+  for (std::string& removal : removals) remove(patch, std::move(removal));
 }
 
-void strip_container(json& container, const api::InjectionStatus& status, const Names& volumes) {
-  const std::string prefix = text_member(container, "name") + ":";
+void strip_container(Patch& patch, const Json& container, const std::string& path,
+                     const api::InjectionStatus& status, const Names& volumes) {
+  const std::string prefix = std::string(text_member(container, "name")) + ":";
   Names variables;
   for (const std::string& variable : status.variables) {
     if (variable.starts_with(prefix)) variables.push_back(variable.substr(prefix.size()));
   }
-  remove_named(container, "env", variables);
-  remove_named(container, "volumeMounts", volumes);
+  remove_named(patch, container, path, "env", variables);
+  remove_named(patch, container, path, "volumeMounts", volumes);
 }
 
-void strip_safe_to_evict(json& annotations, const Names& volumes) {
-  const auto found = annotations.find(kSafeToEvictAnnotation);
-  if (found == annotations.end() || !found->is_string()) return;
+void strip_safe_to_evict(Patch& patch, const Json& pod, const Names& volumes) {
+  const auto present = annotation(pod, kSafeToEvictAnnotation);
+  if (!present) return;
   Names kept;
-  for (const std::string& name : split(found->get<std::string>(), ',')) {
+  for (const std::string& name : split(*present, ',')) {
     if (!is_in(volumes, name)) kept.push_back(name);
   }
-  *found = join(kept, ",");
+  JsonWriter out;
+  out.value(join(kept, ","));
+  put(patch, "/metadata/annotations", kSafeToEvictAnnotation, out.take());
+}
+
+void strip_label(Patch& patch, const Json& pod) {
+  const Json& labels = member(member(pod, "metadata"), "labels");
+  if (!has_member(labels, api::kCacheLabel)) return;
+  const bool alone = labels.MemberCount() == 1;
+  remove(patch, alone ? "/metadata/labels" : "/metadata/labels/" + escaped(api::kCacheLabel));
 }
 
 }  // namespace
 
-json strip_injection(const json& pod) {
+Patch strip_injection(const Json& pod) {
   const auto text = annotation(pod, api::kStatusAnnotation);
-  if (!text) return pod;
-  const auto status = api::parse_injection_status(*text);
-  if (!status) return pod;
-  json stripped = pod;
-  json& metadata = stripped["metadata"];
-  metadata["annotations"].erase(api::kStatusAnnotation);
+  if (!text) return {};
+  const auto status = api::parse_injection_status(std::string(*text));
+  if (!status) return {};
+  Patch patch;
+  remove(patch, "/metadata/annotations/" + escaped(api::kStatusAnnotation));
   const Names volumes = ours_of(status->volumes);
-  strip_safe_to_evict(metadata["annotations"], volumes);
-  if (const auto labels = metadata.find("labels"); labels != metadata.end()) {
-    if (labels->is_object()) labels->erase(api::kCacheLabel);
-    drop_if_empty(metadata, "labels");
+  strip_safe_to_evict(patch, pod, volumes);
+  strip_label(patch, pod);
+  const Json& spec = spec_of(pod);
+  remove_named(patch, spec, "/spec", "initContainers", ours_of(status->init_containers));
+  remove_named(patch, spec, "/spec", "volumes", volumes);
+  for (size_t i = 0; i < containers_of(pod).Size(); ++i) {
+    strip_container(patch, container_at(pod, i), "/spec/containers/" + std::to_string(i), *status,
+                    volumes);
   }
-  json& spec = stripped["spec"];
-  remove_named(spec, "initContainers", ours_of(status->init_containers));
-  remove_named(spec, "volumes", volumes);
-  if (const auto containers = spec.find("containers"); containers != spec.end()) {
-    for (json& container : *containers) strip_container(container, *status, volumes);
-  }
-  return stripped;
+  return patch;
 }
 
 }  // namespace compilecache::webhook

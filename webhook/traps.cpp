@@ -1,13 +1,11 @@
 #include "webhook/traps.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/strings.hpp"
 #include "frameworks/glob.hpp"
 #include "webhook/own_caches.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -26,18 +24,18 @@ bool has_any(const Frameworks& frameworks, const Names& names) {
   });
 }
 
-bool matches_any(const Names& patterns, const std::string& text) {
+bool matches_any(const Names& patterns, std::string_view text) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
     return frameworks::name_matches(pattern, text);
   });
 }
 
-std::string start(const json& container) {
-  return kPrefix + ("container \"" + text_member(container, "name")) + "\": ";
+std::string start(const Json& container) {
+  return kPrefix + ("container \"" + std::string(text_member(container, "name"))) + "\": ";
 }
 
 // Directory variables that an envFrom of the container may set, as its prefixes allow.
-Names hidden_variables(const json& container, const Frameworks& frameworks) {
+Names hidden_variables(const Json& container, const Frameworks& frameworks) {
   Names names;
   for (const Framework* framework : frameworks) {
     const std::string& name = framework->directory_variable;
@@ -48,40 +46,41 @@ Names hidden_variables(const json& container, const Frameworks& frameworks) {
 }
 
 // The container's own, else the pod's; nothing where the image or the cluster decides.
-std::optional<int64_t> user_of(const json& pod, const json& container) {
-  for (const json* object : {&container, &spec_of(pod)}) {
-    const json& user = member(object_member(*object, "securityContext"), "runAsUser");
-    if (user.is_number_integer()) return user.get<int64_t>();
+std::optional<int64_t> user_of(const Json& pod, const Json& container) {
+  for (const Json* object : {&container, &spec_of(pod)}) {
+    const Json& user = member(object_member(*object, "securityContext"), "runAsUser");
+    if (user.IsInt64()) return user.GetInt64();
   }
   return std::nullopt;
 }
 
-bool has_word(const json& container, const Names& patterns) {
+bool has_word(const Json& container, const Names& patterns) {
   for (const char* list : {"command", "args"}) {
-    for (const json& word : array_member(container, list)) {
-      if (word.is_string() && matches_any(patterns, word.get<std::string>())) return true;
+    for (const Json& word : array_member(container, list)) {
+      if (word.IsString() && matches_any(patterns, text_of(word))) return true;
     }
   }
   return false;
 }
 
 // From the downward API, or put together from what is.
-bool is_of_pod(const json& container, const json& variable) {
-  if (member(variable, "valueFrom").contains("fieldRef")) return true;
-  const std::string value = text_member(variable, "value");
-  const json& all = array_member(container, "env");
-  return std::any_of(all.begin(), all.end(), [&](const json& other) {
-    return member(other, "valueFrom").contains("fieldRef") &&
-           value.find("$(" + text_member(other, "name") + ")") != std::string::npos;
+bool is_of_pod(const Json& container, const Json& variable) {
+  if (has_member(member(variable, "valueFrom"), "fieldRef")) return true;
+  const std::string_view value = text_member(variable, "value");
+  const auto all = array_member(container, "env");
+  return std::any_of(all.begin(), all.end(), [&](const Json& other) {
+    return has_member(member(other, "valueFrom"), "fieldRef") &&
+           value.find("$(" + std::string(text_member(other, "name")) + ")") !=
+               std::string_view::npos;
   });
 }
 
 // The variables by which the container meets the trap.
-Names met_variables(const json& container, const Trap& trap) {
+Names met_variables(const Json& container, const Trap& trap) {
   Names met;
-  for (const json& variable : array_member(container, "env")) {
-    const std::string name = text_member(variable, "name");
-    const std::string set = name + "=" + text_member(variable, "value");
+  for (const Json& variable : array_member(container, "env")) {
+    const std::string name(text_member(variable, "name"));
+    const std::string set = name + "=" + std::string(text_member(variable, "value"));
     if (matches_any(trap.variables, name)) {
       met.push_back(name);
     } else if (matches_any(trap.variables, set)) {
@@ -100,8 +99,8 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 // What the container is told, or nothing.
-std::optional<std::string> warning_of(const Trap& trap, const json& pod, const json& container) {
-  for (const json& variable : array_member(container, "env")) {
+std::optional<std::string> warning_of(const Trap& trap, const Json& pod, const Json& container) {
+  for (const Json& variable : array_member(container, "env")) {
     if (matches_any(trap.unless_variables, text_member(variable, "name"))) return std::nullopt;
   }
   const Names variables = met_variables(container, trap);
@@ -119,7 +118,7 @@ std::optional<std::string> warning_of(const Trap& trap, const json& pod, const j
 std::vector<std::string> trap_warnings(const TrapInput& input) {
   std::vector<std::string> warnings;
   for (const size_t index : input.selection.containers) {
-    const json& container = containers_of(input.pod)[index];
+    const Json& container = container_at(input.pod, index);
     const auto hidden = hidden_variables(container, input.frameworks);
     if (!hidden.empty()) {
       warnings.push_back(start(container) + "if its envFrom sets " + join(hidden, " or ") +
@@ -136,14 +135,14 @@ std::vector<std::string> trap_warnings(const TrapInput& input) {
   return warnings;
 }
 
-std::vector<std::string> remote_cache_warnings(const json& pod, const Selection& selection,
+std::vector<std::string> remote_cache_warnings(const Json& pod, const Selection& selection,
                                                const Frameworks& frameworks) {
   std::vector<std::string> warnings;
   const bool any = std::any_of(frameworks.begin(), frameworks.end(),
                                [](const auto* one) { return !one->redis_env.empty(); });
   for (const size_t index : selection.containers) {
     if (!any) break;
-    warnings.push_back(start(containers_of(pod)[index]) +
+    warnings.push_back(start(container_at(pod, index)) +
                        "PyTorch reaches Redis by Python's package redis; an image without it "
                        "neither reads nor fills spec.remoteCache.redis");
   }

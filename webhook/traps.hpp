@@ -1,11 +1,11 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "frameworks/framework.hpp"
 #include "frameworks/trap.hpp"
+#include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
 // Warnings about what is known to make a cache useless, or an application fail beside one, although
@@ -17,7 +17,7 @@
 namespace compilecache::webhook {
 
 struct TrapInput {
-  const nlohmann::json& pod;
+  const Json& pod;
   const Selection& selection;
   const std::vector<const frameworks::Framework*>& frameworks;  // that are injected
   const std::vector<const frameworks::Framework*>& wanted;      // these and those left alone
@@ -27,7 +27,7 @@ std::vector<std::string> trap_warnings(const TrapInput& input);
 
 // For pods that get a Redis server's variables: what their image needs besides.
 std::vector<std::string> remote_cache_warnings(
-    const nlohmann::json& pod, const Selection& selection,
+    const Json& pod, const Selection& selection,
     const std::vector<const frameworks::Framework*>& frameworks);
 
 }  // namespace compilecache::webhook

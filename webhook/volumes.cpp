@@ -1,11 +1,10 @@
 #include "webhook/volumes.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "api/names.hpp"
+#include "base/json_writer.hpp"
 #include "base/strings.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 
@@ -14,45 +13,71 @@ namespace {
 // The kubelet renews it at 80 % of its life.
 constexpr int kTokenSeconds = 3600;
 
-json token_volume() {
-  const json source = {{"serviceAccountToken",
-                        {{"audience", api::kTokenAudience},
-                         {"expirationSeconds", kTokenSeconds},
-                         {"path", "token"}}}};
-  return {{"name", api::kTokenVolume}, {"projected", {{"sources", json::array({source})}}}};
+// A volume whose source is the object that `write` writes.
+template <typename Write>
+Volume volume(const std::string& name, const char* source, const Write& write) {
+  JsonWriter out;
+  out.begin_object();
+  out.field("name", name);
+  out.key(source);
+  out.begin_object();
+  write(out);
+  out.end_object();
+  out.end_object();
+  return {name, out.take()};
+}
+
+Volume empty_dir(const std::string& name) {
+  return volume(name, "emptyDir", [](JsonWriter&) {});
+}
+
+Volume claim_volume(const std::string& claim_name) {
+  return volume(api::kStoreVolume, "persistentVolumeClaim",
+                [&](JsonWriter& out) { out.field("claimName", claim_name); });
+}
+
+Volume token_volume() {
+  return volume(api::kTokenVolume, "projected", [](JsonWriter& out) {
+    out.key("sources");
+    out.begin_array();
+    out.begin_object();
+    out.key("serviceAccountToken");
+    out.begin_object();
+    out.field("audience", api::kTokenAudience);
+    out.field("expirationSeconds", kTokenSeconds);
+    out.field("path", "token");
+    out.end_object();
+    out.end_object();
+    out.end_array();
+  });
 }
 
 }  // namespace
 
-json agent_volumes(const std::string& claim_name) {
-  const json claim = {{"name", api::kStoreVolume},
-                      {"persistentVolumeClaim", {{"claimName", claim_name}}}};
-  return json::array({claim, token_volume()});
+std::vector<Volume> agent_volumes(const std::string& claim_name) {
+  return {claim_volume(claim_name), token_volume()};
 }
 
-json pod_volumes(const DirectoryPlan& directories, const std::string& claim_name) {
-  json volumes = directories.volumes;
-  for (json& volume : agent_volumes(claim_name)) volumes.push_back(std::move(volume));
+std::vector<Volume> pod_volumes(const DirectoryPlan& directories, const std::string& claim_name) {
+  std::vector<Volume> volumes;
+  for (const std::string& name : directories.volumes) volumes.push_back(empty_dir(name));
+  for (Volume& agents : agent_volumes(claim_name)) volumes.push_back(std::move(agents));
   return volumes;
 }
 
-json agent_mounts(const DirectoryPlan& directories, bool store_read_only) {
-  json mounts = directories.mounts;
-  for (const json& mount : directories.agent_mounts) mounts.push_back(mount);
-  json store = {{"name", api::kStoreVolume}, {"mountPath", api::kStorePath}};
-  if (store_read_only) store["readOnly"] = true;
-  mounts.push_back(std::move(store));
-  mounts.push_back(
-      {{"name", api::kTokenVolume}, {"mountPath", api::kTokenPath}, {"readOnly", true}});
+std::vector<Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only) {
+  std::vector<Mount> mounts = directories.mounts;
+  mounts.insert(mounts.end(), directories.agent_mounts.begin(), directories.agent_mounts.end());
+  mounts.push_back({api::kStoreVolume, api::kStorePath, store_read_only});
+  mounts.push_back({api::kTokenVolume, api::kTokenPath, true});
   return mounts;
 }
 
-std::string safe_to_evict_volumes(const json& pod, const DirectoryPlan& directories) {
+std::string safe_to_evict_volumes(const Json& pod, const DirectoryPlan& directories) {
   const auto present = annotation(pod, kSafeToEvictAnnotation);
   if (!present) return {};
   std::vector<std::string> names = split(*present, ',');
-  for (const json& volume : directories.volumes) {
-    const std::string name = text_member(volume, "name");
+  for (const std::string& name : directories.volumes) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return join(names, ",");

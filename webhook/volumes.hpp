@@ -1,9 +1,11 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "webhook/directories.hpp"
+#include "webhook/pieces.hpp"
+#include "webhook/pod_json.hpp"
 
 // The volumes of an injected pod: the cache's own (webhook/directories.hpp), the claim and the
 // token. Pure.
@@ -11,18 +13,18 @@
 namespace compilecache::webhook {
 
 // The claim, and a token for the agent API. A sweep Job's pod has these two and no others.
-nlohmann::json agent_volumes(const std::string& claim_name);
+std::vector<Volume> agent_volumes(const std::string& claim_name);
 
-nlohmann::json pod_volumes(const DirectoryPlan& directories, const std::string& claim_name);
+std::vector<Volume> pod_volumes(const DirectoryPlan& directories, const std::string& claim_name);
 
 // Mounts of the loader and the saver. The claim is never in the app's containers: archives are
 // code, and only our programs write them.
-nlohmann::json agent_mounts(const DirectoryPlan& directories, bool store_read_only);
+std::vector<Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only);
 
 // The pod's cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes with our emptyDirs added;
 // "" when the pod does not have that annotation. Without it an emptyDir keeps the autoscaler from
 // removing the node.
-std::string safe_to_evict_volumes(const nlohmann::json& pod, const DirectoryPlan& directories);
+std::string safe_to_evict_volumes(const Json& pod, const DirectoryPlan& directories);
 
 inline constexpr char kSafeToEvictAnnotation[] =
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";

@@ -87,7 +87,7 @@ struct Judged {
 };
 
 void expect_no_worse(Judged& judged, const GoldenCase& golden, const json& pod, const char* what) {
-  const InjectionResult result = golden.run(pod);
+  const Injected result = golden.run(pod);
   if (!result.pod) return;
   const Verdict after = dry_run->again(*result.pod, judged.before);
   const std::string worse = worsened(judged.before, after);
@@ -183,7 +183,7 @@ TEST(DryRun, APodThatIsMadeUpIsAcceptedWhereverThePlainOneIs) {
   }
   std::atomic<int> compared{0};
   in_parallel(kPods, [&](size_t i) {
-    const InjectionResult result = golden.run(pods[i]);
+    const Injected result = golden.run(pods[i]);
     if (!result.pod) return;
     Judged judged{dry_run->strictest(pods[i]), {}};
     if (!judged.before.accepted()) return;

@@ -33,8 +33,8 @@ unshare --mount -- bash -c '
   mkdir -p /run/secrets/kubernetes.io/serviceaccount
   cp "$1/tls.crt" /run/secrets/kubernetes.io/serviceaccount/ca.crt
   echo token >/run/secrets/kubernetes.io/serviceaccount/token
+  export SSL_CERT_FILE=/dev/null   # as config/operator/deployment.yaml has it
   export KUBERNETES_SERVICE_HOST=127.0.0.1 KUBERNETES_SERVICE_PORT=1 NAMESPACE=system
-  export GLIBC_TUNABLES=glibc.malloc.tcache_count=2000   # as config/operator/deployment.yaml has it
   work=$1; bench=$2; peer=$3; shift 3
   "$bench" --operator "$work/operator" --peer "$peer" --certificate "$work/tls.crt" \
     --key "$work/tls.key" "$@"

@@ -1,11 +1,13 @@
 #include "tests/unit/webhook/golden_case.hpp"
-#include "tests/paths.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+
+#include "tests/paths.hpp"
+#include "tests/unit/webhook/pods.hpp"
 
 namespace compilecache::webhook::testing {
 
@@ -127,12 +129,16 @@ GoldenCase load_golden_case(const std::string& name) {
   return golden;
 }
 
-InjectionResult GoldenCase::run(const json& on_pod) const {
-  return inject({.pod = on_pod,
-                 .ns = ns,
-                 .cache = cache ? &*cache : nullptr,
-                 .facts = facts,
-                 .settings = settings});
+Injected GoldenCase::run(const json& on_pod) const {
+  const JsonDocument tree = tree_of(on_pod);
+  InjectionResult result = inject({.pod = tree,
+                                   .ns = ns,
+                                   .cache = cache ? &*cache : nullptr,
+                                   .facts = facts,
+                                   .settings = settings});
+  Injected injected{std::nullopt, to_json(result.patch), std::move(result.report)};
+  if (!injected.patch.empty()) injected.pod = on_pod.patch(injected.patch);
+  return injected;
 }
 
 json to_json(const Report& report) {

@@ -11,6 +11,12 @@
 
 namespace compilecache::webhook::testing {
 
+struct Injected {
+  std::optional<nlohmann::json> pod;  // nothing: it stays as it is
+  nlohmann::json patch;               // RFC 6902
+  Report report;
+};
+
 struct GoldenCase {
   std::string folder;
   std::string ns = "ml";
@@ -20,7 +26,7 @@ struct GoldenCase {
   NamespaceFacts facts;
   InjectionSettings settings;
 
-  [[nodiscard]] InjectionResult run(const nlohmann::json& on_pod) const;
+  [[nodiscard]] Injected run(const nlohmann::json& on_pod) const;
 };
 
 std::vector<std::string> golden_case_names();

@@ -6,17 +6,20 @@
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
+#include "tests/unit/webhook/pods.hpp"
 #include "webhook/path_safety.hpp"
-#include "webhook/pod_json.hpp"
 
 namespace compilecache::webhook {
 namespace {
 
+using nlohmann::json;
 using testing::GoldenCase;
+using testing::Injected;
 using testing::load_golden_case;
+using testing::named;
 
 const json& init_container(const json& pod, const char* name) {
-  return *find_named(init_containers_of(pod), name);
+  return *named(pod.at("spec").at("initContainers"), name);
 }
 
 TEST(Injection, AnotherVersionsInjectionIsMadeAnew) {
@@ -24,7 +27,7 @@ TEST(Injection, AnotherVersionsInjectionIsMadeAnew) {
   const json old = *golden.run(golden.pod).pod;
   golden.settings.version = "2.0.0";
   golden.settings.image = "registry.example/compilecache:2.0.0";
-  const InjectionResult renewed = golden.run(old);
+  const Injected renewed = golden.run(old);
   EXPECT_EQ(renewed.report.outcome, Outcome::kInjected);
   EXPECT_EQ(*renewed.pod, *golden.run(golden.pod).pod);
 }
@@ -43,7 +46,7 @@ TEST(Injection, WhatAnotherWebhookAddedLaterStays) {
   pod["spec"]["initContainers"].insert(pod["spec"]["initContainers"].begin(),
                                        json{{"name", "first"}, {"image", "mesh"}});
   // Nothing of the decision depends on them.
-  const InjectionResult again = golden.run(pod);
+  const Injected again = golden.run(pod);
   EXPECT_EQ(again.report.reason, api::InjectionReason::kAlreadyInjected);
   EXPECT_EQ(again.pod, std::nullopt);
 }
@@ -52,17 +55,17 @@ TEST(Injection, AContainerThatCameLaterCanChangeOurResources) {
   const GoldenCase golden = load_golden_case("guaranteed");
   json pod = *golden.run(golden.pod).pod;
   pod["spec"]["containers"].push_back({{"name", "late"}, {"image", "late"}});  // now Burstable
-  const InjectionResult again = golden.run(pod);
+  const Injected again = golden.run(pod);
   ASSERT_EQ(again.report.outcome, Outcome::kInjected);
   EXPECT_FALSE(init_container(*again.pod, "compilecache-save").contains("resources"));
-  EXPECT_NE(find_named(containers_of(*again.pod), "late"), nullptr);
+  EXPECT_NE(named(again.pod->at("spec").at("containers"), "late"), nullptr);
 }
 
 TEST(Injection, APodMadeFromAnInjectedOnesManifestLosesItWhereItMayNotBe) {
   GoldenCase golden = load_golden_case("gpu");
   const json old = *golden.run(golden.pod).pod;
   golden.cache.reset();
-  const InjectionResult result = golden.run(old);
+  const Injected result = golden.run(old);
   EXPECT_EQ(result.report.reason, api::InjectionReason::kCacheNotFound);
   EXPECT_EQ(*result.pod, golden.pod);
 }
@@ -74,7 +77,7 @@ TEST(Injection, AForgedStatusTakesNothingOfTheUsersAway) {
   forged.init_containers = {"istio-init"};
   forged.volumes = {"kube-api-access-abcde"};
   pod["metadata"]["annotations"][api::kStatusAnnotation] = api::dump(forged);
-  const InjectionResult result = golden.run(pod);
+  const Injected result = golden.run(pod);
   EXPECT_EQ(*result.pod, *golden.run(golden.pod).pod);
   pod["metadata"]["annotations"][api::kStatusAnnotation] = "injected";
   EXPECT_EQ(*golden.run(pod).pod, *golden.run(golden.pod).pod);
@@ -82,7 +85,7 @@ TEST(Injection, AForgedStatusTakesNothingOfTheUsersAway) {
 
 api::AgentConfig config_of(const json& pod) {
   const json& env = init_container(pod, "compilecache-load").at("env");
-  const auto config = api::parse_agent_config(find_named(env, api::kConfigVariable)->at("value"));
+  const auto config = api::parse_agent_config(named(env, api::kConfigVariable)->at("value"));
   EXPECT_TRUE(config) << config.error().message;
   return *config;
 }
@@ -119,7 +122,7 @@ TEST(Injection, ADollarInTheConfigurationIsSafeFromTheKubelet) {
   const GoldenCase golden = load_golden_case("subpath-and-version");
   const json pod = *golden.run(golden.pod).pod;
   const json& env = init_container(pod, "compilecache-load").at("env");
-  EXPECT_THAT(find_named(env, api::kConfigVariable)->at("value").get<std::string>(),
+  EXPECT_THAT(named(env, api::kConfigVariable)->at("value").get<std::string>(),
               ::testing::Not(::testing::HasSubstr("$")));
   EXPECT_EQ(config_of(pod).key_basis.version, "$(MODEL)");
 }
@@ -143,7 +146,7 @@ TEST(Injection, JsonOfAnOddShapeIsSkippedAndSaid) {
         R"({"metadata": {"annotations": {"compilecache.dev/cache": "transformer"}},
                                "spec": {"containers": [{"name": "a", "env": "x"}], "volumes": 7}})",
         "null", "[]", "7"}) {
-    const InjectionResult result = golden.run(json::parse(text));
+    const Injected result = golden.run(json::parse(text));
     EXPECT_EQ(result.report.outcome, Outcome::kSkipped) << text;
     EXPECT_EQ(result.pod, std::nullopt) << text;
     EXPECT_FALSE(result.report.message.empty());

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include "tests/unit/webhook/pods.hpp"
 
 namespace compilecache::webhook {
 namespace {
 
 using nlohmann::json;
+using testing::qos_class;
+using testing::tree_of;
 
 json container(const json& requests, const json& limits, const char* restart = nullptr) {
   json object = {{"resources", {{"requests", requests}, {"limits", limits}}}};
@@ -22,35 +24,37 @@ json pod(const json& init, const json& app) {
 TEST(PodResources, QosClasses) {
   const json none = json::object();
   const json full = {{"cpu", "1"}, {"memory", "1Gi"}};
-  EXPECT_EQ(qos_of(pod(json::array(), json::array({container(none, none)}))), Qos::kBestEffort);
-  EXPECT_EQ(qos_of(pod(json::array(), json::array({container({{"cpu", "0"}}, none)}))),
+  EXPECT_EQ(qos_class(pod(json::array(), json::array({container(none, none)}))), Qos::kBestEffort);
+  EXPECT_EQ(qos_class(pod(json::array(), json::array({container({{"cpu", "0"}}, none)}))),
             Qos::kBestEffort);
-  EXPECT_EQ(qos_of(pod(json::array(), json::array({container(none, {{"nvidia.com/gpu", "1"}})}))),
-            Qos::kBestEffort);
-  EXPECT_EQ(qos_of(pod(json::array(), json::array({container(none, full)}))), Qos::kGuaranteed);
-  EXPECT_EQ(qos_of(pod(json::array(), json::array({container(full, {{"cpu", "1"}})}))),
+  EXPECT_EQ(
+      qos_class(pod(json::array(), json::array({container(none, {{"nvidia.com/gpu", "1"}})}))),
+      Qos::kBestEffort);
+  EXPECT_EQ(qos_class(pod(json::array(), json::array({container(none, full)}))), Qos::kGuaranteed);
+  EXPECT_EQ(qos_class(pod(json::array(), json::array({container(full, {{"cpu", "1"}})}))),
             Qos::kBurstable);
-  EXPECT_EQ(qos_of(pod(json::array({container(none, none)}), json::array({container(full, full)}))),
-            Qos::kBurstable);
+  EXPECT_EQ(
+      qos_class(pod(json::array({container(none, none)}), json::array({container(full, full)}))),
+      Qos::kBurstable);
 }
 
 TEST(PodResources, ResourcesOfThePodAsAWholeMakeItsClassAlone) {
   const json full = {{"cpu", "1"}, {"memory", "1Gi"}};
   json object = pod(json::array(), json::array({container(full, full)}));
   object["spec"]["resources"] = {{"requests", {{"cpu", "2"}}}};
-  EXPECT_EQ(qos_of(object), Qos::kBurstable);
+  EXPECT_EQ(qos_class(object), Qos::kBurstable);
   object = pod(json::array(), json::array({container({{"cpu", "1"}}, json::object())}));
   object["spec"]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
-  EXPECT_EQ(qos_of(object), Qos::kGuaranteed);
+  EXPECT_EQ(qos_class(object), Qos::kGuaranteed);
   object["spec"]["overhead"] = {{"cpu", "250m"}};
-  EXPECT_EQ(effective_amounts(object).requests.at("cpu"), 2250);
-  EXPECT_EQ(summed_amounts(object).requests.at("cpu"), 1000);
+  EXPECT_EQ(effective_amounts(tree_of(object)).requests.at("cpu"), 2250);
+  EXPECT_EQ(summed_amounts(tree_of(object)).requests.at("cpu"), 1000);
 }
 
 TEST(PodResources, EqualAmountsAreEqualHoweverWritten) {
   EXPECT_EQ(
-      qos_of(pod(json::array(), json::array({container({{"cpu", "1000m"}, {"memory", "1024Mi"}},
-                                                       {{"cpu", 1}, {"memory", "1Gi"}})}))),
+      qos_class(pod(json::array(), json::array({container({{"cpu", "1000m"}, {"memory", "1024Mi"}},
+                                                          {{"cpu", 1}, {"memory", "1Gi"}})}))),
       Qos::kGuaranteed);
 }
 
@@ -62,9 +66,9 @@ TEST(PodResources, TheFormulaWithSidecars) {
                    container({{"cpu", "4"}}, none)});
   json object =
       pod(init, json::array({container({{"cpu", "1"}}, none), container({{"cpu", "1"}}, none)}));
-  EXPECT_EQ(effective_amounts(object).requests.at("cpu"), 5000);
+  EXPECT_EQ(effective_amounts(tree_of(object)).requests.at("cpu"), 5000);
   object["spec"]["overhead"] = {{"cpu", "250m"}};
-  EXPECT_EQ(effective_amounts(object).requests.at("cpu"), 5250);
+  EXPECT_EQ(effective_amounts(tree_of(object)).requests.at("cpu"), 5250);
 }
 
 TEST(PodResources, AmountsAreWrittenAsQuantities) {
