@@ -41,7 +41,7 @@ Report refused(const std::string& what) {
 }
 
 // JSON of a text that may hold what is no UTF-8: a pod's own words, cut at some byte.
-std::string quoted(const std::string& text) {
+std::string json_of_any(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -62,7 +62,7 @@ std::string answer_body(std::string_view version, std::string_view uid, const Re
   if (!report.warnings.empty()) {
     out.key("warnings");
     out.begin_array();
-    for (const std::string& warning : report.warnings) out.raw(quoted(shortened(warning)));
+    for (const std::string& warning : report.warnings) out.raw(json_of_any(shortened(warning)));
     out.end_array();
   }
   out.end_object();

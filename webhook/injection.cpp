@@ -291,7 +291,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   return injection;
 }
 
-std::string quoted(const std::string& text) {
+std::string json_of(const std::string& text) {
   JsonWriter out;
   out.value(text);
   return out.take();
@@ -299,15 +299,15 @@ std::string quoted(const std::string& text) {
 
 void patch_metadata(Patch& patch, const Json& pod, const Injection& injection) {
   const auto annotate = [&](const char* name, const std::string& value) {
-    put(patch, "/metadata/annotations", name, quoted(value));
+    put(patch, "/metadata/annotations", name, json_of(value));
   };
   annotate(api::kStatusAnnotation, api::dump(injection.status));
   if (!injection.safe_to_evict.empty()) annotate(kSafeToEvictAnnotation, injection.safe_to_evict);
   if (member(member(pod, "metadata"), "labels").IsObject()) {
-    put(patch, "/metadata/labels", api::kCacheLabel, quoted(injection.cache));
+    put(patch, "/metadata/labels", api::kCacheLabel, json_of(injection.cache));
   } else {
     put(patch, "/metadata", "labels",
-        "{" + quoted(api::kCacheLabel) + ":" + quoted(injection.cache) + "}");
+        "{" + json_of(api::kCacheLabel) + ":" + json_of(injection.cache) + "}");
   }
 }
 
