@@ -95,6 +95,17 @@ std::vector<SourceFile> ArchiveTest::sources(const std::string& root, const std:
   return files;
 }
 
+WriteRequest ArchiveTest::save_request(const Tree& tree, const std::string& parent) {
+  const std::string root = temp_.path("source-" + std::to_string(++counter_));
+  write_tree(root, tree);
+  WriteRequest request;
+  request.parent = parent;
+  request.files = sources(root);
+  request.settings.compression_level = 1;
+  request.settings.frame_bytes = 64 << 10;
+  return request;
+}
+
 WriteResult ArchiveTest::save(const Tree& tree, const std::string& parent,
                               const WriteSettings& settings) {
   const std::string root = temp_.path("source-" + std::to_string(++counter_));

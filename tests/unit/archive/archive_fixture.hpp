@@ -60,6 +60,8 @@ class ArchiveTest : public ::testing::Test {
   // Every file below `root`, in the archive under the root "torch".
   static std::vector<SourceFile> sources(const std::string& root,
                                          const std::string& prefix = "torch/");
+  // To save `tree` on top of `parent` in many small steps.
+  WriteRequest save_request(const Tree& tree, const std::string& parent);
   // Saves `tree` on top of `parent`; the test fails if that does.
   WriteResult save(const Tree& tree, const std::string& parent = "",
                    const WriteSettings& settings = {});

@@ -28,24 +28,13 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 
 class Kill : public ArchiveTest {
  protected:
-  WriteRequest request(const Tree& tree, const std::string& parent) {
-    const std::string root = temp_.path("source-" + std::to_string(++counter_));
-    write_tree(root, tree);
-    WriteRequest request;
-    request.parent = parent;
-    request.files = sources(root);
-    request.settings.compression_level = 1;
-    request.settings.frame_bytes = 64 << 10;
-    return request;
-  }
-
   // A head of four layers, so that what is saved on top of it compacts.
   std::string make_head(int layers) {
     std::string head;
     for (int i = 0; i < layers; ++i) {
       const Tree more = {{"f" + std::to_string(i), {noise(150'000, 50 + i), false}}};
       tree_.insert(more.begin(), more.end());
-      head = save(more, head, request({}, "").settings).archive.manifest;
+      head = save(more, head, save_request({}, "").settings).archive.manifest;
     }
     return head;
   }
@@ -100,7 +89,7 @@ TEST_F(Kill, ASaveOrCompactionKilledAtAnyStopPointLosesNothing) {
   for (const int layers : {1, 4}) {
     tree_.clear();
     const std::string head = make_head(layers);
-    const WriteRequest wanted = request({{"new", {noise(400'000, 3), false}}}, head);
+    const WriteRequest wanted = save_request({{"new", {noise(400'000, 3), false}}}, head);
     kill_at_each(
         [&](const Checkpoint& checkpoint) {
           WriteRequest stopped = wanted;
@@ -113,7 +102,7 @@ TEST_F(Kill, ASaveOrCompactionKilledAtAnyStopPointLosesNothing) {
 
 TEST_F(Kill, ASaveThatGivesUpAtAnyStopPointLeavesNothing) {
   const std::string head = make_head(4);
-  WriteRequest wanted = request({{"new", {noise(400'000, 3), false}}}, head);
+  WriteRequest wanted = save_request({{"new", {noise(400'000, 3), false}}}, head);
   const auto before = names_below(store_);
   for (int n = 1;; ++n) {
     int count = 0;
@@ -158,7 +147,7 @@ TEST_F(Kill, AtAnyMomentNothingThatWasCommittedIsLost) {
     SCOPED_TRACE("CC_TEST_SEED=" + std::to_string(seed) + ", kill " + std::to_string(round));
     const Tree more = {{"f" + std::to_string(round % 7), {noise(120'000, round), false}},
                        {"g" + std::to_string(round % 3), {noise(900, round), true}}};
-    const WriteRequest wanted = request(more, head);
+    const WriteRequest wanted = save_request(more, head);
     fs::remove(committed);
     const auto begun = std::chrono::steady_clock::now();
     in_child(

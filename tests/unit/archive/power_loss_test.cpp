@@ -42,14 +42,8 @@ class PowerLoss : public ArchiveTest {
   [[nodiscard]] std::string store_in(const std::string& volume) const { return volume + "/a/b"; }
 
   WriteRequest request(const Tree& tree, const std::string& parent) {
-    const std::string root = temp_.path("source-" + std::to_string(++counter_));
-    write_tree(root, tree);
-    WriteRequest request;
-    request.parent = parent;
-    request.files = sources(root);
+    WriteRequest request = save_request(tree, parent);
     request.settings.threads = 1;
-    request.settings.compression_level = 1;
-    request.settings.frame_bytes = 64 << 10;
     return request;
   }
 
