@@ -1,16 +1,9 @@
 #include "archive/file_sink.hpp"
 
 namespace compilecache::archive {
-namespace {
-
-// A task of this many bytes or files is worth handing over.
-constexpr uint64_t kTaskBytes = 512U << 10;
-constexpr size_t kTaskFiles = 64;
-
-}  // namespace
 
 FileSink::FileSink(ReadSession& session, const Config& config, Destination* destination)
-    : session_(session), config_(config), destination_(destination) {}
+    : queue_(session), config_(config), destination_(destination) {}
 
 void FileSink::begin_layer(uint32_t layer) {
   wanted_.clear();
@@ -53,42 +46,22 @@ Status FileSink::begin_file(const TarEntry& entry) {
     if (!place) return unexpected(place.error());
     targets.push_back({std::move(**place), file->executable});
   }
-  current_ = std::make_shared<OutputFile>(session_, destination_, *wanted.entries.front(),
-                                          std::move(targets));
-  if (entry.size == 0) add_whole({}, nullptr);
+  current_ = ContentQueue::begin(
+      std::make_unique<OutputFile>(destination_, *wanted.entries.front(), std::move(targets)));
+  if (entry.size == 0) queue_.add(current_, {}, nullptr);
   return {};
 }
 
 Status FileSink::data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) {
-  if (!current_) return {};
-  if (bytes.size() == current_->size()) {
-    add_whole(bytes, owner);
-  } else {
-    current_->add_piece(bytes, owner);
-  }
+  if (current_) queue_.add(current_, bytes, owner);
   return {};
 }
-
-void FileSink::add_whole(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) {
-  if (owner) whole_.owner = owner;
-  whole_.bytes += bytes.size();
-  whole_.items.push_back({current_, bytes});
-  const bool pair = whole_.items.size() % 2 == 0;
-  if (pair && (whole_.bytes >= kTaskBytes || whole_.items.size() >= kTaskFiles)) post_whole();
-}
-
-void FileSink::post_whole() {
-  if (whole_.items.empty()) return;
-  auto task = std::make_shared<const WholeFiles>(std::exchange(whole_, {}));
-  session_.pool.post_urgent([&session = session_, task] { task->work(session); });
-}
-
-// What comes next has another owner.
-void FileSink::end_feed() { post_whole(); }
 
 Status FileSink::end_file() {
   current_ = nullptr;
   return {};
 }
+
+void FileSink::end_feed() { queue_.flush(); }
 
 }  // namespace compilecache::archive

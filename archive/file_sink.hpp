@@ -5,10 +5,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "archive/content_queue.hpp"
 #include "archive/destination.hpp"
 #include "archive/layer_reader.hpp"
 #include "archive/manifest.hpp"
-#include "archive/output_file.hpp"
 
 namespace compilecache::archive {
 
@@ -36,15 +36,12 @@ class FileSink : public TarSink {
   };
 
   Status check(const TarEntry& entry, const Wanted& wanted) const;
-  void add_whole(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner);
-  void post_whole();
 
-  ReadSession& session_;
+  ContentQueue queue_;
   const Config& config_;
   Destination* destination_;
   std::unordered_map<std::string_view, Wanted> wanted_;
-  std::shared_ptr<OutputFile> current_;  // null while the layer has what nobody wants
-  WholeFiles whole_;                     // of one frame, until they are worth a task
+  std::shared_ptr<ContentQueue::Content> current_;  // null while the layer has what nobody wants
 };
 
 }  // namespace compilecache::archive

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "archive/fs.hpp"
-#include "base/sha256_pair.hpp"
 
 namespace compilecache::archive {
 namespace {
@@ -25,54 +24,19 @@ Status set_attributes(int fd, const OutputFile::Target& target) {
 
 }  // namespace
 
-Status OutputFile::take_whole(std::span<const uint8_t> bytes, const ContentHash& hash) {
-  if (auto same = check_hash(hash); !same) return same;
-  if (targets_.empty()) return {};
-  if (auto written = write(bytes); !written) return written;
-  return finish();
-}
-
-void OutputFile::add_piece(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner) {
-  {
-    const std::lock_guard lock(mutex_);
-    pieces_.push_back({bytes, std::move(owner)});
-    if (std::exchange(scheduled_, true)) return;
-  }
-  session_.pool.post_urgent([self = shared_from_this()] { self->work(); });
-}
-
-void OutputFile::work() {
-  for (;;) {
-    Piece piece;
-    {
-      const std::lock_guard lock(mutex_);
-      if (pieces_.empty()) {
-        scheduled_ = false;
-        return;
-      }
-      piece = std::move(pieces_.front());
-      pieces_.pop_front();
-    }
-    if (session_.failure.failed()) continue;
-    session_.guarded([&] { return take(piece.bytes); });
-  }
-}
-
 Status OutputFile::take(std::span<const uint8_t> bytes) {
-  if (!hash_) hash_.emplace();
-  hash_->update(bytes);
   received_ += bytes.size();
   const bool last = received_ == entry_.size;
   if (last) {
-    if (auto same = check_hash(*parse_content_hash(hash_->finish_hex())); !same) return same;
+    if (auto same = check_hash(); !same) return same;
   }
   if (targets_.empty()) return {};
   if (auto written = write(bytes); !written) return written;
   return last ? finish() : Status{};
 }
 
-Status OutputFile::check_hash(const ContentHash& hash) const {
-  if (hash == entry_.sha256) return {};
+Status OutputFile::check_hash() {
+  if (hash_.finish() == entry_.sha256) return {};
   return fail(ErrorCode::kCorrupt,
               "the content of " + entry_.path + " is not what the config lists");
 }
@@ -111,20 +75,6 @@ Status OutputFile::copy_to(const Target& target) {
     done += *count;
   }
   return set_attributes(created->get(), target);
-}
-
-void WholeFiles::work(ReadSession& session) const {
-  for (size_t i = 0; i < items.size() && !session.failure.failed(); i += 2) {
-    session.guarded([&]() -> Status {
-      const Item& first = items[i];
-      if (i + 1 == items.size())
-        return first.file->take_whole(first.bytes, sha256_bytes(first.bytes));
-      const Item& second = items[i + 1];
-      const auto hashes = sha256_pair(first.bytes, second.bytes);
-      if (auto taken = first.file->take_whole(first.bytes, hashes[0]); !taken) return taken;
-      return second.file->take_whole(second.bytes, hashes[1]);
-    });
-  }
 }
 
 }  // namespace compilecache::archive

@@ -1,20 +1,9 @@
-// Not EVP: looking an algorithm up there loads OpenSSL's providers, which takes a millisecond and two
-// MiB, and is done anew for each object.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.hpp"
 
-#include <openssl/sha.h>
-
-#include <array>
-
 #include "base/hex.hpp"
+#include "base/sha256_context.hpp"
 
 namespace compilecache {
-
-struct Sha256::Context {
-  SHA256_CTX state;
-  Context() { SHA256_Init(&state); }
-};
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {}
 Sha256::~Sha256() = default;
@@ -29,12 +18,14 @@ void Sha256::update(std::string_view text) {
   SHA256_Update(&context_->state, text.data(), text.size());
 }
 
-std::string Sha256::finish_hex() {
-  std::array<uint8_t, 32> digest{};
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest{};
   SHA256_Final(digest.data(), &context_->state);
   SHA256_Init(&context_->state);
-  return to_hex(digest);
+  return digest;
 }
+
+std::string Sha256::finish_hex() { return to_hex(finish()); }
 
 std::string sha256_hex(std::string_view text) {
   Sha256 hash;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +15,8 @@
 
 namespace compilecache {
 
+using Sha256Digest = std::array<uint8_t, 32>;
+
 // Not thread-safe; one object hashes one stream.
 class Sha256 {
  public:
@@ -25,10 +28,15 @@ class Sha256 {
   void update(std::span<const uint8_t> bytes);
   void update(std::string_view text);
   // Ends the stream and starts a new, empty one.
+  Sha256Digest finish();
   std::string finish_hex();
 
+  struct Context;  // sha256_context.hpp, for sha256_pair.cpp
+
  private:
-  struct Context;
+  friend void update_pair(Sha256& first, std::span<const uint8_t> first_bytes, Sha256& second,
+                          std::span<const uint8_t> second_bytes);
+
   std::unique_ptr<Context> context_;
 };
 

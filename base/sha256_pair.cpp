@@ -1,10 +1,8 @@
-// OpenSSL's own structure is the state: no other interface lets somebody else do a few blocks.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256_pair.hpp"
 
-#include <openssl/sha.h>
-
 #include <algorithm>
+
+#include "base/sha256_context.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -15,12 +13,6 @@ namespace compilecache {
 namespace {
 
 constexpr size_t kBlock = 64;
-
-Sha256Digest finish(SHA256_CTX& context) {
-  Sha256Digest digest{};
-  SHA256_Final(digest.data(), &context);
-  return digest;
-}
 
 #if defined(__x86_64__)
 
@@ -127,8 +119,9 @@ bool has_instructions() {
 
 // How OpenSSL counts, in bits.
 void count(SHA256_CTX& context, uint64_t bytes) {
-  context.Nl = static_cast<SHA_LONG>(bytes << 3);
-  context.Nh = static_cast<SHA_LONG>(bytes >> 29);
+  const uint64_t bits = (uint64_t{context.Nh} << 32 | context.Nl) + (bytes << 3);
+  context.Nl = static_cast<SHA_LONG>(bits);
+  context.Nh = static_cast<SHA_LONG>(bits >> 32);
 }
 
 // What both have, as far as it is whole blocks; returns how many bytes.
@@ -136,7 +129,8 @@ size_t do_together(SHA256_CTX& first_context, std::span<const uint8_t> first,
                    SHA256_CTX& second_context, std::span<const uint8_t> second) {
   static const bool kUsable = has_instructions();
   const size_t blocks = std::min(first.size(), second.size()) / kBlock;
-  if (!kUsable || blocks == 0) return 0;
+  // In the middle of a block OpenSSL holds its beginning.
+  if (!kUsable || blocks == 0 || first_context.num != 0 || second_context.num != 0) return 0;
   do_blocks(first_context, first.data(), second_context, second.data(), blocks);
   count(first_context, blocks * kBlock);
   count(second_context, blocks * kBlock);
@@ -153,21 +147,20 @@ size_t do_together(SHA256_CTX&, std::span<const uint8_t>, SHA256_CTX&, std::span
 
 }  // namespace
 
-std::array<Sha256Digest, 2> sha256_pair(std::span<const uint8_t> first,
-                                        std::span<const uint8_t> second) {
-  std::array<SHA256_CTX, 2> contexts{};
-  for (SHA256_CTX& context : contexts) SHA256_Init(&context);
-  const size_t done = do_together(contexts[0], first, contexts[1], second);
-  SHA256_Update(&contexts[0], first.data() + done, first.size() - done);
-  SHA256_Update(&contexts[1], second.data() + done, second.size() - done);
-  return {finish(contexts[0]), finish(contexts[1])};
+void update_pair(Sha256& first, std::span<const uint8_t> first_bytes, Sha256& second,
+                 std::span<const uint8_t> second_bytes) {
+  const size_t done =
+      do_together(first.context_->state, first_bytes, second.context_->state, second_bytes);
+  first.update(first_bytes.subspan(done));
+  second.update(second_bytes.subspan(done));
 }
 
-Sha256Digest sha256_bytes(std::span<const uint8_t> bytes) {
-  SHA256_CTX context;
-  SHA256_Init(&context);
-  SHA256_Update(&context, bytes.data(), bytes.size());
-  return finish(context);
+std::array<Sha256Digest, 2> sha256_pair(std::span<const uint8_t> first,
+                                        std::span<const uint8_t> second) {
+  Sha256 one;
+  Sha256 other;
+  update_pair(one, first, other, second);
+  return {one.finish(), other.finish()};
 }
 
 }  // namespace compilecache

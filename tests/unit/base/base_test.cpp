@@ -109,7 +109,25 @@ TEST(Sha256Pair, IsWhatEachWouldBeAlone) {
       EXPECT_EQ(to_hex(pair[0]), sha256_hex(text.substr(1, first))) << first << " " << second;
       EXPECT_EQ(to_hex(pair[1]), sha256_hex(text.substr(7, second))) << first << " " << second;
     }
-    EXPECT_EQ(to_hex(sha256_bytes(bytes(3, first))), sha256_hex(text.substr(3, first)));
+  }
+}
+
+TEST(Sha256Pair, StreamsMayStandAnywhere) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += std::to_string(i);
+  const auto bytes = [&](size_t from, size_t count) {
+    return std::span(reinterpret_cast<const uint8_t*>(text.data()) + from, count);
+  };
+  for (const size_t before : {0, 1, 63, 64, 128}) {
+    for (const size_t count : {0, 1, 64, 65, 4096}) {
+      Sha256 first;
+      Sha256 second;
+      first.update(bytes(0, before));
+      update_pair(first, bytes(before, count), second, bytes(3, 1000));
+      update_pair(second, bytes(1003, 640), first, bytes(before + count, 700));
+      EXPECT_EQ(first.finish_hex(), sha256_hex(text.substr(0, before + count + 700))) << before;
+      EXPECT_EQ(second.finish_hex(), sha256_hex(text.substr(3, 1640))) << count;
+    }
   }
 }
 
