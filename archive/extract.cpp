@@ -93,8 +93,8 @@ Result<ExtractReport> extract(const std::string& store, const std::string& manif
 
   Status done;
   {
-    ReadSession session(
-        {options.threads, options.memory_bytes, options.limits, options.checkpoint});
+    ReadSession session({options.threads, options.memory_bytes, options.limits, options.checkpoint,
+                         options.hash_layers_up_to});
     set_totals(session.progress, *archive);
     FileSink sink(session, archive->config, destination->get());
     done = read_layers(session, *archive, sink);

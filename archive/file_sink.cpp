@@ -62,6 +62,6 @@ Status FileSink::end_file() {
   return {};
 }
 
-void FileSink::end_feed() { queue_.flush(); }
+void FileSink::end_frame() { queue_.flush(); }
 
 }  // namespace compilecache::archive

@@ -14,7 +14,7 @@ namespace compilecache::archive {
 
 // Takes the files of the layers and, on the session's threads, hashes them and creates them, or
 // only hashes them when there is no destination. Failures go to the session.
-class FileSink : public TarSink {
+class FileSink : public LayerSink {
  public:
   // All must outlive it and the session's tasks. `destination` may be null.
   FileSink(ReadSession& session, const Config& config, Destination* destination);
@@ -27,7 +27,7 @@ class FileSink : public TarSink {
   Status begin_file(const TarEntry& entry) override;
   Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) override;
   Status end_file() override;
-  void end_feed() override;
+  void end_frame() override;
 
  private:
   struct Wanted {

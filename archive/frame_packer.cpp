@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "archive/compressibility.hpp"
+#include "archive/stored_frame.hpp"
 
 namespace compilecache::archive {
 namespace {
@@ -34,31 +35,6 @@ size_t memory_estimate(const CompressorSettings& settings) {
   const size_t context = ZSTD_estimateCCtxSize_usingCParams(parameters);
   return settings.threads * (context + room_for(settings.frame_bytes) + settings.frame_bytes) +
          settings.frame_bytes;
-}
-
-// A zstd frame that holds the bytes as they are (RFC 8878, sections 3.1.1.1 and 3.1.1.2): zstd has
-// no call that does not search them first. `plain` may lie behind `out`, overlapping.
-size_t store(std::span<const uint8_t> plain, uint8_t* out) {
-  constexpr size_t kBlock = 128U << 10;
-  constexpr uint8_t kSizeIn4Bytes = 0x80;
-  constexpr uint8_t kSingleSegment = 0x20;
-  const auto size = static_cast<uint32_t>(plain.size());
-  uint8_t* const begin = out;
-  const auto put = [&out](uint32_t value, int bytes) {
-    for (; bytes > 0; --bytes, value >>= 8) *out++ = static_cast<uint8_t>(value);
-  };
-  put(ZSTD_MAGICNUMBER, 4);
-  put(kSizeIn4Bytes | kSingleSegment, 1);
-  put(size, 4);
-  while (!plain.empty()) {
-    const size_t count = std::min(plain.size(), kBlock);
-    const uint32_t last = count == plain.size() ? 1 : 0;
-    put(last | static_cast<uint32_t>(count) << 3, 3);
-    std::memmove(out, plain.data(), count);
-    out += count;
-    plain = plain.subspan(count);
-  }
-  return static_cast<size_t>(out - begin);
 }
 
 tl::unexpected<Error> zstd_failed(const char* why) {
@@ -139,11 +115,11 @@ Result<std::vector<Frame>> FramePacker::pack_pieces(std::span<uint8_t> buffer) {
 }
 
 Result<size_t> FramePacker::pack_piece(std::span<const uint8_t> piece, uint8_t* out) {
-  if (sampled_percent(piece) >= kStorePercent) return store(piece, out);
+  if (sampled_percent(piece) >= kStorePercent) return store_frame(piece, out);
   const size_t size = ZSTD_compress2(context_->zstd.get(), room_.get(),
                                      room_for(settings_.frame_bytes), piece.data(), piece.size());
   if (ZSTD_isError(size) != 0) return zstd_failed(ZSTD_getErrorName(size));
-  if (size >= piece.size()) return store(piece, out);
+  if (size >= piece.size()) return store_frame(piece, out);
   std::memcpy(out, room_.get(), size);
   return size;
 }

@@ -9,10 +9,12 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "archive/blob.hpp"
 #include "archive/fs.hpp"
 #include "archive/seek_table.hpp"
+#include "archive/stored_frame.hpp"
 #include "base/sha256.hpp"
 
 namespace compilecache::archive {
@@ -23,10 +25,13 @@ constexpr uint64_t kMaxTableBytes = 8ULL << 20;
 constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
 constexpr std::chrono::milliseconds kLongestWait{50};
 
-// Reads a file from beginning to end in large pieces and hashes it on the way.
+// Reads a file from beginning to end in large pieces and hashes it on the way, if wanted.
 class SequentialReader {
  public:
-  SequentialReader(int fd, const std::string& path) : fd_(fd), path_(path), chunk_(kReadBytes) {}
+  SequentialReader(int fd, const std::string& path, bool hash)
+      : fd_(fd), path_(path), chunk_(kReadBytes) {
+    if (hash) hash_.emplace();
+  }
 
   // kCorrupt when the file ends before.
   Status read(std::span<uint8_t> out) {
@@ -35,7 +40,7 @@ class SequentialReader {
         const auto piece = out.first(kReadBytes);
         auto count = read_full(fd_, piece, path_);
         if (!count) return unexpected(count.error());
-        hash_.update(piece.first(*count));
+        if (hash_) hash_->update(piece.first(*count));
         if (*count < piece.size()) return fail(ErrorCode::kCorrupt, path_ + " ends too early");
         out = out.subspan(kReadBytes);
         continue;
@@ -46,7 +51,7 @@ class SequentialReader {
         if (*count == 0) return fail(ErrorCode::kCorrupt, path_ + " ends too early");
         begin_ = 0;
         end_ = *count;
-        hash_.update(std::span<const uint8_t>(chunk_).first(end_));
+        if (hash_) hash_->update(std::span<const uint8_t>(chunk_).first(end_));
       }
       const size_t count = std::min(out.size(), end_ - begin_);
       std::memcpy(out.data(), chunk_.data() + begin_, count);
@@ -56,13 +61,14 @@ class SequentialReader {
     return {};
   }
 
+  [[nodiscard]] bool hashes() const { return hash_.has_value(); }
   // Of all bytes of the file, those after the last read() too.
   Result<std::string> digest() {
     for (;;) {
       auto count = read_full(fd_, chunk_, path_);
       if (!count) return unexpected(count.error());
-      if (*count == 0) return "sha256:" + hash_.finish_hex();
-      hash_.update(std::span<const uint8_t>(chunk_).first(*count));
+      if (*count == 0) return "sha256:" + hash_->finish_hex();
+      hash_->update(std::span<const uint8_t>(chunk_).first(*count));
     }
   }
 
@@ -72,7 +78,7 @@ class SequentialReader {
   std::vector<uint8_t> chunk_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  Sha256 hash_;
+  std::optional<Sha256> hash_;
 };
 
 tl::unexpected<Error> corrupt(const std::string& what) { return fail(ErrorCode::kCorrupt, what); }
@@ -105,12 +111,13 @@ Status decode(const BufferPool::Buffer& compressed, BufferPool::Buffer& plain,
 class LayerReader {
  public:
   LayerReader(ReadSession& session, const Descriptor& layer, int fd, const std::string& path,
-              TarSink& sink)
+              LayerSink& sink)
       : session_(session),
         layer_(layer),
         fd_(fd),
         path_(path),
-        reader_(fd, path_),
+        reader_(fd, path_, layer.size <= session.hash_layers_up_to),
+        sink_(sink),
         parser_(sink, max_tar_entries(session.limits)) {}
 
   ~LayerReader() {
@@ -140,15 +147,30 @@ class LayerReader {
 
   // After a failure: whether it is because the blob is not what it was.
   bool damaged() {
-    auto digest = reader_.digest();
+    auto digest = reader_.hashes() ? reader_.digest() : digest_from_start();
     return digest && *digest != layer_.digest;
   }
 
  private:
   struct DecodedFrame {
-    BufferPool::Shared plain;
+    BufferPool::Shared bytes;  // what `pieces` are parts of
+    std::vector<std::span<const uint8_t>> pieces;
     std::atomic<bool> ready = false;
   };
+
+  // Slow, so not without asking.
+  Result<std::string> digest_from_start() {
+    Sha256 hash;
+    std::vector<uint8_t> chunk(kReadBytes);
+    for (uint64_t offset = 0;; offset += chunk.size()) {
+      if (session_.checkpoint && !session_.checkpoint(session_.progress))
+        return fail(ErrorCode::kCancelled, "hashing " + path_);
+      auto count = pread_full(fd_, chunk, offset, path_);
+      if (!count) return unexpected(count.error());
+      hash.update(std::span<const uint8_t>(chunk).first(*count));
+      if (*count < chunk.size()) return "sha256:" + hash.finish_hex();
+    }
+  }
 
   Status read_table() {
     std::array<uint8_t, kSeekFooterBytes> footer{};
@@ -190,20 +212,27 @@ class LayerReader {
     if (auto read = reader_.read(compressed->span()); !read) return read;
     session_.progress.compressed_bytes += frame.compressed;
     auto decoded = std::make_shared<DecodedFrame>();
-    decoded->plain = session_.buffers.take(frame.plain);
     pending_.push_back(decoded);
+    const size_t index = next_++;
+    if (auto stored = stored_bytes(compressed->span(), frame.plain)) {
+      decoded->bytes = std::move(compressed);
+      decoded->pieces = std::move(*stored);
+      decoded->ready = true;
+      return {};
+    }
+    decoded->bytes = session_.buffers.take(frame.plain);
+    decoded->pieces = {decoded->bytes->span()};
     ReadSession& session = session_;
-    session_.pool.post([&session, compressed, decoded, index = next_] {
+    session_.pool.post([&session, compressed, decoded, index] {
       if (session.failure.failed()) return;
       session.guarded([&]() -> Status {
-        auto done = decode(*compressed, *decoded->plain, session.limits);
+        auto done = decode(*compressed, *decoded->bytes, session.limits);
         if (!done) return unexpected(done.error().with("frame " + std::to_string(index)));
         return done;
       });
       decoded->ready = true;
       session.activity.notify();
     });
-    ++next_;
     return {};
   }
 
@@ -211,19 +240,29 @@ class LayerReader {
     if (auto failed = session_.failure.status(); !failed) return failed;
     const auto decoded = std::move(pending_.front());
     pending_.pop_front();
-    session_.progress.plain_bytes += decoded->plain->size();
-    return parser_.feed(decoded->plain->span(), decoded->plain);
+    for (const auto piece : decoded->pieces) {
+      session_.progress.plain_bytes += piece.size();
+      if (auto parsed = parser_.feed(piece, decoded->bytes); !parsed) return parsed;
+    }
+    sink_.end_frame();
+    return {};
   }
 
   Status check_end() {
     std::vector<uint8_t> table(table_bytes_.size());
     if (auto read = reader_.read(table); !read) return read;
     session_.progress.compressed_bytes += table.size();
-    auto digest = reader_.digest();
-    if (!digest) return unexpected(digest.error());
-    if (table != table_bytes_ || *digest != layer_.digest)
-      return corrupt("its bytes are not what its digest promises");
-    return {};
+    if (!reader_.hashes()) {
+      // What is wrong must be known while it can be said of this layer.
+      session_.pool.drain();
+      if (auto failed = session_.failure.status(); !failed) return failed;
+      if (table == table_bytes_) return {};
+    } else {
+      auto digest = reader_.digest();
+      if (!digest) return unexpected(digest.error());
+      if (table == table_bytes_ && *digest == layer_.digest) return {};
+    }
+    return corrupt("its bytes are not what its digest promises");
   }
 
   ReadSession& session_;
@@ -231,6 +270,7 @@ class LayerReader {
   int fd_;
   const std::string path_;
   SequentialReader reader_;
+  LayerSink& sink_;
   TarParser parser_;
   std::vector<uint8_t> table_bytes_;
   SeekTable table_;
@@ -256,7 +296,7 @@ void ReadSession::guarded(const std::function<Status()>& work) {
 }
 
 Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descriptor& layer,
-                  TarSink& sink) {
+                  LayerSink& sink) {
   const std::string context = "layer " + layer.digest + " in " + blobs.store();
   const std::string path = blob_path(blobs.store(), layer.digest);
   auto file = blobs.open_blob(layer.digest);

@@ -23,6 +23,16 @@ struct ReadSettings {
   uint64_t memory_bytes = 32ULL << 20;
   Limits limits;
   Checkpoint checkpoint;
+  // Larger layers are not hashed as a whole. For who checks the content of every file, as a digest
+  // is one chain: where content hardly compresses nothing would take longer.
+  uint64_t hash_layers_up_to = UINT64_MAX;
+};
+
+// Hears of what a layer holds.
+class LayerSink : public TarSink {
+ public:
+  // For a while nothing more comes; for those who gather.
+  virtual void end_frame() {}
 };
 
 // What the layers of one read have in common. Tasks of the sink go to `pool` too and report to
@@ -32,6 +42,7 @@ class ReadSession {
   explicit ReadSession(const ReadSettings& settings)
       : limits(settings.limits),
         checkpoint(settings.checkpoint),
+        hash_layers_up_to(settings.hash_layers_up_to),
         buffers(settings.memory_bytes, activity),
         pool(settings.threads) {}
 
@@ -42,6 +53,7 @@ class ReadSession {
 
   const Limits limits;
   const Checkpoint checkpoint;
+  const uint64_t hash_layers_up_to;
   Progress progress;
   FirstFailure failure;
   Activity activity;
@@ -50,9 +62,9 @@ class ReadSession {
 };
 
 // kNotFound: the blob is missing; kCorrupt: it is not what its digest promises, or not a layer of
-// ours; kTooLarge: over a limit; or what the sink said. Tasks that the sink posted may still run
-// when it returns.
+// ours; kTooLarge: over a limit; or what the sink said, or its tasks. These may still run when it
+// returns, unless the layer was not hashed.
 Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descriptor& layer,
-                  TarSink& sink);
+                  LayerSink& sink);
 
 }  // namespace compilecache::archive

@@ -117,7 +117,6 @@ Status TarParser::feed(std::span<const uint8_t> bytes, const std::shared_ptr<con
     }
     bytes = bytes.subspan(used);
   }
-  sink_.end_feed();
   return {};
 }
 

@@ -24,8 +24,6 @@ class TarSink {
   // empty file gets none.
   virtual Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) = 0;
   virtual Status end_file() = 0;
-  // The bytes that were fed are used up; for those who gather.
-  virtual void end_feed() {}
 };
 
 // A layer has entries for directories and links too, so more than there are files.

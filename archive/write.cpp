@@ -81,7 +81,7 @@ class ArchiveWriter {
 };
 
 // Takes the parent's files that are still in use over into the new layer.
-class CopySink : public TarSink {
+class CopySink : public LayerSink {
  public:
   // The contents of one layer, by the path under which it stores them.
   using Wanted = std::unordered_map<std::string, std::vector<FileEntry*>>;

@@ -146,7 +146,7 @@ void seek_table(Bytes input) {
 }
 
 // Remembers what it is told, and that it is told what it may be.
-class Recorder : public TarSink {
+class Recorder : public LayerSink {
  public:
   Status begin_file(const TarEntry& entry) override {
     require(left_ == 0, "files come one after the other");

@@ -55,6 +55,39 @@ TEST_F(Damage, AFlippedByteAnywhereInAnyBlobIsCorrupt) {
   EXPECT_EQ(load(second.archive.manifest).size(), 4U);
 }
 
+// Of a layer that is not hashed as a whole: what nobody uses may be damaged, what is loaded not.
+TEST_F(Damage, AFlippedByteInALayerThatIsNotHashedNeverReachesAFile) {
+  const Tree tree = {{"a/b", {noise(700'000, 61), false}},
+                     {"a/c", {std::string(70'000, 'c'), true}},
+                     {"d", {"text", false}}};
+  const auto saved = save(tree);
+  const std::string layer = saved.archive.layers.front();
+  const size_t size = fs::file_size(blob_path(store_, layer));
+  ExtractOptions options;
+  options.hash_layers_up_to = 0;
+  size_t found = 0;
+  size_t flipped = 0;
+  for (size_t at = 0; at < size; at += at < 600 || at + 600 > size ? 1 : 9'973, ++flipped) {
+    const std::string into = temp_.path("into");
+    options.roots = {{"torch", into}};
+    flip(layer, at);
+    const auto loaded = extract(store_, saved.archive.manifest, options);
+    if (loaded) {
+      EXPECT_EQ(read_tree(into), tree) << at;
+    } else {
+      ++found;
+      EXPECT_EQ(loaded.error().code, ErrorCode::kCorrupt) << loaded.error().message;
+      EXPECT_NE(loaded.error().message.find(layer), std::string::npos) << loaded.error().message;
+      EXPECT_NE(loaded.error().message.find("its digest promises"), std::string::npos);
+      EXPECT_FALSE(fs::exists(into));
+    }
+    fs::remove_all(into);
+    EXPECT_FALSE(verify(store_, saved.archive.manifest)) << at;
+    flip(layer, at);
+  }
+  EXPECT_GT(found * 10, flipped * 8);
+}
+
 TEST_F(Damage, ACutOffOrLongerBlobIsCorrupt) {
   const auto saved = save({{"a", {noise(60'000, 52), false}}});
   for (const std::string& blob : saved.archive.blobs()) {

@@ -1,8 +1,10 @@
 #include "archive/format.hpp"
 
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include "archive/seek_table.hpp"
+#include "archive/stored_frame.hpp"
 #include "archive/tar_parser.hpp"
 #include "archive/tar_writer.hpp"
 
@@ -47,6 +49,38 @@ TEST(SeekTableTest, ReadsWhatItWrites) {
   EXPECT_FALSE(parse_seek_table(bytes, 106 + bytes.size(), {}));
   for (size_t cut = 0; cut < bytes.size(); ++cut)
     EXPECT_FALSE(parse_seek_table(std::span(bytes).last(cut), 107 + cut, {})) << cut;
+}
+
+TEST(StoredFrame, IsReadInPlaceAndByZstd) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{128} << 10, (size_t{300} << 10) + 5}) {
+    std::vector<uint8_t> plain(size);
+    for (size_t i = 0; i < size; ++i) plain[i] = static_cast<uint8_t>(i * i >> 3);
+    std::vector<uint8_t> frame(size + 64);
+    frame.resize(store_frame(plain, frame.data()));
+    const auto pieces = stored_bytes(frame, size);
+    if (size == 0) {
+      EXPECT_FALSE(pieces) << "no blocks; zstd may say what it is";
+      continue;
+    }
+    ASSERT_TRUE(pieces) << size;
+    std::vector<uint8_t> read;
+    for (const auto piece : *pieces) read.insert(read.end(), piece.begin(), piece.end());
+    EXPECT_EQ(read, plain);
+    std::vector<uint8_t> decoded(size);
+    EXPECT_EQ(ZSTD_decompress(decoded.data(), size, frame.data(), frame.size()), size);
+    EXPECT_EQ(decoded, plain);
+
+    EXPECT_FALSE(stored_bytes(frame, size + 1));
+    EXPECT_FALSE(stored_bytes(frame, size - 1));
+    EXPECT_FALSE(stored_bytes(std::span(frame).first(frame.size() - 1), size));
+    for (size_t cut = 0; cut < 13; ++cut)
+      EXPECT_FALSE(stored_bytes(std::span(frame).first(cut), size)) << cut;
+    for (size_t at = 0; at < 12; ++at) {
+      auto other = frame;
+      other[at] ^= 0x12;
+      EXPECT_FALSE(stored_bytes(other, size)) << at;
+    }
+  }
 }
 
 struct Collector : TarSink {
