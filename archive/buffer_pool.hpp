@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -11,7 +12,8 @@
 namespace compilecache::archive {
 
 // Memory for frames under way, with a bound. Buffers go back when the last holder lets go, and are
-// used again: fresh memory costs a page fault for each 4 KiB.
+// used again: fresh memory costs a page fault for each 4 KiB, or for each 2 MiB where it is that
+// large and the kernel has such pages.
 //
 // Thread-safe; must outlive its buffers.
 class BufferPool {
@@ -19,8 +21,7 @@ class BufferPool {
   // Bytes that are not cleared first, unlike a vector's.
   class Buffer {
    public:
-    explicit Buffer(size_t capacity)
-        : bytes_(std::make_unique_for_overwrite<uint8_t[]>(capacity)), capacity_(capacity) {}
+    explicit Buffer(size_t capacity);
     [[nodiscard]] uint8_t* data() { return bytes_.get(); }
     [[nodiscard]] const uint8_t* data() const { return bytes_.get(); }
     [[nodiscard]] size_t size() const { return size_; }
@@ -29,7 +30,10 @@ class BufferPool {
     void set_size(size_t size) { size_ = size; }
 
    private:
-    std::unique_ptr<uint8_t[]> bytes_;
+    struct Free {
+      void operator()(uint8_t* bytes) const { std::free(bytes); }
+    };
+    std::unique_ptr<uint8_t[], Free> bytes_;
     size_t capacity_;
     size_t size_ = 0;
   };
