@@ -53,9 +53,6 @@ class RequestWatch {
  public:
   explicit RequestWatch(const std::string& directory)
       : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
-    if (const auto made = make_open_directory(directory); !made) {
-      log_warn("cannot make the control directory", {{"error", made.error().message}});
-    }
     if (fd_ >= 0) {
       ::inotify_add_watch(fd_, directory.c_str(), IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
     }
@@ -92,8 +89,10 @@ class Saver {
                                       [this](milliseconds time) { return pause(time); })),
         watched_(config, load_, control_),
         reporter_(config_, load_, *coordinator_),
-        state_(control_.read_saver_state()),
-        requests_(config.control_path) {
+        state_(control_.read_saver_state()) {
+    if (const auto made = make_open_directory(config.control_path); !made) {
+      log_warn("cannot make the control directory", {{"error", made.error().message}});
+    }
     recall_head();
     // Once: what was loaded under this very key is the one save.
     saving_is_over_ = config_.mode == "ReadOnly" || config_.save_policy == "Never" ||
@@ -104,6 +103,8 @@ class Saver {
   void run() {
     log_info("watching", {{"loaded", load_.loaded() ? load_.archive : "nothing"},
                           {"saves", saving_is_over_ ? "no" : "yes"}});
+    // Not for a single save: the kernel takes up to 30 ms to give a watch up.
+    const RequestWatch requests(config_.control_path);
     while (!termination_.requested()) {
       try {
         step();
@@ -111,7 +112,7 @@ class Saver {
         log_error("an error that nobody expected; going on", {{"error", error.what()}});
         interval_ = kLongestPause;
       }
-      requests_.wait(termination_.fd(), next_pause());
+      requests.wait(termination_.fd(), next_pause());
     }
     finish();
   }
@@ -381,7 +382,6 @@ class Saver {
   Watched watched_;
   Reporter reporter_;
   SaverState state_;
-  RequestWatch requests_;
   Head head_;
   SaveView view_;
   frameworks::Evidence evidence_;
