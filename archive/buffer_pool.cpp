@@ -1,26 +1,8 @@
 #include "archive/buffer_pool.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <new>
 
 namespace compilecache::archive {
-namespace {
-
-constexpr size_t kHugePage = 2U << 20;
-constexpr size_t kAlignment = 64;
-
-}  // namespace
-
-BufferPool::Buffer::Buffer(size_t capacity) : capacity_(capacity) {
-  const size_t unit = capacity < kHugePage ? kAlignment : kHugePage;
-  const size_t rounded = (std::max<size_t>(capacity, 1) + unit - 1) / unit * unit;
-  bytes_.reset(static_cast<uint8_t*>(std::aligned_alloc(unit, rounded)));
-  if (!bytes_) throw std::bad_alloc();
-  // Only a wish. What the end needs of a page is not worth a whole one.
-  if (unit == kHugePage) ::madvise(bytes_.get(), capacity / unit * unit, MADV_HUGEPAGE);
-}
 
 bool BufferPool::fits(uint64_t size) const {
   const std::lock_guard lock(mutex_);

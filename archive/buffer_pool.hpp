@@ -1,27 +1,25 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "archive/large_bytes.hpp"
 #include "archive/shared_state.hpp"
 
 namespace compilecache::archive {
 
 // Memory for frames under way, with a bound. Buffers go back when the last holder lets go, and are
-// used again: fresh memory costs a page fault for each 4 KiB, or for each 2 MiB where it is that
-// large and the kernel has such pages.
+// used again.
 //
 // Thread-safe; must outlive its buffers.
 class BufferPool {
  public:
-  // Bytes that are not cleared first, unlike a vector's.
   class Buffer {
    public:
-    explicit Buffer(size_t capacity);
+    explicit Buffer(size_t capacity) : bytes_(make_large_bytes(capacity)), capacity_(capacity) {}
     [[nodiscard]] uint8_t* data() { return bytes_.get(); }
     [[nodiscard]] const uint8_t* data() const { return bytes_.get(); }
     [[nodiscard]] size_t size() const { return size_; }
@@ -30,10 +28,7 @@ class BufferPool {
     void set_size(size_t size) { size_ = size; }
 
    private:
-    struct Free {
-      void operator()(uint8_t* bytes) const { std::free(bytes); }
-    };
-    std::unique_ptr<uint8_t[], Free> bytes_;
+    LargeBytes bytes_;
     size_t capacity_;
     size_t size_ = 0;
   };

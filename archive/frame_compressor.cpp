@@ -25,8 +25,7 @@ Status FrameCompressor::append(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     Slot& slot = current();
     if (!slot.bytes) {
-      slot.bytes =
-          std::make_unique_for_overwrite<uint8_t[]>(FramePacker::kGap + settings_.frame_bytes);
+      slot.bytes = make_large_bytes(FramePacker::kGap + settings_.frame_bytes);
     }
     const size_t count = std::min(bytes.size(), settings_.frame_bytes - slot.plain);
     std::memcpy(slot.bytes.get() + FramePacker::kGap + slot.plain, bytes.data(), count);

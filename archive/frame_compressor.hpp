@@ -10,6 +10,7 @@
 
 #include "archive/blob.hpp"
 #include "archive/frame_packer.hpp"
+#include "archive/large_bytes.hpp"
 #include "archive/seek_table.hpp"
 #include "base/error.hpp"
 
@@ -42,7 +43,7 @@ class FrameCompressor {
   enum class State { kFree, kFilled, kPacked };
   struct Slot {
     State state = State::kFree;
-    std::unique_ptr<uint8_t[]> bytes;  // FramePacker::kGap, then the plain ones
+    LargeBytes bytes;  // FramePacker::kGap, then the plain ones
     size_t plain = 0;
     std::vector<Frame> frames;
   };

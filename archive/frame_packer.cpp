@@ -1,13 +1,15 @@
 #include "archive/frame_packer.hpp"
 
-// For the estimate of what a context takes.
+// For the estimate of what a context takes, and to have it in pages of our choice.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "archive/compressibility.hpp"
 #include "archive/stored_frame.hpp"
@@ -64,7 +66,17 @@ CompressorSettings fit_memory(CompressorSettings settings) {
 }
 
 struct FramePacker::Context {
-  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(), &ZSTD_freeCCtx};
+  static void* take(void*, size_t size) {
+    try {
+      return make_large_bytes(size).release();
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+  static void give_back(void*, void* bytes) { std::free(bytes); }
+
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{
+      ZSTD_createCCtx_advanced({&take, &give_back, nullptr}), &ZSTD_freeCCtx};
 };
 
 FramePacker::FramePacker(const CompressorSettings& settings)
@@ -84,7 +96,7 @@ FramePacker::~FramePacker() = default;
 
 Result<std::vector<Frame>> FramePacker::pack(std::span<uint8_t> buffer) {
   if (!context_->zstd) return zstd_failed("out of memory");
-  if (!room_) room_ = std::make_unique_for_overwrite<uint8_t[]>(room_for(settings_.frame_bytes));
+  if (!room_) room_ = make_large_bytes(room_for(settings_.frame_bytes));
   const auto plain = buffer.subspan(kGap);
   const bool whole = sampled_percent(plain) < kPiecesPercent || repeats_at_a_distance(plain);
   return whole ? pack_whole(buffer) : pack_pieces(buffer);

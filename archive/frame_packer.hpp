@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "archive/large_bytes.hpp"
 #include "archive/seek_table.hpp"
 #include "base/error.hpp"
 
@@ -50,7 +51,7 @@ class FramePacker {
 
   const CompressorSettings settings_;
   std::unique_ptr<Context> context_;
-  std::unique_ptr<uint8_t[]> room_;  // touched as far as needed
+  LargeBytes room_;  // touched as far as needed
 };
 
 }  // namespace compilecache::archive

@@ -8,6 +8,7 @@
 
 #include "archive/blob.hpp"
 #include "archive/encode.hpp"
+#include "archive/large_bytes.hpp"
 #include "archive/layer_reader.hpp"
 #include "archive/layer_writer.hpp"
 #include "archive/plan.hpp"
@@ -65,7 +66,7 @@ class ArchiveWriter {
   const WriteRequest& request_;
   WriteSettings settings_;
   std::vector<uint8_t> chunk_;
-  std::array<std::unique_ptr<uint8_t[]>, 2> whole_;  // for files that are read before packing
+  std::array<LargeBytes, 2> whole_;  // for files that are read before packing
   // What was packed in this attempt, and as which of the plan's files.
   std::map<std::pair<ContentHash, bool>, size_t> packed_;
 
@@ -358,7 +359,7 @@ Status ArchiveWriter::pack_all(LayerWriter& layer, Plan& plan) {
     const size_t count = whole(i + 1) ? 2 : 1;
     std::array<std::span<uint8_t>, 2> bytes;
     for (size_t k = 0; k < count; ++k) {
-      if (!whole_[k]) whole_[k] = std::make_unique_for_overwrite<uint8_t[]>(kWholeBytes);
+      if (!whole_[k]) whole_[k] = make_large_bytes(kWholeBytes);
       bytes[k] = {whole_[k].get(), plan.files[plan.packs[i + k].file].size};
       if (auto read = read_whole(plan.packs[i + k], bytes[k]); !read) return read;
     }
