@@ -49,6 +49,7 @@ class BlobWriter {
   Fd fd_;
   Sha256 hash_;
   uint64_t size_ = 0;
+  uint64_t begun_ = 0;  // of size_, on its way to the disk
 };
 
 // Makes the names of finished blobs durable.
