@@ -441,8 +441,9 @@ InjectionResult decide(const InjectionInput& input) {
   JsonDocument plain;
   plain.CopyFrom(input.pod, plain.GetAllocator());
   const Status applied = apply(patch_text(strip), plain, plain.GetAllocator());
-  if (!applied)
+  if (!applied) {
     return skipped({input.pod, {}}, {InjectionReason::kPatchFailed, applied.error().message});
+  }
   return decide_plain(input, Plain{plain, std::move(strip)});
 }
 
