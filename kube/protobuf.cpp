@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <protozero/pbf_reader.hpp>
 #include <string>
 #include <utility>
 
@@ -17,141 +18,100 @@ namespace {
 
 using Json = nlohmann::json;
 using Bytes = std::string_view;
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
 
 constexpr Bytes kMagic{"k8s\0", 4};
 
-// The fields of a message, one by one.
-class Wire {
- public:
-  explicit Wire(Bytes bytes) : rest_(bytes) {}
+pbf_reader reader_of(Bytes message) { return {message.data(), message.size()}; }
 
-  // False at the end, and when what follows is no field.
-  bool next() {
-    if (rest_.empty()) return false;
-    const uint64_t tag = varint();
-    number_ = static_cast<unsigned>(tag >> 3);
-    value_ = {};
-    integer_ = 0;
-    switch (tag & 7) {
-      case 0:
-        integer_ = varint();
-        break;
-      case 1:
-        take(8);
-        break;
-      case 2:
-        value_ = take(varint());
-        break;
-      case 5:
-        take(4);
-        break;
-      default:  // groups are not in use
-        broken_ = true;
-    }
-    return !broken_;
+// Of the field that the reader is at; empty for a number.
+Bytes bytes_in(pbf_reader& field) {
+  if (field.wire_type() != pbf_wire_type::length_delimited) {
+    field.skip();
+    return {};
   }
+  const auto view = field.get_view();
+  return {view.data(), view.size()};
+}
 
-  [[nodiscard]] bool broken() const { return broken_; }
-  [[nodiscard]] unsigned number() const { return number_; }
-  [[nodiscard]] Bytes bytes() const { return value_; }  // empty: a number
-  [[nodiscard]] int64_t integer() const { return static_cast<int64_t>(integer_); }
-
- private:
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<unsigned char>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= uint64_t(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    broken_ = true;
+// The same; 0 for what is no number.
+int64_t number_in(pbf_reader& field) {
+  if (field.wire_type() != pbf_wire_type::varint) {
+    field.skip();
     return 0;
   }
-
-  Bytes take(uint64_t count) {
-    if (count > rest_.size()) {
-      broken_ = true;
-      return {};
-    }
-    const Bytes taken = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return taken;
-  }
-
-  Bytes rest_;
-  unsigned number_ = 0;
-  Bytes value_;
-  uint64_t integer_ = 0;
-  bool broken_ = false;
-};
+  return field.get_int64();
+}
 
 // The last field of that number that has bytes; empty when there is none.
 Bytes bytes_of(Bytes message, unsigned number) {
   Bytes found;
-  for (Wire wire(message); wire.next();) {
-    if (wire.number() == number) found = wire.bytes();
-  }
+  for (pbf_reader field = reader_of(message); field.next(number);) found = bytes_in(field);
   return found;
 }
 
 Json time_of(Bytes message) {
-  for (Wire wire(message); wire.next();) {
-    if (wire.number() != kTimeSeconds) continue;
-    // Years that RFC 3339 can write; a duration in nanoseconds ends before them.
-    constexpr int64_t kMost = 9'000'000'000;
-    if (wire.integer() < 0 || wire.integer() > kMost) return nullptr;
-    return format_time(WallTime(std::chrono::seconds(wire.integer())));
-  }
-  return nullptr;
+  pbf_reader field = reader_of(message);
+  if (!field.next(kTimeSeconds)) return nullptr;
+  const int64_t seconds = number_in(field);
+  // Years that RFC 3339 can write; a duration in nanoseconds ends before them.
+  constexpr int64_t kMost = 9'000'000'000;
+  if (seconds < 0 || seconds > kMost) return nullptr;
+  return format_time(WallTime(std::chrono::seconds(seconds)));
 }
 
-// False when the bytes are no such message.
-bool read(Bytes bytes, const Message& message, const Fields::Part& wanted, Json& object);
+void read(Bytes bytes, const Message& message, const Fields::Part& wanted, Json& object);
 
-bool read_field(const Wire& wire, const Field& field, const Fields::Part& wanted, Json& object) {
-  switch (field.kind) {
-    case Field::Kind::kText:
-      if (!wire.bytes().empty()) object[field.name] = wire.bytes();
-      return true;
-    case Field::Kind::kNumber:
-      object[field.name] = wire.integer();
-      return true;
-    case Field::Kind::kFlag:
-      object[field.name] = wire.integer() != 0;
-      return true;
-    case Field::Kind::kTime:
-      if (Json time = time_of(wire.bytes()); !time.is_null()) object[field.name] = std::move(time);
-      return true;
-    case Field::Kind::kTextMap: {
-      const Bytes key = bytes_of(wire.bytes(), kEntryKey);
-      if (wanted.member(key) == nullptr) return true;
-      object[field.name][std::string(key)] = bytes_of(wire.bytes(), kEntryValue);
-      return true;
-    }
-    case Field::Kind::kMessage:
-      break;
-  }
+void read_text_map(Bytes entry, const Field& field, const Fields::Part& wanted, Json& object) {
+  const Bytes key = bytes_of(entry, kEntryKey);
+  if (wanted.member(key) == nullptr) return;
+  object[field.name][std::string(key)] = bytes_of(entry, kEntryValue);
+}
+
+void read_message(Bytes bytes, const Field& field, const Fields::Part& wanted, Json& object) {
   Json inner = Json::object();
-  if (!read(wire.bytes(), *field.message, wanted, inner)) return false;
+  read(bytes, *field.message, wanted, inner);
   if (field.repeated) {
     object[field.name].push_back(std::move(inner));
   } else {
     object[field.name] = std::move(inner);
   }
-  return true;
 }
 
-bool read(Bytes bytes, const Message& message, const Fields::Part& wanted, Json& object) {
-  Wire wire(bytes);
-  while (wire.next()) {
-    const auto field = std::find_if(message.fields.begin(), message.fields.end(),
-                                    [&](const Field& f) { return f.number == wire.number(); });
-    if (field == message.fields.end()) continue;
-    const Fields::Part* part = wanted.member(field->name);
-    if (part != nullptr && !read_field(wire, *field, *part, object)) return false;
+void read_field(pbf_reader& from, const Field& field, const Fields::Part& wanted, Json& object) {
+  switch (field.kind) {
+    case Field::Kind::kText:
+      if (const Bytes text = bytes_in(from); !text.empty()) object[field.name] = text;
+      return;
+    case Field::Kind::kNumber:
+      object[field.name] = number_in(from);
+      return;
+    case Field::Kind::kFlag:
+      object[field.name] = number_in(from) != 0;
+      return;
+    case Field::Kind::kTime:
+      if (Json time = time_of(bytes_in(from)); !time.is_null())
+        object[field.name] = std::move(time);
+      return;
+    case Field::Kind::kTextMap:
+      return read_text_map(bytes_in(from), field, wanted, object);
+    case Field::Kind::kMessage:
+      return read_message(bytes_in(from), field, wanted, object);
   }
-  return !wire.broken();
+}
+
+void read(Bytes bytes, const Message& message, const Fields::Part& wanted, Json& object) {
+  for (pbf_reader from = reader_of(bytes); from.next();) {
+    const auto field = std::find_if(message.fields.begin(), message.fields.end(),
+                                    [&](const Field& f) { return f.number == from.tag(); });
+    const Fields::Part* part = field == message.fields.end() ? nullptr : wanted.member(field->name);
+    if (part == nullptr) {
+      from.skip();
+    } else {
+      read_field(from, *field, *part, object);
+    }
+  }
 }
 
 // What stands behind the magic bytes: of which kind, and the object itself.
@@ -166,11 +126,24 @@ std::optional<Typed> unwrap(Bytes body) {
 
 Json object_of(const Typed& typed, const Message& message, const Fields::Part& wanted) {
   Json object = Json::object();
-  if (!read(typed.object, typed.kind == "Status" ? kStatus : message, wanted, object)) {
-    return Json(Json::value_t::discarded);
-  }
+  read(typed.object, typed.kind == "Status" ? kStatus : message, wanted, object);
   object["kind"] = typed.kind;
   return object;
+}
+
+Json event_of(Bytes frame, const Message& object, const Fields& fields) {
+  const Bytes type = bytes_of(frame, kEventType);
+  const auto typed = unwrap(bytes_of(bytes_of(frame, kEventObject), kExtensionRaw));
+  const Fields::Part* wanted = fields.root().member("object");
+  if (type.empty() || !typed || wanted == nullptr) return Json(Json::value_t::discarded);
+  return {{"type", type}, {"object", object_of(*typed, object, *wanted)}};
+}
+
+Json status_of(Bytes body) {
+  const auto typed = unwrap(body);
+  if (!typed || typed->kind != "Status") return Json(Json::value_t::discarded);
+  const Fields all;
+  return object_of(*typed, kStatus, all.root());
 }
 
 }  // namespace
@@ -178,20 +151,19 @@ Json object_of(const Typed& typed, const Message& message, const Fields::Part& w
 bool is_protobuf(Bytes body) { return body.starts_with(kMagic); }
 
 Json parse_event(Bytes frame, const Message& object, const Fields& fields) {
-  const Bytes type = bytes_of(frame, kEventType);
-  const auto typed = unwrap(bytes_of(bytes_of(frame, kEventObject), kExtensionRaw));
-  const Fields::Part* wanted = fields.root().member("object");
-  if (type.empty() || !typed || wanted == nullptr) return Json(Json::value_t::discarded);
-  Json read = object_of(*typed, object, *wanted);
-  if (read.is_discarded()) return read;
-  return Json{{"type", type}, {"object", std::move(read)}};
+  try {
+    return event_of(frame, object, fields);
+  } catch (const protozero::exception&) {
+    return Json(Json::value_t::discarded);
+  }
 }
 
 Json parse_status(Bytes body) {
-  const auto typed = unwrap(body);
-  if (!typed || typed->kind != "Status") return Json(Json::value_t::discarded);
-  const Fields all;
-  return object_of(*typed, kStatus, all.root());
+  try {
+    return status_of(body);
+  } catch (const protozero::exception&) {
+    return Json(Json::value_t::discarded);
+  }
 }
 
 }  // namespace compilecache::kube::protobuf
