@@ -21,6 +21,9 @@ constexpr size_t kQueueLimit = 1000;
 constexpr int kTries = 12;
 constexpr Duration kBetweenTries = std::chrono::seconds(10);
 constexpr Duration kStopTime = std::chrono::seconds(2);
+// Records of a busy moment are taken together: waking the thread for each would cost whoever
+// records more than the rest of it.
+constexpr Duration kGather = std::chrono::milliseconds(20);
 
 const char* type_name(EventType type) { return type == EventType::kWarning ? "Warning" : "Normal"; }
 
@@ -53,7 +56,9 @@ struct EventRecorder::Impl {
   EventAggregator aggregator;  // only of the thread
 
   std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable filled;   // the queue was empty, or it is to stop
+  std::condition_variable stopped;  // it is to stop
+  std::condition_variable written;  // what was taken out of the queue
   std::deque<Queued> queue;
   bool writing = false;
   bool stopping = false;
@@ -61,30 +66,33 @@ struct EventRecorder::Impl {
   std::thread thread;
 
   void run();
+  std::deque<Queued> take();
   void deliver(const Queued& queued);
   Status write(const EventAggregator::Write& write);
   [[nodiscard]] Json object(const EventAggregator::Write& write) const;
 };
 
+// Empty: there is nothing more to come.
+std::deque<EventRecorder::Impl::Queued> EventRecorder::Impl::take() {
+  std::unique_lock<std::mutex> lock(mutex);
+  filled.wait(lock, [&] { return stopping || !queue.empty(); });
+  stopped.wait_for(lock, kGather, [&] { return stopping; });
+  writing = !queue.empty();
+  return std::exchange(queue, {});
+}
+
 void EventRecorder::Impl::run() {
-  while (true) {
-    Queued next;
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait(lock, [&] { return stopping || !queue.empty(); });
-      if (queue.empty() || cancel.cancelled()) {
-        dropped += queue.size();
-        queue.clear();
-        return;
+  for (auto batch = take(); !batch.empty(); batch = take()) {
+    for (const Queued& queued : batch) {
+      if (cancel.cancelled()) {
+        ++dropped;
+      } else {
+        deliver(queued);
       }
-      next = std::move(queue.front());
-      queue.pop_front();
-      writing = true;
     }
-    deliver(next);
-    std::lock_guard<std::mutex> lock(mutex);
+    const std::lock_guard<std::mutex> lock(mutex);
     writing = false;
-    changed.notify_all();
+    written.notify_all();
   }
 }
 
@@ -164,16 +172,17 @@ void EventRecorder::record(const EventRecord& record) {
     ++impl_->dropped;
     return;
   }
+  if (impl_->queue.empty()) impl_->filled.notify_one();
   impl_->queue.push_back({record, impl_->clock.monotonic(), impl_->clock.wall()});
-  impl_->changed.notify_all();
 }
 
 void EventRecorder::stop() {
   {
     std::unique_lock<std::mutex> lock(impl_->mutex);
     impl_->stopping = true;
-    impl_->changed.notify_all();
-    impl_->changed.wait_for(lock, kStopTime,
+    impl_->filled.notify_all();
+    impl_->stopped.notify_all();
+    impl_->written.wait_for(lock, kStopTime,
                             [&] { return impl_->queue.empty() && !impl_->writing; });
   }
   impl_->cancel.cancel();
