@@ -1,14 +1,13 @@
 #pragma once
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <concepts>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/rapidjson.hpp"
 
 // JSON text, written from its beginning to its end without a tree in between.
 //

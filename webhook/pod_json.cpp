@@ -1,8 +1,5 @@
 #include "webhook/pod_json.hpp"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 namespace compilecache::webhook {
 
 namespace {

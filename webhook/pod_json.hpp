@@ -1,10 +1,10 @@
 #pragma once
 
-#include <rapidjson/document.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/rapidjson.hpp"
 
 // Reading a pod's JSON without surprises: what is absent or of another type reads as empty.
 // Internal to this folder; whoever hands in a pod gets one from webhook/read_json.hpp.

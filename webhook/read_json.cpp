@@ -1,8 +1,5 @@
 #include "webhook/read_json.hpp"
 
-#include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
-
 #include <array>
 #include <string_view>
 #include <utility>

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/quantity.hpp"
 
@@ -86,6 +87,12 @@ bool applies(const Quota& quota, const Json& pod, Qos qos) {
                                       text_member(spec, "priorityClassName")) != classes.end();
 }
 
+std::vector<ContainerAmounts> app_amounts(const Json& pod) {
+  std::vector<ContainerAmounts> all;
+  for (const Json& container : containers_of(pod)) all.push_back(amounts_of(container));
+  return all;
+}
+
 class Planner {
  public:
   Planner(const Json& pod, const Selection& selection, const NamespaceFacts& facts,
@@ -93,7 +100,8 @@ class Planner {
       : pod_(pod),
         qos_(qos_of(pod)),
         pod_level_(has_pod_level_resources(pod)),
-        app_(amounts_of(container_at(pod, selection.containers.front()))),
+        apps_(app_amounts(pod)),
+        app_(apps_[selection.containers.front()]),
         facts_(facts),
         settings_(settings) {}
 
@@ -114,9 +122,8 @@ class Planner {
   }
 
   bool every_app_container_requests(const std::string& resource) const {
-    const auto containers = containers_of(pod_);
-    return std::all_of(containers.begin(), containers.end(), [&](const Json& container) {
-      return amounts_of(container).requests.contains(resource);
+    return std::all_of(apps_.begin(), apps_.end(), [&](const ContainerAmounts& amounts) {
+      return amounts.requests.contains(resource);
     });
   }
 
@@ -178,7 +185,8 @@ class Planner {
   const Json& pod_;
   const Qos qos_;
   const bool pod_level_;
-  const ContainerAmounts app_;
+  const std::vector<ContainerAmounts> apps_;
+  const ContainerAmounts& app_;  // the first that is chosen
   const NamespaceFacts& facts_;
   const InjectionSettings& settings_;
 };
