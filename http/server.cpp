@@ -69,13 +69,14 @@ Status listen_as_told(tcp::acceptor& acceptor, const ServerOptions& options) {
 struct Server::Impl {
   Impl(ServerOptions options, Handler handler)
       : state(std::make_shared<ServerState>(std::move(options), std::move(handler))),
-        acceptor(net::make_strand(state->io)),
-        pause(acceptor.get_executor()),
-        work(state->io.get_executor()) {}
+        acceptor(net::make_strand(state->next_loop())),
+        pause(acceptor.get_executor()) {
+    for (const auto& loop : state->loops) work.emplace_back(loop->get_executor());
+  }
 
   void accept() {
     acceptor.async_accept(
-        net::make_strand(state->io), [this](error_code error, tcp::socket socket) {
+        net::make_strand(state->next_loop()), [this](error_code error, tcp::socket socket) {
           if (!acceptor.is_open()) return;
           if (error && error != net::error::connection_aborted) {
             log_warn("accepting a connection failed", {{"error", error.message()}});
@@ -100,10 +101,10 @@ struct Server::Impl {
     if (state->admit(connection)) connection->start();
   }
 
-  void run() {
+  static void run(net::io_context& loop) {
     for (;;) {
       try {
-        state->io.run();
+        loop.run();
         return;
       } catch (const std::exception& exception) {
         // Out of memory, most likely, and the connection it happened on is lost. The others go on.
@@ -123,7 +124,7 @@ struct Server::Impl {
   std::shared_ptr<ServerState> state;
   tcp::acceptor acceptor;
   net::steady_timer pause;
-  net::executor_work_guard<net::io_context::executor_type> work;
+  std::vector<net::executor_work_guard<net::io_context::executor_type>> work;
   uint16_t port = 0;
   std::mutex stop_mutex;
   std::vector<std::thread> threads;
@@ -136,8 +137,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
     if (!listening) return unexpected(listening.error());
     impl->port = impl->acceptor.local_endpoint().port();
     impl->accept();
-    for (int i = 0; i < std::max(1, impl->state->options.threads); ++i) {
-      impl->threads.emplace_back([raw = impl.get()] { raw->run(); });
+    for (const auto& loop : impl->state->loops) {
+      impl->threads.emplace_back([&loop] { Impl::run(*loop); });
     }
     return std::unique_ptr<Server>(new Server(std::move(impl)));
   } catch (const std::exception& exception) {
@@ -173,7 +174,7 @@ bool Server::stop(std::chrono::milliseconds grace) {
   const bool clean = impl_->state->wait_until_empty(grace);
   impl_->state->refuse_posts();
   impl_->state->cut_all();
-  impl_->work.reset();
+  impl_->work.clear();
   for (auto& thread : impl_->threads) thread.join();
   impl_->threads.clear();
   return clean;

@@ -1,13 +1,22 @@
 #include "http/server_state.hpp"
 
-#include <vector>
+#include <algorithm>
+#include <memory>
 
 namespace compilecache::http {
 
 ServerState::ServerState(ServerOptions server_options, Handler request_handler)
     : options(std::move(server_options)),
       handler(std::move(request_handler)),
-      bodies(options.limits.large_bodies_bytes, options.limits.small_body_bytes) {}
+      bodies(options.limits.large_bodies_bytes, options.limits.small_body_bytes) {
+  for (int i = 0; i < std::max(1, options.threads); ++i) {
+    loops.push_back(std::make_unique<boost::asio::io_context>(1));  // of one thread
+  }
+}
+
+boost::asio::io_context& ServerState::next_loop() {
+  return *loops[next_loop_.fetch_add(1) % loops.size()];
+}
 
 bool ServerState::admit(const std::shared_ptr<Connection>& connection) {
   std::shared_ptr<Connection> evicted;

@@ -34,7 +34,7 @@ class Connection {
 };
 
 // Thread-safe. Lives until the last connection and the last Responder that is just answering have
-// let go, so that a slow worker never touches a dead io_context.
+// let go, so that a slow worker never touches a dead loop.
 class ServerState {
  public:
   ServerState(ServerOptions options, Handler handler);
@@ -52,14 +52,18 @@ class ServerState {
   void set_tls(TlsContext context);
   [[nodiscard]] TlsContext tls() const;
 
-  // Runs `work` on the io_context's threads through `post`, unless the server has stopped: work
+  // Runs `work` on the loops' threads through `post`, unless the server has stopped: work
   // queued after that would keep the io_context and itself alive for ever.
   void post_unless_stopped(const std::function<void()>& post);
   void refuse_posts();
 
-  boost::asio::io_context io;
+  // A connection stays on the loop it was given to. With one for all threads each step would wake
+  // another thread, which costs more than the step.
+  boost::asio::io_context& next_loop();
+
   const ServerOptions options;
   const Handler handler;
+  std::vector<std::unique_ptr<boost::asio::io_context>> loops;  // one for each thread
   BodyBudget bodies;
   std::atomic<bool> draining = false;      // every answer asks to close
   std::atomic<bool> closing_idle = false;  // who has its answer is closed as well
@@ -73,6 +77,7 @@ class ServerState {
   std::set<std::shared_ptr<Connection>> connections_;
   TlsContext tls_;
   bool closed_ = false;
+  std::atomic<size_t> next_loop_ = 0;
   std::mutex post_mutex_;
   bool stopped_ = false;
 };
