@@ -20,6 +20,7 @@ constexpr int kMaxRounds = 4;
 constexpr milliseconds kUnansweredPause{2000};
 constexpr milliseconds kFailedPause{30'000};
 constexpr milliseconds kShortestRetry{50};
+constexpr char kNothingNew[] = "everything is in the archive already";
 
 bool lost_to_another(ErrorCode code) {
   return code == ErrorCode::kConflict || code == ErrorCode::kExpired ||
@@ -77,7 +78,7 @@ class Attempt {
   SaveResult nothing_new(const SaveView& view) const {
     const bool nothing_at_all = head_.digest.empty() && view.held == 0;
     SaveResult result = skipped(view.unreadable > 0 ? "unreadable" : "unchanged");
-    result.message = "everything is in the archive already";
+    result.message = kNothingNew;
     if (nothing_at_all && view.unreadable == 0) {
       result.outcome = api::Outcome::kDoesNotExist;
       result.reason = "nothing_to_save";
@@ -278,10 +279,11 @@ class Attempt {
   SaveResult release_as_current(const api::SaveAnswer& answer, Head parent,
                                 const std::string& reason) {
     release(answer);
+    const bool same = parent.digest == head_.digest;
     head_ = std::move(parent);
     note_state();
     SaveResult result = skipped(reason);
-    result.message = "the archive of another pod's save is current";
+    result.message = same ? kNothingNew : "the archive of another pod's save is current";
     result.never_again = reason == "saved_once";
     result.manifest_digest = head_.digest;
     return result;
