@@ -37,7 +37,7 @@ class Exchange {
  public:
   Exchange() {
     state_ = std::make_shared<http::ServerState>(
-        http::ServerOptions{.tls = false, .limits = small_limits()},
+        http::ServerOptions{.tls = false, .threads = 1, .limits = small_limits()},
         [this](const http::Request& request, const http::Responder& respond) {
           remember(request);
           respond(http::text_response(200, request.path));
@@ -46,7 +46,7 @@ class Exchange {
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0,
             "sockets can be made");
     client_ = pair[0];
-    net::ip::tcp::socket socket(net::make_strand(state_->io));
+    net::ip::tcp::socket socket(net::make_strand(loop()));
     socket.assign(net::ip::tcp::v4(), pair[1]);
     const auto connection = http::make_connection(state_, std::move(socket), nullptr);
     require(state_->admit(connection), "there is room");
@@ -63,11 +63,11 @@ class Exchange {
       const ssize_t sent = ::send(client_, now.data(), now.size(), MSG_NOSIGNAL);
       if (sent > 0) bytes = bytes.subspan(static_cast<size_t>(sent));
       if (sent < 0 && errno != EAGAIN) break;  // the server has closed
-      while (state_->io.poll() > 0) take_answers();
+      while (loop().poll() > 0) take_answers();
     }
     ::shutdown(client_, SHUT_WR);
-    while (!state_->io.stopped()) {
-      state_->io.run_one();
+    while (!loop().stopped()) {
+      loop().run_one();
       take_answers();
     }
     require(state_->connections() == 0, "a connection ends with its client");
@@ -76,6 +76,8 @@ class Exchange {
   }
 
  private:
+  net::io_context& loop() { return *state_->loops.front(); }
+
   void remember(const http::Request& request) {
     require(request.body.size() <= small_limits().body_bytes, "bodies are as long as they may be");
     std::string all = request.method + " " + request.path + "?" + request.query + "\n";
