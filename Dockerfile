@@ -19,8 +19,8 @@ FROM ${BINARIES} AS programs
 
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      ca-certificates libboost-filesystem1.74.0 libcpprest2.10 libfmt9 libprometheus-cpp-core1.0 \
-      libspdlog1.10 libssl3 libyaml-cpp0.7 libzstd1 \
+      ca-certificates libboost-filesystem1.74.0 libcpprest2.10 libprometheus-cpp-core1.0 libssl3 \
+      libyaml-cpp0.7 \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt \
     && echo 'compilecache:x:65532:' >>/etc/group \
     && echo 'compilecache:x:65532:65532::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
