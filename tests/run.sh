@@ -7,7 +7,7 @@
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
 #
 # What is built once is kept in ${COMPILECACHE_CACHE:-~/.cache/compilecache}; the first run on a new machine takes
-# more than an hour on 2 cores, later ones about 45 minutes. Needs Debian 12; root for installing packages and for the
+# more than an hour on 2 cores, later ones less. Needs Debian 12; root for installing packages and for the
 # end-to-end tests.
 set -Eeuo pipefail
 
