@@ -39,6 +39,9 @@ constexpr Patience kReportPatience{3000};
 constexpr milliseconds kLastWords{1000};
 constexpr milliseconds kLoadReportPause{30'000};
 constexpr milliseconds kRequestedBusyPause{60'000};
+// A request is often made in two steps, a file and then its time or content. Seen in between, the
+// second step would be taken for another request.
+constexpr milliseconds kRequestSettles{20};
 
 // Of this thread: what others do to the machine is not what a look costs.
 std::chrono::nanoseconds processor_time() {
@@ -276,6 +279,8 @@ class Saver {
   // The app asks for a save: without waiting for silence, but for another pod's save. Its file
   // stays until it is answered, so that a saver which was killed meanwhile answers it in the end.
   void serve_request(FileTime asked) {
+    (void)pause(kRequestSettles);
+    asked = request_time().value_or(asked);
     if (saving_is_over_) {
       SaveResult result;
       result.reason = "saving_is_off";

@@ -259,6 +259,20 @@ TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
   EXPECT_EQ(end(saver), 0);
 }
 
+// As touch(1) and many programs do: made first, stamped or written a moment later.
+TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
+  config_.quiet_period_ms = 3'600'000;
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  std::ofstream(control("save")).close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  fs::last_write_time(control("save"), fs::file_time_type::clock::now());
+  ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << saver.log();
+  EXPECT_EQ(nlohmann::json::parse(read_text(control("save.result")))["outcome"], "SUCCESS");
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
   config_.quiet_period_ms = 3'600'000;
   operator_.script([](const Call& call) -> std::optional<http::Response> {
