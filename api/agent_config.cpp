@@ -168,7 +168,7 @@ template <typename T>
 std::string text_of(const T& object) {
   JsonWriter out(4096);
   write(out, object);
-  return out.take();
+  return out.text();
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 //   out.field("name", "web");
 //   out.field("ports", std::vector<int>{80, 443});
 //   out.end_object();
-//   std::string text = out.take();                 // {"name":"web","ports":[80,443]}
+//   std::string text = out.text();                 // {"name":"web","ports":[80,443]}
 //
 // Texts must be UTF-8. One writer belongs to one thread.
 
@@ -69,7 +69,7 @@ class JsonWriter {
     raw(json);
   }
 
-  [[nodiscard]] std::string take() const { return {buffer_.GetString(), buffer_.GetSize()}; }
+  [[nodiscard]] std::string text() const { return {buffer_.GetString(), buffer_.GetSize()}; }
 
  private:
   static rapidjson::SizeType size_of(std::string_view text) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "operator/archive_trust.hpp"
 #include "operator/load_decision.hpp"
@@ -27,9 +28,7 @@ std::string load_word(const api::LoadedReport& report) {
   return report.match == "compatible" ? "compatible" : "exact";
 }
 
-std::string cut(const std::string& text, size_t length) {
-  return text.size() <= length ? text : text.substr(0, length);
-}
+std::string cut(std::string_view text, size_t most) { return std::string(first_bytes(text, most)); }
 
 // Why a saver did not save although all is well: the head holds it, or there was nothing, or others
 // were at it.

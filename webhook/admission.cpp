@@ -1,10 +1,11 @@
 #include "webhook/admission.hpp"
 
 #include <array>
-#include <nlohmann/json.hpp>
+#include <cstddef>
 
 #include "base/base64.hpp"
 #include "base/json_writer.hpp"
+#include "base/strings.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/read_json.hpp"
@@ -26,9 +27,7 @@ constexpr size_t kScratch = size_t{96} << 10U;
 std::string shortened(std::string text) {
   constexpr std::string_view kEllipsis = "...";
   if (text.size() <= kMaxWarning) return text;
-  size_t end = kMaxWarning - kEllipsis.size();
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  text.resize(end);
+  text.resize(first_bytes(text, kMaxWarning - kEllipsis.size()).size());
   return text.append(kEllipsis);
 }
 
@@ -38,11 +37,6 @@ Report refused(const std::string& what) {
   report.message = what;
   report.warnings.push_back("compilecache.dev: not injected, request_invalid: " + what);
   return report;
-}
-
-// JSON of a text that may hold what is no UTF-8: a pod's own words, cut at some byte.
-std::string json_of_any(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string answer_body(std::string_view version, std::string_view uid, const Report& report,
@@ -62,12 +56,12 @@ std::string answer_body(std::string_view version, std::string_view uid, const Re
   if (!report.warnings.empty()) {
     out.key("warnings");
     out.begin_array();
-    for (const std::string& warning : report.warnings) out.raw(json_of_any(shortened(warning)));
+    for (const std::string& warning : report.warnings) out.value(shortened(warning));
     out.end_array();
   }
   out.end_object();
   out.end_object();
-  return out.take();
+  return out.text();
 }
 
 // What keeps a request from being a pod's creation; "" when it is one.
@@ -165,7 +159,7 @@ AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster) 
     try {
       // Used again for the next request: allocated anew, it would be returned to the kernel and
       // be filled with zeros each time.
-      static thread_local std::array<char, kScratch> scratch;
+      alignas(std::max_align_t) static thread_local std::array<char, kScratch> scratch;
       JsonMemory memory(scratch.data(), scratch.size());
       auto review = read_review(body, memory);
       if (!review) {

@@ -43,7 +43,7 @@ std::string agent_container(const AgentContainerInput& input, const AgentContain
   out.field("terminationMessagePolicy", "FallbackToLogsOnError");
   out.raw_field("volumeMounts", "[" + join(to_json(mounts), ",") + "]");
   out.end_object();
-  return out.take();
+  return out.text();
 }
 
 }  // namespace compilecache::webhook

@@ -22,7 +22,7 @@ constexpr std::chrono::hours kMaxDuration{24};
 tl::unexpected<Skip> invalid(std::string_view name, std::string_view value,
                              std::string_view allowed) {
   return skip(InjectionReason::kAnnotationInvalid,
-              std::string(name) + ": \"" + std::string(value.substr(0, 64)) +
+              std::string(name) + ": \"" + std::string(first_bytes(value, 64)) +
                   "\" cannot be used; " + std::string(allowed));
 }
 

@@ -36,7 +36,7 @@ std::string volume_name(const Framework& framework) {
 }
 
 std::string quoted(const Framework& framework, std::string_view value) {
-  return framework.directory_variable + ": \"" + std::string(value.substr(0, 128)) + "\"";
+  return framework.directory_variable + ": \"" + std::string(first_bytes(value, 128)) + "\"";
 }
 
 class Planner {

@@ -100,7 +100,7 @@ std::string agent_environment(const api::AgentConfig& config) {
   write_field(out, api::kNamespaceVariable, "metadata.namespace");
   write_field(out, api::kNodeNameVariable, "spec.nodeName");
   out.end_array();
-  return out.take();
+  return out.text();
 }
 
 std::vector<Variable> cold_environment(const Json& container) {

@@ -294,7 +294,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
 std::string json_of(const std::string& text) {
   JsonWriter out;
   out.value(text);
-  return out.take();
+  return out.text();
 }
 
 void patch_metadata(Patch& patch, const Json& pod, const Injection& injection) {

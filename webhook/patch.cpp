@@ -150,7 +150,7 @@ std::string patch_text(const Patch& patch) {
     out.end_object();
   }
   out.end_array();
-  return out.take();
+  return out.text();
 }
 
 Status apply(const std::string& patch, Json& object, JsonMemory& memory) {

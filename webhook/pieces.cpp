@@ -10,7 +10,7 @@ std::string to_json(const Variable& variable) {
   out.field("name", variable.name);
   out.field("value", variable.value);
   out.end_object();
-  return out.take();
+  return out.text();
 }
 
 std::string to_json(const Mount& mount) {
@@ -20,7 +20,7 @@ std::string to_json(const Mount& mount) {
   out.field("mountPath", mount.path);
   if (mount.read_only) out.field("readOnly", true);
   out.end_object();
-  return out.take();
+  return out.text();
 }
 
 }  // namespace compilecache::webhook

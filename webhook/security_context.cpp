@@ -31,7 +31,7 @@ std::string agent_security_context(const Json& chosen_container, const Json& pod
     out.end_object();
   }
   out.end_object();
-  return out.take();
+  return out.text();
 }
 
 }  // namespace compilecache::webhook

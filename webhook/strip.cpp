@@ -66,7 +66,7 @@ void strip_safe_to_evict(Patch& patch, const Json& pod, const Names& volumes) {
   }
   JsonWriter out;
   out.value(join(kept, ","));
-  put(patch, "/metadata/annotations", kSafeToEvictAnnotation, out.take());
+  put(patch, "/metadata/annotations", kSafeToEvictAnnotation, out.text());
 }
 
 void strip_label(Patch& patch, const Json& pod) {

@@ -24,7 +24,7 @@ Volume volume(const std::string& name, const char* source, const Write& write) {
   write(out);
   out.end_object();
   out.end_object();
-  return {name, out.take()};
+  return {name, out.text()};
 }
 
 Volume empty_dir(const std::string& name) {

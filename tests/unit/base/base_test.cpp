@@ -155,6 +155,15 @@ TEST(Base64, PadsAsTheRfcSaysAndReadsItBack) {
   EXPECT_EQ(base64_decode("****"), std::nullopt);
 }
 
+TEST(Strings, TextIsCutBetweenCharacters) {
+  EXPECT_EQ(first_bytes("abc", 3), "abc");
+  EXPECT_EQ(first_bytes("abc", 2), "ab");
+  EXPECT_EQ(first_bytes("a\xC3\xA4", 2), "a");
+  EXPECT_EQ(first_bytes("a\xC3\xA4", 3), "a\xC3\xA4");
+  EXPECT_EQ(first_bytes("\xF0\x9F\x98\x80x", 3), "");
+  EXPECT_EQ(first_bytes("\xF0\x9F\x98\x80x", 4), "\xF0\x9F\x98\x80");
+}
+
 TEST(JsonWriter, WritesWhatOthersRead) {
   JsonWriter out;
   out.begin_object();
@@ -170,7 +179,7 @@ TEST(JsonWriter, WritesWhatOthersRead) {
   out.raw("2");
   out.end_array();
   out.end_object();
-  EXPECT_EQ(out.take(),
+  EXPECT_EQ(out.text(),
             R"({"text":"\"\\\n\u0001)"
             "\xC3\xA4"
             R"(/","truth":true,"number":-9007199254740993,"list":[1,2],"map":{"a":"b"},)"

@@ -94,6 +94,23 @@ TEST_F(Admission, ALongWarningIsCutBetweenCharacters) {
   EXPECT_EQ(warning.substr(warning.size() - 5), "\xC3\xA4...");
 }
 
+// The message goes to the log and into an Event too.
+TEST_F(Admission, WhatIsQuotedIsCutBetweenCharacters) {
+  std::string value = "x";
+  for (int i = 0; i < 200; ++i) value += "\xC3\xA4";
+  json bad_mode = review();
+  bad_mode["request"]["object"]["metadata"]["annotations"]["compilecache.dev/mode"] = value;
+  json bad_path = review();
+  bad_path["request"]["object"]["spec"]["containers"][0]["env"].push_back(
+      {{"name", "TORCHINDUCTOR_CACHE_DIR"}, {"value", value + value}});
+  for (const json& odd : {bad_mode, bad_path}) {
+    const std::string warning = respond(odd).at("warnings").at(0);
+    EXPECT_THAT(warning, HasSubstr("\xC3\xA4\xC3\xA4\""));
+    EXPECT_EQ(warning.find("\xEF\xBF\xBD"), std::string::npos) << "something was replaced";
+    EXPECT_NO_THROW((void)json(answer_.report.message).dump()) << "it is no UTF-8";
+  }
+}
+
 TEST_F(Admission, ADryRunIsPatchedButMarked) {
   json dry = review();
   dry["request"]["dryRun"] = true;
