@@ -81,7 +81,10 @@ Manifest owner_of(const std::string& kind, const std::string& name) {
 // The template as a pod of its owner.
 Manifest pod_of(Manifest pod, const std::string& kind, const std::string& name) {
   pod["metadata"]["ownerReferences"] = Manifest::array({owner_of(kind, name)});
-  if (kind == "Deployment") pod["metadata"]["labels"][kTemplateHashLabel] = kTemplateHash;
+  // What is no object is for the injection to refuse.
+  const auto labels = pod["metadata"].find("labels");
+  const bool odd = labels != pod["metadata"].end() && !labels->is_object() && !labels->is_null();
+  if (kind == "Deployment" && !odd) pod["metadata"]["labels"][kTemplateHashLabel] = kTemplateHash;
   return pod;
 }
 

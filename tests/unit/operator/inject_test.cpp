@@ -180,6 +180,19 @@ TEST_F(Inject, WhatIsLeftOutIsSaidAndInTheExitStatus) {
   EXPECT_EQ(std::count(reports_.begin(), reports_.end(), '\n'), 1) << reports_;
 }
 
+TEST_F(Inject, LabelsThatAreNoneAreNamed) {
+  std::string text = std::string(kCache) + "---\n" +
+                     owner("Deployment", std::string("{template: ") + kTemplate + "}");
+  const std::string labels = "{app: x}";
+  text.replace(text.find(labels), labels.size(), "[1]");
+  const auto documents = run(text);
+  EXPECT_EQ(status_, 1);
+  ASSERT_EQ(documents.size(), 2U);
+  EXPECT_FALSE(documents[1]["spec"]["template"]["spec"].contains("initContainers"));
+  EXPECT_THAT(reports_, HasSubstr("skipped: request_invalid: the pod's JSON has an odd shape: "
+                                  "metadata.labels is no object"));
+}
+
 TEST_F(Inject, DisabledIsAsWanted) {
   std::string text =
       std::string(kCache) + "---\n" + owner("Job", std::string("{template: ") + kTemplate + "}");
