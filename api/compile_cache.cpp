@@ -154,32 +154,23 @@ void check_spec(SpecReader& reader, const CompileCacheSpec& spec) {
     reader.refuse("retention", "keepPerGPU", "must be at least 1");
 }
 
-RecentPod parse_recent(const json& item) {
-  RecentPod pod;
-  pod.pod = field<std::string>(item, "pod", "");
-  pod.pod_uid = field<std::string>(item, "podUID", "");
-  pod.node = field<std::string>(item, "node", "");
-  pod.gpu_product = field<std::string>(item, "gpuProduct", "");
-  pod.archive = field<std::string>(item, "archive", "");
-  pod.load = field<std::string>(item, "load", "");
-  pod.milliseconds = field<int64_t>(item, "milliseconds", 0);
-  pod.effect = field<std::string>(item, "effect", "");
-  pod.reason = field<std::string>(item, "reason", "");
-  pod.time = field<std::string>(item, "time", "");
-  return pod;
+RecentPods parse_recent(const json& items) {
+  std::vector<RecentPod> pods;
+  for (const json& item : items) {
+    RecentPod& pod = pods.emplace_back();
+    for (const auto& [name, text] : kRecentPodTexts) pod.*text = field<std::string>(item, name, "");
+    pod.milliseconds = field<int64_t>(item, "milliseconds", 0);
+  }
+  return pods;
 }
 
-json recent_json(const RecentPod& pod) {
-  json item{{"pod", pod.pod}, {"milliseconds", pod.milliseconds}};
-  set_if(item, "podUID", pod.pod_uid);
-  set_if(item, "node", pod.node);
-  set_if(item, "gpuProduct", pod.gpu_product);
-  set_if(item, "archive", pod.archive);
-  set_if(item, "load", pod.load);
-  set_if(item, "effect", pod.effect);
-  set_if(item, "reason", pod.reason);
-  set_if(item, "time", pod.time);
-  return item;
+json recent_json(const RecentPods& pods) {
+  json items = json::array();
+  for (const RecentPod& pod : pods.list()) {
+    json& item = items.emplace_back(json{{"pod", pod.pod}, {"milliseconds", pod.milliseconds}});
+    for (const auto& [name, text] : kRecentPodTexts) set_if(item, name, pod.*text);
+  }
+  return items;
 }
 
 CompileCacheStatus parse_status(const json& status) {
@@ -200,7 +191,7 @@ CompileCacheStatus parse_status(const json& status) {
   const json& saves = child(status, "saves");
   parsed.saves = {field<int64_t>(saves, "committed", 0), field<int64_t>(saves, "unchanged", 0),
                   field<int64_t>(saves, "refused", 0), field<int64_t>(saves, "failed", 0)};
-  for (const json& item : child(status, "recent")) parsed.recent.push_back(parse_recent(item));
+  parsed.recent = parse_recent(child(status, "recent"));
   parsed.last_save_time = field<std::string>(status, "lastSaveTime", "");
   const json& sweep = child(status, "lastSweep");
   parsed.last_sweep = {
@@ -323,12 +314,11 @@ json to_json(const CompileCacheStatus& status) {
         {"unchanged", status.saves.unchanged},
         {"refused", status.saves.refused},
         {"failed", status.saves.failed}}},
-      {"recent", json::array()},
+      {"recent", recent_json(status.recent)},
       {"secondsSaved", status.seconds_saved},
       {"condemned", json::array()},
       {"stuckPods", status.stuck_pods},
   };
-  for (const RecentPod& pod : status.recent) object["recent"].push_back(recent_json(pod));
   for (const CondemnedBlob& blob : status.condemned) {
     object["condemned"].push_back({{"digest", blob.digest}, {"since", blob.since}});
   }

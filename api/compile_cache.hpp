@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/recent_pods.hpp"
 #include "base/error.hpp"
 
 // The CompileCache resource as structs. The schema with its defaults is crds/compilecaches.yaml;
@@ -106,17 +107,6 @@ struct SaveCounters {
   bool operator==(const SaveCounters&) const = default;
 };
 
-// One pod's story in a line.
-struct RecentPod {
-  std::string pod, pod_uid, node, gpu_product, archive;
-  std::string load;  // exact, compatible, none, failed
-  int64_t milliseconds = 0;
-  std::string effect;  // full, partial, none, unused, unknown; empty: not yet known
-  std::string reason;
-  std::string time;
-  bool operator==(const RecentPod&) const = default;
-};
-
 struct LastSweep {
   std::string time;
   int64_t freed_bytes = 0, removed_archives = 0, removed_incomplete = 0;
@@ -138,7 +128,7 @@ struct CompileCacheStatus {
   LoadCounters loads;
   EffectCounters effect;
   SaveCounters saves;
-  std::vector<RecentPod> recent;
+  RecentPods recent;
   std::string last_save_time;
   LastSweep last_sweep;
   int64_t seconds_saved = 0;

@@ -224,7 +224,7 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
   names.merge(parts_.board.archives_in_use(cache.metadata.key(), alive));
   api::CompileCacheStatus seen = cache.status;
   parts_.board.fill(cache.metadata.key(), seen);
-  for (const api::RecentPod& recent : seen.recent) {
+  for (const api::RecentPod& recent : seen.recent.list()) {
     if (alive.contains(recent.pod_uid)) names.insert(recent.archive);
   }
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {

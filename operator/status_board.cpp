@@ -58,17 +58,19 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   totals.saves.unchanged += status.saves.unchanged;
   totals.saves.refused += status.saves.refused;
   totals.saves.failed += status.saves.failed;
-  totals.recent.insert(totals.recent.begin(), status.recent.begin(), status.recent.end());
-  trim_recent(entry);
+  std::vector<api::RecentPod> recent = status.recent.list();
+  // Pods that are still running may revise what they said to the leader before us.
+  for (const api::RecentPod& pod : recent) {
+    entry.pods.try_emplace(pod.pod_uid,
+                           PodCount{pod.load, pod.archive, api::parse_effect(pod.effect), 0});
+  }
+  const std::vector<api::RecentPod> newer = totals.recent.list();
+  recent.insert(recent.end(), newer.begin(), newer.end());
+  set_recent(entry, std::move(recent));
   if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
   if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
   if (totals.condemned.empty()) totals.condemned = status.condemned;
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
-  // Pods that are still running may revise what they said to the leader before us.
-  for (const api::RecentPod& pod : status.recent) {
-    entry.pods.try_emplace(pod.pod_uid,
-                           PodCount{pod.load, pod.archive, api::parse_effect(pod.effect), 0});
-  }
 }
 
 void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status) const {
@@ -91,18 +93,21 @@ void StatusBoard::forget(const std::string& cache) {
   entries_.erase(cache);
 }
 
-api::RecentPod& StatusBoard::recent_of(Entry& entry, const std::string& pod_uid) {
-  std::vector<api::RecentPod>& recent = entry.totals.recent;
-  const auto found = std::find_if(recent.begin(), recent.end(),
-                                  [&](const auto& pod) { return pod.pod_uid == pod_uid; });
-  if (found != recent.end()) return *found;
-  recent.emplace_back().pod_uid = pod_uid;
-  return recent.back();
+void StatusBoard::revise(Entry& entry, const std::string& pod_uid,
+                         const std::function<void(api::RecentPod&)>& change) const {
+  std::vector<api::RecentPod> recent = entry.totals.recent.list();
+  auto pod = std::find_if(recent.begin(), recent.end(),
+                          [&](const auto& known) { return known.pod_uid == pod_uid; });
+  if (pod == recent.end()) {
+    pod = recent.insert(pod, api::RecentPod{});
+    pod->pod_uid = pod_uid;
+  }
+  change(*pod);
+  set_recent(entry, std::move(recent));
 }
 
 // Oldest first out, but pods that did not go well stay longer: up to three quarters of the list.
-void StatusBoard::trim_recent(Entry& entry) const {
-  std::vector<api::RecentPod>& recent = entry.totals.recent;
+void StatusBoard::set_recent(Entry& entry, std::vector<api::RecentPod> recent) const {
   while (recent.size() > recent_limit_) {
     const auto bad = static_cast<size_t>(
         std::count_if(recent.begin(), recent.end(), [](const auto& p) { return !went_well(p); }));
@@ -111,6 +116,7 @@ void StatusBoard::trim_recent(Entry& entry) const {
                                      [&](const auto& pod) { return went_well(pod) == drop_good; });
     recent.erase(victim == recent.end() ? recent.begin() : victim);
   }
+  entry.totals.recent = recent;
 }
 
 void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
@@ -122,16 +128,16 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
     count_load(entry.totals.loads, seen.load, 1);
     pod.load = seen.load;
     pod.archive = seen.archive;
-    api::RecentPod& recent = recent_of(entry, seen.pod_uid);
-    recent.pod = seen.pod;
-    recent.node = seen.node;
-    recent.gpu_product = seen.gpu_product;
-    recent.archive = seen.archive;
-    recent.load = seen.load;
-    recent.milliseconds = seen.milliseconds;
-    recent.reason = seen.reason;
-    recent.time = seen.time;
-    trim_recent(entry);
+    revise(entry, seen.pod_uid, [&](api::RecentPod& recent) {
+      recent.pod = seen.pod;
+      recent.node = seen.node;
+      recent.gpu_product = seen.gpu_product;
+      recent.archive = seen.archive;
+      recent.load = seen.load;
+      recent.milliseconds = seen.milliseconds;
+      recent.reason = seen.reason;
+      recent.time = seen.time;
+    });
   }
   changed(cache);
 }
@@ -148,14 +154,14 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
     pod.effect = seen.effect;
     entry.seconds_saved += seen.seconds_saved - pod.seconds_saved;
     pod.seconds_saved = seen.seconds_saved;
-    api::RecentPod& recent = recent_of(entry, seen.pod_uid);
-    recent.pod = seen.pod;
-    recent.node = seen.node;
-    recent.gpu_product = seen.gpu_product;
-    recent.effect = std::string(api::to_string(seen.effect));
-    if (!seen.reason.empty()) recent.reason = seen.reason;
-    if (recent.time.empty()) recent.time = seen.time;
-    trim_recent(entry);
+    revise(entry, seen.pod_uid, [&](api::RecentPod& recent) {
+      recent.pod = seen.pod;
+      recent.node = seen.node;
+      recent.gpu_product = seen.gpu_product;
+      recent.effect = std::string(api::to_string(seen.effect));
+      if (!seen.reason.empty()) recent.reason = seen.reason;
+      if (recent.time.empty()) recent.time = seen.time;
+    });
   }
   changed(cache);
   return move;

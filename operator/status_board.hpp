@@ -114,8 +114,10 @@ class StatusBoard {
     std::unordered_map<std::string, PodCount> pods;  // by uid
   };
 
-  api::RecentPod& recent_of(Entry& entry, const std::string& pod_uid);
-  void trim_recent(Entry& entry) const;
+  // Its line among the recent pods, made if there is none.
+  void revise(Entry& entry, const std::string& pod_uid,
+              const std::function<void(api::RecentPod&)>& change) const;
+  void set_recent(Entry& entry, std::vector<api::RecentPod> recent) const;
   void changed(const std::string& cache) const;
 
   const size_t recent_limit_;

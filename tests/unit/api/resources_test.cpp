@@ -86,6 +86,20 @@ TEST(CompileCache, StatusRoundTrips) {
   EXPECT_EQ(to_json(cache->status), to_json(status));
 }
 
+TEST(RecentPods, AreWhatTheyWere) {
+  EXPECT_TRUE(RecentPods().list().empty());
+  const RecentPod one{"p",     "u-1", "node", "G", "c-1",
+                      "exact", 12,    "full", "",  "2024-01-01T00:00:00Z"};
+  RecentPod other = one;
+  other.pod = std::string("\0q", 2);
+  other.archive = "";
+  other.reason = std::string(300, 'r');
+  other.milliseconds = -1;
+  const std::vector<RecentPod> pods{one, one, other, RecentPod{}, one};
+  EXPECT_EQ(RecentPods(pods).list(), pods);
+  EXPECT_NE(RecentPods(pods), RecentPods({one}));
+}
+
 TEST(Conditions, TransitionTimeMovesWithTheStatusOnly) {
   std::vector<Condition> conditions;
   EXPECT_TRUE(set_condition(conditions, {"Ready", "False", "A", "a", "", 1}, "t1"));

@@ -119,8 +119,7 @@ TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
 CompileCacheStatus full_status() {
   CompileCacheStatus status;
   status.conditions.push_back({"Ready", "True", "Ready", "all is well", "2026-01-01T00:00:00Z", 1});
-  status.recent.push_back(
-      {"pod", "uid", "node", "H100", "a-1", "exact", 12, "full", "reason", "time"});
+  status.recent = {{"pod", "uid", "node", "H100", "a-1", "exact", 12, "full", "reason", "time"}};
   status.last_save_time = "2026-01-01T00:00:00Z";
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});

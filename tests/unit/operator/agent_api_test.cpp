@@ -28,7 +28,7 @@ TEST_F(AgentApi, ColdSaveWarm) {
   EXPECT_EQ(now.effect, (api::EffectCounters{.full = 1}));
   EXPECT_EQ(now.saves.committed, 1);
   EXPECT_EQ(now.seconds_saved, 40);
-  EXPECT_EQ(now.recent.at(0).milliseconds, 37);
+  EXPECT_EQ(now.recent.list().at(0).milliseconds, 37);
   EXPECT_EQ(events.reasons, (std::vector<std::string>{"CacheSaved", "CacheLoaded"}));
   registry.flush(true);
   const auto& archive = archives.archives.begin()->second;

@@ -35,9 +35,10 @@ TEST(StatusBoard, CountsAndListsLoads) {
   board.loaded(kCache, load("c", "failed"));
   const auto status = status_of(board);
   EXPECT_EQ(status.loads, (api::LoadCounters{.exact = 1, .missing = 1, .failed = 1}));
-  ASSERT_EQ(status.recent.size(), 3U);
-  EXPECT_EQ(status.recent[0].pod, "a");
-  EXPECT_EQ(status.recent[0].milliseconds, 12);
+  const auto recent = status.recent.list();
+  ASSERT_EQ(recent.size(), 3U);
+  EXPECT_EQ(recent[0].pod, "a");
+  EXPECT_EQ(recent[0].milliseconds, 12);
 }
 
 TEST(StatusBoard, AVerdictIsOnePerPodAndMoves) {
@@ -52,7 +53,7 @@ TEST(StatusBoard, AVerdictIsOnePerPodAndMoves) {
   const auto status = status_of(board);
   EXPECT_EQ(status.effect, (api::EffectCounters{.partial = 1}));
   EXPECT_EQ(status.seconds_saved, 20);
-  EXPECT_EQ(status.recent.at(0).effect, "partial");
+  EXPECT_EQ(status.recent.list().at(0).effect, "partial");
 }
 
 TEST(StatusBoard, OutlivesALeader) {
@@ -91,12 +92,12 @@ TEST(StatusBoard, KeepsPodsThatDidNotGoWellLongest) {
   board.seed(kCache, {});
   board.loaded(kCache, load("bad", "failed"));
   for (const char* pod : {"a", "b", "c", "d", "e"}) board.loaded(kCache, load(pod, "exact"));
-  const auto recent = status_of(board).recent;
+  const auto recent = status_of(board).recent.list();
   ASSERT_EQ(recent.size(), 4U);
   EXPECT_EQ(recent[0].pod, "bad");
   EXPECT_EQ(recent[3].pod, "e");
   for (const char* pod : {"1", "2", "3", "4", "5"}) board.loaded(kCache, load(pod, "failed"));
-  const auto later = status_of(board).recent;
+  const auto later = status_of(board).recent.list();
   EXPECT_TRUE(std::any_of(later.begin(), later.end(), [](const auto& p) { return p.pod == "e"; }))
       << "a good one is still shown";
 }
