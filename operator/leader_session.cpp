@@ -35,6 +35,18 @@ constexpr seconds kReadAgain{2};
 // Of the wait for the first lists; after it the wait begins again, with a line in the log.
 constexpr seconds kSyncPatience{30};
 
+// react(before, after, priority) for each change; what was there at the start is less urgent.
+template <typename T, typename React>
+void on_changes(kube::Store<T>& store, React react) {
+  const auto handler = [react](kube::Priority priority) {
+    return [react, priority](const std::string&, const auto& before, const auto& after) {
+      react(before, after, priority);
+    };
+  };
+  store.add_handlers(
+      {.on_change = handler(kube::Priority::kLive), .on_start = handler(kube::Priority::kStart)});
+}
+
 }  // namespace
 
 http::Response not_leading() {
@@ -71,8 +83,9 @@ struct LeaderSession::Impl {
   void make_controller(SweepEnvironment environment);
   void add_handlers();
   void start_reflectors();
-  void enqueue(const std::string& ns, const std::string& cache, Duration delay);
-  void claim_changed(const Claim& claim);
+  void enqueue(const std::string& ns, const std::string& cache, Duration delay,
+               kube::Priority priority = kube::Priority::kLive);
+  void claim_changed(const Claim& claim, kube::Priority priority);
 
   const LeaderParts parts;
   const LeaderOptions options;
@@ -235,50 +248,47 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
                     parts.settings, std::move(hooks), parts.clock);
 }
 
-void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cache, Duration delay) {
+void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cache, Duration delay,
+                                  kube::Priority priority) {
   const std::string key = kube::object_key(ns, cache);
   if (delay > Duration::zero()) {
-    queue.add_after(key, delay);
+    queue.add_after(key, delay, priority);
   } else {
-    queue.add(key);
+    queue.add(key, priority);
   }
 }
 
 void LeaderSession::Impl::add_handlers() {
   board.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
-  parts.stores.caches.add_handlers(
-      {.on_change = [this](const std::string& key, const auto&, const auto&) { queue.add(key); },
-       .on_start = [this](const std::string& key, const auto&,
-                          const auto&) { queue.add(key, kube::Priority::kStart); }});
+  on_changes(parts.stores.caches, [this](const auto& before, const auto& after, auto priority) {
+    queue.add((after ? after : before)->metadata.key(), priority);
+  });
   parts.invalid.set_handler([this](const std::string& key) { queue.add(key); });
-  parts.stores.archives.add_handlers(
-      {[this](const std::string&, const auto& before, const auto& after) {
-        const auto& archive = after ? after : before;
-        enqueue(archive->metadata.ns, archive->cache, kArchivesSettle);
-      }});
-  parts.stores.pods.add_handlers(
-      {[this](const std::string&, const auto& before, const auto& after) {
-        const auto& pod = after ? after : before;
-        if (!after) board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
-        enqueue(pod->ns, pod->cache, kPodsSettle);
-      }});
-  parts.stores.sweep_pods.add_handlers(
-      {[this](const std::string&, const auto& before, const auto& after) {
-        const auto& pod = after ? after : before;
-        enqueue(pod->ns, pod->sweep, kPodsSettle);
-      }});
-  jobs.add_handlers({[this](const std::string&, const auto& before, const auto& after) {
+  on_changes(parts.stores.archives, [this](const auto& before, const auto& after, auto priority) {
+    const auto& archive = after ? after : before;
+    enqueue(archive->metadata.ns, archive->cache, kArchivesSettle, priority);
+  });
+  on_changes(parts.stores.pods, [this](const auto& before, const auto& after, auto priority) {
+    const auto& pod = after ? after : before;
+    if (!after) board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
+    enqueue(pod->ns, pod->cache, kPodsSettle, priority);
+  });
+  on_changes(parts.stores.sweep_pods, [this](const auto& before, const auto& after, auto priority) {
+    const auto& pod = after ? after : before;
+    enqueue(pod->ns, pod->sweep, kPodsSettle, priority);
+  });
+  on_changes(jobs, [this](const auto& before, const auto& after, auto priority) {
     const auto& job = after ? after : before;
-    enqueue(job->ns, job->cache, Duration::zero());
-  }});
-  claims.add_handlers({[this](const std::string&, const auto& before, const auto& after) {
-    claim_changed(after ? *after : *before);
-  }});
+    enqueue(job->ns, job->cache, Duration::zero(), priority);
+  });
+  on_changes(claims, [this](const auto& before, const auto& after, auto priority) {
+    claim_changed(after ? *after : *before, priority);
+  });
 }
 
-void LeaderSession::Impl::claim_changed(const Claim& claim) {
+void LeaderSession::Impl::claim_changed(const Claim& claim, kube::Priority priority) {
   for (const auto& cache : parts.stores.caches.list(claim.ns)) {
-    if (cache->spec.storage.claim_name == claim.name) queue.add(cache->metadata.key());
+    if (cache->spec.storage.claim_name == claim.name) queue.add(cache->metadata.key(), priority);
   }
 }
 
@@ -302,7 +312,9 @@ void LeaderSession::Impl::start_reflectors() {
   archives.emplace(client, kube::ReflectorOptions{.resource = resources::kCompileCacheArchives},
                    api::parse_archive, parts.stores.archives, clock);
   claim_reflector.emplace(
-      client, kube::ReflectorOptions{.resource = kube::resources::kPersistentVolumeClaims},
+      client,
+      kube::ReflectorOptions{.resource = kube::resources::kPersistentVolumeClaims,
+                             .fields = claim_fields()},
       parse_claim, claims, clock);
   job_reflector.emplace(client,
                         kube::ReflectorOptions{.resource = kube::resources::kJobs,

@@ -99,6 +99,14 @@ Result<Claim> parse_claim(const json& object) {
   return claim;
 }
 
+const kube::Fields& claim_fields() {
+  static const kube::Fields kFields{"/metadata/uid",         "/metadata/deletionTimestamp",
+                                    "/status/phase",         "/status/accessModes",
+                                    "/spec/accessModes",     "/spec/volumeName",
+                                    "/spec/storageClassName"};
+  return kFields;
+}
+
 Volume parse_volume(const json& object) {
   return {object.contains("/spec/nodeAffinity/required"_json_pointer)};
 }

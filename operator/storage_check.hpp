@@ -7,6 +7,7 @@
 
 #include "api/compile_cache.hpp"
 #include "base/error.hpp"
+#include "kube/fields.hpp"
 
 // Whether a CompileCache's claim can hold archives and can be mounted into any pod of its namespace
 // without harm. The answer becomes the condition StorageReady, which opens and closes injection.
@@ -28,6 +29,7 @@ struct Claim {
   bool deleting = false;
 };
 Result<Claim> parse_claim(const nlohmann::json& object);
+const kube::Fields& claim_fields();  // what it looks at
 
 // What we use of a PersistentVolume.
 struct Volume {
