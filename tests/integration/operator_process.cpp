@@ -9,6 +9,7 @@
 
 #include <array>
 #include <boost/process.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -165,6 +166,14 @@ struct OperatorProcess::Impl {
     list.insert(list.end(), options.more_arguments.begin(), options.more_arguments.end());
     return list;
   }
+
+  void start() {
+    const char* program = std::getenv("CC_OPERATOR");
+    std::FILE* log = std::fopen((folder / "log").c_str(), "a");
+    child = bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM, bp::args(arguments()),
+                      bp::std_err > log, bp::std_out > bp::null, bp::std_in < bp::null);
+    std::fclose(log);
+  }
 };
 
 OperatorProcess::OperatorProcess(const std::string& settings, OperatorProcessOptions options)
@@ -180,11 +189,7 @@ OperatorProcess::OperatorProcess(const std::string& settings, OperatorProcessOpt
     user = {{"token", impl_->options.token.empty() ? operator_token() : impl_->options.token}};
   }
   std::ofstream(impl_->folder / "kubeconfig") << operator_kubeconfig(user).dump();
-  const char* program = std::getenv("CC_OPERATOR");
-  impl_->child =
-      bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM, bp::args(impl_->arguments()),
-                bp::std_err > (impl_->folder / "log").string(), bp::std_out > bp::null,
-                bp::std_in < bp::null);
+  impl_->start();
 }
 
 OperatorProcess::~OperatorProcess() {
@@ -235,6 +240,8 @@ void OperatorProcess::renew_token() const {
   std::ofstream(impl_->folder / "token.new") << operator_token();
   fs::rename(impl_->folder / "token.new", impl_->folder / "token");
 }
+
+void OperatorProcess::start_again() { impl_->start(); }
 
 int OperatorProcess::wait() {
   impl_->child.wait();

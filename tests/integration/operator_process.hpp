@@ -54,6 +54,8 @@ class OperatorProcess {
   std::pair<int, nlohmann::json> call(const std::string& method, const std::string& path,
                                       const std::string& token, const nlohmann::json& body) const;
 
+  // After its end, with the same settings and ports; its log goes on.
+  void start_again();
   // SIGTERM; the exit status.
   int end();
   void send_signal(int signal) const;
