@@ -64,7 +64,8 @@ install_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${absent[@]}" >/dev/null
 }
 
-# Objects are found again by ccache wherever the tree lies.
+# Objects are found again by ccache at the same path; elsewhere only those that are compiled one by one, as a unity source
+# names its files by their whole path.
 # configure_and_build FOLDER [TARGET...] -- CMAKE_ARGUMENT...
 configure_and_build() {
   local folder=$1 targets=()
