@@ -93,7 +93,7 @@ TEST_F(End, ALoaderThatGetsNoThreadLetsThePodStart) {
   operator_.set_head(put_archive({{"torch/one", "x"}}).manifest, 1);
   {
     const NoThreads limit;
-    if (!limit.set()) GTEST_SKIP() << "the stack's limit may not be raised here";
+    if (!limit.set()) GTEST_SKIP() << "the stack's limit may not be raised (ulimit -Hs)";
     EXPECT_EQ(run("load"), 0);
   }
   EXPECT_NE(log_.find("starting cold"), std::string::npos) << log_;
@@ -104,7 +104,7 @@ TEST_F(End, ASaverThatGetsNoThreadWaitsForThePodsEnd) {
   AgentProcess saver;
   {
     const NoThreads limit;
-    if (!limit.set()) GTEST_SKIP() << "the stack's limit may not be raised here";
+    if (!limit.set()) GTEST_SKIP() << "the stack's limit may not be raised (ulimit -Hs)";
     saver = start("save");
   }
   ASSERT_TRUE(says(saver, "nothing will be saved")) << saver.log();
