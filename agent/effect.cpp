@@ -23,6 +23,8 @@ int run_effect(const api::AgentConfig& config, bool as_json) {
                              {"loadedEntries", evidence.loaded_entries},
                              {"readEntries", evidence.read_entries},
                              {"newEntries", evidence.new_entries},
+                             {"newNames", evidence.new_names},
+                             {"differing", evidence.differing},
                              {"compileSeconds", evidence.compile_seconds()}};
   if (as_json) {
     std::printf("%s\n", found.dump(2).c_str());

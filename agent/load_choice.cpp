@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/index_lookup.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {
@@ -30,6 +31,18 @@ class Chooser {
 
   LoadChoice run() {
     choice_.budget = milliseconds(config_.load_timeout_ms);
+    const auto started = SystemClock::instance().monotonic();
+    choose();
+    const auto passed =
+        std::chrono::duration_cast<milliseconds>(SystemClock::instance().monotonic() - started);
+    choice_.status.waited_ms = waited_.count();
+    choice_.status.waited_for = waited_for_;
+    choice_.status.asked_ms = std::max(passed - waited_, milliseconds(0)).count();
+    return std::move(choice_);
+  }
+
+ private:
+  void choose() {
     if (const auto answer = ask()) {
       choice_.operator_answered = true;
       take(*answer);
@@ -41,29 +54,27 @@ class Chooser {
                {{"error", answer.error().message}});
       look_into_index(answer.error());
     }
-    return std::move(choice_);
   }
 
- private:
   Result<api::LoadAnswer> ask() {
     // The operator decides by what we say we have waited; this is for one that forgets us.
     const milliseconds bound = milliseconds(config_.wait_for_first_ms) + kLabelWait +
                                milliseconds(config_.load_timeout_ms);
-    milliseconds waited{0};
     while (true) {
       alive_();
-      auto answer = coordinator_.load({config_.cache, waited.count()}, kAnswerTime);
+      auto answer = coordinator_.load({config_.cache, waited_.count()}, kAnswerTime);
       if (!answer || answer->decision != "wait") return answer;
       const auto pause = std::max(milliseconds(answer->retry_after_ms), kShortestPoll);
-      if (waited + pause > bound || !sleep_(pause)) {
+      waited_for_ = answer->reason;
+      if (waited_ + pause > bound || !sleep_(pause)) {
         answer->decision = "none";
         answer->reason = "waited_enough";
         return answer;
       }
-      if (waited.count() == 0) {
-        log_info("waiting for another pod that is compiling this", {{"reason", answer->reason}});
+      if (waited_.count() == 0) {
+        log_info("the operator says to wait", {{"reason", answer->reason}});
       }
-      waited += pause;
+      waited_ += pause;
     }
   }
 
@@ -120,6 +131,8 @@ class Chooser {
   const Sleep& sleep_;
   const std::function<void()>& alive_;
   LoadChoice choice_;
+  milliseconds waited_{0};
+  std::string waited_for_;  // the operator's word
 };
 
 }  // namespace

@@ -67,9 +67,13 @@ api::LoadedReport loaded_report(const std::string& cache, const LoadStatus& stat
   report.match = api::to_string(status.match);
   report.source = status.source;
   report.corrupt_digest = status.corrupt_digest;
+  report.generation = status.generation;
   report.milliseconds = status.milliseconds;
   report.bytes = status.bytes;
   report.files = status.files;
+  report.waited_ms = status.waited_ms;
+  report.asked_ms = status.asked_ms;
+  report.waited_for = status.waited_for;
   return report;
 }
 

@@ -3,6 +3,7 @@
 #include "agent/pod.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/strings.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -23,7 +24,9 @@ void Reporter::report(const frameworks::Evidence& evidence, bool settled, bool l
              {{"effect", effect},
               {"loaded_entries", std::to_string(evidence.loaded_entries)},
               {"read_entries", std::to_string(evidence.read_entries)},
-              {"new_entries", std::to_string(evidence.new_entries)}});
+              {"new_entries", std::to_string(evidence.new_entries)},
+              {"compiled", join(evidence.new_names, ", ")},
+              {"differing", join(evidence.differing, ", ")}});
     logged_effect_ = effect;
   }
   const bool nothing_to_say = evidence == frameworks::Evidence{} && !load_.loaded();
@@ -51,6 +54,10 @@ api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last
   report.read_entries = static_cast<int64_t>(evidence.read_entries);
   report.new_entries = static_cast<int64_t>(evidence.new_entries);
   report.compile_seconds = evidence.compile_seconds();
+  if (load_.loaded()) {
+    report.new_names = evidence.new_names;
+    report.differing = evidence.differing;
+  }
   if (save_) {
     report.save_outcome = api::to_string(save_->outcome);
     report.save_reason = save_->reason;

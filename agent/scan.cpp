@@ -85,6 +85,34 @@ Result<ScanResult> scan_directory(const std::string& directory) {
   return result;
 }
 
+namespace {
+
+int open_quietly(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
+  if (fd >= 0 || errno != EPERM) return fd;
+  return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+}  // namespace
+
+Result<std::string> read_quietly(const std::string& path, size_t most) {
+  const int fd = open_quietly(path);
+  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+  std::string text(most + 1, '\0');
+  size_t length = 0;
+  ssize_t got = 0;
+  while (length < text.size() && (got = ::pread(fd, text.data() + length, text.size() - length,
+                                                static_cast<off_t>(length))) > 0) {
+    length += static_cast<size_t>(got);
+  }
+  const int problem = errno;
+  ::close(fd);
+  if (got < 0) return unexpected(errno_error("reading " + path, problem));
+  if (length > most) return fail(ErrorCode::kTooLarge, "reading " + path + ": it is too large");
+  text.resize(length);
+  return text;
+}
+
 bool ElfCache::whole(const FileInfo& file) {
   const auto found = seen_.find(file.path);
   if (found != seen_.end() && found->second.size == file.size &&
@@ -92,8 +120,7 @@ bool ElfCache::whole(const FileInfo& file) {
     return found->second.whole;
   }
   const std::string path = directory_ + "/" + file.path;
-  int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
-  if (fd < 0 && errno == EPERM) fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  const int fd = open_quietly(path);
   // Not readable is not torn: the writer reports it with what to set.
   if (fd < 0) return errno == EACCES;
   const auto read_at = [fd](uint64_t offset, std::span<uint8_t> out) {

@@ -24,6 +24,10 @@ inline constexpr size_t kMaxScanned = 250'000;
 // never followed. kIo when the directory itself cannot be read.
 Result<ScanResult> scan_directory(const std::string& directory);
 
+// The text of a file of the app's, without looking like a read of the app's: the access time is
+// left alone where the kernel lets us. kTooLarge above `most` bytes.
+Result<std::string> read_quietly(const std::string& path, size_t most);
+
 // Whether ELF files are whole, each looked at once for as long as it does not change. Reading must
 // not look like the app's: access times are left alone where the kernel lets us.
 // Not thread-safe.

@@ -24,6 +24,9 @@ json status_json(const LoadStatus& status) {
               {"milliseconds", status.milliseconds},
               {"bytes", status.bytes},
               {"files", status.files},
+              {"waitedMilliseconds", status.waited_ms},
+              {"waitedFor", status.waited_for},
+              {"askedMilliseconds", status.asked_ms},
               {"readsVisible", status.reads_visible},
               {"reported", status.reported},
               {"bootId", status.boot_id}};
@@ -48,6 +51,9 @@ LoadStatus status_of(const json& object) {
   status.milliseconds = object.value("milliseconds", int64_t{0});
   status.bytes = object.value("bytes", int64_t{0});
   status.files = object.value("files", int64_t{0});
+  status.waited_ms = object.value("waitedMilliseconds", int64_t{0});
+  status.waited_for = object.value("waitedFor", "");
+  status.asked_ms = object.value("askedMilliseconds", int64_t{0});
   status.reads_visible = object.value("readsVisible", false);
   status.reported = object.value("reported", false);
   status.boot_id = object.value("bootId", "");

@@ -28,6 +28,10 @@ struct LoadStatus {
   api::ArchiveKey key;
   std::string corrupt_digest;
   int64_t milliseconds = 0, bytes = 0, files = 0;
+  // Of the milliseconds: how long the operator told us to wait, and for what; and how long it took
+  // to learn which archive.
+  int64_t waited_ms = 0, asked_ms = 0;
+  std::string waited_for;
   WallTime loaded_at{};
   bool reads_visible = false;
   bool reported = false;  // whether the operator knows

@@ -1,8 +1,11 @@
 #include "agent/watched.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "base/log.hpp"
+#include "frameworks/factors.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -10,6 +13,11 @@ namespace {
 // An unfinished unit holds a save back for two quiet periods after its last change. A wrong guess
 // costs little: what is unfinished is not packed, and a later save takes what it becomes.
 constexpr int kYoungQuietPeriods = 2;
+
+// vLLM's have 10 KB, one for each rank and model.
+constexpr size_t kLongestFactors = 128 * 1024;
+constexpr size_t kMostFactors = 16;
+constexpr size_t kMostDiffering = 12;
 
 // As in boost::hash_combine.
 void mix(size_t& hash, size_t value) {
@@ -119,7 +127,40 @@ frameworks::Evidence Watched::judge() const {
   for (const Directory& directory : directories_) {
     judge.add(directory.rules, directory.scan.items, loaded_ ? &directory.loaded : nullptr);
   }
-  return judge.result();
+  frameworks::Evidence evidence = judge.result();
+  if (!loaded_ || evidence.new_entries == 0) return evidence;
+  for (const Directory& directory : directories_) {
+    for (std::string& name : differing_factors(directory)) {
+      if (evidence.differing.size() < kMostDiffering) evidence.differing.push_back(std::move(name));
+    }
+  }
+  return evidence;
+}
+
+// Each new file is compared with the loaded one that it is most like: that is the key which was
+// nearly met.
+std::vector<std::string> Watched::differing_factors(const Directory& directory) {
+  std::vector<std::string> loaded, made;
+  for (const auto& file : directory.scan.items) {
+    if (file.type != frameworks::FileType::kRegular || !directory.rules.is_key_factors(file.path)) {
+      continue;
+    }
+    auto& texts = directory.loaded.files.contains(file.path) ? loaded : made;
+    if (texts.size() == kMostFactors) continue;
+    if (auto text = read_quietly(directory.path + "/" + file.path, kLongestFactors)) {
+      texts.push_back(std::move(*text));
+    }
+  }
+  std::set<std::string> names;
+  for (const std::string& text : made) {
+    std::optional<std::vector<std::string>> fewest;
+    for (const std::string& before : loaded) {
+      auto differing = frameworks::differing_factors(before, text);
+      if (differing && (!fewest || differing->size() < fewest->size())) fewest = *differing;
+    }
+    if (fewest) names.insert(fewest->begin(), fewest->end());
+  }
+  return {names.begin(), names.end()};
 }
 
 void Watched::set_unreadable(const std::string& path) {

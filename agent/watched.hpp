@@ -65,6 +65,7 @@ class Watched {
     ElfCache elf;
     ScanResult scan;
   };
+  [[nodiscard]] static std::vector<std::string> differing_factors(const Directory& directory);
   void add_plan(Directory& directory, const frameworks::SavePlan& plan, SaveView& view) const;
   [[nodiscard]] bool known_unreadable(const std::string& path,
                                       const frameworks::FileInfo& file) const;

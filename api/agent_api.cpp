@@ -14,7 +14,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadAnswer, decision, reason, re
                                                 gpu_product)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, reason, message,
                                                 archive, manifest_digest, match, source,
-                                                corrupt_digest, milliseconds, bytes, files)
+                                                corrupt_digest, generation, milliseconds, bytes,
+                                                files, waited_ms, asked_ms, waited_for)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest, new_files,
                                                 new_bytes, refresh, final_save)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveAnswer, decision, reason, retry_after_ms, id,
@@ -27,8 +28,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, parent_dig
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitAnswer, manifest_digest, generation, saved_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, reason, final_report,
                                                 loaded_entries, read_entries, new_entries,
-                                                compile_seconds, save_outcome, save_reason,
-                                                save_message)
+                                                compile_seconds, new_names, differing, save_outcome,
+                                                save_reason, save_message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BlobInfo, digest, size)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_digest, generation,
                                                 saved_at, blobs, compressed_bytes, plain_bytes,

@@ -51,7 +51,12 @@ struct LoadedReport {
   std::string archive, manifest_digest, match;
   std::string source;          // "operator", "index"
   std::string corrupt_digest;  // the blob whose bytes are not what its name says
+  int64_t generation = 0;
   int64_t milliseconds = 0, bytes = 0, files = 0;
+  // Of the milliseconds: how long the operator told it to wait, and for what at last
+  // ("waiting_for_first", ...); and how long it took to learn which archive.
+  int64_t waited_ms = 0, asked_ms = 0;
+  std::string waited_for;
 };
 
 struct SaveRequest {
@@ -104,6 +109,9 @@ struct EffectReport {
   bool final_report = false;
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   double compile_seconds = 0;  // first to last new file of this pod
+  // Some of the new entries, "torch/fxgraph/hw/fhwqm6"; and what differs in the framework's own
+  // key, by name.
+  std::vector<std::string> new_names, differing;
   // The last save's outcome, where one was tried.
   std::string save_outcome;  // SUCCESS, SKIPPED, ERROR or empty
   std::string save_reason, save_message;

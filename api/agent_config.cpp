@@ -35,6 +35,11 @@ void visit_fields(Is<Framework> auto& framework, Visit&& visit) {
   visit("entry_directories", framework.entry_directories);
   visit("entry_files", framework.entry_files);
   visit("env", framework.env);
+  // The text is in every pod, and few have any.
+  if (!std::is_const_v<std::remove_reference_t<decltype(framework)>> ||
+      !framework.key_factors.empty()) {
+    visit("key_factors", framework.key_factors);
+  }
   visit("key_parts", framework.key_parts);
   visit("name", framework.name);
   visit("never_pack", framework.never_pack);

@@ -159,7 +159,13 @@ RecentPods parse_recent(const json& items) {
   for (const json& item : items) {
     RecentPod& pod = pods.emplace_back();
     for (const auto& [name, text] : kRecentPodTexts) pod.*text = field<std::string>(item, name, "");
-    pod.milliseconds = field<int64_t>(item, "milliseconds", 0);
+    for (const auto& [name, number] : kRecentPodNumbers) {
+      pod.*number = field<int64_t>(item, name, 0);
+    }
+    for (const auto& [name, list] : kRecentPodLists) {
+      pod.*list = field<std::vector<std::string>>(item, name, {});
+    }
+    pod.key = field<ArchiveKey>(item, "key", {});
   }
   return pods;
 }
@@ -169,6 +175,11 @@ json recent_json(const RecentPods& pods) {
   for (const RecentPod& pod : pods.list()) {
     json& item = items.emplace_back(json{{"pod", pod.pod}, {"milliseconds", pod.milliseconds}});
     for (const auto& [name, text] : kRecentPodTexts) set_if(item, name, pod.*text);
+    for (const auto& [name, number] : kRecentPodNumbers) set_if(item, name, pod.*number);
+    for (const auto& [name, list] : kRecentPodLists) {
+      if (!(pod.*list).empty()) item[name] = pod.*list;
+    }
+    if (!pod.key.empty()) item["key"] = pod.key;
   }
   return items;
 }

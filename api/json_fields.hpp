@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -32,6 +33,10 @@ inline const nlohmann::json& child(const nlohmann::json& object, const char* nam
 
 inline void set_if(nlohmann::json& object, const char* name, const std::string& value) {
   if (!value.empty()) object[name] = value;
+}
+
+inline void set_if(nlohmann::json& object, const char* name, int64_t value) {
+  if (value != 0) object[name] = value;
 }
 
 // The text as JSON, or kInvalid naming `what`.

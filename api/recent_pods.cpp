@@ -35,6 +35,26 @@ void take_text(std::string_view& packed, std::string& text) {
   packed.remove_prefix(size - 1);
 }
 
+using Texts = std::vector<std::string>;
+
+void put_texts(std::string& packed, const Texts& texts, const Texts& before) {
+  put_number(packed, texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    put_text(packed, texts[i], i < before.size() ? before[i] : "");
+  }
+}
+
+void take_texts(std::string_view& packed, Texts& texts) {
+  texts.resize(take_number(packed));
+  for (std::string& text : texts) take_text(packed, text);
+}
+
+Texts texts_of(const ArchiveKey& key) {
+  Texts texts;
+  for (const auto& [part, value] : key) texts.insert(texts.end(), {part, value});
+  return texts;
+}
+
 }  // namespace
 
 RecentPods::RecentPods(const std::vector<RecentPod>& pods) {
@@ -42,9 +62,15 @@ RecentPods::RecentPods(const std::vector<RecentPod>& pods) {
   const RecentPod* before = &none;
   for (const RecentPod& pod : pods) {
     for (const auto& field : kRecentPodTexts) {
-      put_text(packed_, pod.*field.text, before->*field.text);
+      put_text(packed_, pod.*field.field, before->*field.field);
     }
-    put_number(packed_, static_cast<uint64_t>(pod.milliseconds));
+    for (const auto& field : kRecentPodNumbers) {
+      put_number(packed_, static_cast<uint64_t>(pod.*field.field));
+    }
+    for (const auto& field : kRecentPodLists) {
+      put_texts(packed_, pod.*field.field, before->*field.field);
+    }
+    put_texts(packed_, texts_of(pod.key), texts_of(before->key));
     before = &pod;
   }
   packed_.shrink_to_fit();
@@ -53,9 +79,16 @@ RecentPods::RecentPods(const std::vector<RecentPod>& pods) {
 std::vector<RecentPod> RecentPods::list() const {
   std::vector<RecentPod> pods;
   RecentPod pod;
+  Texts key;
   for (std::string_view rest = packed_; !rest.empty();) {
-    for (const auto& field : kRecentPodTexts) take_text(rest, pod.*field.text);
-    pod.milliseconds = static_cast<int64_t>(take_number(rest));
+    for (const auto& field : kRecentPodTexts) take_text(rest, pod.*field.field);
+    for (const auto& field : kRecentPodNumbers) {
+      pod.*field.field = static_cast<int64_t>(take_number(rest));
+    }
+    for (const auto& field : kRecentPodLists) take_texts(rest, pod.*field.field);
+    take_texts(rest, key);
+    pod.key.clear();
+    for (size_t i = 0; i + 1 < key.size(); i += 2) pod.key[key[i]] = key[i + 1];
     pods.push_back(pod);
   }
   return pods;

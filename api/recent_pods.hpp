@@ -5,30 +5,70 @@
 #include <string>
 #include <vector>
 
+#include "api/archive_key.hpp"
+
 namespace compilecache::api {
 
-// One pod's story in a line.
+// One pod's story in a line. Texts and lists are bounded where they are filled in
+// (operator/agent_handlers.cpp), as many of these are in one object.
 struct RecentPod {
   std::string pod, pod_uid, node, gpu_product, archive;
+  ArchiveKey key;    // empty: it was not known
   std::string load;  // exact, compatible, none, failed
+  int64_t generation = 0;
   int64_t milliseconds = 0;
+  // Of these: how long the operator told it to wait and for what; how long it asked which archive.
+  int64_t wait_milliseconds = 0, ask_milliseconds = 0;
+  std::string wait_reason;
+  int64_t bytes = 0;
   std::string effect;  // full, partial, none, unused, unknown; empty: not yet known
-  std::string reason;
+  std::string reason, message;
+  int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
+  std::vector<std::string> compiled;   // some of the new entries
+  std::vector<std::string> differing;  // in the framework's own key, by name
+  int64_t compile_milliseconds = 0;    // first to last new file
+  int64_t saved_milliseconds = 0;      // by the archive, an estimate
+  std::string save, save_reason;       // committed, unchanged, refused, failed; empty: none yet
   std::string time;
   bool operator==(const RecentPod&) const = default;
 };
 
-// The texts of a RecentPod by their names in the resource.
-struct RecentPodText {
+// What a RecentPod has, by its names in the resource; the key is not among it.
+template <typename T>
+struct RecentPodField {
   const char* name;
-  std::string RecentPod::*text;
+  T RecentPod::*field;
 };
-inline constexpr RecentPodText kRecentPodTexts[] = {
-    {"pod", &RecentPod::pod},         {"podUID", &RecentPod::pod_uid},
-    {"node", &RecentPod::node},       {"gpuProduct", &RecentPod::gpu_product},
-    {"archive", &RecentPod::archive}, {"load", &RecentPod::load},
-    {"effect", &RecentPod::effect},   {"reason", &RecentPod::reason},
+inline constexpr RecentPodField<std::string> kRecentPodTexts[] = {
+    {"pod", &RecentPod::pod},
+    {"podUID", &RecentPod::pod_uid},
+    {"node", &RecentPod::node},
+    {"gpuProduct", &RecentPod::gpu_product},
+    {"archive", &RecentPod::archive},
+    {"load", &RecentPod::load},
+    {"effect", &RecentPod::effect},
+    {"reason", &RecentPod::reason},
     {"time", &RecentPod::time},
+    {"waitReason", &RecentPod::wait_reason},
+    {"message", &RecentPod::message},
+    {"save", &RecentPod::save},
+    {"saveReason", &RecentPod::save_reason},
+};
+inline constexpr RecentPodField<int64_t> kRecentPodNumbers[] = {
+    {"milliseconds", &RecentPod::milliseconds},
+    {"generation", &RecentPod::generation},
+    {"waitMilliseconds", &RecentPod::wait_milliseconds},
+    {"askMilliseconds", &RecentPod::ask_milliseconds},
+    {"bytes", &RecentPod::bytes},
+    {"loadedEntries", &RecentPod::loaded_entries},
+    {"readEntries", &RecentPod::read_entries},
+    {"newEntries", &RecentPod::new_entries},
+    {"compileMilliseconds", &RecentPod::compile_milliseconds},
+    {"savedMilliseconds", &RecentPod::saved_milliseconds},
+};
+inline constexpr RecentPodField<std::vector<std::string>> kRecentPodLists[] = {
+    {"compiled", &RecentPod::compiled},
+    {"differing", &RecentPod::differing},
 };
 
 // Some of them in one piece of memory, a fifth of what a vector takes: every replica holds those of
@@ -47,6 +87,7 @@ class RecentPods {
 
  private:
   // Of each text its length plus one (LEB128) and its bytes, or 0: the same as of the pod before.
+  // Of a list, and the key as one of names and values, how many there are and these.
   std::string packed_;
 };
 

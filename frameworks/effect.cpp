@@ -1,15 +1,37 @@
 #include "frameworks/effect.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace compilecache::frameworks {
 namespace {
 
 // Distinct entries of one kind, by folder or file.
 struct Entries {
-  std::unordered_set<std::string_view> loaded, read, made;
+  std::unordered_set<std::string_view> loaded, read;
+  std::unordered_map<std::string_view, WallTime> made;  // when their first file was
 };
+
+void make(Entries& entries, std::string_view entry, WallTime when) {
+  const auto [found, is_new] = entries.made.emplace(entry, when);
+  if (!is_new) found->second = std::min(found->second, when);
+}
+
+// Those that were made first, so that a list that was told stays true as more come.
+std::vector<std::string> first_of(const std::unordered_map<std::string_view, WallTime>& made,
+                                  const std::string& framework) {
+  std::vector<std::pair<WallTime, std::string_view>> order;
+  order.reserve(made.size());
+  for (const auto& [entry, when] : made) order.emplace_back(when, entry);
+  const size_t count = std::min(kNamedEntries, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i)
+    names.push_back(framework + "/" + std::string(order[i].second));
+  return names;
+}
 
 api::Effect judge(uint64_t read, uint64_t made, bool reads_visible) {
   if (!reads_visible) return api::Effect::kUnknown;
@@ -50,15 +72,18 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
       if (kind != nullptr && file.accessed > kUnreadTime) kind->read.insert(entry);
       continue;
     }
-    if (kind != nullptr) kind->made.insert(entry);
+    if (kind != nullptr) make(*kind, entry, file.modified);
     first_new_ = std::min(first_new_.value_or(file.modified), file.modified);
     last_new_ = std::max(last_new_.value_or(file.modified), file.modified);
   }
 
-  const auto sum = [](Counts& counts, const Entries& entries) {
+  const auto sum = [&](Counts& counts, const Entries& entries) {
     counts.loaded += entries.loaded.size();
     counts.read += entries.read.size();
     counts.made += entries.made.size();
+    for (std::string& name : first_of(entries.made, rules.name())) {
+      counts.names.push_back(std::move(name));
+    }
   };
   sum(folders_, folders);
   sum(files_, files);
@@ -76,6 +101,7 @@ Evidence EffectJudge::result() const {
   evidence.new_entries = counts.made;
   evidence.first_new = first_new_;
   evidence.last_new = last_new_;
+  evidence.new_names = counts.names;
   return evidence;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "api/outcomes.hpp"
 #include "frameworks/rules.hpp"
@@ -21,11 +23,21 @@
 
 namespace compilecache::frameworks {
 
+// Names of new entries that are worth telling; one shows what kind was compiled anew.
+inline constexpr size_t kNamedEntries = 4;
+
 struct Evidence {
   api::Effect effect = api::Effect::kUnused;
   uint64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   // Of the finished files that this pod made: compiling took at least from the one to the other.
   std::optional<WallTime> first_new, last_new;
+
+  // Of the new entries those that were made first, "torch/fxgraph/hw/fhwqm6"; at most
+  // kNamedEntries of each framework.
+  std::vector<std::string> new_names;
+  // What differs between the key of what was loaded and that of what was made, by name
+  // (frameworks/factors.hpp); empty: not known. The judge does not fill this.
+  std::vector<std::string> differing;
 
   [[nodiscard]] double compile_seconds() const;
   bool operator==(const Evidence&) const = default;
@@ -41,6 +53,7 @@ class EffectJudge {
  private:
   struct Counts {
     uint64_t loaded = 0, read = 0, made = 0;
+    std::vector<std::string> names;
   };
   Counts folders_, files_;
   bool reads_visible_ = true;

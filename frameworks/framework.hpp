@@ -68,6 +68,11 @@ struct Framework {
   // Files that must be whole ELF files to be packed ("*.so"). One component: a name.
   std::vector<std::string> elf_files;
 
+  // JSON files in which the framework notes what its own key was made of
+  // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, the
+  // old one and the new one tell why.
+  std::vector<std::string> key_factors;
+
   // Parts of the key that this framework adds ("DriverVersion" for the CUDA driver's cache).
   std::vector<std::string> key_parts;
 

@@ -33,6 +33,7 @@ Rules::Rules(const Framework& framework)
       elf_files_(compile(framework.elf_files)) {
   for (const auto& pattern : framework.entry_directories) entry_directories_.emplace_back(pattern);
   for (const auto& pattern : framework.entry_files) entry_files_.emplace_back(pattern);
+  for (const auto& pattern : framework.key_factors) key_factors_.emplace_back(pattern);
   for (const auto& completion : framework.completions) {
     completions_.push_back({Glob(completion.directory), split(completion.marker, '|')});
   }
@@ -126,6 +127,12 @@ bool Rules::is_entry_file(std::string_view path) const {
   if (entry_directories_.empty() && entry_files_.empty()) return true;
   const auto parts = components(path);
   return std::any_of(entry_files_.begin(), entry_files_.end(),
+                     [&](const Glob& glob) { return glob.matches(parts); });
+}
+
+bool Rules::is_key_factors(std::string_view path) const {
+  const auto parts = components(path);
+  return std::any_of(key_factors_.begin(), key_factors_.end(),
                      [&](const Glob& glob) { return glob.matches(parts); });
 }
 

@@ -42,6 +42,8 @@ class Rules {
   // Whether the file itself stands for a key. Where a description names no entries at all, every
   // file does.
   [[nodiscard]] bool is_entry_file(std::string_view path) const;
+  // Whether the file says what the framework's own key was made of.
+  [[nodiscard]] bool is_key_factors(std::string_view path) const;
   // What is only useful whole: the entry directory or completable folder of the file, else the
   // file.
   [[nodiscard]] std::string_view unit(std::string_view path) const;
@@ -62,7 +64,7 @@ class Rules {
 
   std::string name_;
   std::vector<Pattern> never_pack_, temporary_, build_directories_, elf_files_;
-  std::vector<Glob> entry_directories_, entry_files_;
+  std::vector<Glob> entry_directories_, entry_files_, key_factors_;
   std::vector<CompletionRule> completions_;
 };
 

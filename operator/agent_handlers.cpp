@@ -1,10 +1,12 @@
 #include "operator/agent_handlers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
+#include "operator/agent_words.hpp"
 #include "operator/archive_trust.hpp"
 #include "operator/load_decision.hpp"
 #include "operator/sweep_ledger.hpp"
@@ -14,21 +16,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr size_t kReasonLength = 64;
+constexpr size_t kRemembered = 100'000;  // pods or saves; far more than there can be at once
+constexpr size_t kMessageLength = 512;
+// In statuses, which hold hundreds of pods at most: a pod's own words are below 3 KB together.
+constexpr size_t kStatusMessageLength = 256;
+constexpr size_t kKeyLength = 1024;
+constexpr double kLongestCompile =
+    1e7;  // seconds; what an agent says is not to be believed blindly
+
 Status check_cache(const Caller& caller, const std::string& named) {
   if (named.empty() || named == caller.cache->metadata.name) return {};
   return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " was injected for CompileCache " +
                                          caller.cache->metadata.name + ", not for " + named);
 }
-
-// Not the agent's word but one of ours, so that labels and logs stay bounded.
-std::string load_word(const api::LoadedReport& report) {
-  const auto outcome = api::parse_outcome(report.outcome);
-  if (!outcome || *outcome == api::Outcome::kError) return "failed";
-  if (*outcome != api::Outcome::kSuccess) return "none";
-  return report.match == "compatible" ? "compatible" : "exact";
-}
-
-std::string cut(std::string_view text, size_t most) { return std::string(first_bytes(text, most)); }
 
 // Why a saver did not save although all is well: the head holds it, or there was nothing, or others
 // were at it.
@@ -38,10 +39,6 @@ bool is_unchanged(const std::string& reason) {
 bool is_idle(const std::string& reason) {
   return reason == "nothing_to_save" || reason == "saving_is_off" || reason == "busy";
 }
-
-constexpr size_t kReasonLength = 64;
-constexpr size_t kRemembered = 100'000;  // pods or saves; far more than there can be at once
-constexpr size_t kMessageLength = 512;
 
 }  // namespace
 
@@ -118,6 +115,15 @@ std::string AgentHandlers::product_of(const Caller& caller) const {
   if (!key) return "";
   const auto product = key->find(api::kGpuProductPart);
   return product == key->end() ? "" : product->second;
+}
+
+// For people; not one that would fill the status.
+api::ArchiveKey AgentHandlers::told_key(const Caller& caller) const {
+  const auto key = key_of(caller);
+  if (!key) return {};
+  size_t length = 0;
+  for (const auto& [part, value] : *key) length += part.size() + value.size();
+  return length <= kKeyLength ? *key : api::ArchiveKey{};
 }
 
 // Single flight: who asks first goes ahead, the others may wait for its archive.
@@ -208,6 +214,9 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   const std::string load = load_word(report);
   const bool warm = load == "exact" || load == "compatible";
   const std::string product = product_of(caller);
+  const std::string reason = cut(report.reason, kReasonLength);
+  const std::string why = reason + ": " + cut(report.message, kMessageLength);
+  const api::ArchiveKey key = told_key(caller);
   parts_.board.loaded(
       caller.key(), {.pod = caller.pod->name,
                      .pod_uid = caller.pod->uid,
@@ -216,8 +225,15 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
                      .archive = warm ? cut(report.archive, 253) : "",
                      .load = load,
                      .milliseconds = std::max<int64_t>(0, report.milliseconds),
-                     .reason = cut(report.reason, kReasonLength),
-                     .time = format_time(clock_.wall())});
+                     .reason = reason,
+                     .time = format_time(clock_.wall()),
+                     .key = key,
+                     .generation = warm ? std::max<int64_t>(0, report.generation) : 0,
+                     .wait_milliseconds = std::max<int64_t>(0, report.waited_ms),
+                     .ask_milliseconds = std::max<int64_t>(0, report.asked_ms),
+                     .bytes = warm ? std::max<int64_t>(0, report.bytes) : 0,
+                     .wait_reason = wait_word(report.waited_for),
+                     .message = load == "failed" ? cut(report.message, kStatusMessageLength) : ""});
   parts_.metrics.load({caller.ns(), cache, product, load == "none" ? "missing" : load,
                        static_cast<double>(report.milliseconds) / 1000,
                        std::max<int64_t>(0, report.bytes)});
@@ -228,13 +244,14 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   if (warm) {
     event(caller, false, "CacheLoaded",
           "loaded archive " + report.archive + " (" + load + ") in " +
-              std::to_string(report.milliseconds) + " ms");
+              std::to_string(report.milliseconds) + " ms, " + std::to_string(report.waited_ms) +
+              " ms of them waiting");
   } else if (load == "failed") {
-    event(caller, true, "CacheLoadFailed",
-          "starts cold: " + cut(report.reason, kReasonLength) + ": " +
-              cut(report.message, kMessageLength));
+    event(caller, true, "CacheLoadFailed", "starts cold: " + why);
+  } else {
+    event(caller, false, "CacheMissing", "starts cold: " + reason + " (key " + key_text(key) + ")");
   }
-  log_info("loaded", {{"reason", warm ? load : cut(report.reason, kReasonLength)},
+  log_info("loaded", {{"reason", warm ? load : reason},
                       {"outcome", cut(report.outcome, kReasonLength)},
                       {"namespace", caller.ns()},
                       {"cache", cache},
@@ -242,6 +259,11 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
                       {"archive", cut(report.archive, 253)},
                       {"source", cut(report.source, kReasonLength)},
                       {"milliseconds", std::to_string(report.milliseconds)},
+                      {"waited_ms", std::to_string(report.waited_ms)},
+                      {"waited_for", wait_word(report.waited_for)},
+                      {"asked_ms", std::to_string(report.asked_ms)},
+                      {"bytes", std::to_string(report.bytes)},
+                      {"key", key_text(key)},
                       {"message", cut(report.message, kMessageLength)}});
   return {};
 }
@@ -321,6 +343,10 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
     return committed;
   }
   parts_.board.saved(caller.key(), SaveSeen::kCommitted, committed->saved_at);
+  parts_.board.tell_more(caller.key(), caller.pod->uid, [](api::RecentPod& pod) {
+    pod.save = "committed";
+    pod.save_reason.clear();
+  });
   parts_.metrics.commit(caller.ns(), cache, seconds_since_grant(id));
   const std::string archive = api::archive_name(cache, *key);
   parts_.traffic.saved(caller.ns() + "/" + archive);
@@ -359,6 +385,10 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   const auto count = [&](SaveSeen seen, const char* word) {
     parts_.board.saved(caller.key(), seen, "");
     parts_.metrics.save(caller.ns(), cache, word);
+    parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
+      pod.save = word;
+      pod.save_reason = cut(report.save_reason, kReasonLength);
+    });
   };
   const std::string why =
       cut(report.save_reason, kReasonLength) + ": " + cut(report.save_message, kMessageLength);
@@ -385,6 +415,15 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
   if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
   if (caller.sweeper) return unexpected(app_key(caller).error());
   count_save(caller, report);
+  parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
+    pod.loaded_entries = std::max<int64_t>(0, report.loaded_entries);
+    pod.read_entries = std::max<int64_t>(0, report.read_entries);
+    pod.new_entries = std::max<int64_t>(0, report.new_entries);
+    pod.compile_milliseconds =
+        std::llround(std::clamp(report.compile_seconds, 0.0, kLongestCompile) * 1000);
+    pod.compiled = cut(report.new_names, kToldNames);
+    pod.differing = cut(report.differing, kToldDiffering);
+  });
   const auto effect = api::parse_effect(report.effect);
   const auto load = parts_.board.load_of(caller.key(), caller.pod->uid);
   // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
@@ -410,7 +449,10 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
   if (*effect == api::Effect::kNone) {
     event(caller, true, "CacheNotEffective",
           "loaded archive " + move.archive +
-              ", but nothing of it was used: " + cut(report.reason, kReasonLength));
+              ", but nothing of it was used: " + compiled_anew(report));
+  } else if (*effect == api::Effect::kPartial) {
+    event(caller, false, "CachePartlyEffective",
+          "loaded archive " + move.archive + " and used it; " + compiled_anew(report));
   }
   log_info("effect judged", {{"reason", cut(report.reason, kReasonLength)},
                              {"effect", report.effect},
@@ -419,7 +461,9 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
                              {"pod", caller.pod->name},
                              {"archive", move.archive},
                              {"read_entries", std::to_string(report.read_entries)},
-                             {"new_entries", std::to_string(report.new_entries)}});
+                             {"new_entries", std::to_string(report.new_entries)},
+                             {"compiled", join(cut(report.new_names, kToldNames), ", ")},
+                             {"differing", join(cut(report.differing, kToldDiffering), ", ")}});
   return {};
 }
 

@@ -53,6 +53,7 @@ class AgentHandlers {
   [[nodiscard]] Result<std::shared_ptr<const PodView>> pod_of(const TokenIdentity& identity) const;
   [[nodiscard]] Result<api::ArchiveKey> key_of(const Caller& caller) const;
   [[nodiscard]] std::string product_of(const Caller& caller) const;
+  [[nodiscard]] api::ArchiveKey told_key(const Caller& caller) const;
   [[nodiscard]] SaveContext save_context(const Caller& caller, const api::ArchiveKey& key) const;
   [[nodiscard]] Result<api::ArchiveKey> app_key(const Caller& caller) const;
   void judge_first(const Caller& caller, struct LoadSituation& situation);

@@ -215,6 +215,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
             {"buildDirectories", texts(target.build_directories)},
             {"completions", completions(target.completions)},
             {"elfFiles", texts(target.elf_files)},
+            {"keyFactors", texts(target.key_factors)},
             {"keyParts", texts(target.key_parts)}});
   if (!target.directory_variable.empty() && !target.env.contains(target.directory_variable)) {
     problems.add(node, path + ".directoryVariable",

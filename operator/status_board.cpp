@@ -137,6 +137,13 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
       recent.milliseconds = seen.milliseconds;
       recent.reason = seen.reason;
       recent.time = seen.time;
+      recent.key = seen.key;
+      recent.generation = seen.generation;
+      recent.wait_milliseconds = seen.wait_milliseconds;
+      recent.wait_reason = seen.wait_reason;
+      recent.ask_milliseconds = seen.ask_milliseconds;
+      recent.bytes = seen.bytes;
+      recent.message = seen.message;
     });
   }
   changed(cache);
@@ -159,12 +166,31 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
       recent.node = seen.node;
       recent.gpu_product = seen.gpu_product;
       recent.effect = std::string(api::to_string(seen.effect));
+      recent.saved_milliseconds = std::llround(seen.seconds_saved * 1000);
       if (!seen.reason.empty()) recent.reason = seen.reason;
       if (recent.time.empty()) recent.time = seen.time;
     });
   }
   changed(cache);
   return move;
+}
+
+void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid,
+                            const std::function<void(api::RecentPod&)>& change) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(cache);
+    if (entry == entries_.end()) return;
+    std::vector<api::RecentPod> recent = entry->second.totals.recent.list();
+    const auto pod = std::find_if(recent.begin(), recent.end(),
+                                  [&](const auto& known) { return known.pod_uid == pod_uid; });
+    if (pod == recent.end()) return;
+    const api::RecentPod before = *pod;
+    change(*pod);
+    if (*pod == before) return;
+    set_recent(entry->second, std::move(recent));
+  }
+  changed(cache);
 }
 
 void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::string& time) {

@@ -39,6 +39,10 @@ struct LoadSeen {
   int64_t milliseconds = 0;
   std::string reason;  // why not, one word
   std::string time;    // RFC 3339
+  // What else the status tells of it.
+  api::ArchiveKey key;
+  int64_t generation = 0, wait_milliseconds = 0, ask_milliseconds = 0, bytes = 0;
+  std::string wait_reason, message;
 };
 
 // A saver's verdict on what was loaded; each pod has one, the latest.
@@ -79,6 +83,10 @@ class StatusBoard {
     std::string archive;
   };
   EffectMove effect(const std::string& cache, const EffectSeen& seen);
+  // More about a pod whose load was reported and that is still among the recent ones; nothing is
+  // counted.
+  void tell_more(const std::string& cache, const std::string& pod_uid,
+                 const std::function<void(api::RecentPod&)>& change);
   // `time` is that of a commit and becomes last_save_time.
   void saved(const std::string& cache, SaveSeen seen, const std::string& time);
   // Archives that collection has thrown away; they count for the sweep that reports next.

@@ -163,6 +163,25 @@ TEST_F(Save, TheEffectFollowsWhatTheAppReadsAndMakes) {
   EXPECT_EQ(last["new_entries"], 1);
 }
 
+// vLLM's own key: the saver names what differs, and never looks like a reader.
+TEST_F(Save, WhatDiffersInTheFrameworksKeyIsNamed) {
+  config_.directories[0].framework.key_factors = {"**/cache_key_factors.json"};
+  const auto archive = put_archive(
+      {{"torch/fxgraph/ab/ONE/file", "entry one"},
+       {"torch/old/cache_key_factors.json", R"({"code_hash": "1", "env": {"A": "secret"}})"}});
+  operator_.set_head(archive.manifest, 1);
+  ASSERT_EQ(run("load"), 0);
+  AgentProcess saver = start("save");
+  write("new/cache_key_factors.json", R"({"code_hash": "1", "env": {"A": "other"}})");
+  write("fxgraph/gh/OTHER/file", "compiled although something was loaded");
+  EXPECT_TRUE(last_effect_is("none")) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const auto last = operator_.calls("POST", "/v1/effect").back().body;
+  EXPECT_EQ(last["differing"], nlohmann::json::array({"A"}));
+  EXPECT_EQ(last["new_names"], nlohmann::json::array({"torch/fxgraph/gh/OTHER"}));
+  EXPECT_EQ(last.dump().find("secret"), std::string::npos);
+}
+
 TEST_F(Save, AMissIsNoneAlsoAfterTheSave) {
   load_archive();
   AgentProcess saver = start("save");

@@ -76,7 +76,32 @@ TEST(CompileCache, StatusRoundTrips) {
                 "2024-01-01T00:00:00Z");
   status.loads.exact = 2;
   status.effect.full = 1;
-  status.recent = {{"p", "u", "node", "G", "c-1", "exact", 12, "full", "", "2024-01-01T00:00:00Z"}};
+  status.recent = {{.pod = "pod",
+                    .pod_uid = "uid",
+                    .node = "node",
+                    .gpu_product = "H100",
+                    .archive = "a-1",
+                    .key = {{"GPUProduct", "H100"}},
+                    .load = "exact",
+                    .generation = 3,
+                    .milliseconds = 12,
+                    .wait_milliseconds = 5,
+                    .ask_milliseconds = 1,
+                    .wait_reason = "waiting_for_first",
+                    .bytes = 1000,
+                    .effect = "full",
+                    .reason = "reason",
+                    .message = "message",
+                    .loaded_entries = 3,
+                    .read_entries = 2,
+                    .new_entries = 1,
+                    .compiled = {"torch/fxgraph/ab/c"},
+                    .differing = {"VLLM_PORT"},
+                    .compile_milliseconds = 1500,
+                    .saved_milliseconds = 2500,
+                    .save = "unchanged",
+                    .save_reason = "unchanged",
+                    .time = "2024-01-01T00:00:00Z"}};
   status.last_sweep = {"2024-01-01T00:00:00Z", 10, 1, 2};
   status.condemned = {{"sha256:aa", "2024-01-01T00:00:00Z"}};
   json object = minimal();
@@ -84,13 +109,22 @@ TEST(CompileCache, StatusRoundTrips) {
   const auto cache = parse_compile_cache(object);
   ASSERT_TRUE(cache);
   EXPECT_EQ(to_json(cache->status), to_json(status));
+  EXPECT_EQ(cache->status.recent, status.recent);
 }
 
 TEST(RecentPods, AreWhatTheyWere) {
   EXPECT_TRUE(RecentPods().list().empty());
-  const RecentPod one{"p",     "u-1", "node", "G", "c-1",
-                      "exact", 12,    "full", "",  "2024-01-01T00:00:00Z"};
+  const RecentPod one{.pod = "p",
+                      .pod_uid = "u-1",
+                      .key = {{"GPUProduct", "G"}, {"Image", "i"}},
+                      .milliseconds = 12,
+                      .compiled = {"a", "b", "c"},
+                      .time = "2024-01-01T00:00:00Z"};
   RecentPod other = one;
+  other.key["Image"] = "another";
+  other.key["Version"] = "";
+  other.compiled = {"b"};
+  other.differing = {"", "c"};
   other.pod = std::string("\0q", 2);
   other.archive = "";
   other.reason = std::string(300, 'r');

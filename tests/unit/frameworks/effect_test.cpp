@@ -235,5 +235,18 @@ TEST(Effect, WithoutEntriesInTheDescriptionEveryFileIsOne) {
   EXPECT_EQ(judge.result().loaded_entries, 2u);
 }
 
+TEST(Effect, NamesTheFirstNewEntriesOfEachFramework) {
+  Directory directory = restored();
+  hit(directory);
+  for (int i = 9; i > 0; --i) {
+    directory.add("fxgraph/yy/f" + std::to_string(i) + "/file", i + 10);
+    directory.add("fxgraph/yy/f" + std::to_string(i) + "/later", i + 50);
+  }
+  EXPECT_EQ(judge(directory).new_names,
+            (std::vector<std::string>{"torch/fxgraph/yy/f1", "torch/fxgraph/yy/f2",
+                                      "torch/fxgraph/yy/f3", "torch/fxgraph/yy/f4"}));
+  EXPECT_EQ(judge(restored()).new_names, std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace compilecache::frameworks

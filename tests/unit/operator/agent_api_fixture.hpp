@@ -25,8 +25,11 @@ using std::chrono::seconds;
 
 class Events : public kube::EventSink {
  public:
-  void record(const kube::EventRecord& record) override { reasons.push_back(record.reason); }
-  std::vector<std::string> reasons;
+  void record(const kube::EventRecord& record) override {
+    reasons.push_back(record.reason);
+    messages.push_back(record.message);
+  }
+  std::vector<std::string> reasons, messages;
 };
 
 // One namespace with a node, a CompileCache and pods; tokens are the pods' names.

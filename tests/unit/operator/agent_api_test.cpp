@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
 namespace compilecache::controller {
@@ -6,6 +8,7 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 using test::digest;
+using ::testing::HasSubstr;
 
 class AgentApi : public test::AgentApiTest {};
 
@@ -119,6 +122,68 @@ TEST_F(AgentApi, AFailedLoadIsColdAndSaid) {
   // Cold pods have no effect to judge.
   report_effect("b", "none", 40);
   EXPECT_EQ(status().effect, api::EffectCounters{});
+}
+
+// What `explain` and people read of one pod.
+TEST_F(AgentApi, TheStatusTellsThePodsStory) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const auto given = load("b");
+  api::LoadedReport loaded{.cache = "transformer", .outcome = "SUCCESS", .match = "exact"};
+  loaded.archive = given.archive;
+  loaded.generation = given.generation;
+  loaded.milliseconds = 5200;
+  loaded.waited_ms = 5000;
+  loaded.waited_for = "waiting_for_first";
+  loaded.asked_ms = 3;
+  loaded.bytes = 1234;
+  ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(loaded)).status, 200);
+  api::EffectReport effect{.cache = "transformer", .effect = "none"};
+  effect.loaded_entries = 9;
+  effect.new_entries = 7;
+  effect.compile_seconds = 12.5;
+  effect.new_names = {"vllm/torch_compile_cache/0/artifact_1", std::string(300, 'x')};
+  effect.differing = {"VLLM_PORT", "config_hash"};
+  effect.save_outcome = "SKIPPED";
+  effect.save_reason = "unchanged";
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(effect)).status, 200);
+
+  const auto recent = status().recent.list();
+  ASSERT_EQ(recent.size(), 1U);
+  const api::RecentPod& pod = recent[0];
+  EXPECT_EQ(pod.key.at("GPUProduct"), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(pod.key.at("Image"), "torch:1");
+  EXPECT_EQ(pod.generation, 1);
+  EXPECT_EQ(pod.wait_milliseconds, 5000);
+  EXPECT_EQ(pod.wait_reason, "waiting_for_first");
+  EXPECT_EQ(pod.ask_milliseconds, 3);
+  EXPECT_EQ(pod.new_entries, 7);
+  EXPECT_EQ(pod.compile_milliseconds, 12'500);
+  ASSERT_EQ(pod.compiled.size(), 2U);
+  EXPECT_LE(pod.compiled[1].size(), 100U) << "many of these are in one object";
+  EXPECT_EQ(pod.differing, (std::vector<std::string>{"VLLM_PORT", "config_hash"}));
+  EXPECT_EQ(pod.save, "unchanged");
+  EXPECT_EQ(events.reasons.back(), "CacheNotEffective");
+  EXPECT_THAT(events.messages.back(), HasSubstr("VLLM_PORT, config_hash"));
+}
+
+TEST_F(AgentApi, AColdPodsStoryIsToldToo) {
+  api::LoadedReport cold{.cache = "transformer", .outcome = "DOES_NOT_EXIST"};
+  cold.reason = "no_archive";
+  cold.waited_for = "whatever an agent says";
+  ASSERT_EQ(send("POST", "/v1/loaded", "a", api::dump(cold)).status, 200);
+  EXPECT_EQ(events.reasons.back(), "CacheMissing");
+  EXPECT_THAT(events.messages.back(), HasSubstr("no_archive (key Architecture=amd64"));
+  api::EffectReport compiled{.cache = "transformer"};
+  compiled.new_entries = 7;
+  compiled.compile_seconds = 40;
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(compiled)).status, 200);
+  ASSERT_EQ(save("a", '1'), 200);
+  const api::RecentPod pod = status().recent.list().at(0);
+  EXPECT_EQ(pod.reason, "no_archive");
+  EXPECT_EQ(pod.wait_reason, "");
+  EXPECT_EQ(pod.compile_milliseconds, 40'000);
+  EXPECT_EQ(pod.new_entries, 7);
+  EXPECT_EQ(pod.save, "committed");
 }
 
 TEST_F(AgentApi, ALoaderThatRunsAgainIsNotCountedAgain) {

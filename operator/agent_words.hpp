@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "api/agent_api.hpp"
+#include "api/archive_key.hpp"
+
+// What agents say, as it goes into statuses, Events and logs: bounded, since an agent is a user's
+// pod and many of their words are in one object. Pure; safe from any thread.
+
+namespace compilecache::controller {
+
+// Of a report's lists of names, those that are told.
+inline constexpr size_t kToldNames = 6, kToldDiffering = 12;
+
+// At most that many bytes, and no part of a character.
+std::string cut(const std::string& text, size_t length);
+// At most that many texts, each cut to 100 bytes.
+std::vector<std::string> cut(const std::vector<std::string>& texts, size_t count);
+
+// The load's outcome: exact, compatible, none, failed.
+std::string load_word(const api::LoadedReport& report);
+// For what a loader waited, if it is one of our own words; else empty.
+std::string wait_word(const std::string& said);
+
+// "GPUProduct=NVIDIA-H100, Image=app:1"
+std::string key_text(const api::ArchiveKey& key);
+
+// "3 entries were compiled anew, torch/fxgraph/ab/fab among them; what differs in the framework's
+// key: VLLM_PORT"
+std::string compiled_anew(const api::EffectReport& report);
+
+}  // namespace compilecache::controller
