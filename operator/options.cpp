@@ -32,6 +32,14 @@ without a status is taken to be ready.
 Exit status: 0 when every annotated template was injected, 1 when one was left as it is, 2 when something
 could not be read or the command line is wrong; then nothing is printed.)";
 
+constexpr char kExplainFooter[] = R"(
+One pod's story: injected or why not, its key, which archive, how long each step took, what the archive was
+worth, what was compiled anew and why, and what to change. All of it is in the pod, in status.recent of its
+CompileCache, in its archives and in Events; needs the right to read those. docs/still-slow.md has more.
+  compilecache-operator explain web-6d9f7c5b8-x2x7k -n ml
+
+Exit status: 0 when the story was told, 1 when the pod cannot be read, 2 when the command line is wrong.)";
+
 constexpr char kFooter[] = R"(
 Environment: POD_NAME, POD_NAMESPACE and POD_IP as the downward API gives them.
 Signals: SIGTERM and SIGINT end it gracefully: the lease is released, the webhook serves on for --drain.
@@ -135,6 +143,18 @@ void describe_inject(CLI::App& inject, OperatorOptions& options, InjectOptions& 
   inject.add_option("--agent-ca", how.agent_ca_file, "PEM file, its CA")->needs(address);
 }
 
+void describe_explain(CLI::App& explain, ExplainOptions& how) {
+  explain.footer(kExplainFooter);
+  explain.add_option("POD", how.pod, "name of the pod")->required();
+  explain.add_option("-n,--namespace", how.ns, "the pod's; default: the kubeconfig's");
+  explain.add_option("-o,--output", how.output, "json; default: a text for people")
+      ->check(CLI::IsMember({"json"}));
+  explain.add_option("--kubeconfig", how.kubeconfig,
+                     "how to reach the API server; default: KUBECONFIG, the pod's service account, "
+                     "~/.kube/config");
+  explain.add_option("--context", how.context, "of the kubeconfig; default: its current one");
+}
+
 }  // namespace
 
 ParsedOptions parse_options(int argc, const char* const* argv) {
@@ -152,10 +172,14 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
       app.add_subcommand("inject", "print manifests as the webhook would make them; no cluster");
   InjectOptions how;
   describe_inject(*inject, options, how);
+  CLI::App* explain =
+      app.add_subcommand("explain", "tell why a pod is (still) slow: one pod's story");
+  ExplainOptions whom;
+  describe_explain(*explain, whom);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
-    if (!inject->parsed() && options.ns.empty()) {
+    if (!inject->parsed() && !explain->parsed() && options.ns.empty()) {
       throw CLI::RequiredError("--namespace (or the variable POD_NAMESPACE)");
     }
   } catch (const CLI::ParseError& error) {
@@ -169,6 +193,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     how.agent_address = options.agent_address;
     parsed.inject = std::move(how);
   }
+  if (explain->parsed()) parsed.explain = std::move(whom);
   if (const char* name = std::getenv("POD_NAME")) options.pod_name = name;
   options.drain = std::chrono::milliseconds(drain_ms);
   return parsed;
