@@ -17,6 +17,7 @@ constexpr Patience kAnswerTime{3000};
 // (agent.labelWait) is 10 s.
 constexpr milliseconds kLabelWait{15'000};
 constexpr milliseconds kShortestPoll{50};
+constexpr const char* kPlaceWait = "too_many_loads";  // the operator's word
 
 // The operator knows this pod and says no; anything else is not an answer to believe.
 bool refused(ErrorCode code) {
@@ -31,13 +32,10 @@ class Chooser {
 
   LoadChoice run() {
     choice_.budget = milliseconds(config_.load_timeout_ms);
-    const auto started = SystemClock::instance().monotonic();
     choose();
-    const auto passed =
-        std::chrono::duration_cast<milliseconds>(SystemClock::instance().monotonic() - started);
     choice_.status.waited_ms = waited_.count();
     choice_.status.waited_for = waited_for_;
-    choice_.status.asked_ms = std::max(passed - waited_, milliseconds(0)).count();
+    choice_.status.asked_ms = asked_.count();
     return std::move(choice_);
   }
 
@@ -62,8 +60,14 @@ class Chooser {
                                milliseconds(config_.load_timeout_ms);
     while (true) {
       alive_();
-      auto answer = coordinator_.load({config_.cache, waited_.count()}, kAnswerTime);
-      if (!answer || answer->decision != "wait") return answer;
+      const Monotonic began = SystemClock::instance().monotonic();
+      auto answer =
+          coordinator_.load({config_.cache, waited_.count(), for_place_.count()}, kAnswerTime);
+      const auto took = since(began);
+      if (!answer || answer->decision != "wait") {
+        asked_ += took;
+        return answer;
+      }
       const auto pause = std::max(milliseconds(answer->retry_after_ms), kShortestPoll);
       waited_for_ = answer->reason;
       if (waited_ + pause > bound || !sleep_(pause)) {
@@ -74,8 +78,15 @@ class Chooser {
       if (waited_.count() == 0) {
         log_info("the operator says to wait", {{"reason", answer->reason}});
       }
-      waited_ += pause;
+      // By the clock: a busy machine, or operator, makes a wait longer than it was meant to be.
+      const auto passed = std::max(pause, since(began));
+      waited_ += passed;
+      if (answer->reason == kPlaceWait) for_place_ += passed;
     }
+  }
+
+  static milliseconds since(Monotonic began) {
+    return std::chrono::duration_cast<milliseconds>(SystemClock::instance().monotonic() - began);
   }
 
   void take(const api::LoadAnswer& answer) {
@@ -131,7 +142,7 @@ class Chooser {
   const Sleep& sleep_;
   const std::function<void()>& alive_;
   LoadChoice choice_;
-  milliseconds waited_{0};
+  milliseconds asked_{0}, waited_{0}, for_place_{0};
   std::string waited_for_;  // the operator's word
 };
 

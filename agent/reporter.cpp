@@ -31,7 +31,8 @@ void Reporter::report(const frameworks::Evidence& evidence, bool settled, bool l
   }
   const bool nothing_to_say = evidence == frameworks::Evidence{} && !load_.loaded();
   const bool other_numbers = !nothing_to_say && sent_ != evidence;
-  const bool worth_it = save_ || another_verdict || (settled && sent_ && other_numbers);
+  const bool worth_it =
+      save_ || compiling_ || another_verdict || (settled && sent_ && other_numbers);
   if (!worth_it && !(last && (load_.loaded() || sent_ || other_numbers))) return;
   const auto now = SystemClock::instance().monotonic();
   if (now < not_before_ && !last) return;
@@ -42,6 +43,7 @@ void Reporter::report(const frameworks::Evidence& evidence, bool settled, bool l
   }
   sent_ = evidence;
   save_.reset();
+  compiling_ = false;
 }
 
 api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last) const {
@@ -50,6 +52,7 @@ api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last
   if (load_.loaded()) report.effect = api::to_string(evidence.effect);
   if (evidence.effect == api::Effect::kUnknown) report.reason = "reads_not_visible";
   report.final_report = last;
+  report.compiling = compiling_;
   report.loaded_entries = static_cast<int64_t>(evidence.loaded_entries);
   report.read_entries = static_cast<int64_t>(evidence.read_entries);
   report.new_entries = static_cast<int64_t>(evidence.new_entries);

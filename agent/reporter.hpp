@@ -19,6 +19,8 @@ class Reporter {
       : config_(config), load_(load), coordinator_(coordinator) {}
 
   void note_save(const SaveResult& result);
+  // More is being compiled since the last save: others may be waiting for that.
+  void note_compiling() { compiling_ = true; }
 
   // `settled`: nothing changes in the directory at the moment, so that numbers are worth sending,
   // not only another verdict. `last`: the pod ends.
@@ -36,6 +38,7 @@ class Reporter {
   std::optional<frameworks::Evidence> sent_;
   std::string logged_effect_;
   std::optional<SaveResult> save_;  // not told yet
+  bool compiling_ = false;          // nor this
   Monotonic not_before_{};          // after a report that met nobody
 };
 

@@ -153,6 +153,7 @@ class Saver {
     look_takes_ = processor_time() - before;
     think();
     note_activity();
+    note_compiling();
     reporter_.report(evidence_, still(), false, kReportPatience);
     if (const auto asked = request_time(); asked && asked != answered_) {
       serve_request(*asked);
@@ -177,6 +178,14 @@ class Saver {
     last_activity_ = view_.last_activity;
     interval_ = kFirstPause;
     blocked_until_changed_ = false;
+  }
+
+  // Pods that wait for this one's archive have to know that its last save was not all.
+  void note_compiling() {
+    if (config_.wait_for_first_ms == 0 || load_.loaded() || !saved_ || told_compiling_) return;
+    if (view_.files.empty() && view_.busy.empty()) return;
+    told_compiling_ = true;
+    reporter_.note_compiling();
   }
 
   // Half a quiet period, so that what begins after a long silence is noticed soon enough.
@@ -214,10 +223,10 @@ class Saver {
     return std::max(pause, kShortestPause);
   }
 
-  SaveResult attempt() {
+  SaveResult attempt(bool asked = false) {
     const SaveLimits limits{[this] { return patience(); },
                             [this] { return termination_.requested() && left() <= kLastWords; },
-                            termination_.requested()};
+                            termination_.requested(), asked, longest_pause() + kReportPatience};
     const SaveParts parts{config_, node_, *coordinator_, watched_, control_, random_};
     try {
       return save_once(parts, head_, state_, limits);
@@ -234,6 +243,10 @@ class Saver {
   void conclude(const SaveResult& result) {
     view_is_old_ = true;
     log_result(result);
+    if (result.outcome == api::Outcome::kSuccess) {
+      saved_ = true;
+      told_compiling_ = false;
+    }
     if (result.never_again) refusal_ = result.reason;
     saving_is_over_ = saving_is_over_ || result.never_again ||
                       (config_.save_policy == "Once" && result.outcome == api::Outcome::kSuccess);
@@ -288,10 +301,10 @@ class Saver {
       return answer_request(result, asked);
     }
     const auto end = SystemClock::instance().monotonic() + kRequestedBusyPause;
-    SaveResult result = attempt();
+    SaveResult result = attempt(true);
     while (result.reason == "busy" && SystemClock::instance().monotonic() < end &&
            pause(result.retry_after)) {
-      result = attempt();
+      result = attempt(true);
     }
     // The app waits for it; the operator's statistics do not.
     answer_request(result, asked);
@@ -390,7 +403,8 @@ class Saver {
   Head head_;
   SaveView view_;
   frameworks::Evidence evidence_;
-  bool view_is_old_ = true;  // something was saved since it was made
+  bool view_is_old_ = true;                      // something was saved since it was made
+  bool saved_ = false, told_compiling_ = false;  // since it was saved last
   WallTime last_activity_{};
   milliseconds interval_ = kFirstPause;
   std::chrono::nanoseconds look_takes_{0};

@@ -237,6 +237,11 @@ class Attempt {
     const double compile_seconds = parts_.watched.judge().compile_seconds();
     // Less than before where the app has cleared files.
     request.compile_seconds = std::max(0.0, compile_seconds - state_.compile_seconds);
+    request.complete = limits_.final_save || limits_.asked;
+    request.still_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                           SystemClock::instance().wall() - view.last_activity)
+                           .count();
+    request.notices_within_ms = limits_.notices_within.count();
     const auto committed = parts_.coordinator.commit_save(answer.id, request, limits_.patience());
     if (!committed) {
       if (lost_to_another(committed.error().code)) return std::nullopt;

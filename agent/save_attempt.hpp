@@ -45,6 +45,8 @@ struct SaveLimits {
   std::function<Patience()> patience;  // for one call to the coordinator
   std::function<bool()> give_up;       // asked while the archive is written
   bool final_save = false;
+  bool asked = false;                           // by the app
+  std::chrono::milliseconds notices_within{0};  // that more is being made, and tells it
 };
 
 // What a save works with; all of it is the saver's.

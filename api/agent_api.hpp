@@ -26,7 +26,9 @@ namespace compilecache::api {
 
 struct LoadRequest {
   std::string cache;
-  int64_t waited_ms = 0;  // how long this loader has been waiting for the first pod (single flight)
+  // How long the operator has told this loader to wait so far; and of that, for a place among those
+  // that load at once, once there was an archive. Each wait has a bound of its own.
+  int64_t waited_ms = 0, waited_for_place_ms = 0;
 };
 
 struct LoadAnswer {
@@ -66,6 +68,7 @@ struct SaveRequest {
   int64_t new_files = 0, new_bytes = 0;
   bool refresh = false;     // mode Refresh: no parent wanted
   bool final_save = false;  // at SIGTERM
+  bool asked = false;       // by the application, which knows that it has compiled everything
 };
 
 struct SaveAnswer {
@@ -94,6 +97,12 @@ struct CommitRequest {
   std::vector<std::string> blobs;
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
   double compile_seconds = 0;
+  // That is all there will be, as far as anybody can know: the application has asked for this save,
+  // or has ended.
+  bool complete = false;
+  // For how long the cache directory has been still, and within which time this saver sees, and
+  // says, that more is being compiled.
+  int64_t still_ms = 0, notices_within_ms = 0;
 };
 
 struct CommitAnswer {
@@ -107,6 +116,7 @@ struct EffectReport {
   std::string effect;  // full, partial, none, unused, unknown; empty: the pod loaded nothing
   std::string reason;
   bool final_report = false;
+  bool compiling = false;  // more is being compiled since the last save
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   double compile_seconds = 0;  // first to last new file of this pod
   // Some of the new entries, "torch/fxgraph/hw/fhwqm6"; and what differs in the framework's own

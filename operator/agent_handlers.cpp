@@ -9,6 +9,7 @@
 #include "operator/agent_words.hpp"
 #include "operator/archive_trust.hpp"
 #include "operator/load_decision.hpp"
+#include "operator/save_rules.hpp"
 #include "operator/sweep_ledger.hpp"
 
 namespace compilecache::controller {
@@ -126,16 +127,40 @@ api::ArchiveKey AgentHandlers::told_key(const Caller& caller) const {
   return length <= kKeyLength ? *key : api::ArchiveKey{};
 }
 
-// Single flight: who asks first goes ahead, the others may wait for its archive.
-void AgentHandlers::judge_first(const Caller& caller, LoadSituation& situation) {
+// Whether the pod goes on as one that compiles for others: one whose application cannot start, or
+// has been started again, is waited for in vain.
+bool AgentHandlers::compiles_on(const std::string& ns, const std::string& name,
+                                const std::string& uid) const {
+  const auto pod = parts_.view.pod(ns, name);
+  if (pod == nullptr || pod->uid != uid || pod->deleting || pod->ended()) return false;
+  if (pod->containers == nullptr) return true;
+  return std::none_of(pod->containers->begin(), pod->containers->end(), [](const auto& container) {
+    return !container.init &&
+           (container.restarts > 0 || container.waiting_reason.find("Err") == 0 ||
+            container.waiting_reason.find("BackOff") != std::string::npos);
+  });
+}
+
+// Single flight: who asks first goes ahead, the others may wait for its archive. `decided` is what
+// the pod gets if nobody is waited for.
+void AgentHandlers::judge_first(const Caller& caller, const api::LoadAnswer& decided,
+                                LoadSituation& situation) {
   if (!situation.key || situation.wait_for_first <= milliseconds(0)) return;
-  const std::string archive = api::archive_name(situation.cache, *situation.key);
-  situation.first_is_compiling = parts_.traffic.goes_second(
-      caller.ns() + "/" + archive, caller.pod->name, caller.pod->uid,
-      [&](const std::string& pod, const std::string& uid) {
-        const auto first = parts_.view.pod(caller.ns(), pod);
-        return first != nullptr && first->uid == uid && !first->deleting && !first->ended();
-      });
+  const std::string archive =
+      caller.ns() + "/" + api::archive_name(situation.cache, *situation.key);
+  const auto alive = [&](const std::string& pod, const std::string& uid) {
+    return compiles_on(caller.ns(), pod, uid);
+  };
+  if (decided.decision == "load" && decided.match == "exact") {
+    situation.first_is_compiling = parts_.traffic.holds(archive, caller.pod->uid, alive);
+  } else if (decided.decision == "none" && situation.mode != "Refresh") {
+    // Half of what the others wait for it: then the next one has the other half.
+    const bool can_save =
+        situation.mode != "ReadOnly" && refusal(save_context(caller, *situation.key)).empty();
+    situation.first_is_compiling = parts_.traffic.goes_second(
+        archive, caller.pod->name, caller.pod->uid,
+        can_save ? situation.wait_for_first / 2 : milliseconds(0), alive);
+  }
 }
 
 Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::LoadRequest& request) {
@@ -154,11 +179,12 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
   situation.wait_for_first = milliseconds(caller.pod->injection->wait_for_first_ms);
   situation.label_wait = settings_.agent.label_wait;
   situation.waited = milliseconds(std::max<int64_t>(0, request.waited_ms));
+  situation.waited_for_place =
+      std::min(milliseconds(std::max<int64_t>(0, request.waited_for_place_ms)), situation.waited);
+  situation.spread = static_cast<double>(std::hash<std::string>{}(caller.pod->uid) % 1000) / 1000;
   api::LoadAnswer answer = decide_load(situation);
-  if (answer.decision == "none") {
-    judge_first(caller, situation);
-    if (situation.first_is_compiling) answer = decide_load(situation);
-  }
+  judge_first(caller, answer, situation);
+  if (situation.first_is_compiling) answer = decide_load(situation);
   const std::string claim = caller.ns() + "/" + spec.storage.claim_name;
   if (answer.decision == "load" &&
       !parts_.traffic.begin(claim, caller.pod->uid, milliseconds(answer.budget_ms))) {
@@ -349,7 +375,8 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
   });
   parts_.metrics.commit(caller.ns(), cache, seconds_since_grant(id));
   const std::string archive = api::archive_name(cache, *key);
-  parts_.traffic.saved(caller.ns() + "/" + archive);
+  parts_.traffic.saved(caller.ns() + "/" + archive, caller.pod->name, caller.pod->uid,
+                       settle_time(request));
   event(caller, false, "CacheSaved",
         "saved generation " + std::to_string(committed->generation) + " of archive " + archive);
   return committed;
@@ -399,6 +426,9 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
     return event(caller, true, "CacheSaveFailed", why);
   }
   count(SaveSeen::kRefused, "refused");
+  if (const auto key = key_of(caller)) {
+    parts_.traffic.gives_up(caller.ns() + "/" + api::archive_name(cache, *key), caller.pod->uid);
+  }
   event(caller, true, "CacheSaveRefused", why);
 }
 
@@ -415,6 +445,13 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
   if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
   if (caller.sweeper) return unexpected(app_key(caller).error());
   count_save(caller, report);
+  if (report.compiling) {
+    if (const auto key = key_of(caller)) {
+      parts_.traffic.compiling(
+          caller.ns() + "/" + api::archive_name(caller.cache->metadata.name, *key),
+          caller.pod->uid);
+    }
+  }
   parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
     pod.loaded_entries = std::max<int64_t>(0, report.loaded_entries);
     pod.read_entries = std::max<int64_t>(0, report.read_entries);

@@ -56,7 +56,10 @@ class AgentHandlers {
   [[nodiscard]] api::ArchiveKey told_key(const Caller& caller) const;
   [[nodiscard]] SaveContext save_context(const Caller& caller, const api::ArchiveKey& key) const;
   [[nodiscard]] Result<api::ArchiveKey> app_key(const Caller& caller) const;
-  void judge_first(const Caller& caller, struct LoadSituation& situation);
+  [[nodiscard]] bool compiles_on(const std::string& ns, const std::string& name,
+                                 const std::string& uid) const;
+  void judge_first(const Caller& caller, const api::LoadAnswer& decided,
+                   struct LoadSituation& situation);
   void distrust(const Caller& caller, const api::LoadedReport& report);
   std::optional<double> seconds_since_grant(const std::string& id);
   void count_save(const Caller& caller, const api::EffectReport& report);

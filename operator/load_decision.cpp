@@ -11,6 +11,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeastBudget{5'000};
 constexpr milliseconds kAskAgain{1'000};
+// A pod that waits for minutes for another one's compile need not ask each second; a thousand of
+// them would keep a core busy.
+constexpr milliseconds kAskAgainLatest{5'000};
+constexpr int kAskAgainShare = 8;
+constexpr milliseconds kLongestSettling{30'000};
 
 api::LoadAnswer none(std::string reason) {
   api::LoadAnswer answer;
@@ -24,6 +29,17 @@ api::LoadAnswer wait(std::string reason, milliseconds left) {
   answer.decision = "wait";
   answer.reason = std::move(reason);
   answer.retry_after_ms = std::clamp(left, milliseconds(1), kAskAgain).count();
+  return answer;
+}
+
+// For the first pod: rarer as it takes longer, and not all at the same moment.
+api::LoadAnswer wait_for_first(const LoadSituation& situation, milliseconds waited) {
+  const milliseconds usual = std::clamp(waited / kAskAgainShare, kAskAgain, kAskAgainLatest);
+  const double share = 0.75 + 0.5 * std::clamp(situation.spread, 0.0, 1.0);
+  const auto pause = std::chrono::duration_cast<milliseconds>(usual * share);
+  api::LoadAnswer answer = wait("waiting_for_first", kAskAgain);
+  answer.retry_after_ms =
+      std::clamp(pause, milliseconds(1), situation.wait_for_first - waited).count();
   return answer;
 }
 
@@ -60,7 +76,7 @@ std::string why_none(const LoadSituation& situation) {
   return "no_archive";
 }
 
-api::LoadAnswer load(const Choice& choice, const LoadSituation& situation) {
+api::LoadAnswer load(const Choice& choice, milliseconds budget) {
   api::LoadAnswer answer;
   answer.decision = "load";
   answer.match = choice.match;
@@ -69,23 +85,23 @@ api::LoadAnswer load(const Choice& choice, const LoadSituation& situation) {
   answer.generation = choice.head->generation;
   answer.compressed_bytes = choice.head->compressed_bytes;
   answer.plain_bytes = choice.head->plain_bytes;
-  answer.budget_ms = load_budget(situation.timeout, choice.head->compile_seconds).count();
+  answer.budget_ms = budget.count();
   return answer;
 }
 
 api::LoadAnswer decide(const LoadSituation& situation) {
   if (situation.mode == "Refresh") return none("mode_refresh");
+  const milliseconds waited = situation.waited - situation.waited_for_place;
+  if (situation.first_is_compiling && waited < situation.wait_for_first) {
+    return wait_for_first(situation, waited);
+  }
   const Choice choice = choose(situation);
-  if (choice.head != nullptr) {
-    const milliseconds budget = load_budget(situation.timeout, choice.head->compile_seconds);
-    if (!situation.too_many_loads) return load(choice, situation);
-    if (situation.waited < budget) return wait("too_many_loads", budget - situation.waited);
-    return none("too_many_loads");
-  }
-  if (situation.first_is_compiling && situation.waited < situation.wait_for_first) {
-    return wait("waiting_for_first", situation.wait_for_first - situation.waited);
-  }
-  return none(why_none(situation));
+  if (choice.head == nullptr) return none(why_none(situation));
+  const milliseconds left =
+      load_budget(situation.timeout, choice.head->compile_seconds) - situation.waited_for_place;
+  if (left <= milliseconds(0)) return none("too_many_loads");
+  if (situation.too_many_loads) return wait("too_many_loads", left);
+  return load(choice, left);
 }
 
 }  // namespace
@@ -94,6 +110,18 @@ milliseconds load_budget(milliseconds timeout, double compile_seconds) {
   if (compile_seconds <= 0) return timeout;
   const milliseconds half(static_cast<int64_t>(compile_seconds * 500));
   return std::min(timeout, std::max(kLeastBudget, half));
+}
+
+milliseconds settle_time(const api::CommitRequest& saved) {
+  if (saved.complete) return milliseconds(0);
+  const double half = std::clamp(saved.compile_seconds * 500, 0.0, 1.0 * kLongestSettling.count());
+  const milliseconds wanted(static_cast<int64_t>(half));
+  const milliseconds missing = wanted - milliseconds(std::max<int64_t>(0, saved.still_ms));
+  if (missing <= milliseconds(0)) return milliseconds(0);
+  // Not before the saver could tell that more is being compiled.
+  const milliseconds noticed(
+      std::clamp<int64_t>(saved.notices_within_ms, 0, kLongestSettling.count()));
+  return std::max(missing, noticed);
 }
 
 api::LoadAnswer decide_load(const LoadSituation& situation) {

@@ -15,7 +15,8 @@
 //   api::LoadAnswer answer = decide_load(situation);
 //
 // Exact before compatible, newest before older, never one that is distrusted. Waiting is bounded by
-// what the loader says it has waited already. Pure; safe from any thread.
+// what the loader says it has waited already: for the first pod by wait_for_first, for a place by
+// the load's budget, of which the load then has the rest. Pure; safe from any thread.
 
 namespace compilecache::controller {
 
@@ -32,10 +33,12 @@ struct LoadSituation {
   // What the settings allow.
   std::chrono::milliseconds label_wait{10'000};
 
-  std::chrono::milliseconds waited{0};  // so far, by this loader
-  bool first_is_compiling =
-      false;                    // another live pod of the same key started cold and has not saved
+  std::chrono::milliseconds waited{0};            // so far, by this loader
+  std::chrono::milliseconds waited_for_place{0};  // of it, because of too_many_loads
+  // Another live pod of the same key started cold and has not saved yet, or not all.
+  bool first_is_compiling = false;
   bool too_many_loads = false;  // as many as the claim may serve at once
+  double spread = 0.5;          // of this pod, 0 to 1, so that pods do not all ask at one moment
 };
 
 api::LoadAnswer decide_load(const LoadSituation& situation);
@@ -43,5 +46,10 @@ api::LoadAnswer decide_load(const LoadSituation& situation);
 // How long a load may take: the timeout, and never longer than half of the compile time that the
 // archive is known to save, but at least 5 s.
 std::chrono::milliseconds load_budget(std::chrono::milliseconds timeout, double compile_seconds);
+
+// How long others are still held after the first pod's save: until its cache directory has been
+// still for half of the time that it compiled, at most 30 s, since a short quiet period alone may
+// lie between two of its graphs. Nothing when the save is complete.
+std::chrono::milliseconds settle_time(const api::CommitRequest& saved);
 
 }  // namespace compilecache::controller

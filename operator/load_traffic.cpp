@@ -24,19 +24,59 @@ void LoadTraffic::end(const std::string& claim, const std::string& pod_uid) {
   if (found->second.empty()) loading_.erase(found);
 }
 
-bool LoadTraffic::goes_second(
-    const std::string& archive, const std::string& pod, const std::string& pod_uid,
-    const std::function<bool(const std::string& pod, const std::string& uid)>& alive) {
+bool LoadTraffic::goes_second(const std::string& archive, const std::string& pod,
+                              const std::string& pod_uid, std::chrono::milliseconds tenure,
+                              const Alive& alive) {
   const std::lock_guard lock(mutex_);
   First& first = first_[archive];
-  if (!first.uid.empty() && first.uid != pod_uid && alive(first.pod, first.uid)) return true;
-  first = {pod, pod_uid};
+  const Monotonic now = clock_.monotonic();
+  if (first.uid == pod_uid) return false;
+  if (!first.uid.empty() && now < first.until && alive(first.pod, first.uid)) return true;
+  first_.erase(archive);
+  if (tenure > std::chrono::milliseconds(0)) {
+    first_[archive] = {pod, pod_uid, now + tenure, false};
+  }
   return false;
 }
 
-void LoadTraffic::saved(const std::string& archive) {
+void LoadTraffic::saved(const std::string& archive, const std::string& pod,
+                        const std::string& pod_uid, std::chrono::milliseconds settle) {
   const std::lock_guard lock(mutex_);
-  first_.erase(archive);
+  const auto first = first_.find(archive);
+  if (first == first_.end()) return;
+  const Monotonic now = clock_.monotonic();
+  const bool over = first->second.saved && first->second.until <= now;
+  if (over || settle <= std::chrono::milliseconds(0)) {
+    first_.erase(first);
+  } else {
+    first->second = {pod, pod_uid, now + settle, true};
+  }
+}
+
+void LoadTraffic::compiling(const std::string& archive, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first == first_.end() || first->second.uid != pod_uid || !first->second.saved) return;
+  // Until it commits again; who waits has a bound.
+  first->second.until = Monotonic::max();
+}
+
+bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
+                        const Alive& alive) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first == first_.end() || !first->second.saved || first->second.uid == pod_uid) return false;
+  if (clock_.monotonic() < first->second.until && alive(first->second.pod, first->second.uid)) {
+    return true;
+  }
+  first_.erase(first);
+  return false;
+}
+
+void LoadTraffic::gives_up(const std::string& archive, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first != first_.end() && first->second.uid == pod_uid) first_.erase(first);
 }
 
 }  // namespace compilecache::controller

@@ -12,12 +12,24 @@
 // change of leader both start empty, which costs a moment of too many loads or a second first pod,
 // never correctness.
 //
+// Single flight: the first cold pod of a key compiles, the others wait for its archive.
+//
+//   traffic.goes_second(...)     false: this pod is the first and goes ahead
+//   traffic.saved(...)           it has committed; the others are held until it seems to be done
+//   traffic.compiling(...)       it is not: held until it commits again
+//   traffic.holds(...)           whether others are still held, though there is an archive
+//   traffic.gives_up(...)        it will not save: the next one goes ahead
+//
+// Who waits is bounded by whoever asks, not here.
+//
 // Thread-safe.
 
 namespace compilecache::controller {
 
 class LoadTraffic {
  public:
+  using Alive = std::function<bool(const std::string& pod, const std::string& uid)>;
+
   LoadTraffic(int max_concurrent_loads, const Clock& clock);
 
   // Whether this pod may load from the claim now. Its place is free again with end(), or after
@@ -26,17 +38,27 @@ class LoadTraffic {
              std::chrono::milliseconds budget);
   void end(const std::string& claim, const std::string& pod_uid);
 
-  // Whether another pod went first for this archive and is still `alive`. If not, this pod is the
-  // first from now on.
-  bool goes_second(
-      const std::string& archive, const std::string& pod, const std::string& pod_uid,
-      const std::function<bool(const std::string& pod, const std::string& uid)>& alive);
-  // The archive has been saved.
-  void saved(const std::string& archive);
+  // Whether another pod goes first for this archive and is still `alive`. If not, this pod is the
+  // first from now on, for `tenure`: one that has not saved by then is overtaken. No tenure: it
+  // never is the first, since it cannot save.
+  bool goes_second(const std::string& archive, const std::string& pod, const std::string& pod_uid,
+                   std::chrono::milliseconds tenure, const Alive& alive);
+  // The pod has committed this archive. Those that wait for a first pod are held for `settle`,
+  // unless it is zero. Later saves, when nobody has waited for long, hold nobody.
+  void saved(const std::string& archive, const std::string& pod, const std::string& pod_uid,
+             std::chrono::milliseconds settle);
+  // The pod that committed this archive compiles on.
+  void compiling(const std::string& archive, const std::string& pod_uid);
+  // Whether pods that are told to wait are to wait on although the archive is there. Not for the
+  // pod that saved it.
+  bool holds(const std::string& archive, const std::string& pod_uid, const Alive& alive);
+  void gives_up(const std::string& archive, const std::string& pod_uid);
 
  private:
   struct First {
     std::string pod, uid;
+    Monotonic until{};
+    bool saved = false;  // then `until` is when others are let go
   };
   const size_t limit_;
   const Clock& clock_;

@@ -192,6 +192,26 @@ TEST_F(Save, AMissIsNoneAlsoAfterTheSave) {
   EXPECT_EQ(operator_.calls("POST", "/v1/effect").back().body["effect"], "none");
 }
 
+TEST_F(Save, PodsThatWaitForItLearnThatItCompilesOn) {
+  config_.wait_for_first_ms = 600'000;
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body;
+  EXPECT_EQ(commit["complete"], false);
+  EXPECT_GE(commit["still_ms"], config_.quiet_period_ms);
+  EXPECT_GT(commit["notices_within_ms"], 0);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  write("fxgraph/cd/MORE/file", "another entry");
+  EXPECT_TRUE(eventually([&] {
+    return operator_.calls("POST", "/v1/effect").back().body["compiling"] == true;
+  })) << saver.log();
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  write("fxgraph/ef/LAST/file", "a third entry");
+  EXPECT_EQ(ask_for_a_save()["outcome"], "SUCCESS") << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.3/commit")[0].body["complete"], true);
+}
+
 TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
   config_.quiet_period_ms = 3'600'000;
   AgentProcess saver = start("save");

@@ -114,6 +114,49 @@ TEST_F(AgentApi, TheSecondColdPodWaitsForTheFirst) {
   EXPECT_EQ(load("b").decision, "none") << "the first is dead, so the next goes ahead";
 }
 
+TEST_F(AgentApi, AFirstThatCrashesOrCannotSaveIsNotWaitedFor) {
+  wait_for_first = seconds(60);
+  for (const char* pod : {"a", "b"}) add_pod(pod);
+  EXPECT_EQ(load("a").decision, "none");
+  EXPECT_EQ(load("b").reason, "waiting_for_first");
+  auto crashing = std::make_shared<PodView>(*view.pod("ml", "a"));
+  crashing->containers = std::make_shared<const std::vector<ContainerView>>(
+      std::vector<ContainerView>{{.name = "server", .restarts = 1}});
+  stores.pods.upsert("ml/a", crashing);
+  EXPECT_EQ(load("b").decision, "none");
+  api::EffectReport refused{.cache = "transformer"};
+  refused.save_outcome = "ERROR";
+  refused.save_reason = "too_large";
+  add_pod("c");
+  EXPECT_EQ(load("c").reason, "waiting_for_first");
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(refused)).status, 200);
+  EXPECT_EQ(load("c").decision, "none");
+  mode = "ReadOnly";
+  clock.advance(seconds(60));
+  add_pod("a");
+  add_pod("b");
+  EXPECT_EQ(load("a").decision, "none");
+  EXPECT_EQ(load("b").decision, "none") << "the one before it will not save";
+}
+
+TEST_F(AgentApi, WhoWaitsIsLetGoWhenTheFirstSeemsToBeDone) {
+  wait_for_first = seconds(600);
+  for (const char* pod : {"a", "b"}) add_pod(pod);
+  EXPECT_EQ(load("a").decision, "none");
+  EXPECT_EQ(load("b").decision, "wait");
+  ASSERT_EQ(save("a", '1'), 200);  // after 40 s of compiling, and no silence to speak of
+  EXPECT_EQ(load("b").reason, "waiting_for_first");
+  clock.advance(seconds(19));
+  api::EffectReport more{.cache = "transformer", .compiling = true};
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(more)).status, 200);
+  clock.advance(seconds(60));
+  EXPECT_EQ(load("b").reason, "waiting_for_first");
+  ASSERT_EQ(save("a", '2'), 200);
+  clock.advance(seconds(20));
+  EXPECT_EQ(load("b").decision, "load");
+  EXPECT_EQ(load("b").generation, 2);
+}
+
 TEST_F(AgentApi, AFailedLoadIsColdAndSaid) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "ERROR", "");

@@ -95,10 +95,55 @@ TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
   EXPECT_EQ(decide_load(s).decision, "none") << "the user did not ask for it";
   s.wait_for_first = seconds(60);
   EXPECT_EQ(decide_load(s).reason, "waiting_for_first");
+  // Rarer with time, and each at its own moment.
+  EXPECT_EQ(decide_load(s).retry_after_ms, 1'000);
+  s.waited = seconds(32);
+  EXPECT_EQ(decide_load(s).retry_after_ms, 4'000);
+  s.spread = 0;
+  EXPECT_EQ(decide_load(s).retry_after_ms, 3'000);
+  s.spread = 1;
+  EXPECT_EQ(decide_load(s).retry_after_ms, 5'000);
   s.waited = milliseconds(59'900);
   EXPECT_EQ(decide_load(s).retry_after_ms, 100);
   s.waited = seconds(60);
   EXPECT_EQ(decide_load(s).decision, "none");
+}
+
+TEST(LoadDecision, APodThatIsHeldGetsWhatThereIsAtItsBound) {
+  LoadSituation s = situation({archive(key("a"), head('a', 3, kSavedAt))});
+  s.first_is_compiling = true;
+  s.wait_for_first = seconds(60);
+  EXPECT_EQ(decide_load(s).reason, "waiting_for_first");
+  s.waited = seconds(60);
+  EXPECT_EQ(decide_load(s).decision, "load");
+  EXPECT_EQ(decide_load(s).budget_ms, 120'000) << "its load has a bound of its own";
+}
+
+// A thousand pods that waited for the first one all want a place at the same moment.
+TEST(LoadDecision, TheWaitForAPlaceIsCountedByItself) {
+  LoadSituation s = situation({archive(key("a"), head('a', 3, kSavedAt))});
+  s.too_many_loads = true;
+  s.waited = seconds(600);
+  EXPECT_EQ(decide_load(s).reason, "too_many_loads");
+  EXPECT_EQ(decide_load(s).decision, "wait");
+  s.waited_for_place = seconds(100);
+  s.too_many_loads = false;
+  EXPECT_EQ(decide_load(s).budget_ms, 20'000) << "what is left of it";
+}
+
+TEST(LoadDecision, OthersAreHeldUntilTheSilenceIsAsLongAsHalfOfTheCompile) {
+  api::CommitRequest saved{.compile_seconds = 40, .still_ms = 5'000, .notices_within_ms = 3'000};
+  EXPECT_EQ(settle_time(saved), seconds(15));
+  saved.compile_seconds = 4000;
+  EXPECT_EQ(settle_time(saved), seconds(25)) << "30 s are enough";
+  saved.still_ms = 29'000;
+  EXPECT_EQ(settle_time(saved), seconds(3)) << "the saver has to have looked once more";
+  saved.still_ms = 30'000;
+  EXPECT_EQ(settle_time(saved), seconds(0)) << "as with the usual quiet period";
+  saved.still_ms = 0;
+  saved.complete = true;
+  EXPECT_EQ(settle_time(saved), seconds(0)) << "the application said so";
+  EXPECT_EQ(settle_time({.compile_seconds = -1e300, .still_ms = -5}), seconds(0));
 }
 
 TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
@@ -106,7 +151,7 @@ TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
   s.too_many_loads = true;
   EXPECT_EQ(decide_load(s).reason, "too_many_loads");
   EXPECT_EQ(decide_load(s).decision, "wait");
-  s.waited = seconds(120);
+  s.waited = s.waited_for_place = seconds(120);
   EXPECT_EQ(decide_load(s).decision, "none");
 }
 
