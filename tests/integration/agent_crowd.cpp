@@ -11,6 +11,7 @@
 
 #include "api/names.hpp"
 #include "base/base64.hpp"
+#include "base/log.hpp"
 #include "base/random.hpp"
 #include "kube/client.hpp"
 #include "kube/config.hpp"
@@ -53,8 +54,9 @@ bool rest(milliseconds time) {
 AgentCrowd::AgentCrowd(const OperatorProcess& process, std::string ns, const json& pod, int count,
                        int64_t wait_for_first)
     : ns_(std::move(ns)), folder_(temporary_folder()), pods_(static_cast<size_t>(count)) {
+  log_init(LogFormat::kText, LogLevel::kWarn);
   const json secret = read({"secret", "compilecache-certificates", "-n", kOperatorNamespace});
-  const std::string ca = must(base64_decode(at(secret, "/data/ca.crt").get<std::string>()));
+  const std::string ca = base64_decode(at(secret, "/data/ca.crt").get<std::string>()).value();
   std::atomic<size_t> next{0};
   std::vector<std::thread> creators;
   for (int i = 0; i < kCreators; ++i) {
