@@ -189,6 +189,7 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
   if (answer.decision == "load" &&
       !parts_.traffic.begin(claim, caller.pod->uid, milliseconds(answer.budget_ms))) {
     situation.too_many_loads = true;
+    situation.waiting = parts_.traffic.waiting(claim);
     answer = decide_load(situation);
   }
   log_info("load decided", {{"reason", answer.decision == "load" ? answer.match : answer.reason},

@@ -15,6 +15,10 @@ constexpr milliseconds kAskAgain{1'000};
 // them would keep a core busy.
 constexpr milliseconds kAskAgainLatest{5'000};
 constexpr int kAskAgainShare = 8;
+// A place that is free is not to stay empty, and the operator is not to be busy with who waits: all
+// of them together ask two hundred times a second.
+constexpr milliseconds kAskForPlace{5};
+constexpr milliseconds kAskForPlaceSoonest{100};
 constexpr milliseconds kLongestSettling{30'000};
 
 api::LoadAnswer none(std::string reason) {
@@ -100,7 +104,11 @@ api::LoadAnswer decide(const LoadSituation& situation) {
   const milliseconds left =
       load_budget(situation.timeout, choice.head->compile_seconds) - situation.waited_for_place;
   if (left <= milliseconds(0)) return none("too_many_loads");
-  if (situation.too_many_loads) return wait("too_many_loads", left);
+  if (situation.too_many_loads) {
+    const auto pause = std::clamp(kAskForPlace * static_cast<int64_t>(situation.waiting),
+                                  kAskForPlaceSoonest, kAskAgain);
+    return wait("too_many_loads", std::min(left, pause));
+  }
   return load(choice, left);
 }
 

@@ -1,6 +1,12 @@
 #include "operator/load_traffic.hpp"
 
 namespace compilecache::controller {
+namespace {
+
+// Who waits asks again within a second.
+constexpr std::chrono::seconds kStillWaiting{3};
+
+}  // namespace
 
 LoadTraffic::LoadTraffic(int max_concurrent_loads, const Clock& clock)
     : limit_(static_cast<size_t>(max_concurrent_loads)), clock_(clock) {}
@@ -8,12 +14,28 @@ LoadTraffic::LoadTraffic(int max_concurrent_loads, const Clock& clock)
 bool LoadTraffic::begin(const std::string& claim, const std::string& pod_uid,
                         std::chrono::milliseconds budget) {
   const std::lock_guard lock(mutex_);
-  auto& pods = loading_[claim];
+  Pods& pods = loading_[claim];
   const Monotonic now = clock_.monotonic();
   std::erase_if(pods, [&](const auto& item) { return item.second <= now; });
-  if (pods.size() >= limit_ && !pods.contains(pod_uid)) return false;
+  Pods& others = waiting_[claim];
+  if (pods.size() >= limit_ && !pods.contains(pod_uid)) {
+    others[pod_uid] = now + kStillWaiting;
+    return false;
+  }
+  others.erase(pod_uid);
   pods[pod_uid] = now + budget;
   return true;
+}
+
+size_t LoadTraffic::waiting(const std::string& claim) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(claim);
+  if (found == waiting_.end()) return 0;
+  const Monotonic now = clock_.monotonic();
+  std::erase_if(found->second, [&](const auto& item) { return item.second <= now; });
+  const size_t count = found->second.size();
+  if (count == 0) waiting_.erase(found);
+  return count;
 }
 
 void LoadTraffic::end(const std::string& claim, const std::string& pod_uid) {

@@ -37,6 +37,8 @@ class LoadTraffic {
   bool begin(const std::string& claim, const std::string& pod_uid,
              std::chrono::milliseconds budget);
   void end(const std::string& claim, const std::string& pod_uid);
+  // How many pods were refused a place lately and have none yet.
+  size_t waiting(const std::string& claim);
 
   // Whether another pod goes first for this archive and is still `alive`. If not, this pod is the
   // first from now on, for `tenure`: one that has not saved by then is overtaken. No tenure: it
@@ -63,8 +65,9 @@ class LoadTraffic {
   const size_t limit_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, std::map<std::string, Monotonic>> loading_;  // claim, pod uid, until
-  std::map<std::string, First> first_;                               // by "namespace/archive"
+  using Pods = std::map<std::string, Monotonic>;   // by uid, until
+  std::map<std::string, Pods> loading_, waiting_;  // by claim
+  std::map<std::string, First> first_;             // by "namespace/archive"
 };
 
 }  // namespace compilecache::controller

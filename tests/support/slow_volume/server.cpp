@@ -13,8 +13,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -154,11 +156,27 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   reply_entry(request, parent, name, file);
 }
 
+// Each reader takes its turn in one line, as on a wire.
+void transfer(size_t bytes) {
+  using std::chrono::nanoseconds;
+  const uint64_t rate = state->bytes_per_second;
+  if (rate == 0) return;
+  const int64_t takes =
+      static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate));
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const int64_t from = std::chrono::duration_cast<nanoseconds>(now).count();
+  int64_t before = state->busy_until_ns;
+  while (!state->busy_until_ns.compare_exchange_weak(before, std::max(before, from) + takes)) {
+  }
+  std::this_thread::sleep_for(nanoseconds(std::max(before, from) + takes - from));
+}
+
 void op_read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
   if (const int error = before(Kind::kRead)) return void(fuse_reply_err(request, error));
   std::vector<char> bytes(size);
   const ssize_t count = ::pread(static_cast<int>(file->fh), bytes.data(), size, offset);
   if (count < 0) return reply_done(request, -1);
+  transfer(static_cast<size_t>(count));
   fuse_reply_buf(request, bytes.data(), static_cast<size_t>(count));
 }
 

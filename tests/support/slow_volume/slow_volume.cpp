@@ -117,6 +117,10 @@ void SlowVolume::unmount() {
   }
 }
 
+void SlowVolume::throughput(uint64_t bytes_per_second) {
+  state_->bytes_per_second = bytes_per_second;
+}
+
 void SlowVolume::delay(std::chrono::microseconds each) {
   state_->delay_us = static_cast<uint32_t>(each.count());
 }

@@ -151,6 +151,11 @@ TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
   s.too_many_loads = true;
   EXPECT_EQ(decide_load(s).reason, "too_many_loads");
   EXPECT_EQ(decide_load(s).decision, "wait");
+  EXPECT_EQ(decide_load(s).retry_after_ms, 100);
+  s.waiting = 60;
+  EXPECT_EQ(decide_load(s).retry_after_ms, 300) << "so that all together do not ask too often";
+  s.waiting = 10'000;
+  EXPECT_EQ(decide_load(s).retry_after_ms, 1'000);
   s.waited = s.waited_for_place = seconds(120);
   EXPECT_EQ(decide_load(s).decision, "none");
 }

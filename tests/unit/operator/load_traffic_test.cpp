@@ -112,6 +112,17 @@ TEST_F(LoadTrafficTest, LaterSavesHoldNobody) {
   EXPECT_FALSE(held("b"));
 }
 
+TEST_F(LoadTrafficTest, KnowsHowManyWaitForAPlace) {
+  for (const char* pod : {"a", "b", "c", "d"}) traffic.begin("ml/claim", pod, seconds(5));
+  EXPECT_EQ(traffic.waiting("ml/claim"), 2U);
+  EXPECT_EQ(traffic.waiting("ml/other"), 0U);
+  traffic.end("ml/claim", "a");
+  EXPECT_TRUE(traffic.begin("ml/claim", "c", seconds(5)));
+  EXPECT_EQ(traffic.waiting("ml/claim"), 1U);
+  clock.advance(seconds(3));
+  EXPECT_EQ(traffic.waiting("ml/claim"), 0U) << "it asks no more";
+}
+
 TEST_F(LoadTrafficTest, PlacesAreLimitedAndFreedByTime) {
   EXPECT_TRUE(traffic.begin("ml/claim", "a", seconds(5)));
   EXPECT_TRUE(traffic.begin("ml/claim", "b", seconds(9)));
