@@ -1,0 +1,141 @@
+// Whoever steals the operator's account can create nothing but what the operator creates: each
+// change of its Job is refused by the policy that config/ installs.
+
+#include "base/strings.hpp"
+#include "tests/integration/operator_fixture.hpp"
+
+namespace compilecache::testing {
+namespace {
+
+constexpr char kAccount[] = "system:serviceaccount:compilecache-system:compilecache-operator";
+
+// What the API server says when the operator creates it; empty: it would.
+std::string refusal(const json& object) {
+  const ProcessResult result = kubectl(
+      {"create", "--dry-run=server", std::string("--as=") + kAccount, "-f", "-"}, object.dump());
+  return result.exit_code == 0 ? "" : result.err;
+}
+
+class JobPolicy : public OperatorTest {
+ protected:
+  // The operator's own, as it would be created again.
+  [[nodiscard]] json operators_job() const {
+    const json real = jobs("transformer").at(0);
+    json job = {{"apiVersion", "batch/v1"}, {"kind", "Job"}, {"spec", real.at("spec")}};
+    for (const char* kept : {"namespace", "labels", "annotations", "ownerReferences"}) {
+      job["metadata"][kept] = real.at("metadata").at(kept);
+    }
+    job["metadata"]["name"] = "again";
+    for (const char* made : {"selector", "suspend"}) job["spec"].erase(made);
+    json& labels = job["spec"]["template"]["metadata"]["labels"];
+    for (const char* made : {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid",
+                             "batch.kubernetes.io/job-name"}) {
+      labels.erase(made);
+      job["metadata"]["labels"].erase(made);
+    }
+    return job;
+  }
+};
+
+struct Attempt {
+  const char* what;
+  const char* path;  // below the Job's pod spec
+  json value;
+};
+
+TEST_F(JobPolicy, TheOperatorsAccountCreatesItsJobsAndNothingElse) {
+  make_ready_cache("transformer");
+  const json real = operators_job();
+  ASSERT_EQ(refusal(real), "") << real.dump(2);
+
+  const json secret = {{"name", api::kStoreVolume}, {"secret", {{"secretName", "s"}}}};
+  const json token = {
+      {"name", api::kStoreVolume},
+      {"projected", {{"sources", {{{"serviceAccountToken", {{"path", "token"}}}}}}}}};
+  const json container = {{"name", "second"}, {"image", kImage}};
+  const Attempt attempts[] = {
+      {"another image", "/containers/0/image", "docker.io/library/evil:1"},
+      {"another command", "/containers/0/command", {"/bin/sh"}},
+      {"other arguments", "/containers/0/args", {"import", "/store", "/file"}},
+      {"no command of its own", "/containers/0/command", nullptr},
+      {"a second container", "/containers/1", container},
+      {"an init container", "/initContainers", json::array({container})},
+      {"a folder of the node", "/volumes/0", {{"name", api::kStoreVolume}, {"hostPath", {{"path", "/"}}}}},
+      {"a Secret", "/volumes/0", secret},
+      {"a ConfigMap", "/volumes/0", {{"name", api::kStoreVolume}, {"configMap", {{"name", "c"}}}}},
+      {"a token for the API server", "/volumes/0", token},
+      {"another claim",
+       "/volumes/0",
+       {{"name", api::kStoreVolume}, {"persistentVolumeClaim", {{"claimName", "others"}}}}},
+      {"a mounted account", "/automountServiceAccountToken", true},
+      {"another account", "/serviceAccountName", "admin"},
+      {"the node's network", "/hostNetwork", true},
+      {"the node's processes", "/hostPID", true},
+      {"the node's memory", "/hostIPC", true},
+      {"a port", "/containers/0/ports", {{{"containerPort", 80}}}},
+      {"the volume's owner", "/securityContext/fsGroup", 1234},
+      {"privileges",
+       "/containers/0/securityContext",
+       {{"privileged", true}, {"capabilities", {{"drop", {"ALL"}}}}}},
+      {"more privileges later", "/containers/0/securityContext/allowPrivilegeEscalation", true},
+      {"a capability", "/containers/0/securityContext/capabilities/add", {"SYS_ADMIN"}},
+      {"all capabilities", "/containers/0/securityContext/capabilities/drop", json::array()},
+      {"no seccomp", "/containers/0/securityContext/seccompProfile/type", "Unconfined"},
+      {"a Secret's variable",
+       "/containers/0/env/0",
+       {{"name", "A"}, {"valueFrom", {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}}}}},
+      {"a Secret's variables", "/containers/0/envFrom", {{{"secretRef", {{"name", "s"}}}}}},
+  };
+  for (const Attempt& attempt : attempts) {
+    json job = real;
+    json& spec = job["spec"]["template"]["spec"];
+    const json::json_pointer path(attempt.path);
+    if (attempt.value.is_null()) {
+      spec[path.parent_pointer()].erase(path.back());
+    } else {
+      spec[path] = attempt.value;
+    }
+    const std::string error = refusal(job);
+    EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos)
+        << attempt.what << ": " << error;
+  }
+}
+
+TEST_F(JobPolicy, AJobBelongsToACompileCacheOfItsNamespace) {
+  make_ready_cache("transformer");
+  const json real = operators_job();
+  json unowned = real;
+  unowned["metadata"].erase("ownerReferences");
+  json unlabelled = real;
+  unlabelled["metadata"]["labels"].erase(api::kSweepLabel);
+  json for_another = real;
+  for_another["metadata"]["labels"][api::kSweepLabel] = "another";
+  const std::string elsewhere = ns + "-else";
+  make_namespace(elsewhere);
+  json in_another_namespace = real;
+  in_another_namespace["metadata"]["namespace"] = elsewhere;
+  for (const json& job : {unowned, unlabelled, for_another, in_another_namespace}) {
+    const std::string error = refusal(job);
+    EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos)
+        << job["metadata"] << ": " << error;
+  }
+  kubectl({"delete", "namespace", elsewhere, "--wait=false"});
+}
+
+TEST_F(JobPolicy, OtherKindsAreNotItsToCreate) {
+  json pod = plain_pod("pod", "transformer");
+  EXPECT_NE(refusal(pod).find("forbidden"), std::string::npos);
+  for (const char* kind : {"pods", "deployments.apps", "cronjobs.batch", "secrets", "configmaps",
+                           "serviceaccounts", "rolebindings.rbac.authorization.k8s.io",
+                           "persistentvolumeclaims", "compilecaches.compilecache.dev"}) {
+    const ProcessResult may =
+        kubectl({"auth", "can-i", "create", kind, "-n", ns, std::string("--as=") + kAccount});
+    EXPECT_EQ(trim(may.out), "no") << kind;
+  }
+  const ProcessResult may =
+      kubectl({"auth", "can-i", "create", "jobs.batch", "-n", ns, std::string("--as=") + kAccount});
+  EXPECT_EQ(trim(may.out), "yes");
+}
+
+}  // namespace
+}  // namespace compilecache::testing
