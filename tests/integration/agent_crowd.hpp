@@ -49,6 +49,8 @@ class AgentCrowd {
   void run(const std::function<void(CrowdPod& pod, const agent::LoadChoice& choice)>& go_on);
 
   [[nodiscard]] std::vector<CrowdPod>& pods() { return pods_; }
+  // For files of theirs; gone at the end.
+  [[nodiscard]] const std::string& folder() const { return folder_; }
   // "exact 99, no_archive 1"
   [[nodiscard]] std::map<std::string, int> outcomes() const;
   [[nodiscard]] std::chrono::milliseconds longest_wait() const;
