@@ -109,7 +109,11 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
                {"terminationGracePeriodSeconds", 10},
                {"containers", json::array({container})},
                {"volumes", volumes(cache.spec.storage.claim_name)}};
-  if (!input.node.empty()) spec["affinity"] = node_affinity(input.node);
+  if (!input.node.empty()) {
+    spec["affinity"] = node_affinity(input.node);
+    // Nodes with GPUs are often tainted, for pods that need one.
+    spec["tolerations"] = json::array({{{"operator", "Exists"}, {"effect", "NoSchedule"}}});
+  }
   return spec;
 }
 

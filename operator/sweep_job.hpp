@@ -35,7 +35,8 @@ struct SweepJobInput {
   std::string image;        // of compilecache-agent
   std::string cluster_uid;  // of kube-system
   size_t privilege = 0;     // index into sweep_privileges()
-  std::string node;         // where a ReadWriteOnce claim is attached; empty: any node
+  // Where a ReadWriteOnce claim is attached, or pods could not start; empty: any node.
+  std::string node;
   std::string agent_address, agent_name, agent_ca;  // of the agent API
   int agent_port = 443;
 };

@@ -82,6 +82,25 @@ void Sweeper::ask(const std::string& cache) {
   states_[cache].asked = true;
 }
 
+void Sweeper::probe(const std::string& cache, const std::string& node) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  states_[cache].asked = true;
+  states_[cache].node = node;
+}
+
+Sweeper::Probed Sweeper::probed(const std::string& cache, WallTime since) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = states_.find(cache);
+  if (found == states_.end()) return Probed::kPending;
+  const State& state = found->second;
+  if (!state.last_start || *state.last_start < since) return Probed::kPending;
+  if (state.last_report && *state.last_report >= *state.last_start) {
+    return state.storage_error.empty() ? Probed::kSucceeded : Probed::kFailed;
+  }
+  const bool failed = state.last_failure && *state.last_failure >= *state.last_start;
+  return failed ? Probed::kFailed : Probed::kPending;
+}
+
 void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = states_.find(cache);
@@ -116,6 +135,8 @@ Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const Claim&
   present.reason = state.reason;
   present.repeats = state.repeats;
   if (present.asked == before.asked) present.asked = state.asked;
+  if (present.node == before.node) present.node = state.node;
+  present.last_failure = state.last_failure;
   present.claim = state.claim;
   present.store = state.store;
   present.last_start = state.last_start;
@@ -187,6 +208,7 @@ void Sweeper::account(State& state, const SweepJob& job) {
     return;
   }
   metrics_.sweep(job.ns, job.cache, "failed");
+  state.last_failure = clock_.wall();
   ++state.failures;
   state.trouble = "Job \"" + job.name + "\" ended without a report" +
                   (job.failure.empty() ? "" : " (" + job.failure + ")") +
@@ -264,7 +286,7 @@ Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim&
                       .image = environment_.image,
                       .cluster_uid = environment_.cluster_uid,
                       .privilege = *state.privilege,
-                      .node = is_single_node(claim) ? node_of(cache) : "",
+                      .node = is_single_node(claim) ? node_of(cache) : state.node,
                       .agent_address = environment_.agent_address,
                       .agent_name = environment_.agent_name,
                       .agent_ca = environment_.agent_ca(),
@@ -274,7 +296,7 @@ Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim&
     // The Job's policy, a quota or a namespace that is ending: people can see it and act.
     state.trouble = "creating a Job: " + created.error().message;
     ++state.failures;
-    state.last_start = clock_.wall();
+    state.last_start = state.last_failure = clock_.wall();
     const ErrorCode code = created.error().code;
     if (code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) return {};
     return unexpected(created.error().with("creating a sweep Job for " + cache.metadata.key()));
@@ -282,6 +304,7 @@ Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim&
   state.job = input.name;
   state.last_start = clock_.wall();
   state.asked = false;
+  state.node.clear();
   return {};
 }
 

@@ -54,6 +54,11 @@ class Sweeper {
   // `storage_error` empty: the volume does what is needed.
   void reported(const std::string& cache, const std::string& storage_error);
   void ask(const std::string& cache);
+  // Sweep soon, on that node (empty: on any), to see whether what pods need works there.
+  void probe(const std::string& cache, const std::string& node);
+  // What became of the first Job that was started since then.
+  enum class Probed { kPending, kSucceeded, kFailed };
+  [[nodiscard]] Probed probed(const std::string& cache, WallTime since) const;
 
   // Starts a Job if one is due. The result says when to come again; 0: when something changes.
   Result<Duration> reconcile(const api::CompileCache& cache, const Claim& claim);
@@ -68,11 +73,12 @@ class Sweeper {
     std::string trouble;  // with the last Job
     std::string claim;    // uid of the claim that was prepared
     std::string store;    // claim and subPath that were prepared
-    std::optional<WallTime> last_start, last_report;
+    std::optional<WallTime> last_start, last_report, last_failure;
     int failures = 0;
     std::string reason;  // of the last Job
     int repeats = 0;     // Jobs in a row that were started again for that reason
     bool asked = false;
+    std::string node;                 // for the next Job, where one is to be tried
     std::optional<size_t> privilege;  // that was found to work, or to be tried next
     std::string job;                  // that we started last and may not have seen yet
     std::string accounted;            // uid of the Job whose end was counted

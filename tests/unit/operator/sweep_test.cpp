@@ -150,6 +150,7 @@ TEST(SweepJobs, GoToTheNodeThatHasAReadWriteOnceClaim) {
   there.node = "node7";
   const json job = sweep_job(cache(), there, {});
   EXPECT_NE(job["spec"]["template"]["spec"]["affinity"].dump().find("node7"), std::string::npos);
+  EXPECT_EQ(job["spec"]["template"]["spec"]["tolerations"][0]["effect"], "NoSchedule");
 }
 
 TEST(SweepJobs, DoNotPileUpWhereSweepsFollowClosely) {
