@@ -214,6 +214,11 @@ CompileCacheStatus parse_status(const json& status) {
         {field<std::string>(item, "digest", ""), field<std::string>(item, "since", "")});
   }
   parsed.stuck_pods = field<std::vector<std::string>>(status, "stuckPods", {});
+  const json& breaker = child(status, "breaker");
+  parsed.breaker = {
+      field<std::string>(breaker, "state", ""),     field<std::string>(breaker, "since", ""),
+      field<int64_t>(breaker, "openings", 0),       field<int64_t>(breaker, "failedProbes", 0),
+      field<std::string>(breaker, "probeTime", ""), field<std::string>(breaker, "node", "")};
   return parsed;
 }
 
@@ -342,6 +347,15 @@ json to_json(const CompileCacheStatus& status) {
                            {"freedBytes", status.last_sweep.freed_bytes},
                            {"removedArchives", status.last_sweep.removed_archives},
                            {"removedIncomplete", status.last_sweep.removed_incomplete}};
+  }
+  if (!status.breaker.state.empty()) {
+    json& breaker = object["breaker"];
+    breaker = {{"state", status.breaker.state},
+               {"openings", status.breaker.openings},
+               {"failedProbes", status.breaker.failed_probes}};
+    set_if(breaker, "since", status.breaker.since);
+    set_if(breaker, "probeTime", status.breaker.probe_time);
+    set_if(breaker, "node", status.breaker.node);
   }
   return object;
 }

@@ -121,6 +121,18 @@ struct CondemnedBlob {
   bool operator==(const CondemnedBlob&) const = default;
 };
 
+// Whether pods are injected, in short (operator/breaker.hpp); the condition InjectionPaused says
+// why.
+struct Breaker {
+  std::string state;  // Open, Closed; empty: it was never open
+  std::string since;
+  int64_t openings = 0;       // in a row
+  int64_t failed_probes = 0;  // since it opened
+  std::string probe_time;     // when open: not before
+  std::string node;           // where the next probe is to run; empty: anywhere
+  bool operator==(const Breaker&) const = default;
+};
+
 struct CompileCacheStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions;  // Ready, StorageReady, Reconciling, Stalled, InjectionPaused
@@ -134,6 +146,7 @@ struct CompileCacheStatus {
   int64_t seconds_saved = 0;
   std::vector<CondemnedBlob> condemned;
   std::vector<std::string> stuck_pods;
+  Breaker breaker;
 };
 
 struct CompileCache {

@@ -239,7 +239,8 @@ Status Operator::listen() {
 void Operator::start_watching() {
   session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
                                metrics_, [this] { return leads(); }, clock_},
-                   LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port()});
+                   LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
+                                 options_.replace_stuck_pods});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,

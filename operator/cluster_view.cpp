@@ -1,5 +1,6 @@
 #include "operator/cluster_view.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/names.hpp"
@@ -122,6 +123,17 @@ std::string unschedulable_message(const json& status) {
   return "";
 }
 
+// Nobody's fault but the cluster's: DisruptionTarget says that a pod is being evicted, the status'
+// reason that it was ended ("Evicted", "DeadlineExceeded").
+bool is_disrupted(const json& status) {
+  if (!text(status, "reason").empty()) return true;
+  const json& conditions = at(status, "conditions");
+  if (!conditions.is_array()) return false;
+  return std::any_of(conditions.begin(), conditions.end(), [](const json& condition) {
+    return text(condition, "type") == "DisruptionTarget" && text(condition, "status") == "True";
+  });
+}
+
 std::string first_label(const json& labels, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::string value = text(labels, name.c_str());
@@ -171,6 +183,7 @@ Result<PodView> parse_pod(const json& object) {
   pod.node = text(spec, "nodeName");
   pod.phase = text(status, "phase");
   pod.deleting = at(metadata, "deletionTimestamp").is_string();
+  pod.disrupted = is_disrupted(status);
   pod.created = text(metadata, "creationTimestamp");
   pod.service_account = text(spec, "serviceAccountName");
   pod.cache = text(at(metadata, "labels"), api::kCacheLabel);
@@ -193,6 +206,7 @@ const kube::Fields& pod_fields() {
                                     "/spec/nodeName",
                                     "/spec/serviceAccountName",
                                     "/status/phase",
+                                    "/status/reason",
                                     "/status/conditions/type",
                                     "/status/conditions/status",
                                     "/status/conditions/reason",
@@ -231,6 +245,13 @@ std::shared_ptr<const PodView> ClusterView::pod(std::string_view ns, std::string
   const std::string key = kube::object_key(ns, name);
   if (auto pod = stores_.pods.get(key)) return pod;
   return stores_.sweep_pods.get(key);
+}
+
+std::vector<std::shared_ptr<const PodView>> ClusterView::pods_of(std::string_view ns,
+                                                                 std::string_view cache) const {
+  auto pods = stores_.pods.list(ns);
+  std::erase_if(pods, [&](const auto& pod) { return pod->cache != cache; });
+  return pods;
 }
 
 std::vector<std::shared_ptr<const PodView>> ClusterView::active_pods(std::string_view ns,

@@ -62,7 +62,8 @@ struct PodView {
   std::string node;
   std::string phase;
   bool deleting = false;
-  std::string created;  // RFC 3339
+  bool disrupted = false;  // evicted, preempted, over its deadline: its containers were ended
+  std::string created;     // RFC 3339
   std::string service_account;
   std::string cache;  // our label: the CompileCache that was injected; empty: none
   std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
@@ -106,10 +107,14 @@ class ClusterView {
   // An application's pod or a sweep Job's.
   [[nodiscard]] std::shared_ptr<const PodView> pod(std::string_view ns,
                                                    std::string_view name) const;
-  // Pods that use this CompileCache and have not ended.
+  // Pods that use this CompileCache, ended or not.
+  [[nodiscard]] std::vector<std::shared_ptr<const PodView>> pods_of(std::string_view ns,
+                                                                    std::string_view cache) const;
+  // Those that have not ended.
   [[nodiscard]] std::vector<std::shared_ptr<const PodView>> active_pods(
       std::string_view ns, std::string_view cache) const;
   [[nodiscard]] std::optional<api::NodeFacts> node(std::string_view name) const;
+  [[nodiscard]] size_t nodes() const { return stores_.nodes.size(); }
   [[nodiscard]] std::shared_ptr<const api::CompileCache> cache(std::string_view ns,
                                                                std::string_view name) const;
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCache>> caches() const {

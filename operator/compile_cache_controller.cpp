@@ -10,6 +10,7 @@
 #include "base/time_format.hpp"
 #include "operator/collection_planner.hpp"
 #include "operator/conditions.hpp"
+#include "operator/sooner.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -20,12 +21,6 @@ using std::chrono::seconds;
 // What is derived from time alone is looked at this often.
 constexpr minutes kLookAgain{10};
 constexpr seconds kSoonest{1};
-
-Duration sooner(Duration a, Duration b) {
-  if (a <= Duration::zero()) return b;
-  if (b <= Duration::zero()) return a;
-  return std::min(a, b);
-}
 
 kube::ObjectReference reference(const api::CompileCache& cache) {
   return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
@@ -97,7 +92,8 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
   }
   again = sooner(again, collect(cache));
 
-  const api::CompileCacheStatus status = new_status(cache, verdict);
+  const auto [status, look_again] = new_status(cache, *facts, verdict);
+  again = sooner(again, look_again);
   auto wait = parts_.writer.write(cache, status);
   if (!wait) return unexpected(wait.error());
   if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, status.conditions);
@@ -125,6 +121,7 @@ void CompileCacheController::meet(const api::CompileCache& cache) {
 void CompileCacheController::forget(const std::string& key) {
   parts_.board.forget(key);
   parts_.sweeper.forget(key);
+  parts_.breaker.forget(key);
   parts_.writer.forget(key);
   std::lock_guard<std::mutex> lock(mutex_);
   met_.erase(key);
@@ -235,8 +232,9 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
   return names;
 }
 
-api::CompileCacheStatus CompileCacheController::new_status(const api::CompileCache& cache,
-                                                           const StorageVerdict& verdict) const {
+CompileCacheController::NewStatus CompileCacheController::new_status(
+    const api::CompileCache& cache, const StorageFacts& facts,
+    const StorageVerdict& verdict) const {
   api::CompileCacheStatus status = cache.status;
   parts_.board.fill(cache.metadata.key(), status);
   status.observed_generation = cache.metadata.generation;
@@ -252,6 +250,7 @@ api::CompileCacheStatus CompileCacheController::new_status(const api::CompileCac
   status.gpu_products = static_cast<int64_t>(products.size());
   status.active_pods =
       static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
+  const Duration again = parts_.breaker.look(cache, facts, status);
   update_conditions(
       status.conditions,
       {.generation = cache.metadata.generation,
@@ -259,7 +258,7 @@ api::CompileCacheStatus CompileCacheController::new_status(const api::CompileCac
        .invalid_reason = "UnknownFramework",
        .storage = verdict},
       format_time(clock_.wall()));
-  return status;
+  return {std::move(status), again};
 }
 
 // One Event for each change of the reason of Ready.
@@ -273,8 +272,9 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
   }
   const api::Condition* stalled = api::find_condition(after, kStalled);
   const bool good =
-      is->status == "True" || (stalled != nullptr && stalled->status == "False" &&
-                               is->reason != "StoreUnusable" && is->reason != "CannotPrepare");
+      is->status == "True" ||
+      (stalled != nullptr && stalled->status == "False" && is->reason != "StoreUnusable" &&
+       is->reason != "CannotPrepare" && is->reason != kInjectionPausedCondition);
   parts_.events.record({reference(cache),
                         good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
                         is->message});

@@ -12,6 +12,7 @@
 #include "kube/client.hpp"
 #include "kube/events.hpp"
 #include "kube/worker.hpp"
+#include "operator/breaker_keeper.hpp"
 #include "operator/cluster_view.hpp"
 #include "operator/invalid_caches.hpp"
 #include "operator/metrics.hpp"
@@ -42,6 +43,7 @@ struct ControllerParts {
   InvalidCaches& invalid;
   StatusBoard& board;
   Sweeper& sweeper;
+  BreakerKeeper& breaker;
   StatusWriter& writer;
   kube::EventSink& events;
   Metrics& metrics;
@@ -67,8 +69,12 @@ class CompileCacheController {
   Duration collect(const api::CompileCache& cache);
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& why);
   std::set<std::string> in_use(const api::CompileCache& cache) const;
-  api::CompileCacheStatus new_status(const api::CompileCache& cache,
-                                     const StorageVerdict& verdict) const;
+  struct NewStatus {
+    api::CompileCacheStatus status;
+    Duration again;  // when the breaker is to look again; 0: when something changes
+  };
+  NewStatus new_status(const api::CompileCache& cache, const StorageFacts& facts,
+                       const StorageVerdict& verdict) const;
   void tell_change(const api::CompileCache& cache, const std::vector<api::Condition>& before,
                    const std::vector<api::Condition>& after);
 

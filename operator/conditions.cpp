@@ -19,7 +19,7 @@ Summary summarize(const std::vector<api::Condition>& conditions, const Condition
   }
   const api::Condition* paused = api::find_condition(conditions, kInjectionPausedCondition);
   if (paused != nullptr && paused->status == "True") {
-    return {"False", paused->reason, paused->message, false};
+    return {"False", kInjectionPausedCondition, paused->reason + ": " + paused->message, false};
   }
   return {"True", "Ready", "pods that name this CompileCache get a compile cache", false};
 }

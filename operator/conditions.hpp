@@ -9,7 +9,7 @@
 
 // The conditions of a CompileCache, by the conventions of the API and of kstatus: Ready and
 // StorageReady say True when all is well; Reconciling and Stalled say True when it is not, and
-// whether waiting can help. InjectionPaused belongs to whoever pauses; here it is only read.
+// whether waiting can help. InjectionPaused belongs to the breaker; here it is only read.
 //
 // Pure; safe from any thread.
 

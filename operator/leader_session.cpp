@@ -15,6 +15,7 @@
 #include "kube/workqueue.hpp"
 #include "operator/agent_api.hpp"
 #include "operator/agent_endpoint.hpp"
+#include "operator/breaker_keeper.hpp"
 #include "operator/compile_cache_controller.hpp"
 #include "operator/counters_backup.hpp"
 #include "operator/status_writer.hpp"
@@ -103,6 +104,7 @@ struct LeaderSession::Impl {
   StatusWriter status_writer;
   kube::WorkQueue queue;
   std::optional<Sweeper> sweeper;
+  std::optional<BreakerKeeper> breaker;
   std::optional<CompileCacheController> controller;
   std::optional<AgentApi> agent_api;
   std::atomic<bool> serving{false};
@@ -220,13 +222,15 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
 void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs,
                   parts.stores.sweep_pods, parts.metrics, parts.clock, system_random());
-  controller.emplace(
-      ControllerParts{parts.client, parts.settings, parts.stores, view, claims, parts.invalid,
-                      board, *sweeper, status_writer, parts.events, parts.metrics, parts.is_leader,
-                      [this](const std::string& ns, const std::string& archive) {
-                        return saves.is_saving(ns, archive);
-                      }},
-      parts.clock);
+  breaker.emplace(parts.client, parts.settings, view, *sweeper, parts.events,
+                  options.replace_stuck_pods, parts.clock);
+  controller.emplace(ControllerParts{parts.client, parts.settings, parts.stores, view, claims,
+                                     parts.invalid, board, *sweeper, *breaker, status_writer,
+                                     parts.events, parts.metrics, parts.is_leader,
+                                     [this](const std::string& ns, const std::string& archive) {
+                                       return saves.is_saving(ns, archive);
+                                     }},
+                     parts.clock);
   AgentApiHooks hooks;
   hooks.is_leader = parts.is_leader;
   hooks.fetch_pod = [this](const std::string& ns, const std::string& name) -> Result<PodView> {

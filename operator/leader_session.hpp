@@ -35,6 +35,7 @@ struct LeaderOptions {
   // cluster).
   std::string endpoint_address;
   uint16_t endpoint_port = 9444;
+  bool replace_stuck_pods = false;  // evict those that cannot start with what is injected
 };
 
 struct LeaderParts {

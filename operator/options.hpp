@@ -25,6 +25,7 @@ struct OperatorOptions {
   std::string listen_address;  // of all three ports; empty: all addresses
   uint16_t webhook_port = 9443, agent_port = 9444, plain_port = 8080;
   std::string webhook_configuration = "compilecache";
+  bool replace_stuck_pods = false;
   std::chrono::milliseconds drain{10'000};
   std::string log_format = "json";
   std::string log_level = "info";

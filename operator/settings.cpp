@@ -302,6 +302,28 @@ Read certificate_lives(Settings::CertificateLives& target) {
   };
 }
 
+Read breaker_rules(Settings::Breaker& target) {
+  using std::chrono::hours;
+  using std::chrono::minutes;
+  using std::chrono::seconds;
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    read_map(node, path, problems,
+             {{"patience", duration(target.patience, seconds(1), minutes(30))},
+              {"oneNode", duration(target.one_node, seconds(1), hours(24))},
+              {"window", duration(target.window, seconds(1), hours(24))},
+              {"sharePercent", number(target.share_percent, 1, 100)},
+              {"pause", duration(target.pause, seconds(1), hours(24))},
+              {"longestPause", duration(target.longest_pause, seconds(1), hours(24 * 7))},
+              {"replaceInterval", duration(target.replace_interval, seconds(1), hours(1))}});
+    if (target.one_node < target.patience) {
+      problems.add(node, path + ".oneNode", "must be at least patience");
+    }
+    if (target.longest_pause < target.pause) {
+      problems.add(node, path + ".longestPause", "must be at least pause");
+    }
+  };
+}
+
 // Names of frameworks can only be looked up when all are read.
 void check_framework_names(const YAML::Node& root, const Settings& settings, Problems& problems) {
   for (const auto& [section, keys] :
@@ -356,6 +378,7 @@ std::vector<Field> fields_of(Settings& s) {
                  {"deadline", duration(s.sweep.deadline, minutes(1), hours(24))},
                  {"minInterval", duration(s.sweep.min_interval, seconds(1), hours(1))}};
        })},
+      {"breaker", breaker_rules(s.breaker)},
       {"certificates", certificate_lives(s.certificates)},
       {"statusInterval", duration(s.status_interval, milliseconds(100), minutes(10))},
       {"tokenCache", duration(s.token_cache, kNone, minutes(5))},

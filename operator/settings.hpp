@@ -82,6 +82,24 @@ struct Settings {
     bool operator==(const Sweep&) const = default;
   } sweep;
 
+  // When pods of a CompileCache are not injected, because earlier ones could not start with it.
+  struct Breaker {
+    // How long a fault has to last before it counts.
+    std::chrono::milliseconds patience{30'000};
+    // ... on one node alone, where there are more and no other pod got past.
+    std::chrono::milliseconds one_node{5 * 60'000};
+    // Pods that were made longer than this before those in trouble do not count.
+    std::chrono::milliseconds window{10 * 60'000};
+    // Of pods made at about the same time, how many in a hundred are in trouble at least.
+    int share_percent = 20;
+    // From opening to the first probe; doubles up to the longest.
+    std::chrono::milliseconds pause{60'000};
+    std::chrono::milliseconds longest_pause{60 * 60'000};
+    // Between two stuck pods that are replaced (--replace-stuck-pods).
+    std::chrono::milliseconds replace_interval{6'000};
+    bool operator==(const Breaker&) const = default;
+  } breaker;
+
   // Our own authority and what it signs for the webhook and the agent API; rotated long before they
   // end. The second is at most an eighth of the first.
   struct CertificateLives {

@@ -9,6 +9,21 @@ namespace compilecache::controller {
 
 using nlohmann::json;
 
+namespace {
+
+// What is no more has to be said in a merge patch.
+void say_what_is_gone(json& wanted, const json& present) {
+  for (const auto& [name, value] : present.items()) {
+    if (!wanted.contains(name)) {
+      wanted[name] = nullptr;
+    } else if (value.is_object() && wanted[name].is_object()) {
+      say_what_is_gone(wanted[name], value);
+    }
+  }
+}
+
+}  // namespace
+
 StatusWriter::StatusWriter(kube::Client client, Duration interval, const Clock& clock)
     : client_(std::move(client)), interval_(interval), clock_(clock) {}
 
@@ -17,10 +32,7 @@ Result<Duration> StatusWriter::write(const api::CompileCache& cache,
   json wanted = api::to_json(status);
   const json present = api::to_json(cache.status);
   if (wanted == present) return Duration::zero();
-  // What is no more has to be said in a merge patch.
-  for (const auto& [name, value] : present.items()) {
-    if (!wanted.contains(name)) wanted[name] = nullptr;
-  }
+  say_what_is_gone(wanted, present);
   return patch(cache, std::move(wanted));
 }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -289,6 +291,29 @@ TEST_F(Installed, TheOperatorsJobsAreConfined) {
 TEST(Install, IsWhatKustomizeMakesOfItsParts) {
   const auto checked = testing::run_process({CC_SOURCE_DIR "/config/generate.sh", "--check"});
   EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+}
+
+TEST(Install, EveryComponentGoesWithIt) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("kustomize-" + random_id(system_random()));
+  fs::create_directories(folder);
+  const auto built_with = [&](const std::string& component) {
+    // Kustomize wants paths relative to the folder.
+    const fs::path config = fs::relative(CC_SOURCE_DIR "/config", folder);
+    std::ofstream(folder / "kustomization.yaml")
+        << "resources: [" << config.string() << "]\ncomponents: ["
+        << (config / "components" / component).string() << "]\n";
+    const auto built = kubectl({"kustomize", folder.string()});
+    EXPECT_EQ(built.exit_code, 0) << component << built.err;
+    return built.out;
+  };
+  for (const auto& entry : fs::directory_iterator(CC_SOURCE_DIR "/config/components")) {
+    EXPECT_NE(built_with(entry.path().filename()).find("kind: Deployment"), std::string::npos);
+  }
+  const std::string replacing = built_with("replace-stuck-pods");
+  EXPECT_NE(replacing.find("- --replace-stuck-pods\n"), std::string::npos);
+  EXPECT_NE(replacing.find("- pods/eviction\n"), std::string::npos);
+  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ inline constexpr char kSettings[] = R"(
 statusInterval: 200ms
 tokenCache: 1s
 sweep: {grace: 2s, minInterval: 1s}
+breaker: {patience: 1s, oneNode: 2s, pause: 2s, longestPause: 4s, replaceInterval: 1s}
 gpuProductLabels: [nvidia.com/gpu.product]
 gpuResources: [nvidia.com/gpu]
 frameworks:

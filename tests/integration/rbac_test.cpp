@@ -252,8 +252,8 @@ const std::set<std::string> kForOlderServers{
 
 bool is_used_at_start(const Grant& grant) {
   if (kForOlderServers.contains(grant.text())) return false;
-  // Lists of archives are read again with every sweep.
-  if (grant.text() == "list compilecachearchives") return false;
+  // Lists of archives are read again with every sweep, those of Events while a pod waits.
+  if (grant.text() == "list compilecachearchives" || grant.text() == "list events") return false;
   return grant.verb == "list" || grant.verb == "watch" || kUsedAtStart.contains(grant.text());
 }
 
@@ -368,6 +368,14 @@ TEST_F(WorkingRbacTest, NothingThatALeaderNeedsToWorkCanBeTakenAway) {
   ASSERT_EQ(apply(stranger), "");
   const std::string unknown = pod_token(ns, "stranger");
   expect_missed("get pods", [&] { return call("/v1/load", unknown, {{"cache", "app"}}); });
+
+  json waiting = plain_pod("waiting", "app");
+  waiting = waiting.patch(json::parse(
+      run_process({"base64", "-d"}, process->review(waiting, ns).at("patch").get<std::string>())
+          .out));
+  ASSERT_EQ(apply(waiting), "");  // and no kubelet tells what it waits for
+  expect_missed("list events", [] { return std::string(); });
+  kubectl({"delete", "pod", "waiting", "-n", ns, "--grace-period=0", "--force"});
 
   expect_missed("patch events", [&] { return call("/v1/loaded", web, failed); });
   expect_missed("create events", [&] { return act_on_new_cache(); });

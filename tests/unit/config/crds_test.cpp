@@ -149,6 +149,7 @@ CompileCacheStatus full_status() {
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
   status.stuck_pods = {"pod"};
+  status.breaker = {"Open", "2026-01-01T00:00:00Z", 1, 2, "2026-01-01T00:00:00Z", "node"};
   return status;
 }
 

@@ -69,6 +69,17 @@ TEST(ClusterView, ReadsWhatWeUseOfAPod) {
   EXPECT_FALSE(parse_pod(pod_json())->deleting);
 }
 
+TEST(ClusterView, KnowsPodsThatTheClusterEnded) {
+  EXPECT_FALSE(parse_pod(pod_json())->disrupted);
+  json evicted = pod_json();
+  evicted["status"]["reason"] = "Evicted";
+  EXPECT_TRUE(parse_pod(kube::parse_json(evicted.dump(), pod_fields()))->disrupted);
+  json preempted = pod_json();
+  preempted["status"]["conditions"].push_back(
+      {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}});
+  EXPECT_TRUE(parse_pod(kube::parse_json(preempted.dump(), pod_fields()))->disrupted);
+}
+
 // What makes ten thousand pods fit into little memory.
 TEST(ClusterView, PodsOfOneWorkloadShareWhatIsEqual) {
   json other = pod_json();

@@ -157,10 +157,11 @@ class ControlTest : public ::testing::Test {
       metrics,
       clock,
       seeded_random(1)};
+  BreakerKeeper breaker{client, settings, view, sweeper, events, false, clock};
   StatusWriter writer{client, settings.status_interval, clock};
   CompileCacheController controller{
-      {client, settings, stores, view, claims, invalid, board, sweeper, writer, events, metrics,
-       [] { return true; }, [](const std::string&, const std::string&) { return false; }},
+      {client, settings, stores, view, claims, invalid, board, sweeper, breaker, writer, events,
+       metrics, [] { return true; }, [](const std::string&, const std::string&) { return false; }},
       clock};
 };
 

@@ -33,6 +33,7 @@ TEST(Settings, TheShippedFileIsReadAndSaysTheDefaults) {
   EXPECT_EQ(settings->limits, defaults.limits);
   EXPECT_EQ(settings->agent, defaults.agent);
   EXPECT_EQ(settings->sweep, defaults.sweep);
+  EXPECT_EQ(settings->breaker, defaults.breaker);
   EXPECT_EQ(settings->status_interval, defaults.status_interval);
   EXPECT_EQ(settings->certificates, defaults.certificates);
   EXPECT_EQ(settings->token_cache, defaults.token_cache);
@@ -41,6 +42,16 @@ TEST(Settings, TheShippedFileIsReadAndSaysTheDefaults) {
   EXPECT_EQ(torch.env.at("TORCHINDUCTOR_CACHE_DIR"), "{directory}");
   EXPECT_FALSE(torch.entry_directories.empty());
   EXPECT_TRUE(settings->frameworks.contains("triton"));
+}
+
+TEST(Settings, TheBreakersTimesFitTogether) {
+  EXPECT_EQ(parse_settings("breaker: {pause: 5s}", "s.yaml").value().breaker.pause,
+            std::chrono::seconds(5));
+  EXPECT_NE(error_of("breaker: {patience: 10m}").find("breaker.oneNode: must be at least patience"),
+            std::string::npos);
+  EXPECT_NE(error_of("breaker: {pause: 2h}").find("breaker.longestPause: must be at least pause"),
+            std::string::npos);
+  EXPECT_NE(error_of("breaker: {sharePercent: 0}").find("out of range"), std::string::npos);
 }
 
 TEST(Settings, AreTaken) {

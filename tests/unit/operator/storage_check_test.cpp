@@ -203,7 +203,8 @@ TEST(Conditions, PausedInjectionIsNotReady) {
   std::vector<api::Condition> all{{kInjectionPausedCondition, "True", "ImagePull", "pods wait"}};
   update_conditions(all, {.storage = {"True", "Ready", "good"}}, "t");
   EXPECT_EQ(condition(all, kReady).status, "False");
-  EXPECT_EQ(condition(all, kReady).message, "pods wait");
+  EXPECT_EQ(condition(all, kReady).reason, "InjectionPaused");
+  EXPECT_EQ(condition(all, kReady).message, "ImagePull: pods wait");
 }
 
 }  // namespace

@@ -1,0 +1,281 @@
+#include "operator/breaker_keeper.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/names.hpp"
+#include "base/log.hpp"
+#include "base/strings.hpp"
+#include "base/time_format.hpp"
+#include "kube/json.hpp"
+#include "operator/sooner.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// Of a loader beyond spec.load.timeout: asking the operator, waiting for the node's label,
+// reporting (agent/load.cpp, agent/load_choice.cpp), on a node that is short of everything.
+constexpr seconds kLoaderMargin{90};
+// An Event is written again every two minutes or sooner while what it tells lasts.
+constexpr minutes kEventLife{5};
+constexpr int kMostEvents = 500;
+constexpr size_t kLongestEvent = 240;
+// For the other replicas' webhooks to hear that injection is paused.
+constexpr seconds kHeard{3};
+constexpr seconds kProbeLook{5};
+// After an eviction that a PodDisruptionBudget or a missing right refuses.
+constexpr seconds kAfterRefusal{60};
+
+VolumeSight sight_of(const api::CompileCache& cache, const StorageFacts& storage) {
+  VolumeSight sight{.claim = cache.spec.storage.claim_name};
+  if (storage.claim) {
+    sight.volume = storage.claim->volume_name;
+    sight.bound = storage.claim->phase == "Bound";
+  }
+  sight.has_node_affinity = storage.volume && storage.volume->has_node_affinity;
+  return sight;
+}
+
+const kube::Fields& event_fields() {
+  static const kube::Fields kFields{"/involvedObject/uid", "/message", "/lastTimestamp",
+                                    "/eventTime", "/series/lastObservedTime"};
+  return kFields;
+}
+
+// When it was last seen to be so.
+std::optional<WallTime> time_of_event(const json& event) {
+  std::optional<WallTime> latest;
+  for (const auto& path : {"/lastTimestamp", "/eventTime", "/series/lastObservedTime"}) {
+    const json::json_pointer pointer(path);
+    if (!event.contains(pointer) || !event.at(pointer).is_string()) continue;
+    const auto time = parse_time(event.at(pointer).get<std::string>());
+    if (time && (!latest || *time > *latest)) latest = *time;
+  }
+  return latest;
+}
+
+kube::ObjectReference about(const api::CompileCache& cache) {
+  return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
+          cache.metadata.uid};
+}
+
+}  // namespace
+
+BreakerKeeper::BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
+                             Sweeper& sweeper, kube::EventSink& events, bool replace,
+                             const Clock& clock)
+    : client_(std::move(client)),
+      settings_(settings),
+      view_(view),
+      sweeper_(sweeper),
+      events_(events),
+      replace_(replace),
+      clock_(clock) {}
+
+std::shared_ptr<BreakerKeeper::State> BreakerKeeper::state_of(const api::CompileCache& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<State>& state = states_[cache.metadata.key()];
+  if (state != nullptr) return state;
+  state = std::make_shared<State>(State{.troubles = PodTroubles(settings_.breaker),
+                                        .breaker = read_breaker(cache.status),
+                                        .probed_generation = cache.metadata.generation});
+  if (state->breaker.since) state->troubles.expect(cache.status.stuck_pods);
+  return state;
+}
+
+void BreakerKeeper::forget(const std::string& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  states_.erase(cache);
+}
+
+Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts& storage,
+                             api::CompileCacheStatus& status) {
+  const std::string key = cache.metadata.key();
+  const auto state = state_of(cache);
+  const VolumeSight volume = sight_of(cache, storage);
+  StuckPods seen = look_at_pods(*state, cache, volume);
+  Duration again = read_events(*state, seen, cache, volume);
+  if (!seen.waiting.empty()) seen = look_at_pods(*state, cache, volume);
+
+  const WallTime now = clock_.wall();
+  const bool changed = state->probed_generation != cache.metadata.generation;
+  state->probed_generation = cache.metadata.generation;
+  const BreakerState before = state->breaker;
+  const BreakerVerdict verdict = judge_breaker(before,
+                                               {.seen = seen,
+                                                .nodes = view_.nodes(),
+                                                .probe = probe_of(*state, key),
+                                                .spec_changed = changed},
+                                               settings_.breaker, now);
+  state->breaker = verdict.state;
+  if (before.open != verdict.state.open) {
+    state->troubles.settle();
+    log_warn(
+        verdict.state.open ? "injection is paused" : "injection goes on",
+        {{"cache", key}, {"reason", verdict.state.reason}, {"message", verdict.state.message}});
+  }
+  if (!verdict.state.open || verdict.state.failed_probes != before.failed_probes) {
+    state->probe_asked.reset();
+  }
+  if (verdict.probe) {
+    if (!state->probe_asked) {
+      state->probe_asked = now;
+      const std::string node = view_.node(verdict.state.node) ? verdict.state.node : "";
+      sweeper_.probe(key, node);
+      log_info("probing whether pods can start again", {{"cache", key}, {"node", node}});
+      again = sooner(again, seconds(1));
+    }
+    again = sooner(again, kProbeLook);
+  }
+  write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
+  status.stuck_pods = verdict.stuck;
+  if (replace_) again = sooner(again, replace_stuck(*state, seen, cache));
+  return sooner(again, verdict.again);
+}
+
+StuckPods BreakerKeeper::look_at_pods(State& state, const api::CompileCache& cache,
+                                      const VolumeSight& volume) {
+  const SignRules rules{.patience = settings_.breaker.patience,
+                        .load_budget = cache.spec.load.timeout + kLoaderMargin};
+  const auto pods = view_.pods_of(cache.metadata.ns, cache.metadata.name);
+  std::vector<PodLook> looks;
+  looks.reserve(pods.size());
+  for (const auto& pod : pods) {
+    if (!pod->deleting) looks.push_back({pod.get(), read_sign(*pod, volume, rules)});
+  }
+  return state.troubles.look(looks, state.failed_mounts, clock_.wall());
+}
+
+Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,
+                                    const api::CompileCache& cache, const VolumeSight& volume) {
+  if (seen.waiting.empty()) {
+    state.failed_mounts.clear();
+    return Duration(0);
+  }
+  const Monotonic now = clock_.monotonic();
+  if (state.events_read && now - *state.events_read < seen.read_events) {
+    return *state.events_read + seen.read_events - now;
+  }
+  state.events_read = now;
+  std::map<std::string, std::string> found;
+  for (const char* reason : {"FailedMount", "FailedAttachVolume"}) {
+    auto read = read_failed_mounts(seen, cache, volume, reason);
+    if (!read) {  // what was known stays
+      log_warn("reading why pods wait for their volumes",
+               {{"cache", cache.metadata.key()}, {"error", read.error().message}});
+      return seen.read_events;
+    }
+    found.merge(*read);
+  }
+  state.failed_mounts = std::move(found);
+  return seen.read_events;
+}
+
+// Read, not watched: a cluster's Events are many, and these matter only while a pod waits.
+Result<std::map<std::string, std::string>> BreakerKeeper::read_failed_mounts(
+    const StuckPods& seen, const api::CompileCache& cache, const VolumeSight& volume,
+    const char* reason) const {
+  std::map<std::string, std::shared_ptr<const PodView>> waiting;
+  for (const auto& pod : view_.pods_of(cache.metadata.ns, cache.metadata.name)) {
+    if (seen.waiting.contains(pod->uid)) waiting.emplace(pod->uid, pod);
+  }
+  const WallTime earliest = clock_.wall() - kEventLife;
+  std::map<std::string, std::string> found;
+  auto listed = client_.list(
+      kube::resources::kEvents,
+      {.ns = cache.metadata.ns,
+       .field_selector = std::string("involvedObject.kind=Pod,reason=") + reason,
+       .limit = kMostEvents},
+      event_fields(),
+      {[&] { found.clear(); },
+       [&](json event) {
+         const auto pod = waiting.find(kube::string_at(event, {"involvedObject", "uid"}));
+         const auto time = time_of_event(event);
+         const std::string message = kube::string_at(event, {"message"});
+         if (pod == waiting.end() || !time || *time < earliest) return;
+         if (!is_about_our_volume(message, *pod->second, volume)) return;
+         found[pod->first] =
+             std::string(reason) + ": " + std::string(first_bytes(message, kLongestEvent));
+       }});
+  if (!listed) return unexpected(listed.error());
+  return found;
+}
+
+Probe BreakerKeeper::probe_of(const State& state, const std::string& cache) const {
+  if (!state.breaker.open || !state.probe_asked) return Probe::kNone;
+  switch (sweeper_.probed(cache, *state.probe_asked)) {
+    case Sweeper::Probed::kSucceeded:
+      return Probe::kSucceeded;
+    case Sweeper::Probed::kFailed:
+      return Probe::kFailed;
+    case Sweeper::Probed::kPending:
+      break;
+  }
+  return Probe::kRuns;
+}
+
+// Once each, and never faster than the settings say, whatever the number of CompileCaches. Only
+// when the status has told the webhooks, so that what comes instead starts without us.
+Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
+                                      const api::CompileCache& cache) {
+  const BreakerState written = read_breaker(cache.status);
+  if (!state.breaker.open) {
+    state.replaced.clear();
+    return Duration(0);
+  }
+  if (!written.open || !written.since) return Duration(0);
+  const auto next = std::find_if(seen.pods.begin(), seen.pods.end(), [&](const StuckPod& pod) {
+    return pod.replaceable && !state.replaced.contains(pod.uid);
+  });
+  if (next == seen.pods.end()) return Duration(0);
+  const Duration heard = clock_.wall() - *written.since;
+  if (heard < kHeard) return kHeard - heard;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Monotonic now = clock_.monotonic();
+    if (replaced_last_ && now - *replaced_last_ < settings_.breaker.replace_interval) {
+      return *replaced_last_ + settings_.breaker.replace_interval - now;
+    }
+    replaced_last_ = now;
+  }
+  if (replace(cache, *next)) {
+    state.replaced.insert(next->uid);
+    return settings_.breaker.replace_interval;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  replaced_last_ = clock_.monotonic() + kAfterRefusal;
+  return kAfterRefusal + settings_.breaker.replace_interval;
+}
+
+// False: to be tried again.
+bool BreakerKeeper::replace(const api::CompileCache& cache, const StuckPod& pod) {
+  const std::string& ns = cache.metadata.ns;
+  const json eviction = {{"apiVersion", "policy/v1"},
+                         {"kind", "Eviction"},
+                         {"metadata", {{"name", pod.name}, {"namespace", ns}}},
+                         {"deleteOptions", {{"preconditions", {{"uid", pod.uid}}}}}};
+  // One try: a PodDisruptionBudget that says no is to be heeded.
+  auto evicted =
+      client_.with_timeout(seconds(10), 0)
+          .raw("POST", kube::resources::kPods.path(ns, pod.name, "eviction"), eviction.dump());
+  if (!evicted) {
+    const ErrorCode code = evicted.error().code;
+    // It is gone, or another has its name now.
+    if (code == ErrorCode::kNotFound || code == ErrorCode::kConflict) return true;
+    log_warn("replacing a stuck pod",
+             {{"pod", ns + "/" + pod.name}, {"error", evicted.error().message}});
+    return false;
+  }
+  log_info("replaced a stuck pod", {{"pod", ns + "/" + pod.name}});
+  events_.normal(
+      about(cache), "StuckPodReplaced",
+      "pod " + pod.name + " could not start and was evicted, to come back without the cache");
+  return true;
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/clock.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+#include "operator/breaker.hpp"
+#include "operator/cluster_view.hpp"
+#include "operator/settings.hpp"
+#include "operator/storage_check.hpp"
+#include "operator/sweeper.hpp"
+
+// The breaker of every CompileCache: looks at its pods and at what the kubelet says about their
+// volumes, judges, asks for probes, and, where that is wanted, replaces pods that are stuck.
+//
+//   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
+//   const Duration again = keeper.look(*cache, storage_facts, status);   // in reconcile()
+//
+// `status` then says whether injection is paused, and why, and names the stuck pods; that is all
+// that the webhook goes by and all that a new leader needs. Thread-safe; look() calls the API
+// server, one thread at a time for each CompileCache.
+
+namespace compilecache::controller {
+
+class BreakerKeeper {
+ public:
+  // `replace`: stuck pods are evicted, so that their owners make new ones without injection.
+  BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
+                Sweeper& sweeper, kube::EventSink& events, bool replace, const Clock& clock);
+
+  // Fills breaker, stuck_pods and the condition InjectionPaused of `status`; when to come again, 0:
+  // when something changes.
+  Duration look(const api::CompileCache& cache, const StorageFacts& storage,
+                api::CompileCacheStatus& status);
+  void forget(const std::string& cache);
+
+ private:
+  struct State {
+    PodTroubles troubles;
+    BreakerState breaker;
+    std::map<std::string, std::string> failed_mounts;  // by pod uid
+    std::optional<Monotonic> events_read;
+    std::optional<WallTime> probe_asked;
+    int64_t probed_generation = 0;
+    std::set<std::string> replaced;  // uids
+  };
+
+  std::shared_ptr<State> state_of(const api::CompileCache& cache);
+  StuckPods look_at_pods(State& state, const api::CompileCache& cache, const VolumeSight& volume);
+  // When to read them again; 0: nobody waits for volumes.
+  Duration read_events(State& state, const StuckPods& seen, const api::CompileCache& cache,
+                       const VolumeSight& volume);
+  // By pod uid.
+  Result<std::map<std::string, std::string>> read_failed_mounts(const StuckPods& seen,
+                                                                const api::CompileCache& cache,
+                                                                const VolumeSight& volume,
+                                                                const char* reason) const;
+  Probe probe_of(const State& state, const std::string& cache) const;
+  Duration replace_stuck(State& state, const StuckPods& seen, const api::CompileCache& cache);
+  bool replace(const api::CompileCache& cache, const StuckPod& pod);
+
+  const kube::Client client_;
+  const Settings& settings_;
+  const ClusterView& view_;
+  Sweeper& sweeper_;
+  kube::EventSink& events_;
+  const bool replace_;
+  const Clock& clock_;
+  std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::shared_ptr<State>> states_;
+  std::optional<Monotonic> replaced_last_;
+};
+
+}  // namespace compilecache::controller

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+
+// The sooner of two times to come again, where 0 means only when something changes.
+
+namespace compilecache::controller {
+
+inline Duration sooner(Duration a, Duration b) {
+  if (a <= Duration::zero()) return b;
+  if (b <= Duration::zero()) return a;
+  return std::min(a, b);
+}
+
+}  // namespace compilecache::controller
