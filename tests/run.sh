@@ -191,9 +191,9 @@ run_e2e() {
   chmod 755 "$volumes"
   CC_TORCH_IMAGE=$("$cluster" torch-image)
   CC_NEXT_TORCH_IMAGE=$("$cluster" torch-image --next)
-  # As users install it, but for the grace of condemned blobs, which outlasts any test.
+  # As users install it, but for the grace of condemned blobs and the breaker's times, which outlast any test.
   CC_INSTALL_MANIFEST=$volumes/install.yaml
-  sed 's/^\( *grace:\) 15m /\1 10s /' "$project/config/install.yaml" >"$CC_INSTALL_MANIFEST"
+  sed 's/^\( *grace:\) 15m /\1 10s /; s/^\( *patience:\) 30s /\1 10s /; s/^\( *pause:\) 1m /\1 15s /' "$project/config/install.yaml" >"$CC_INSTALL_MANIFEST"
   CC_VOLUMES=$volumes
   export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
