@@ -78,6 +78,7 @@ class PodTroubles {
     Duration patience{0};
     WallTime since{};
     bool was_told = false;
+    WallTime last{};  // when it was seen last
   };
   struct Entry {
     PodSign::Kind kind = PodSign::Kind::kNone;

@@ -55,6 +55,7 @@ void PodTroubles::update(Entry& entry, const PodLook& look, std::optional<Found>
       found->was_told = entry.found->was_told;
     }
     entry.found = std::move(found);
+    entry.found->last = now;
     entry.quiet_since.reset();
     return;
   }
@@ -100,9 +101,9 @@ StuckPods PodTroubles::look(const std::vector<PodLook>& pods,
     }
     if (entry.found) {
       const Found& found = *entry.found;
-      const Duration left = found.since + found.patience - now;
+      const Duration left = found.since + found.patience - found.last;
       const bool lasts = found.was_told || left <= Duration::zero();
-      if (!lasts) seen.again = sooner(seen.again, left);
+      if (!lasts && !entry.quiet_since) seen.again = sooner(seen.again, left);
       seen.pods.push_back({pod.name, pod.uid, pod.node, pod.created, found.trouble, found.text,
                            found.since, lasts, found.was_told, pod.ended(),
                            lasts && is_replaceable(pod)});

@@ -97,6 +97,19 @@ TEST(Breaker, OpensWhenPodsOnTwoNodesDoNotStart) {
   EXPECT_EQ(world.verdict.again, minutes(1)) << "then it is probed";
 }
 
+TEST(Breaker, AFaultThatPassesIsForgotten) {
+  World world;
+  world.nodes = 1;
+  World::Pod& pod = world.add("n1", Kind::kTrouble);
+  world.look();
+  world.after(seconds(10));
+  World::set(pod, Kind::kPast);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(world.after(seconds(5)).state.open) << "it lasted for 10 s";
+    EXPECT_TRUE(world.verdict.stuck.empty());
+  }
+}
+
 TEST(Breaker, OneNodeOfSeveralHasToFailForLong) {
   World world;
   world.add("n1", Kind::kTrouble);
