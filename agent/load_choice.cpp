@@ -17,6 +17,10 @@ constexpr Patience kAnswerTime{3000};
 // (agent.labelWait) is 10 s.
 constexpr milliseconds kLabelWait{15'000};
 constexpr milliseconds kShortestPoll{50};
+// A change of leader takes 15 s, where the old one died.
+constexpr milliseconds kLongestSilence{30'000};
+constexpr milliseconds kUnansweredPause{500};
+constexpr const char* kNoAnswer = "operator_unreachable";
 constexpr const char* kPlaceWait = "too_many_loads";  // the operator's word
 
 // The operator knows this pod and says no; anything else is not an answer to believe.
@@ -64,10 +68,17 @@ class Chooser {
       auto answer =
           coordinator_.load({config_.cache, waited_.count(), for_place_.count()}, kAnswerTime);
       const auto took = since(began);
+      if (!answer && may_ask_again(answer.error().code) && sleep_(kUnansweredPause)) {
+        silent_ += std::max(kUnansweredPause, since(began));
+        waited_ += std::max(kUnansweredPause, since(began));
+        waited_for_ = kNoAnswer;
+        continue;
+      }
       if (!answer || answer->decision != "wait") {
         asked_ += took;
         return answer;
       }
+      silent_ = milliseconds(0);
       const auto pause = std::max(milliseconds(answer->retry_after_ms), kShortestPoll);
       waited_for_ = answer->reason;
       if (waited_ + pause > bound || !sleep_(pause)) {
@@ -83,6 +94,14 @@ class Chooser {
       waited_ += passed;
       if (answer->reason == kPlaceWait) for_place_ += passed;
     }
+  }
+
+  // A pod that may wait for another one's compile also waits for an operator that is busy or
+  // changes its leader: else one late answer would make many compile what one was compiling.
+  [[nodiscard]] bool may_ask_again(ErrorCode code) const {
+    const auto longest = std::min(milliseconds(config_.wait_for_first_ms), kLongestSilence);
+    return (code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout) && silent_ < longest &&
+           waited_ < milliseconds(config_.wait_for_first_ms);
   }
 
   static milliseconds since(Monotonic began) {
@@ -143,6 +162,7 @@ class Chooser {
   const std::function<void()>& alive_;
   LoadChoice choice_;
   milliseconds asked_{0}, waited_{0}, for_place_{0};
+  milliseconds silent_{0};  // since the operator's last answer
   std::string waited_for_;  // the operator's word
 };
 

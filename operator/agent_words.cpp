@@ -32,7 +32,8 @@ std::string load_word(const api::LoadedReport& report) {
 }
 
 std::string wait_word(const std::string& said) {
-  for (const char* known : {"waiting_for_first", "too_many_loads", "gpu_product_unknown"}) {
+  for (const char* known :
+       {"waiting_for_first", "too_many_loads", "gpu_product_unknown", "operator_unreachable"}) {
     if (said == known) return said;
   }
   return "";

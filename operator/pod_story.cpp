@@ -278,6 +278,7 @@ class Teller {
   static std::string wait_note(const std::string& reason) {
     if (reason == "waiting_for_first") return "for the pod that was compiling the same";
     if (reason == "too_many_loads") return "for its turn: maxConcurrentLoads";
+    if (reason == "operator_unreachable") return "for an answer from the operator";
     if (reason == "gpu_product_unknown") return "for the node's GPU product label";
     return "";
   }

@@ -14,9 +14,14 @@ using std::chrono::milliseconds;
 // Says "wait" until the pod has waited for `until_ms`, then names an archive.
 class WaitingOperator : public Coordinator {
  public:
-  explicit WaitingOperator(int64_t until_ms) : until_ms_(until_ms) {}
+  explicit WaitingOperator(int64_t until_ms, int silent = 0)
+      : until_ms_(until_ms), silent_(silent) {}
 
   Result<api::LoadAnswer> load(const api::LoadRequest& request, Patience) override {
+    if (silent_ > 0) {
+      --silent_;
+      return fail(ErrorCode::kTimeout, "no answer");
+    }
     api::LoadAnswer answer;
     answer.decision = request.waited_ms < until_ms_ ? "wait" : "load";
     answer.match = "exact";
@@ -41,13 +46,15 @@ class WaitingOperator : public Coordinator {
  private:
   static tl::unexpected<Error> unused() { return fail(ErrorCode::kInternal, "not asked here"); }
   int64_t until_ms_;
+  int silent_;  // calls that are not answered
 };
 
-LoadChoice choose(int64_t operator_waits_ms) {
+LoadChoice choose(int64_t operator_waits_ms, int silent = 0, int64_t wait_for_first = 5000) {
   api::AgentConfig config;
-  config.wait_for_first_ms = 5000;
+  config.wait_for_first_ms = wait_for_first;
   config.load_timeout_ms = 60'000;
-  WaitingOperator coordinator(operator_waits_ms);
+  config.index_fallback = false;
+  WaitingOperator coordinator(operator_waits_ms, silent);
   return choose_archive(
       config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
 }
@@ -55,6 +62,21 @@ LoadChoice choose(int64_t operator_waits_ms) {
 TEST(LoadChoice, WaitsAsLongAsOtherPodsLoadsMayTake) {
   // Not for the first pod (5 s) nor for a label (15 s), but for its turn to load.
   EXPECT_TRUE(choose(70'000).load);
+}
+
+TEST(LoadChoice, APodThatMayWaitLivesThroughAChangeOfLeader) {
+  const LoadChoice choice = choose(100'000, 20, 600'000);
+  EXPECT_TRUE(choice.load);
+  EXPECT_EQ(choose(0, 20, 600'000).status.waited_for, "operator_unreachable");
+  EXPECT_EQ(choose(0, 1000, 600'000).status.reason, "operator_unreachable") << "30 s at most";
+  EXPECT_LE(choose(0, 1000, 2'000).status.waited_ms, 2'500) << "nor longer than its bound";
+}
+
+TEST(LoadChoice, OthersStartAtOnceWithoutAnAnswer) {
+  const LoadChoice choice = choose(0, 1, 0);
+  EXPECT_FALSE(choice.load);
+  EXPECT_EQ(choice.status.reason, "operator_unreachable");
+  EXPECT_EQ(choice.status.waited_ms, 0);
 }
 
 TEST(LoadChoice, DoesNotWaitForEver) {
