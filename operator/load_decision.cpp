@@ -11,14 +11,15 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeastBudget{5'000};
 constexpr milliseconds kAskAgain{1'000};
-// A pod that waits for minutes for another one's compile need not ask each second; a thousand of
-// them would keep a core busy.
-constexpr milliseconds kAskAgainLatest{5'000};
+// Rarer when it takes minutes; and all who wait ask a hundred times a second together, so that a
+// thousand of them do not keep the operator from answering.
+constexpr milliseconds kAskAgainAlone{5'000};
+constexpr milliseconds kAskAgainLatest{10'000};
+constexpr milliseconds kAskOfEach{10};
 constexpr int kAskAgainShare = 8;
-// A place that is free is not to stay empty, and the operator is not to be busy with who waits: all
-// of them together ask two hundred times a second.
-constexpr milliseconds kAskForPlace{5};
+// A place that is free is not to stay empty.
 constexpr milliseconds kAskForPlaceSoonest{100};
+constexpr int kAskForPlaceTimes = 4;  // at least, within the budget
 constexpr milliseconds kLongestSettling{30'000};
 
 api::LoadAnswer none(std::string reason) {
@@ -38,7 +39,10 @@ api::LoadAnswer wait(std::string reason, milliseconds left) {
 
 // For the first pod: rarer as it takes longer, and not all at the same moment.
 api::LoadAnswer wait_for_first(const LoadSituation& situation, milliseconds waited) {
-  const milliseconds usual = std::clamp(waited / kAskAgainShare, kAskAgain, kAskAgainLatest);
+  const milliseconds crowd = kAskOfEach * static_cast<int64_t>(situation.waiting);
+  const milliseconds usual =
+      std::clamp(std::max(std::min(waited / kAskAgainShare, kAskAgainAlone), crowd), kAskAgain,
+                 kAskAgainLatest);
   const double share = 0.75 + 0.5 * std::clamp(situation.spread, 0.0, 1.0);
   const auto pause = std::chrono::duration_cast<milliseconds>(usual * share);
   api::LoadAnswer answer = wait("waiting_for_first", kAskAgain);
@@ -105,9 +109,12 @@ api::LoadAnswer decide(const LoadSituation& situation) {
       load_budget(situation.timeout, choice.head->compile_seconds) - situation.waited_for_place;
   if (left <= milliseconds(0)) return none("too_many_loads");
   if (situation.too_many_loads) {
-    const auto pause = std::clamp(kAskForPlace * static_cast<int64_t>(situation.waiting),
-                                  kAskForPlaceSoonest, kAskAgain);
-    return wait("too_many_loads", std::min(left, pause));
+    api::LoadAnswer answer = wait("too_many_loads", left);
+    const milliseconds crowd = kAskOfEach * static_cast<int64_t>(situation.waiting);
+    const milliseconds pause =
+        std::max(std::min({crowd, left / kAskForPlaceTimes, kAskAgainLatest}), kAskForPlaceSoonest);
+    answer.retry_after_ms = std::min(left, pause).count();
+    return answer;
   }
   return load(choice, left);
 }

@@ -3,8 +3,8 @@
 namespace compilecache::controller {
 namespace {
 
-// Who waits asks again within a second.
-constexpr std::chrono::seconds kStillWaiting{3};
+// Who waits asks again within ten seconds (load_decision.cpp).
+constexpr std::chrono::seconds kStillWaiting{12};
 
 }  // namespace
 
@@ -23,13 +23,15 @@ bool LoadTraffic::begin(const std::string& claim, const std::string& pod_uid,
     return false;
   }
   others.erase(pod_uid);
+  std::erase_if(others, [&](const auto& item) { return item.second <= now; });
+  if (others.empty()) waiting_.erase(claim);
   pods[pod_uid] = now + budget;
   return true;
 }
 
-size_t LoadTraffic::waiting(const std::string& claim) {
+size_t LoadTraffic::waiting(const std::string& what) {
   const std::lock_guard lock(mutex_);
-  const auto found = waiting_.find(claim);
+  const auto found = waiting_.find(what);
   if (found == waiting_.end()) return 0;
   const Monotonic now = clock_.monotonic();
   std::erase_if(found->second, [&](const auto& item) { return item.second <= now; });
@@ -53,7 +55,10 @@ bool LoadTraffic::goes_second(const std::string& archive, const std::string& pod
   First& first = first_[archive];
   const Monotonic now = clock_.monotonic();
   if (first.uid == pod_uid) return false;
-  if (!first.uid.empty() && now < first.until && alive(first.pod, first.uid)) return true;
+  if (!first.uid.empty() && now < first.until && alive(first.pod, first.uid)) {
+    waiting_[archive][pod_uid] = now + kStillWaiting;
+    return true;
+  }
   first_.erase(archive);
   if (tenure > std::chrono::milliseconds(0)) {
     first_[archive] = {pod, pod_uid, now + tenure, false};
@@ -70,6 +75,7 @@ void LoadTraffic::saved(const std::string& archive, const std::string& pod,
   const bool over = first->second.saved && first->second.until <= now;
   if (over || settle <= std::chrono::milliseconds(0)) {
     first_.erase(first);
+    waiting_.erase(archive);
   } else {
     first->second = {pod, pod_uid, now + settle, true};
   }
@@ -88,10 +94,13 @@ bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
   const std::lock_guard lock(mutex_);
   const auto first = first_.find(archive);
   if (first == first_.end() || !first->second.saved || first->second.uid == pod_uid) return false;
-  if (clock_.monotonic() < first->second.until && alive(first->second.pod, first->second.uid)) {
+  const Monotonic now = clock_.monotonic();
+  if (now < first->second.until && alive(first->second.pod, first->second.uid)) {
+    waiting_[archive][pod_uid] = now + kStillWaiting;
     return true;
   }
   first_.erase(first);
+  waiting_.erase(archive);
   return false;
 }
 

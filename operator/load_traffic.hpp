@@ -37,8 +37,8 @@ class LoadTraffic {
   bool begin(const std::string& claim, const std::string& pod_uid,
              std::chrono::milliseconds budget);
   void end(const std::string& claim, const std::string& pod_uid);
-  // How many pods were refused a place lately and have none yet.
-  size_t waiting(const std::string& claim);
+  // How many pods were told lately to wait for this claim's places, or for this archive.
+  size_t waiting(const std::string& what);
 
   // Whether another pod goes first for this archive and is still `alive`. If not, this pod is the
   // first from now on, for `tenure`: one that has not saved by then is overtaken. No tenure: it
@@ -66,7 +66,7 @@ class LoadTraffic {
   const Clock& clock_;
   std::mutex mutex_;
   using Pods = std::map<std::string, Monotonic>;   // by uid, until
-  std::map<std::string, Pods> loading_, waiting_;  // by claim
+  std::map<std::string, Pods> loading_, waiting_;  // by claim; waiting also by archive
   std::map<std::string, First> first_;             // by "namespace/archive"
 };
 

@@ -48,6 +48,7 @@ void AgentHandlers::judge_first(const Caller& caller, const api::LoadAnswer& dec
         archive, caller.pod->name, caller.pod->uid,
         can_save ? situation.wait_for_first / 2 : milliseconds(0), alive);
   }
+  if (situation.first_is_compiling) situation.waiting = parts_.traffic.waiting(archive);
 }
 
 }  // namespace compilecache::controller

@@ -103,6 +103,9 @@ TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
   EXPECT_EQ(decide_load(s).retry_after_ms, 3'000);
   s.spread = 1;
   EXPECT_EQ(decide_load(s).retry_after_ms, 5'000);
+  s.spread = 0.5;
+  s.waiting = 700;
+  EXPECT_EQ(decide_load(s).retry_after_ms, 7'000) << "so that all together do not ask too often";
   s.waited = milliseconds(59'900);
   EXPECT_EQ(decide_load(s).retry_after_ms, 100);
   s.waited = seconds(60);
@@ -153,9 +156,11 @@ TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
   EXPECT_EQ(decide_load(s).decision, "wait");
   EXPECT_EQ(decide_load(s).retry_after_ms, 100);
   s.waiting = 60;
-  EXPECT_EQ(decide_load(s).retry_after_ms, 300) << "so that all together do not ask too often";
+  EXPECT_EQ(decide_load(s).retry_after_ms, 600) << "so that all together do not ask too often";
   s.waiting = 10'000;
-  EXPECT_EQ(decide_load(s).retry_after_ms, 1'000);
+  EXPECT_EQ(decide_load(s).retry_after_ms, 10'000);
+  s.waited = s.waited_for_place = seconds(118);
+  EXPECT_EQ(decide_load(s).retry_after_ms, 500) << "some more times within the budget";
   s.waited = s.waited_for_place = seconds(120);
   EXPECT_EQ(decide_load(s).decision, "none");
 }
