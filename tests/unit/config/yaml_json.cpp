@@ -44,4 +44,10 @@ std::string read_source_file(const std::string& path) {
 
 json read_yaml_file(const std::string& path) { return to_json(YAML::Load(read_source_file(path))); }
 
+std::vector<json> read_yaml(const std::string& text) {
+  std::vector<json> documents;
+  for (const YAML::Node& node : YAML::LoadAll(text)) documents.push_back(to_json(node));
+  return documents;
+}
+
 }  // namespace compilecache::testing

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/paths.hpp"
+#include "tests/support/kubectl.hpp"
+#include "tests/unit/config/yaml_json.hpp"
+
+// What the kustomize components make of config/.
+
+namespace compilecache {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::at;
+using testing::kubectl;
+
+// config/ with the component cert-manager.
+class CertManager : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_);
+    const fs::path config = fs::relative(CC_SOURCE_DIR "/config", folder_);
+    std::ofstream(folder_ / "kustomization.yaml")
+        << json{{"resources", {config}}, {"components", {config / "components/cert-manager"}}};
+    const auto built = kubectl({"kustomize", folder_});
+    ASSERT_EQ(built.exit_code, 0) << built.err;
+    objects_ = testing::read_yaml(built.out);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // The only one of that kind and name; null when there is none.
+  [[nodiscard]] json object(const std::string& kind, const std::string& name) const {
+    for (const json& object : objects_) {
+      if (at(object, "/kind") == kind && at(object, "/metadata/name") == name) return object;
+    }
+    return {};
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("components-" + std::to_string(::getpid()));
+  std::vector<json> objects_;
+};
+
+TEST_F(CertManager, TheOperatorServesWhatTheCertificateMakes) {
+  const json serving = object("Certificate", "compilecache-serving");
+  const json pod = at(object("Deployment", "compilecache-operator"), "/spec/template/spec");
+  json volume, mount;
+  for (const json& one : at(pod, "/volumes")) {
+    if (one.at("name") == "certificates") volume = one;
+  }
+  for (const json& one : at(pod, "/containers/0/volumeMounts")) {
+    if (one.at("name") == "certificates") mount = one;
+  }
+  EXPECT_EQ(at(volume, "/secret/secretName"), at(serving, "/spec/secretName"));
+  EXPECT_EQ(at(mount, "/readOnly"), true);
+  const json arguments = at(pod, "/containers/0/args");
+  const std::string folder = at(mount, "/mountPath").get<std::string>();
+  EXPECT_NE(std::find(arguments.begin(), arguments.end(), "--certificates=" + folder),
+            arguments.end())
+      << arguments;
+}
+
+TEST_F(CertManager, TheCertificateIsForBothServicesAndTheWebhookTrustsIt) {
+  const json webhook = object("MutatingWebhookConfiguration", "compilecache");
+  const json service = at(webhook, "/webhooks/0/clientConfig/service");
+  const json certificate = object("Certificate", "compilecache-serving");
+  const std::string ns = at(service, "/namespace").get<std::string>();
+  const json agents = object("Service", "compilecache-agent-api");
+  EXPECT_EQ(at(certificate, "/spec/dnsNames"),
+            (json{at(service, "/name").get<std::string>() + "." + ns + ".svc",
+                  at(agents, "/metadata/name").get<std::string>() + "." + ns + ".svc"}));
+  EXPECT_EQ(at(webhook, "/metadata/annotations/cert-manager.io~1inject-ca-from"),
+            ns + "/compilecache-serving");
+  const json issuer = at(certificate, "/spec/issuerRef/name");
+  EXPECT_EQ(at(object("Issuer", issuer), "/spec/ca/secretName"),
+            at(object("Certificate", "compilecache-authority"), "/spec/secretName"));
+}
+
+TEST_F(CertManager, TheOperatorMayNeitherWriteSecretsNorTheWebhook) {
+  int roles = 0;
+  for (const json& object : objects_) {
+    const json rules = at(object, "/rules");
+    if (!rules.is_array()) continue;
+    ++roles;
+    for (const json& rule : rules) {
+      const std::string resources = at(rule, "/resources").dump();
+      EXPECT_EQ(resources.find("secrets"), std::string::npos) << object;
+      EXPECT_EQ(resources.find("webhookconfigurations"), std::string::npos) << object;
+    }
+  }
+  EXPECT_GE(roles, 2);
+  for (const json& binding : objects_) {
+    const json role = at(binding, "/roleRef");
+    if (role.is_null()) continue;
+    EXPECT_FALSE(object(role.at("kind"), role.at("name")).is_null()) << binding;
+  }
+}
+
+TEST_F(CertManager, TheApiServerAcceptsAllThatIsNotCertManagers) {
+  json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", json::array()}};
+  for (const json& object : objects_) {
+    const std::string version = object.at("apiVersion");
+    if (!version.starts_with("cert-manager.io/")) list["items"].push_back(object);
+  }
+  const auto created = kubectl({"create", "namespace", "compilecache-system"});
+  const auto tried =
+      kubectl({"apply", "--dry-run=server", "--validate=strict", "-f", "-"}, list.dump());
+  EXPECT_EQ(tried.exit_code, 0) << tried.err << created.err;
+}
+
+}  // namespace
+}  // namespace compilecache
