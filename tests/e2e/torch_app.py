@@ -4,6 +4,9 @@ Prints one line of JSON when it has compiled ("phase": "ready"), then waits for 
   --shapes 8,16      sequence lengths to compile, one after another
   --layers 1         of the transformer; 0: one small function instead, which compiles in a fraction of the time
   --setting a=b      an Inductor setting to change (torch._inductor.config), the value as JSON
+  --dynamic          compile with symbolic shapes
+  --train            forward and backward, instead of forward alone
+  --processes 1      how many compile, at once; the result is the first one's
   --import-only      import torch and compile nothing
   --wait-for FILE    compile only once this file exists (lets a test start several at once)
 """
@@ -34,11 +37,13 @@ def compile_and_run(arguments):
     else:
         layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
         model = torch.nn.TransformerEncoder(layer, arguments.layers, enable_nested_tensor=False).eval()
-    compiled = torch.compile(model, dynamic=False)
+    compiled = torch.compile(model, dynamic=arguments.dynamic)
     start = time.monotonic()
-    with torch.no_grad():
+    with torch.set_grad_enabled(arguments.train):
         for length in arguments.shapes:
-            compiled(torch.ones(2, length, 64))
+            output = compiled(torch.ones(2, length, 64, requires_grad=arguments.train))
+            if arguments.train:
+                output.sum().backward()
     seconds = time.monotonic() - start
     inductor = counters["inductor"]
     root = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
@@ -46,6 +51,7 @@ def compile_and_run(arguments):
         "seconds": round(seconds, 3),
         "hits": inductor["fxgraph_cache_hit"],
         "misses": inductor["fxgraph_cache_miss"],
+        "aot_hits": counters["aot_autograd"]["autograd_cache_hit"],
         "torch": torch.__version__,
         "keys": sorted(os.path.relpath(path, root) for path in glob.glob(root + "/fxgraph/*/*")),
     }
@@ -56,6 +62,9 @@ def main():
     parser.add_argument("--shapes", default=[8], type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--layers", default=1, type=int)
     parser.add_argument("--setting", action="append", default=[])
+    parser.add_argument("--dynamic", action="store_true")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--processes", default=1, type=int)
     parser.add_argument("--import-only", action="store_true")
     parser.add_argument("--wait-for", default="")
     arguments = parser.parse_args()
@@ -69,7 +78,12 @@ def main():
 
         result = {"torch": torch.__version__}
     else:
+        first = all(os.fork() for _ in range(arguments.processes - 1))
         result = compile_and_run(arguments)
+        if not first:
+            os._exit(0)
+        for _ in range(arguments.processes - 1):
+            os.wait()
     result["phase"] = "ready"
     print(json.dumps(result), flush=True)
     stop.wait()

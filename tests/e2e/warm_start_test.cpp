@@ -60,30 +60,6 @@ TEST_F(WarmStart, APodOfAnotherUserExtendsWhatItWasGiven) {
   wait_for_save(2);
 }
 
-TEST_F(WarmStart, APodThatOnlyImportsTorchCountsAsUnused) {
-  create_cache();
-  wait_until_ready();
-  run_to_ready({"one", {}});
-  wait_for_save();
-  remove_pod("one");
-  run_to_ready({"idle", {"--import-only"}});
-  expect_status("/status/loads/exact", 1);
-  remove_pod("idle");
-  expect_status("/status/effect/unused", 1);
-  expect_status("/status/effect/full", 0);
-}
-
-TEST_F(WarmStart, AChangedInductorSettingCountsAsNone) {
-  create_cache();
-  wait_until_ready();
-  run_to_ready({"one", {}});
-  wait_for_save();
-  remove_pod("one");
-  const json result = run_to_ready({"tuned", {"--setting", "max_fusion_size=32"}});
-  EXPECT_EQ(at(result, "/hits"), 0);
-  expect_status("/status/effect/none", 1);
-}
-
 TEST_F(WarmStart, MoreShapesLaterAddALayer) {
   create_cache();
   wait_until_ready();

@@ -1,0 +1,153 @@
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+#include <map>
+
+#include "tests/e2e/sandbox.hpp"
+
+// What a CompileCache's status says that a loaded archive was worth, beside what really happened,
+// with both versions of torch. Every pod loads the same archive: a small function compiled for two
+// shapes. None saves, so that none changes what the next one finds.
+
+namespace compilecache::e2e {
+namespace {
+
+struct Scenario {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> environment;
+  std::string effect;
+  std::string effect_of_newer = effect;  // torch, where that does otherwise
+};
+
+// The application's user has no name in the image.
+constexpr char kUnknownUser[] = "another-user";
+const std::vector<std::string> kSeed{"--layers", "0", "--shapes", "8,16"};
+constexpr size_t kAtOnce = 3;
+constexpr seconds kLimit{300};
+
+std::vector<std::string> with(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"--layers", "0"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+const std::vector<Scenario>& all_scenarios() {
+  static const std::vector<Scenario> kScenarios{
+      {"the-same", kSeed, {}, "full"},
+      {"one-shape-of-two", with({"--shapes", "16"}), {}, "full"},
+      {"another-home", kSeed, {{"HOME", "/tmp"}, {"USER", "somebody"}}, "full"},
+      {kUnknownUser, kSeed, {{"USER", "app"}, {"HOME", "/tmp"}}, "full"},
+      {"two-processes", with({"--shapes", "8,16", "--processes", "2"}), {}, "full"},
+      {"one-thread", kSeed, {{"OMP_NUM_THREADS", "1"}}, "full"},
+      {"fewer-instructions", kSeed, {{"ATEN_CPU_CAPABILITY", "avx2"}}, "full"},
+      {"with-a-profile", kSeed, {{"TORCH_COMPILE_JOB_ID", "job"}}, "full"},
+      {"one-more-shape", with({"--shapes", "8,16,32"}), {}, "partial"},
+      {"one-old-one-new", with({"--shapes", "8,32"}), {}, "partial"},
+      {"other-shapes", with({"--shapes", "32"}), {}, "none"},
+      {"fusion-setting", with({"--shapes", "8,16", "--setting", "max_fusion_size=32"}), {}, "none"},
+      {"freezing", with({"--shapes", "8,16", "--setting", "freezing=true"}), {}, "none"},
+      {"max-autotune", with({"--shapes", "8,16", "--setting", "max_autotune=true"}), {}, "none"},
+      {"training", with({"--shapes", "8,16", "--train"}), {}, "none"},
+      {"symbolic-shapes", with({"--shapes", "8,16", "--dynamic"}), {}, "none"},
+      {"caches-off", kSeed, {{"TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1"}}, "unused"},
+      {"only-imports", {"--import-only"}, {}, "unused"},
+  };
+  return kScenarios;
+}
+
+// All of them with $CC_E2E_LONG; else every second one, the others with the newer torch.
+std::vector<Scenario> scenarios(bool newer) {
+  std::vector<Scenario> chosen;
+  for (size_t i = 0; i < all_scenarios().size(); ++i) {
+    if (std::getenv("CC_E2E_LONG") != nullptr || i % 2 == size_t{newer}) {
+      chosen.push_back(all_scenarios()[i]);
+    }
+  }
+  return chosen;
+}
+
+class Effect : public Sandbox {
+ protected:
+  void seed(const std::string& image) {
+    create_cache("transformer", {{"save", {{"quietPeriod", "1h"}}}});
+    wait_until_ready();
+    TorchPod cold{"seed", kSeed, "transformer", {{"compilecache.dev/quiet-period", "1s"}}};
+    cold.image = image;
+    const json result = run_to_ready(cold, kLimit);
+    ASSERT_TRUE(eventually(seconds(60), [&] {
+      return !archives().empty() && entries_in(archives().front()) >= at(result, "/keys").size();
+    })) << "nothing was saved after a quiet second";
+    remove_pod("seed");
+  }
+
+  [[nodiscard]] size_t entries_in(const json& archive) const {
+    std::set<std::string> keys;
+    for (const std::string& file : archived_files(archive)) {
+      if (file.starts_with("torch/fxgraph/")) keys.insert(file.substr(0, file.rfind('/')));
+    }
+    return keys.size();
+  }
+
+  void start_scenario(const Scenario& scenario, const std::string& image) {
+    TorchPod pod{
+        scenario.name, scenario.arguments, "transformer", {{"compilecache.dev/mode", "ReadOnly"}}};
+    pod.image = image;
+    for (const auto& [name, value] : scenario.environment) {
+      pod.environment.push_back({{"name", name}, {"value", value}});
+    }
+    if (scenario.name == kUnknownUser) {
+      pod.security_context = {{"runAsUser", 4321}, {"runAsGroup", 4321}, {"runAsNonRoot", true}};
+    }
+    start(pod);
+  }
+
+  // What the application counted; by the pod's name.
+  std::map<std::string, json> run_all(const std::vector<Scenario>& scenarios,
+                                      const std::string& image) {
+    std::map<std::string, json> counted;
+    for (size_t first = 0; first < scenarios.size(); first += kAtOnce) {
+      const size_t end = std::min(first + kAtOnce, scenarios.size());
+      for (size_t i = first; i < end; ++i) start_scenario(scenarios[i], image);
+      for (size_t i = first; i < end; ++i) {
+        const std::string& name = scenarios[i].name;
+        counted[name] = wait_for_result(name, kLimit);
+        remove_pod(name);
+      }
+    }
+    return counted;
+  }
+
+  [[nodiscard]] json recent(const std::string& pod) const {
+    for (const json& one : at(cache(), "/status/recent")) {
+      if (one.value("pod", "") == pod) return one;
+    }
+    return json::object();
+  }
+
+  void judge_all(bool newer) {
+    const std::string image = newer ? next_torch_image() : "";
+    seed(image);
+    const auto chosen = scenarios(newer);
+    const auto counted = run_all(chosen, image);
+    for (const Scenario& scenario : chosen) {
+      const std::string& effect = newer ? scenario.effect_of_newer : scenario.effect;
+      json seen = json::object();
+      eventually(seconds(15), [&] {
+        seen = recent(scenario.name);
+        return seen.value("effect", "") == effect;
+      });
+      std::cout << std::left << std::setw(20) << scenario.name << std::setw(10)
+                << seen.value("effect", "?") << counted.at(scenario.name) << "\n";
+      EXPECT_EQ(seen.value("effect", ""), effect) << scenario.name << ": " << seen;
+      EXPECT_EQ(seen.value("load", ""), "exact") << scenario.name << ": " << seen;
+    }
+  }
+};
+
+TEST_F(Effect, IsWhatHappenedInEveryScenario) { judge_all(false); }
+
+TEST_F(Effect, IsWhatHappenedInEveryScenarioOfANewerTorch) { judge_all(true); }
+
+}  // namespace
+}  // namespace compilecache::e2e
