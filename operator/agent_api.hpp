@@ -12,6 +12,7 @@
 #include "kube/events.hpp"
 #include "operator/archive_registry.hpp"
 #include "operator/cluster_view.hpp"
+#include "operator/crash_watch.hpp"
 #include "operator/load_traffic.hpp"
 #include "operator/metrics.hpp"
 #include "operator/save_coordinator.hpp"
@@ -46,6 +47,7 @@ struct AgentApiParts {
   ArchiveWriter& archives;
   ArchiveRegistry& registry;
   LoadTraffic& traffic;
+  CrashWatch& crashes;
   StatusBoard& board;
   Metrics& metrics;
   kube::EventSink& events;

@@ -191,6 +191,17 @@ void AgentHandlers::distrust(const Caller& caller, const api::LoadedReport& repo
   if (hooks_.sweep_wanted) hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
 }
 
+// Whether it crashes will be compared with the others of its key.
+void AgentHandlers::note_start(const Caller& caller, std::string archive,
+                               const std::string& manifest) {
+  if (archive.empty()) {
+    const auto key = key_of(caller);
+    if (!key) return;
+    archive = api::archive_name(caller.cache->metadata.name, *key);
+  }
+  parts_.crashes.loaded(caller.ns() + "/" + archive, manifest, caller.pod->uid);
+}
+
 Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& report) {
   if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
   if (caller.sweeper) return unexpected(app_key(caller).error());
@@ -224,6 +235,7 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
                      .bytes = warm ? std::max<int64_t>(0, report.bytes) : 0,
                      .wait_reason = wait_word(report.waited_for),
                      .message = load == "failed" ? cut(report.message, kStatusMessageLength) : ""});
+  note_start(caller, warm ? report.archive : "", warm ? report.manifest_digest : "");
   parts_.metrics.load({caller.ns(), cache, product, load == "none" ? "missing" : load,
                        static_cast<double>(report.milliseconds) / 1000,
                        std::max<int64_t>(0, report.bytes)});
@@ -273,6 +285,7 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.save = cache.spec.save;
   context.key = key;
   context.image_id = caller.pod->image_id();
+  context.loaded_manifest = parts_.crashes.manifest_of(caller.pod->uid);
   context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) ==
                         api::archive_name(context.cache, key);
   return context;

@@ -60,6 +60,7 @@ class AgentHandlers {
                                  const std::string& uid) const;
   void judge_first(const Caller& caller, const api::LoadAnswer& decided,
                    struct LoadSituation& situation);
+  void note_start(const Caller& caller, std::string archive, const std::string& manifest);
   void distrust(const Caller& caller, const api::LoadedReport& report);
   std::optional<double> seconds_since_grant(const std::string& id);
   void count_save(const Caller& caller, const api::EffectReport& report);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "kube/resource.hpp"
 #include "operator/archive_trust.hpp"
@@ -61,6 +62,40 @@ Result<bool> ArchiveRegistry::suspect(const std::string& ns, const std::string& 
                                     {"archive", archive},
                                     {"digest", digest},
                                     {"pod", reported_by}});
+  }
+  return marked;
+}
+
+Result<bool> ArchiveRegistry::crashing(const api::CompileCacheArchive& archive,
+                                       const Blame& blame) {
+  bool marked = false;
+  const auto written = modify_archive(
+      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
+        marked = mark_crashing(current, blame.manifest, blame.pods, format_time(clock_.wall()));
+        return marked;
+      });
+  if (const Status status = status_of(written); !status) {
+    return unexpected(status.error().with("marking an archive that makes pods crash"));
+  }
+  if (marked) {
+    log_warn("archive is suspect", {{"reason", "pods_crashed"},
+                                    {"namespace", archive.metadata.ns},
+                                    {"archive", archive.metadata.name},
+                                    {"manifest", blame.manifest},
+                                    {"pods", join(blame.pods, ", ")}});
+  }
+  return marked;
+}
+
+Result<bool> ArchiveRegistry::acquitted(const api::CompileCacheArchive& archive) {
+  bool marked = false;
+  const auto written = modify_archive(
+      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
+        marked = mark_acquitted(current, format_time(clock_.wall()));
+        return marked;
+      });
+  if (const Status status = status_of(written); !status) {
+    return unexpected(status.error().with("clearing an archive of pods' crashes"));
   }
   return marked;
 }

@@ -10,6 +10,7 @@
 #include "api/outcomes.hpp"
 #include "base/clock.hpp"
 #include "operator/archive_writer.hpp"
+#include "operator/crash_watch.hpp"
 
 // Keeps the archives' status up to date besides lock and head: use, counters and trust.
 //
@@ -19,8 +20,8 @@
 //   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
 //
 // Use and counters are collected here and written at most once in an interval for each archive.
-// What is lost in a crash is a few seconds of them. Thread-safe; suspect(), verified(), corrupt()
-// and flush() block on the API server.
+// What is lost in a crash is a few seconds of them. Thread-safe; All but loaded() and
+// effect() block on the API server.
 
 namespace compilecache::controller {
 
@@ -36,6 +37,10 @@ class ArchiveRegistry {
   // True: it was not suspect on account of that digest before. See archive_trust.hpp.
   Result<bool> suspect(const std::string& ns, const std::string& archive, const std::string& digest,
                        const std::string& reported_by);
+  // Pods crashed that loaded that manifest, or it was not the archive; see crash_watch.hpp. True:
+  // this is new.
+  Result<bool> crashing(const api::CompileCacheArchive& archive, const Blame& blame);
+  Result<bool> acquitted(const api::CompileCacheArchive& archive);
   // What a sweep Job found when it read that manifest; the archive that has it is among `archives`.
   Status verified(const api::CompileCacheArchive& archive, const std::string& manifest);
   Status corrupt(const api::CompileCacheArchive& archive, const std::string& manifest);

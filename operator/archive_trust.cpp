@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "base/strings.hpp"
+
 namespace compilecache::controller {
 namespace {
 
 constexpr std::string_view kDigestPrefix = "sha256:";
 constexpr size_t kDigestLength = 71;  // the prefix and 64 hexadecimal digits
+constexpr char kPodsCrashed[] = "PodsCrashed";
 
 bool holds(const api::CompileCacheArchive& archive, const char* type) {
   const api::Condition* condition = api::find_condition(archive.conditions, type);
@@ -20,6 +23,11 @@ void add_digests(const api::Condition* condition, std::set<std::string>& digests
        at = text.find(kDigestPrefix, at + 1)) {
     digests.insert(text.substr(at, kDigestLength));
   }
+}
+
+bool is_crashing(const api::CompileCacheArchive& archive) {
+  const api::Condition* condition = api::find_condition(archive.conditions, kSuspectCondition);
+  return condition != nullptr && condition->status == "True" && condition->reason == kPodsCrashed;
 }
 
 bool set(api::CompileCacheArchive& archive, const char* type, bool value, const char* reason,
@@ -65,7 +73,7 @@ bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
   std::set<std::string> digests = distrusted_digests(archive);
   const bool ours =
       is_distrusted(archive.head, {digest}) || is_distrusted(archive.previous, {digest});
-  if (!ours || digests.contains(digest)) return false;
+  if (!ours || digests.contains(digest) || is_crashing(archive)) return false;
   // Earlier ones stay named, since all of them have to be checked.
   std::string named = digest;
   if (const api::Condition* earlier = api::find_condition(archive.conditions, kSuspectCondition)) {
@@ -80,9 +88,39 @@ bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
              now);
 }
 
+bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifest,
+                   const std::vector<std::string>& pods, const std::string& now) {
+  std::set<std::string> named = crashing_manifests(archive);
+  if (is_suspect(archive) && named.empty()) return false;  // a sweep will read it first
+  const bool ours =
+      is_distrusted(archive.head, {manifest}) || is_distrusted(archive.previous, {manifest});
+  if (!ours || !named.insert(manifest).second) return false;
+  return set(archive, kSuspectCondition, true, kPodsCrashed,
+             "pods crashed (" + join(pods, ", ") + ") that had loaded " +
+                 join({named.begin(), named.end()}, ", ") +
+                 ", and those of its key that started without it did not; it is handed out no more "
+                 "until another one is saved; pods that go on crashing have to be replaced, as "
+                 "what they loaded is in their directories",
+             now);
+}
+
+std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive) {
+  std::set<std::string> manifests;
+  if (is_crashing(archive)) {
+    add_digests(api::find_condition(archive.conditions, kSuspectCondition), manifests);
+  }
+  return manifests;
+}
+
+bool mark_acquitted(api::CompileCacheArchive& archive, const std::string& now) {
+  if (!is_crashing(archive)) return false;
+  return set(archive, kSuspectCondition, false, "CrashWithoutItToo",
+             "pods crash that started without it as well", now);
+}
+
 bool mark_verified(api::CompileCacheArchive& archive, const std::string& manifest,
                    const std::string& now) {
-  if (!is_suspect(archive)) return false;
+  if (!is_suspect(archive) || is_crashing(archive)) return false;
   if (archive.head.manifest_digest != manifest && archive.previous.manifest_digest != manifest) {
     return false;
   }
@@ -117,7 +155,7 @@ void clear_distrust(api::CompileCacheArchive& archive, const std::string& now) {
 
 std::vector<std::string> manifests_to_check(const api::CompileCacheArchive& archive) {
   std::vector<std::string> manifests;
-  if (!is_suspect(archive)) return manifests;
+  if (!is_suspect(archive) || is_crashing(archive)) return manifests;
   const std::set<std::string> digests = distrusted_digests(archive);
   for (const api::ArchiveHead* head : {&archive.head, &archive.previous}) {
     if (head->exists() && is_distrusted(*head, digests)) manifests.push_back(head->manifest_digest);

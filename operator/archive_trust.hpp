@@ -7,10 +7,11 @@
 #include "api/compile_cache_archive.hpp"
 
 // Which head of an archive may be handed out. A blob that a loader found corrupt makes the archive
-// Suspect at once; a sweep Job reads it and clears it or makes it Corrupt. While either holds,
-// whatever contains the digest in question is not handed out, and the generation before it takes
-// its place where it is free of it. The digests in question stand in the conditions' messages, as
-// "sha256:...": what people read is what counts.
+// Suspect at once; a sweep Job reads it and clears it or makes it Corrupt. So does one that makes
+// applications crash (operator/crash_watch.hpp), which no reading can clear: a new save does, or
+// pods that crash without it too. While either holds, whatever contains the digest in question is
+// not handed out, and the generation before it takes its place where it is free of it. The digests
+// in question stand in the conditions' messages, as "sha256:...": what people read is what counts.
 //
 // Pure functions on the resource; safe from any thread.
 
@@ -35,6 +36,13 @@ const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive);
 // changed.
 bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
                   const std::string& reported_by, const std::string& now);
+// These pods crashed after they loaded the manifest. Returns whether anything changed.
+bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifest,
+                   const std::vector<std::string>& pods, const std::string& now);
+// The manifests that are suspect as pods crashed.
+std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive);
+// It was not the archive: pods that started without it crash as well.
+bool mark_acquitted(api::CompileCacheArchive& archive, const std::string& now);
 // A sweep Job read the manifest's blobs: whole.
 bool mark_verified(api::CompileCacheArchive& archive, const std::string& manifest,
                    const std::string& now);

@@ -172,6 +172,20 @@ std::string PodView::image_id() const {
   return "";
 }
 
+int PodView::crashes() const {
+  constexpr int kTerminated = 128 + 15, kKilled = 128 + 9;
+  if (injection == nullptr || containers == nullptr) return 0;
+  int crashes = 0;
+  for (const std::string& chosen : injection->containers) {
+    for (const ContainerView& container : *containers) {
+      const int code = container.exit_code;
+      const bool fault = code != 0 && code != kTerminated && code != kKilled;
+      if (container.name == chosen && fault) crashes += std::max(1, container.restarts);
+    }
+  }
+  return crashes;
+}
+
 Result<PodView> parse_pod(const json& object) {
   PodView pod;
   const json& metadata = at(object, "metadata");

@@ -74,6 +74,9 @@ struct PodView {
   std::shared_ptr<const std::vector<ContainerView>> containers;  // null: none has a status yet
 
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+  // How often a container that uses the cache ended by a fault of its own: not by 0, nor by a
+  // signal that tells or makes it end, as the kubelet and the memory limit send.
+  [[nodiscard]] int crashes() const;
   // The image the first chosen container runs from; empty before it was pulled.
   [[nodiscard]] std::string image_id() const;
 };

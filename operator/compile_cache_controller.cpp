@@ -7,7 +7,9 @@
 #include "api/names.hpp"
 #include "base/log.hpp"
 #include "base/quantity.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
+#include "operator/archive_trust.hpp"
 #include "operator/collection_planner.hpp"
 #include "operator/conditions.hpp"
 #include "operator/sooner.hpp"
@@ -90,6 +92,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
     parts_.sweeper.fill(cache.metadata.key(), *facts);
     verdict = check_storage(cache.spec.storage, *facts);
   }
+  if (auto judged = judge_crashes(cache); !judged) return unexpected(judged.error());
   again = sooner(again, collect(cache));
 
   const auto [status, look_again] = new_status(cache, *facts, verdict);
@@ -98,6 +101,34 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
   if (!wait) return unexpected(wait.error());
   if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, status.conditions);
   return kube::Reconciled{.again_after = sooner(again, *wait)};
+}
+
+// Archives that make applications crash are handed out no more, or again.
+Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    const std::string key = archive->metadata.key();
+    for (const Blame& blame : parts_.crashes.blame(key)) {
+      api::CompileCacheArchive tried = *archive;
+      if (!mark_crashing(tried, blame.manifest, blame.pods, "")) continue;  // known, or replaced
+      auto marked = parts_.registry.crashing(*archive, blame);
+      if (!marked) return unexpected(marked.error());
+      if (*marked) tell_crashes(cache, archive->metadata.name, blame);
+    }
+    const std::set<std::string> accused = crashing_manifests(*archive);
+    const bool acquitted = std::all_of(
+        accused.begin(), accused.end(),
+        [&](const std::string& manifest) { return parts_.crashes.acquits(key, manifest); });
+    if (accused.empty() || !acquitted) continue;
+    if (auto told = parts_.registry.acquitted(*archive); !told) return unexpected(told.error());
+  }
+  return {};
+}
+
+void CompileCacheController::tell_crashes(const api::CompileCache& cache,
+                                          const std::string& archive, const Blame& blame) {
+  parts_.events.warning(reference(cache), "ArchiveSuspect",
+                        "pods crashed (" + join(blame.pods, ", ") + ") that had loaded archive " +
+                            archive + "; it is handed out no more until another one is saved");
 }
 
 void CompileCacheController::meet(const api::CompileCache& cache) {

@@ -12,8 +12,10 @@
 #include "kube/client.hpp"
 #include "kube/events.hpp"
 #include "kube/worker.hpp"
+#include "operator/archive_registry.hpp"
 #include "operator/breaker_keeper.hpp"
 #include "operator/cluster_view.hpp"
+#include "operator/crash_watch.hpp"
 #include "operator/invalid_caches.hpp"
 #include "operator/metrics.hpp"
 #include "operator/settings.hpp"
@@ -42,6 +44,8 @@ struct ControllerParts {
   const kube::Store<Claim>& claims;
   InvalidCaches& invalid;
   StatusBoard& board;
+  CrashWatch& crashes;
+  ArchiveRegistry& registry;
   Sweeper& sweeper;
   BreakerKeeper& breaker;
   StatusWriter& writer;
@@ -66,6 +70,8 @@ class CompileCacheController {
   Result<StorageFacts> storage_facts(const api::CompileCache& cache);
   Result<Volume> volume(const std::string& name);
   // Deletes what is stale; when to look again.
+  Status judge_crashes(const api::CompileCache& cache);
+  void tell_crashes(const api::CompileCache& cache, const std::string& archive, const Blame& blame);
   Duration collect(const api::CompileCache& cache);
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& why);
   std::set<std::string> in_use(const api::CompileCache& cache) const;

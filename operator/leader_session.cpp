@@ -99,6 +99,7 @@ struct LeaderSession::Impl {
   SweepGuard guard;
   ArchiveRegistry registry;
   LoadTraffic traffic;
+  CrashWatch crashes;
   TokenAuth auth;
   SaveCoordinator saves;
   StatusWriter status_writer;
@@ -225,8 +226,8 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   breaker.emplace(parts.client, parts.settings, view, *sweeper, parts.events,
                   options.replace_stuck_pods, parts.clock);
   controller.emplace(ControllerParts{parts.client, parts.settings, parts.stores, view, claims,
-                                     parts.invalid, board, *sweeper, *breaker, status_writer,
-                                     parts.events, parts.metrics, parts.is_leader,
+                                     parts.invalid, board, crashes, registry, *sweeper, *breaker,
+                                     status_writer, parts.events, parts.metrics, parts.is_leader,
                                      [this](const std::string& ns, const std::string& archive) {
                                        return saves.is_saving(ns, archive);
                                      }},
@@ -247,8 +248,8 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     sweeper->reported(kube::object_key(pod.ns, request.cache), request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
-  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic, board,
-                                  parts.metrics, parts.events},
+  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic,
+                                  crashes, board, parts.metrics, parts.events},
                     parts.settings, std::move(hooks), parts.clock);
 }
 
@@ -270,11 +271,16 @@ void LeaderSession::Impl::add_handlers() {
   parts.invalid.set_handler([this](const std::string& key) { queue.add(key); });
   on_changes(parts.stores.archives, [this](const auto& before, const auto& after, auto priority) {
     const auto& archive = after ? after : before;
+    if (!after) crashes.forget(archive->metadata.key());
     enqueue(archive->metadata.ns, archive->cache, kArchivesSettle, priority);
   });
   on_changes(parts.stores.pods, [this](const auto& before, const auto& after, auto priority) {
     const auto& pod = after ? after : before;
-    if (!after) board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
+    crashes.seen({pod->uid, pod->name, pod->crashes()});
+    if (!after) {
+      board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
+      crashes.gone(pod->uid);
+    }
     enqueue(pod->ns, pod->cache, kPodsSettle, priority);
   });
   on_changes(parts.stores.sweep_pods, [this](const auto& before, const auto& after, auto priority) {

@@ -71,6 +71,8 @@ constexpr std::array kSaveReasons{
                   "add it there, if its archives may be trusted"},
     OutcomeReason{"policy_never", "spec.save.policy is Never", ""},
     OutcomeReason{"mode_read_only", "the pod's mode is ReadOnly", ""},
+    OutcomeReason{"loaded_suspect", "what the pod loaded makes pods crash, and is in its directory",
+                  "replace the pod"},
     OutcomeReason{"saved_once", "spec.save.policy is Once, and there is an archive", ""},
     OutcomeReason{"saving_is_off", "spec.save.policy or the pod's mode forbids it", ""},
     OutcomeReason{"too_large", "the archive would be larger than spec.save.maxArchiveSize",

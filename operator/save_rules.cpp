@@ -91,6 +91,8 @@ std::string refusal(const SaveContext& context) {
 // The same once the archive is known.
 std::string refusal(const SaveContext& context, const api::SaveRequest& request,
                     const api::CompileCacheArchive& archive) {
+  // Its directory holds what others are kept from.
+  if (crashing_manifests(archive).contains(context.loaded_manifest)) return "loaded_suspect";
   const api::ArchiveHead* head = usable_head(archive);
   if (head == nullptr || request.refresh) return "";
   if (context.save.policy == "Once") return "saved_once";

@@ -26,6 +26,7 @@ struct SaveContext {
   // The pod runs on what it loaded from this archive, so its compile time comes on top of the
   // head's.
   bool loaded_head = false;
+  std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing
 };
 
 // "transformer-3f9a1c04b2.17" -> archive and fence; kInvalid otherwise.
@@ -39,7 +40,7 @@ std::string holder_uid(const api::SaveLock& lock);
 
 // Why this pod's save will never be granted, or "": "policy_never", "service_account_not_allowed".
 std::string refusal(const SaveContext& context);
-// The same once the archive is known: "saved_once", "already_current".
+// The same once the archive is known: "saved_once", "already_current", "loaded_suspect".
 std::string refusal(const SaveContext& context, const api::SaveRequest& request,
                     const api::CompileCacheArchive& archive);
 

@@ -10,6 +10,28 @@
 namespace compilecache::e2e {
 namespace {
 
+const std::vector<std::string> kSmall{"--layers", "0"};
+
+// Makes every kernel in the cache crash when it is called: whole as ELF goes, but of breakpoints.
+constexpr char kBreakKernels[] = R"(
+import glob, os, struct
+
+for path in glob.glob("/compilecache/cache/torch/**/*.so", recursive=True):
+    data = bytearray(open(path, "rb").read())
+    if b"kernel\0" not in data:
+        continue
+    (table,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    for header in range(table, table + count * size, size):
+        kind, flags, start = struct.unpack_from("<IIQ", data, header)
+        (length,) = struct.unpack_from("<Q", data, header + 32)
+        if kind == 1 and flags & 1:
+            data[start : start + length] = b"\xcc" * length
+    open(path + ".new", "wb").write(data)
+    os.replace(path + ".new", path)
+    print(path)
+)";
+
 class Faults : public Sandbox {
  protected:
   static void scale_operator(int replicas) {
@@ -77,6 +99,40 @@ TEST_F(Faults, AFlippedByteMeansAColdStartAndACorruptArchive) {
     }
     return condition.value("status", "") == "True";
   })) << condition;
+}
+
+TEST_F(Faults, AnArchiveThatMakesPodsCrashIsHandedOutNoMore) {
+  create_cache();
+  wait_until_ready();
+  run_to_ready({"one", kSmall});
+  wait_for_save();
+  remove_pod("one");
+  EXPECT_EQ(at(run_to_ready({"two", kSmall}), "/misses"), 0);
+  const json whole = archives().front();
+  EXPECT_NE(exec("two", {"python3", "-c", kBreakKernels}), "") << "no kernel was found";
+  wait_for_save(at(whole, "/status/head/generation").get<int>() + 1);
+  remove_pod("two");
+
+  start({"three", kSmall});
+  start({"four", kSmall});
+  json suspect = json::object();
+  ASSERT_TRUE(eventually(seconds(180),
+                         [&] {
+                           for (const json& found : at(archives().front(), "/status/conditions")) {
+                             if (found["type"] == "Suspect") suspect = found;
+                           }
+                           return suspect.value("status", "") == "True";
+                         }))
+      << suspect << at(pod("three"), "/status");
+  EXPECT_EQ(suspect["reason"], "PodsCrashed");
+  remove_pod("three");
+  remove_pod("four");
+
+  const json later = run_to_ready({"five", kSmall});
+  EXPECT_EQ(at(later, "/misses"), 0) << "the generation before was not handed out";
+  EXPECT_EQ(at(pod("five"), "/status/containerStatuses/0/restartCount"), 0);
+  EXPECT_EQ(at(archives().front(), "/status/previous/manifestDigest"),
+            at(whole, "/status/head/manifestDigest"));
 }
 
 TEST_F(Faults, ASaverKilledInASaveHarmsNobody) {

@@ -205,20 +205,21 @@ class AgentApiTest : public testing::Test {
   SaveCoordinator saves{archives, locks, guard, 50, clock, seeded_random(1)};
   ArchiveRegistry registry{archives, seconds(5), clock};
   LoadTraffic traffic{50, clock};
+  CrashWatch crashes;
   StatusBoard board{32};
   Metrics metrics;
   Events events;
   bool leading = true;
   int sweeps_wanted = 0;
-  AgentApi agent_api{
-      {view, auth, saves, locks, guard, archives, registry, traffic, board, metrics, events},
-      settings,
-      {.is_leader = [this] { return leading; },
-       .fetch_pod = [](const std::string&, const std::string&) -> Result<PodView> {
-         return fail(ErrorCode::kNotFound, "no such pod");
-       },
-       .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
-      clock};
+  AgentApi agent_api{{view, auth, saves, locks, guard, archives, registry, traffic, crashes, board,
+                      metrics, events},
+                     settings,
+                     {.is_leader = [this] { return leading; },
+                      .fetch_pod = [](const std::string&, const std::string&) -> Result<PodView> {
+                        return fail(ErrorCode::kNotFound, "no such pod");
+                      },
+                      .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
+                     clock};
 };
 
 }  // namespace compilecache::controller::test

@@ -159,9 +159,13 @@ class ControlTest : public ::testing::Test {
       seeded_random(1)};
   BreakerKeeper breaker{client, settings, view, sweeper, events, false, clock};
   StatusWriter writer{client, settings.status_interval, clock};
+  CrashWatch crashes;
+  KubeArchiveWriter archive_writer{client};
+  ArchiveRegistry registry{archive_writer, settings.status_interval, clock};
   CompileCacheController controller{
-      {client, settings, stores, view, claims, invalid, board, sweeper, breaker, writer, events,
-       metrics, [] { return true; }, [](const std::string&, const std::string&) { return false; }},
+      {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
+       writer, events, metrics, [] { return true; },
+       [](const std::string&, const std::string&) { return false; }},
       clock};
 };
 
@@ -173,6 +177,27 @@ TEST_F(ControlTest, AMissingClaimIsToldInConditionsAndAnEvent) {
   EXPECT_EQ(events.records[0].reason, "ClaimNotFound");
   EXPECT_EQ(events.records[0].type, kube::EventType::kWarning);
   EXPECT_TRUE(all(kJobs).empty());
+}
+
+TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
+  const std::string manifest = "sha256:" + std::string(64, '2');
+  const json object = server.put(
+      kArchives, {{"metadata", {{"name", "transformer-1"}, {"namespace", "ml"}}},
+                  {"spec", {{"cache", "transformer"}, {"key", {{"GPUProduct", "H100"}}}}},
+                  {"status",
+                   {{"head", {{"manifestDigest", manifest}, {"generation", 2}}},
+                    {"lastUsedTime", format_time(clock.wall())}}}});
+  stores.archives.upsert("ml/transformer-1", std::make_shared<const api::CompileCacheArchive>(
+                                                 api::parse_archive(object).value()));
+  crashes.loaded("ml/transformer-1", manifest, "uid");
+  crashes.seen({"uid", "web-1", 3});
+  reconcile_and_see();
+  const json condition = all(kArchives)[0].at("/status/conditions/0"_json_pointer);
+  EXPECT_EQ(condition.at("type"), "Suspect");
+  EXPECT_EQ(condition.at("reason"), "PodsCrashed");
+  ASSERT_FALSE(events.records.empty());
+  EXPECT_EQ(events.records[0].reason, "ArchiveSuspect");
+  EXPECT_NE(events.records[0].message.find("web-1"), std::string::npos);
 }
 
 TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
