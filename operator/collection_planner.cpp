@@ -64,6 +64,7 @@ class Plan {
     }
   }
 
+  [[nodiscard]] size_t dropped() const { return stale_.size(); }
   std::vector<StaleArchive> take() { return std::move(stale_); }
 
  private:
@@ -136,9 +137,14 @@ std::vector<StaleArchive> plan_collection(const std::vector<api::CompileCacheArc
                                           const api::CompileCacheSpec::Retention& retention,
                                           const std::set<std::string>& in_use, WallTime now) {
   Plan plan(archives, in_use);
-  plan.drop_unused(now - retention.unused_for);
-  plan.drop_beyond(static_cast<size_t>(std::max(1, retention.keep_per_gpu)));
-  plan.drop_until_fits(retention.max_total_size);
+  size_t dropped = 0;
+  do {
+    dropped = plan.dropped();
+    plan.drop_unused(now - retention.unused_for);
+    plan.drop_beyond(static_cast<size_t>(std::max(1, retention.keep_per_gpu)));
+    plan.drop_until_fits(retention.max_total_size);
+    // What stayed as the newest of several may be the only one now.
+  } while (plan.dropped() != dropped);
   return plan.take();
 }
 
