@@ -19,7 +19,7 @@ constexpr milliseconds kLabelWait{15'000};
 constexpr milliseconds kShortestPoll{50};
 // A change of leader takes 15 s, where the old one died.
 constexpr milliseconds kLongestSilence{30'000};
-constexpr milliseconds kUnansweredPause{500};
+constexpr milliseconds kPauseUnanswered{500};
 constexpr const char* kNoAnswer = "operator_unreachable";
 constexpr const char* kPlaceWait = "too_many_loads";  // the operator's word
 
@@ -68,9 +68,9 @@ class Chooser {
       auto answer =
           coordinator_.load({config_.cache, waited_.count(), for_place_.count()}, kAnswerTime);
       const auto took = since(began);
-      if (!answer && may_ask_again(answer.error().code) && sleep_(kUnansweredPause)) {
-        silent_ += std::max(kUnansweredPause, since(began));
-        waited_ += std::max(kUnansweredPause, since(began));
+      if (!answer && may_ask_again(answer.error().code) && sleep_(kPauseUnanswered)) {
+        silent_ += std::max(kPauseUnanswered, since(began));
+        waited_ += std::max(kPauseUnanswered, since(began));
         waited_for_ = kNoAnswer;
         continue;
       }

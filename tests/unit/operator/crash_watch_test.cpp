@@ -15,18 +15,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr char kArchive[] = "ml/transformer-1";
+constexpr char kOfTheKey[] = "ml/transformer-1";
 
 class CrashWatchTest : public ::testing::Test {
  protected:
   void start(const std::string& pod, const std::string& manifest, int crashes = 0) {
-    watch_.loaded(kArchive, manifest, "uid-" + pod);
+    watch_.loaded(kOfTheKey, manifest, "uid-" + pod);
     crash(pod, crashes);
   }
   void crash(const std::string& pod, int crashes) { watch_.seen({"uid-" + pod, pod, crashes}); }
   [[nodiscard]] std::vector<std::string> blamed() const {
     std::vector<std::string> manifests;
-    for (const Blame& blame : watch_.blame(kArchive)) manifests.push_back(blame.manifest);
+    for (const Blame& blame : watch_.blame(kOfTheKey)) manifests.push_back(blame.manifest);
     return manifests;
   }
 
@@ -38,7 +38,7 @@ TEST_F(CrashWatchTest, OneCrashIsNobodysFaultAndTwoPodsAreEnough) {
   EXPECT_THAT(blamed(), IsEmpty());
   start("b", "m2", 1);
   EXPECT_THAT(blamed(), ElementsAre("m2"));
-  EXPECT_THAT(watch_.blame(kArchive).front().pods, ElementsAre("a", "b"));
+  EXPECT_THAT(watch_.blame(kOfTheKey).front().pods, ElementsAre("a", "b"));
 }
 
 TEST_F(CrashWatchTest, OnePodThatCrashesForEverIsEnough) {
@@ -64,16 +64,16 @@ TEST_F(CrashWatchTest, AnApplicationThatCrashesWithoutItTooIsItsOwnFault) {
   start("a", "m2", 4);
   start("b", "m2", 4);
   EXPECT_THAT(blamed(), IsEmpty());
-  EXPECT_TRUE(watch_.acquits(kArchive, "m2"));
+  EXPECT_TRUE(watch_.acquits(kOfTheKey, "m2"));
 }
 
 TEST_F(CrashWatchTest, ASuspicionEndsWhenThoseWithoutItCrashAsWell) {
   start("a", "m2", 1);
   start("b", "m2", 1);
   start("c", "m1", 1);
-  EXPECT_FALSE(watch_.acquits(kArchive, "m2")) << "one is not enough for this either";
+  EXPECT_FALSE(watch_.acquits(kOfTheKey, "m2")) << "one is not enough for this either";
   start("d", "m1", 1);
-  EXPECT_TRUE(watch_.acquits(kArchive, "m2"));
+  EXPECT_TRUE(watch_.acquits(kOfTheKey, "m2"));
   EXPECT_THAT(blamed(), IsEmpty());
 }
 
@@ -86,7 +86,7 @@ TEST_F(CrashWatchTest, WhatGonePodsDidCountsAndTheSamePodOnlyOnce) {
   EXPECT_THAT(blamed(), ElementsAre("m2"));
   EXPECT_EQ(watch_.manifest_of("uid-b"), "m2");
   EXPECT_EQ(watch_.manifest_of("uid-a"), "");
-  watch_.forget(kArchive);
+  watch_.forget(kOfTheKey);
   EXPECT_THAT(blamed(), IsEmpty());
 }
 
