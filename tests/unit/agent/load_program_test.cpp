@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -275,8 +276,9 @@ TEST_F(Load, WaitsForTheFirstPodWhereTheOperatorSaysSo) {
   with_operator();
   operator_.set_head(put_archive(kFiles).manifest, 1);
   config_.wait_for_first_ms = 10'000;
-  operator_.script([](const Call& call) -> std::optional<http::Response> {
-    if (call.path != "/v1/load" || call.body["waited_ms"] >= 100) return {};
+  std::atomic<int> waits{2};
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/load" || waits-- <= 0) return {};
     return json_response({{"decision", "wait"}, {"retry_after_ms", 50}});
   });
   EXPECT_EQ(run("load"), 0);
@@ -284,7 +286,8 @@ TEST_F(Load, WaitsForTheFirstPodWhereTheOperatorSaysSo) {
   const auto asked = operator_.calls("POST", "/v1/load");
   ASSERT_EQ(asked.size(), 4u);  // the last one is the report
   EXPECT_EQ(asked[0].body["waited_ms"], 0);
-  EXPECT_EQ(asked[2].body["waited_ms"], 100);
+  EXPECT_GE(asked[1].body["waited_ms"], 50);
+  EXPECT_GE(asked[2].body["waited_ms"], 100);
 }
 
 TEST_F(Load, AnArchiveThatTakesTooLongIsGivenUp) {
