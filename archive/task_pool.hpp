@@ -12,9 +12,9 @@ namespace compilecache::archive {
 // A fixed number of threads and two queues: what frees memory (creating files) goes before what
 // takes it (decoding). The destructor waits for all tasks that were posted.
 //
-// post() may be called from any thread, tasks included. Without threads (none were asked for, or the
-// system grants none) the task is done before post() returns, so the caller may hold no lock that
-// the task takes.
+// post() may be called from any thread, tasks included. Without threads (none were asked for, or
+// the system grants none) the task is done before post() returns, so the caller may hold no lock
+// that the task takes.
 class TaskPool {
  public:
   using Task = std::function<void()>;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "api/names.hpp"
-#include "base/log.hpp"
 #include "base/base64.hpp"
+#include "base/log.hpp"
 
 namespace compilecache::controller {
 namespace {

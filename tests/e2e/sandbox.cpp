@@ -87,8 +87,8 @@ void Sandbox::TearDown() {
   if (HasFailure()) dump();
   kubectl({"delete", "namespace", namespace_, "--wait=false"});
   // What held the node is gone then; that the namespace ends is looked at once, after all tests.
-  const auto deleted = kubectl(
-      {"delete", "pods", "--all", "-n", namespace_, "--grace-period=1", "--timeout=60s"});
+  const auto deleted =
+      kubectl({"delete", "pods", "--all", "-n", namespace_, "--grace-period=1", "--timeout=60s"});
   EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
   kubectl({"delete", "pv", namespace_, "--wait=false"});
   fs::remove_all(volume_);

@@ -57,8 +57,8 @@ struct VolumeState {
   // Of all reads together, as a network's; 0: no limit. And until when it is used up.
   std::atomic<uint64_t> bytes_per_second{0};
   std::atomic<int64_t> busy_until_ns{0};
-  std::atomic<uint32_t> hang{0};      // operations that wait until they are let go
-  std::atomic<uint32_t> hanging{0};   // how many wait now
+  std::atomic<uint32_t> hang{0};     // operations that wait until they are let go
+  std::atomic<uint32_t> hanging{0};  // how many wait now
   // These operations give `error`, `error_skip` of them later, `error_times` times.
   std::atomic<uint32_t> error_operations{0};
   std::atomic<int32_t> error{0};

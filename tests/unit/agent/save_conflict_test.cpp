@@ -83,7 +83,7 @@ TEST_F(SaveConflict, RefusedIsReportedAndNotAskedAgain) {
 
 TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
   operator_.set_lock_timeout(60);  // renewed every 20 ms
-  config_.compression_level = 19;   // slow enough to be met in the middle
+  config_.compression_level = 19;  // slow enough to be met in the middle
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.method == "PUT" && call.path == "/v1/saves/demo-1.1") {
       return error_response(409, "Conflict");
