@@ -135,7 +135,7 @@ TEST_F(Breaker, ASaverThatIsKilledAgainAndAgain) {
   start_sleeper("stuck");
   ASSERT_TRUE(runs("stuck"));
   const std::string uid = at(pod("stuck"), "/metadata/uid");
-  ASSERT_TRUE(eventually(seconds(180), [&] {
+  ASSERT_TRUE(eventually(seconds(360), [&] {
     kill_saver_of(uid);
     return condition("InjectionPaused").value("status", "") == "True";
   })) << cache();
