@@ -9,7 +9,7 @@ os.environ["TORCHINDUCTOR_CACHE_DIR"] = root + "/torch_compile_cache/0123456789/
 
 import torch_app
 
-torch_app.compile_and_run(argparse.Namespace(shapes=[8], layers=0, setting=[]))
+torch_app.compile_and_run(argparse.Namespace(shapes=[8], layers=0, setting=[], dynamic=False, train=False))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
