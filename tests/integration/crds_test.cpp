@@ -13,7 +13,7 @@
 #include "tests/support/process.hpp"
 
 // What the real API server makes of config/install.yaml: defaults, refusals and their sentences,
-// columns, and the policy that confines the operator's Jobs.
+// columns. The policy that confines the operator's Jobs is job_policy_test.cpp's.
 
 namespace compilecache {
 namespace {
@@ -215,77 +215,6 @@ TEST_F(Installed, ExplainTeaches) {
   EXPECT_NE(text.find("What a pod gets when there is no archive for exactly its key"),
             std::string::npos)
       << text;
-}
-
-// The Job that the operator makes, as operator/sweep_job.cpp writes it.
-json sweep_job(const std::string& ns, const std::string& image) {
-  return json::parse(R"({
-    "apiVersion": "batch/v1", "kind": "Job",
-    "metadata": {"generateName": "one-sweep-", "labels": {"compilecache.dev/sweep": "one"}},
-    "spec": {"backoffLimit": 0, "template": {"spec": {
-      "restartPolicy": "Never", "automountServiceAccountToken": false,
-      "containers": [{"name": "sweep", "command": ["compilecache-agent"], "args": ["sweep"],
-        "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-        "securityContext": {"allowPrivilegeEscalation": false, "runAsUser": 0,
-                            "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "DAC_OVERRIDE", "FOWNER"]}},
-        "volumeMounts": [{"name": "store", "mountPath": "/compilecache/store"}]}],
-      "volumes": [{"name": "store", "persistentVolumeClaim": {"claimName": "caches"}},
-        {"name": "token", "projected": {"sources": [{"serviceAccountToken":
-          {"audience": "compilecache.dev/operator", "path": "token"}}]}}]}}}})")
-      .patch(json::array(
-          {{{"op", "add"}, {"path", "/metadata/namespace"}, {"value", ns}},
-           {{"op", "add"}, {"path", "/spec/template/spec/containers/0/image"}, {"value", image}}}));
-}
-
-std::string create_as_operator(const json& object) {
-  const auto created = kubectl({"create", "-f", "-", "--dry-run=server", "--as",
-                                "system:serviceaccount:compilecache-system:compilecache-operator"},
-                               object.dump());
-  return created.exit_code == 0 ? "" : created.err;
-}
-
-TEST_F(Installed, TheOperatorsJobsAreConfined) {
-  const std::string image =
-      at(get_json({"deployment", "compilecache-operator", "-n", "compilecache-system"}),
-         "/spec/template/spec/containers/0/image");
-  const json good = sweep_job(namespace_, image);
-  const std::string pod = "/spec/template/spec";
-  struct Case {
-    json patch;
-    const char* sentence;
-  };
-  const auto add = [&](const std::string& path, const json& value) {
-    return json::array({{{"op", "add"}, {"path", path}, {"value", value}}});
-  };
-  const std::vector<Case> cases{
-      {add(pod + "/containers/0/image", "evil:1"), "runs the operator's own image"},
-      {add(pod + "/containers/-", {{"name", "b"}, {"image", image}}), "has one container"},
-      {add(pod + "/volumes/0", {{"name", "host"}, {"hostPath", {{"path", "/"}}}}),
-       "mounts claims and a token"},
-      {add(pod + "/volumes/0", {{"name", "keys"}, {"secret", {{"secretName", "s"}}}}),
-       "mounts claims and a token"},
-      {add(pod + "/automountServiceAccountToken", true), "gets no token for the API server"},
-      {add(pod + "/serviceAccountName", "admin"), "default service account"},
-      {add(pod + "/hostPID", true), "uses no namespace of the host"},
-      {add(pod + "/containers/0/securityContext/capabilities/add", {"SYS_ADMIN"}),
-       "has no privileges beyond"},
-      {add(pod + "/containers/0/envFrom", json::array({{{"secretRef", {{"name", "s"}}}}})),
-       "reads no Secret"},
-      {add("/metadata/labels", {{"a", "b"}}), "carries the label"},
-  };
-  // The API server takes a moment to know a new policy.
-  ASSERT_TRUE(eventually(seconds(30),
-                         [&] { return !create_as_operator(good.patch(cases[0].patch)).empty(); }));
-  EXPECT_EQ(create_as_operator(good), "");
-  for (const Case& wrong : cases) {
-    const std::string answer = create_as_operator(good.patch(wrong.patch));
-    EXPECT_NE(answer.find(wrong.sentence), std::string::npos)
-        << wrong.patch << " was answered: " << answer;
-  }
-  // Others are not its business.
-  EXPECT_EQ(kubectl({"create", "-f", "-", "--dry-run=server"}, good.patch(cases[0].patch).dump())
-                .exit_code,
-            0);
 }
 
 TEST(Install, IsWhatKustomizeMakesOfItsParts) {
