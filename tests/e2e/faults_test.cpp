@@ -90,6 +90,7 @@ TEST_F(Faults, AFlippedByteMeansAColdStartAndACorruptArchive) {
   }
   const json result = run_to_ready({"two", {}});
   EXPECT_GE(at(result, "/misses").get<int>(), 1);
+  // It may have been saved anew by now, which ends the condition and leaves it there.
   json condition;
   EXPECT_TRUE(eventually(seconds(120), [&] {
     for (const json& archived : archives()) {
@@ -97,7 +98,7 @@ TEST_F(Faults, AFlippedByteMeansAColdStartAndACorruptArchive) {
         if (found["type"] == "Corrupt") condition = found;
       }
     }
-    return condition.value("status", "") == "True";
+    return !condition.is_null();
   })) << condition;
 }
 
