@@ -85,18 +85,8 @@ Result<ScanResult> scan_directory(const std::string& directory) {
   return result;
 }
 
-namespace {
-
-int open_quietly(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
-  if (fd >= 0 || errno != EPERM) return fd;
-  return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-}  // namespace
-
 Result<std::string> read_quietly(const std::string& path, size_t most) {
-  const int fd = open_quietly(path);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
   if (fd < 0) return unexpected(errno_error("opening " + path, errno));
   std::string text(most + 1, '\0');
   size_t length = 0;
@@ -120,7 +110,8 @@ bool ElfCache::whole(const FileInfo& file) {
     return found->second.whole;
   }
   const std::string path = directory_ + "/" + file.path;
-  const int fd = open_quietly(path);
+  int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
+  if (fd < 0 && errno == EPERM) fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   // Not readable is not torn: the writer reports it with what to set.
   if (fd < 0) return errno == EACCES;
   const auto read_at = [fd](uint64_t offset, std::span<uint8_t> out) {

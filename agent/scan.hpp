@@ -24,8 +24,9 @@ inline constexpr size_t kMaxScanned = 250'000;
 // never followed. kIo when the directory itself cannot be read.
 Result<ScanResult> scan_directory(const std::string& directory);
 
-// The text of a file of the app's, without looking like a read of the app's: the access time is
-// left alone where the kernel lets us. kTooLarge above `most` bytes.
+// The text of a file of the app's. A loaded file that is read by the app shows it by its access
+// time, so a file whose time cannot be left alone (another user's) is not read: an error. kTooLarge
+// above `most` bytes.
 Result<std::string> read_quietly(const std::string& path, size_t most);
 
 // Whether ELF files are whole, each looked at once for as long as it does not change. Reading must

@@ -140,7 +140,8 @@ frameworks::Evidence Watched::judge() const {
 // Each new file is compared with the loaded one that it is most like: that is the key which was
 // nearly met.
 std::vector<std::string> Watched::differing_factors(const Directory& directory) {
-  std::vector<std::string> loaded, made;
+  // Each rank notes the same.
+  std::set<std::string> loaded, made;
   for (const auto& file : directory.scan.items) {
     if (file.type != frameworks::FileType::kRegular || !directory.rules.is_key_factors(file.path)) {
       continue;
@@ -148,7 +149,7 @@ std::vector<std::string> Watched::differing_factors(const Directory& directory) 
     auto& texts = directory.loaded.files.contains(file.path) ? loaded : made;
     if (texts.size() == kMostFactors) continue;
     if (auto text = read_quietly(directory.path + "/" + file.path, kLongestFactors)) {
-      texts.push_back(std::move(*text));
+      texts.insert(std::move(*text));
     }
   }
   std::set<std::string> names;
