@@ -24,12 +24,12 @@
 // The API that agents call (api/agent_api.hpp), as the handler of an http::Server.
 //
 //   AgentApi agent_api(parts, settings, hooks, clock);
-//   agent_api.start();                                   // worker threads; they wait for the API
-//   server auto server = http::Server::start(options, [&](auto request, auto respond) {
+//   agent_api.start();  // worker threads; they wait for the API server
+//   auto server = http::Server::start(options, [&](auto request, auto respond) {
 //     agent_api.handle(std::move(request), std::move(respond));
 //   });
 //   ...
-//   agent_api.stop();                                    // finishes what it has begun
+//   agent_api.stop();  // finishes what it has begun
 //
 // Only the leader answers; others say 503 with Retry-After. The caller's pod is taken from its
 // token and must be alive and carry our injection (or be a sweep Job's pod). Whatever is sent, the

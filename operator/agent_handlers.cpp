@@ -155,6 +155,8 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
     situation.waiting = parts_.traffic.waiting(claim);
     answer = decide_load(situation);
   }
+  // A pod that waits asks again and again.
+  if (answer.decision == "wait" && request.waited_ms > 0) return answer;
   log_info("load decided", {{"reason", answer.decision == "load" ? answer.match : answer.reason},
                             {"decision", answer.decision},
                             {"namespace", caller.ns()},

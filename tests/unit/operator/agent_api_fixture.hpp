@@ -21,6 +21,7 @@ namespace compilecache::controller::test {
 
 using nlohmann::json;
 using std::chrono::minutes;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class Events : public kube::EventSink {
@@ -181,7 +182,7 @@ class AgentApiTest : public testing::Test {
 
   Settings settings;
   std::string mode = "ReadWrite";
-  seconds wait_for_first{0};
+  milliseconds wait_for_first{0};
   FakeClock clock;
   ClusterStores stores;
   api::CompileCache cache;

@@ -157,6 +157,21 @@ TEST_F(AgentApi, WhoWaitsIsLetGoWhenTheFirstSeemsToBeDone) {
   EXPECT_EQ(load("b").generation, 2);
 }
 
+TEST_F(AgentApi, APodThatWaitsIsLoggedOnce) {
+  wait_for_first = seconds(60);
+  for (const char* pod : {"a", "b"}) add_pod(pod);
+  EXPECT_EQ(load("a").decision, "none");
+  ::testing::internal::CaptureStderr();
+  for (const int64_t waited : {0, 100, 200}) {
+    const api::LoadRequest request{.cache = "transformer", .waited_ms = waited};
+    EXPECT_EQ(call<api::LoadAnswer>("/v1/load", "b", request).decision, "wait");
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const size_t first = log.find("load decided");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("load decided", first + 1), std::string::npos) << log;
+}
+
 TEST_F(AgentApi, AFailedLoadIsColdAndSaid) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "ERROR", "");
