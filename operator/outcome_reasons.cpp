@@ -23,7 +23,7 @@ constexpr std::array kLoadReasons{
                   "more pods load from the claim at once than limits.maxConcurrentLoads allows",
                   "raise limits.maxConcurrentLoads in the operator's settings if the volume can "
                   "serve more, or raise spec.load.timeout"},
-    OutcomeReason{"suspect", "the archive is handed out no more until a Job has checked it", ""},
+    OutcomeReason{"suspect", "the archive is handed out no more (docs/suspect-archives.md)", ""},
     OutcomeReason{"corrupt", "a blob's bytes are not what was saved",
                   "nothing for one pod: a Job checks the archive and the next save replaces it; "
                   "where it happens again, check the volume"},

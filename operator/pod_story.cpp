@@ -209,7 +209,6 @@ class Teller {
     story_.archive = recent_->archive;
     story_.generation = recent_->generation;
     story_.bytes = recent_->bytes;
-    // A saver's later word about the effect takes the place of a loader's, which then had none.
     if (story_.load == "exact") {
       story_.load_why = "the archive of this very key";
     } else if (story_.load == "compatible") {
@@ -431,7 +430,11 @@ class Teller {
   void advise_trust() {
     for (const auto& archive : facts_.archives) {
       if (archive.metadata.name != story_.key_archive) continue;
-      if (is_suspect(archive)) {
+      if (!crashing_manifests(archive).empty()) {
+        change("archive " + archive.metadata.name +
+               " is suspect: pods crashed that had loaded it; replace those that go on crashing "
+               "(docs/suspect-archives.md)");
+      } else if (is_suspect(archive)) {
         change("archive " + archive.metadata.name +
                " is suspect: a sweep Job checks it (kubectl get cca -o yaml says why)");
       }

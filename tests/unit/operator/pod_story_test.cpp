@@ -9,6 +9,7 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
+#include "operator/archive_trust.hpp"
 #include "operator/outcome_reasons.hpp"
 #include "tests/paths.hpp"
 
@@ -177,6 +178,22 @@ TEST(PodStory, AFailedLoadSaysWhatToChange) {
   const PodStory story = tell_story(facts(pod));
   EXPECT_THAT(story.load_why, HasSubstr("12 of 90 MiB"));
   EXPECT_THAT(story.change, Contains(HasSubstr("faster volume")));
+}
+
+TEST(PodStory, AnArchiveSuspectAsPodsCrashedSaysWhatToReplace) {
+  api::RecentPod pod = recent("none");
+  pod.reason = "suspect";
+  PodFacts input = facts(pod);
+  const std::string digest = "sha256:" + std::string(64, '1');
+  input.archives = {archive(key())};
+  input.archives[0].head.manifest_digest = digest;
+  mark_crashing(input.archives[0], digest, {"web-0", "web-2"}, "2026-01-01T00:00:00Z");
+  EXPECT_THAT(tell_story(input).change, Contains(HasSubstr("replace those that go on crashing")));
+
+  input.archives = {archive(key())};
+  input.archives[0].head.manifest_digest = digest;
+  mark_suspect(input.archives[0], digest, "web-0", "2026-01-01T00:00:00Z");
+  EXPECT_THAT(tell_story(input).change, Contains(HasSubstr("a sweep Job checks it")));
 }
 
 TEST(PodStory, ARefusedSaveSaysWhatToChange) {
