@@ -85,12 +85,19 @@ class PodTroubles {
     WallTime kind_since{};
     std::optional<Found> found;
     std::optional<WallTime> quiet_since;
+
+    // In a state that turns into trouble when it lasts.
+    bool is_pending() const {
+      return kind == PodSign::Kind::kWaits || kind == PodSign::Kind::kLoads;
+    }
   };
 
+  std::optional<Entry> take(const PodLook& look, WallTime now);
   std::optional<Found> trouble_of(const PodLook& look, const Entry& entry,
                                   const std::map<std::string, std::string>& failed_mounts,
                                   WallTime now) const;
   void update(Entry& entry, const PodLook& look, std::optional<Found> found, WallTime now);
+  void tell(const PodLook& look, const Entry& entry, WallTime now, StuckPods& seen) const;
 
   Settings::Breaker rules_;
   std::map<std::string, Entry> entries_;  // by uid; pods that have nothing to tell have none

@@ -105,37 +105,39 @@ Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts&
   const WallTime now = clock_.wall();
   const bool changed = state->probed_generation != cache.metadata.generation;
   state->probed_generation = cache.metadata.generation;
-  const BreakerState before = state->breaker;
-  const BreakerVerdict verdict = judge_breaker(before,
+  const BreakerVerdict verdict = judge_breaker(state->breaker,
                                                {.seen = seen,
                                                 .nodes = view_.nodes(),
                                                 .probe = probe_of(*state, key),
                                                 .spec_changed = changed},
                                                settings_.breaker, now);
-  state->breaker = verdict.state;
-  if (before.open != verdict.state.open) {
-    state->troubles.settle();
-    log_warn(
-        verdict.state.open ? "injection is paused" : "injection goes on",
-        {{"cache", key}, {"reason", verdict.state.reason}, {"message", verdict.state.message}});
-  }
-  if (!verdict.state.open || verdict.state.failed_probes != before.failed_probes) {
-    state->probe_asked.reset();
-  }
-  if (verdict.probe) {
-    if (!state->probe_asked) {
-      state->probe_asked = now;
-      const std::string node = view_.node(verdict.state.node) ? verdict.state.node : "";
-      sweeper_.probe(key, node);
-      log_info("probing whether pods can start again", {{"cache", key}, {"node", node}});
-      again = sooner(again, seconds(1));
-    }
-    again = sooner(again, kProbeLook);
-  }
+  again = sooner(again, take_verdict(*state, verdict, key, now));
   write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
   status.stuck_pods = verdict.stuck;
   if (replace_) again = sooner(again, replace_stuck(*state, seen, cache));
   return sooner(again, verdict.again);
+}
+
+// When to come again for the probe's sake; 0: none is due.
+Duration BreakerKeeper::take_verdict(State& state, const BreakerVerdict& verdict,
+                                     const std::string& cache, WallTime now) {
+  const BreakerState before = std::exchange(state.breaker, verdict.state);
+  if (before.open != verdict.state.open) {
+    state.troubles.settle();
+    log_warn(
+        verdict.state.open ? "injection is paused" : "injection goes on",
+        {{"cache", cache}, {"reason", verdict.state.reason}, {"message", verdict.state.message}});
+  }
+  if (!verdict.state.open || verdict.state.failed_probes != before.failed_probes) {
+    state.probe_asked.reset();
+  }
+  if (!verdict.probe) return Duration(0);
+  if (state.probe_asked) return kProbeLook;
+  state.probe_asked = now;
+  const std::string node = view_.node(verdict.state.node) ? verdict.state.node : "";
+  sweeper_.probe(cache, node);
+  log_info("probing whether pods can start again", {{"cache", cache}, {"node", node}});
+  return seconds(1);
 }
 
 StuckPods BreakerKeeper::look_at_pods(State& state, const api::CompileCache& cache,

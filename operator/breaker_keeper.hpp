@@ -61,6 +61,8 @@ class BreakerKeeper {
                                                                 const api::CompileCache& cache,
                                                                 const VolumeSight& volume,
                                                                 const char* reason) const;
+  Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache,
+                        WallTime now);
   Probe probe_of(const State& state, const std::string& cache) const;
   Duration replace_stuck(State& state, const StuckPods& seen, const api::CompileCache& cache);
   bool replace(const api::CompileCache& cache, const StuckPod& pod);

@@ -115,6 +115,17 @@ bool is_our_volume(std::string_view name, const PodView& pod, const VolumeSight&
   return std::find(ours.begin(), ours.end(), name) != ours.end();
 }
 
+// Our containers have let it through, this time: after a restart of its sandbox they run again.
+bool is_through(const PodView& pod, const ContainerView* loader) {
+  if (pod.containers == nullptr) return false;
+  const bool runs = std::any_of(
+      pod.containers->begin(), pod.containers->end(),
+      [](const auto& container) { return !is_our_container(container) && container.running; });
+  if (runs) return true;
+  return !has_started_nothing(pod) &&
+         (loader == nullptr || (has_ended(*loader) && !has_failed(*loader)));
+}
+
 }  // namespace
 
 std::string_view to_string(Trouble trouble) {
@@ -144,21 +155,6 @@ bool has_started_nothing(const PodView& pod) {
            (container.running || !container.ended_reason.empty() || container.restarts > 0);
   });
 }
-
-namespace {
-
-// Our containers have let it through, this time: after a restart of its sandbox they run again.
-bool is_through(const PodView& pod, const ContainerView* loader) {
-  if (pod.containers == nullptr) return false;
-  const bool runs = std::any_of(
-      pod.containers->begin(), pod.containers->end(),
-      [](const auto& container) { return !is_our_container(container) && container.running; });
-  if (runs) return true;
-  return !has_started_nothing(pod) &&
-         (loader == nullptr || (has_ended(*loader) && !has_failed(*loader)));
-}
-
-}  // namespace
 
 PodSign read_sign(const PodView& pod, const VolumeSight& volume, const SignRules& rules) {
   using Kind = PodSign::Kind;

@@ -10,8 +10,9 @@
 // What one injected pod looks like from outside: whether our containers and our volume let it
 // start. These faults happen before any code of ours runs, so nobody reports them.
 //
-//   const PodSign sign = read_sign(pod, {.claim = "caches", .volume = "pv-1", .bound = true},
-//   rules); if (sign.kind == PodSign::Kind::kTrouble) ...      // sign.trouble, sign.text
+//   const VolumeSight volume{.claim = "caches", .volume = "pv-1", .bound = true};
+//   const PodSign sign = read_sign(pod, volume, rules);
+//   if (sign.kind == PodSign::Kind::kTrouble) ...      // sign.trouble, sign.text
 //
 // A fault counts as ours only where the pod would not have it without us: its own image, its own
 // volumes, its own resources and its own crashes are not seen here. Pure; safe from any thread.

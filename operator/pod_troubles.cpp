@@ -67,58 +67,62 @@ void PodTroubles::update(Entry& entry, const PodLook& look, std::optional<Found>
   entry.quiet_since.reset();
 }
 
+// The pod's entry, or none where it has nothing to tell.
+std::optional<PodTroubles::Entry> PodTroubles::take(const PodLook& look, WallTime now) {
+  auto known = entries_.extract(look.pod->uid);
+  const bool told = expected_.erase(look.pod->name) > 0;
+  const PodSign::Kind kind = look.sign.kind;
+  const bool silent = kind == PodSign::Kind::kNone || kind == PodSign::Kind::kPast;
+  if (known.empty() && !told && silent) return std::nullopt;
+  Entry entry = known.empty() ? Entry{kind, now, {}, {}} : std::move(known.mapped());
+  if (entry.kind != kind) {
+    entry.kind = kind;
+    entry.kind_since = now;
+  }
+  if (told) entry.found = Found{Trouble::kStart, "", Duration(0), now, true};
+  return entry;
+}
+
+void PodTroubles::tell(const PodLook& look, const Entry& entry, WallTime now,
+                       StuckPods& seen) const {
+  const PodView& pod = *look.pod;
+  if (entry.is_pending()) {
+    const Duration age = now - entry.kind_since;
+    if (age < look.sign.patience) {
+      seen.again = sooner(seen.again, look.sign.patience - age);
+    } else if (entry.kind == PodSign::Kind::kWaits) {
+      seen.waiting.insert(pod.uid);
+      const Duration soon = std::clamp<Duration>(age / 2, kSoonestEvents, kLatestEvents);
+      seen.read_events = sooner(seen.read_events, soon);
+    }
+  }
+  if (entry.quiet_since)
+    seen.again = sooner(seen.again, *entry.quiet_since + rules_.patience - now);
+  if (!entry.found) return;
+  const Found& found = *entry.found;
+  const Duration left = found.since + found.patience - found.last;
+  const bool lasts = found.was_told || left <= Duration::zero();
+  if (!lasts && !entry.quiet_since) seen.again = sooner(seen.again, left);
+  seen.pods.push_back({pod.name, pod.uid, pod.node, pod.created, found.trouble, found.text,
+                       found.since, lasts, found.was_told, pod.ended(),
+                       lasts && is_replaceable(pod)});
+}
+
 StuckPods PodTroubles::look(const std::vector<PodLook>& pods,
                             const std::map<std::string, std::string>& failed_mounts, WallTime now) {
   StuckPods seen;
   std::map<std::string, Entry> entries;
-  Duration youngest_wait{0};
   for (const PodLook& look : pods) {
-    const PodView& pod = *look.pod;
-    auto known = entries_.extract(pod.uid);
-    const bool told = expected_.erase(pod.name) > 0;
-    if (known.empty() && !told &&
-        (look.sign.kind == PodSign::Kind::kNone || look.sign.kind == PodSign::Kind::kPast)) {
-      continue;
-    }
-    Entry entry = known.empty() ? Entry{look.sign.kind, now, {}, {}} : std::move(known.mapped());
-    if (entry.kind != look.sign.kind) {
-      entry.kind = look.sign.kind;
-      entry.kind_since = now;
-    }
-    if (told) entry.found = Found{Trouble::kStart, "", Duration(0), now, true};
-    update(entry, look, trouble_of(look, entry, failed_mounts, now), now);
-    const Duration age = now - entry.kind_since;
-    if (entry.kind == PodSign::Kind::kWaits || entry.kind == PodSign::Kind::kLoads) {
-      if (age < look.sign.patience) {
-        seen.again = sooner(seen.again, look.sign.patience - age);
-      } else if (entry.kind == PodSign::Kind::kWaits) {
-        seen.waiting.insert(pod.uid);
-        youngest_wait = sooner(youngest_wait, std::max<Duration>(age, seconds(1)));
-      }
-    }
-    if (entry.quiet_since) {
-      seen.again = sooner(seen.again, *entry.quiet_since + rules_.patience - now);
-    }
-    if (entry.found) {
-      const Found& found = *entry.found;
-      const Duration left = found.since + found.patience - found.last;
-      const bool lasts = found.was_told || left <= Duration::zero();
-      if (!lasts && !entry.quiet_since) seen.again = sooner(seen.again, left);
-      seen.pods.push_back({pod.name, pod.uid, pod.node, pod.created, found.trouble, found.text,
-                           found.since, lasts, found.was_told, pod.ended(),
-                           lasts && is_replaceable(pod)});
-    }
-    const bool tells =
-        entry.found || entry.kind == PodSign::Kind::kWaits || entry.kind == PodSign::Kind::kLoads;
-    if (tells) entries.emplace(pod.uid, std::move(entry));
+    auto entry = take(look, now);
+    if (!entry) continue;
+    update(*entry, look, trouble_of(look, *entry, failed_mounts, now), now);
+    tell(look, *entry, now, seen);
+    if (entry->found || entry->is_pending()) entries.emplace(look.pod->uid, std::move(*entry));
   }
   entries_ = std::move(entries);
   expected_.clear();
   std::sort(seen.pods.begin(), seen.pods.end(),
             [](const StuckPod& a, const StuckPod& b) { return a.name < b.name; });
-  if (!seen.waiting.empty()) {
-    seen.read_events = std::clamp<Duration>(youngest_wait / 2, kSoonestEvents, kLatestEvents);
-  }
   for (const PodLook& look : pods) {
     if (seen.pods.empty()) break;
     if (look.sign.kind == PodSign::Kind::kPast) seen.past.push_back(look.pod->created);
