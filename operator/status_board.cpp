@@ -93,17 +93,21 @@ void StatusBoard::forget(const std::string& cache) {
   entries_.erase(cache);
 }
 
-void StatusBoard::revise(Entry& entry, const std::string& pod_uid,
-                         const std::function<void(api::RecentPod&)>& change) const {
+bool StatusBoard::revise(Entry& entry, const std::string& pod_uid, Missing missing,
+                         const RecentChange& change) const {
   std::vector<api::RecentPod> recent = entry.totals.recent.list();
   auto pod = std::find_if(recent.begin(), recent.end(),
                           [&](const auto& known) { return known.pod_uid == pod_uid; });
   if (pod == recent.end()) {
+    if (missing == Missing::kLeave) return false;
     pod = recent.insert(pod, api::RecentPod{});
     pod->pod_uid = pod_uid;
   }
+  const api::RecentPod before = *pod;
   change(*pod);
+  if (*pod == before) return false;
   set_recent(entry, std::move(recent));
+  return true;
 }
 
 // Oldest first out, but pods that did not go well stay longer: up to three quarters of the list.
@@ -128,7 +132,7 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
     count_load(entry.totals.loads, seen.load, 1);
     pod.load = seen.load;
     pod.archive = seen.archive;
-    revise(entry, seen.pod_uid, [&](api::RecentPod& recent) {
+    revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
       recent.gpu_product = seen.gpu_product;
@@ -161,7 +165,7 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
     pod.effect = seen.effect;
     entry.seconds_saved += seen.seconds_saved - pod.seconds_saved;
     pod.seconds_saved = seen.seconds_saved;
-    revise(entry, seen.pod_uid, [&](api::RecentPod& recent) {
+    revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
       recent.gpu_product = seen.gpu_product;
@@ -176,19 +180,12 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
 }
 
 void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid,
-                            const std::function<void(api::RecentPod&)>& change) {
+                            const RecentChange& change) {
   {
     const std::lock_guard lock(mutex_);
     const auto entry = entries_.find(cache);
     if (entry == entries_.end()) return;
-    std::vector<api::RecentPod> recent = entry->second.totals.recent.list();
-    const auto pod = std::find_if(recent.begin(), recent.end(),
-                                  [&](const auto& known) { return known.pod_uid == pod_uid; });
-    if (pod == recent.end()) return;
-    const api::RecentPod before = *pod;
-    change(*pod);
-    if (*pod == before) return;
-    set_recent(entry->second, std::move(recent));
+    if (!revise(entry->second, pod_uid, Missing::kLeave, change)) return;
   }
   changed(cache);
 }

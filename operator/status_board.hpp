@@ -18,12 +18,11 @@
 // its backup.
 //
 //   StatusBoard board(settings.limits.recent_pods);
-//   board.on_change([&](const std::string& cache) { queue.add_after(cache,
-//   settings.status_interval); }); board.seed("ml/transformer", cache->status);      // a new
-//   leader takes over what the status says board.loaded("ml/transformer", {...});
+//   board.on_change([&](const std::string& cache) { queue.add_after(cache, interval); });
+//   board.seed("ml/transformer", cache->status);  // a new leader takes over what the status says
+//   board.loaded("ml/transformer", {...});
 //   api::CompileCacheStatus status = cache->status;
-//   board.fill("ml/transformer", status);             // then the caller writes it, at a bounded
-//   rate
+//   board.fill("ml/transformer", status);  // then the caller writes it, at a bounded rate
 //
 // A CompileCache that was never seeded counts from zero and fill() leaves its status alone, so that
 // a leader that has not read the status yet cannot wipe it out; what was counted before seed() is
@@ -59,6 +58,7 @@ enum class SaveSeen { kCommitted, kUnchanged, kRefused, kFailed };
 class StatusBoard {
  public:
   using ChangeHandler = std::function<void(const std::string& cache)>;
+  using RecentChange = std::function<void(api::RecentPod&)>;
 
   // At most `recent_limit` pods are in status.recent.
   explicit StatusBoard(size_t recent_limit);
@@ -85,8 +85,7 @@ class StatusBoard {
   EffectMove effect(const std::string& cache, const EffectSeen& seen);
   // More about a pod whose load was reported and that is still among the recent ones; nothing is
   // counted.
-  void tell_more(const std::string& cache, const std::string& pod_uid,
-                 const std::function<void(api::RecentPod&)>& change);
+  void tell_more(const std::string& cache, const std::string& pod_uid, const RecentChange& change);
   // `time` is that of a commit and becomes last_save_time.
   void saved(const std::string& cache, SaveSeen seen, const std::string& time);
   // Archives that collection has thrown away; they count for the sweep that reports next.
@@ -122,9 +121,10 @@ class StatusBoard {
     std::unordered_map<std::string, PodCount> pods;  // by uid
   };
 
-  // Its line among the recent pods, made if there is none.
-  void revise(Entry& entry, const std::string& pod_uid,
-              const std::function<void(api::RecentPod&)>& change) const;
+  enum class Missing { kAdd, kLeave };
+  // Changes its line among the recent pods; false when nothing is different.
+  bool revise(Entry& entry, const std::string& pod_uid, Missing missing,
+              const RecentChange& change) const;
   void set_recent(Entry& entry, std::vector<api::RecentPod> recent) const;
   void changed(const std::string& cache) const;
 
