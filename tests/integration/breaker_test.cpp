@@ -14,12 +14,10 @@ class BreakerTest : public OperatorTest {
   std::string start_pod(const std::string& name, const json& owner = nullptr) const {
     json pod = plain_pod(name, "transformer");
     if (owner.is_object()) pod["metadata"]["ownerReferences"] = json::array({owner});
-    const json response = process->review(pod, ns);
-    EXPECT_TRUE(response.contains("patch")) << response;
-    if (!response.contains("patch")) return "";
-    const auto patch = run_process({"base64", "-d"}, response.at("patch").get<std::string>());
-    pod = pod.patch(json::parse(patch.out));
-    EXPECT_EQ(apply(pod), "");
+    const auto injected = process->injected(pod, ns);
+    EXPECT_TRUE(injected) << name << " is not injected";
+    if (!injected) return "";
+    EXPECT_EQ(apply(*injected), "");
     return at(read({"pod", name, "-n", ns}), "/metadata/uid");
   }
 

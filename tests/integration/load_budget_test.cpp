@@ -58,11 +58,7 @@ class LoadBudget : public OperatorTest {
   }
 
   [[nodiscard]] json injected() const {
-    const json pod = plain_pod("any", "llama");
-    const json response = process->review(pod, ns);
-    EXPECT_TRUE(response.contains("patch")) << response;
-    const auto patch = run_process({"base64", "-d"}, response.at("patch").get<std::string>());
-    return pod.patch(json::parse(patch.out));
+    return process->injected(plain_pod("any", "llama"), ns).value();
   }
 
   // Runs the agent for that pod; its exit status.

@@ -223,6 +223,12 @@ json OperatorProcess::review(const json& pod, const std::string& ns) const {
   return json::parse(answer->body).at("response");
 }
 
+std::optional<json> OperatorProcess::injected(const json& pod, const std::string& ns) const {
+  const json response = review(pod, ns);
+  if (!response.contains("patch")) return std::nullopt;
+  return pod.patch(json::parse(base64_decode(response.at("patch").get<std::string>()).value()));
+}
+
 std::pair<int, json> OperatorProcess::call(const std::string& method, const std::string& path,
                                            const std::string& token, const json& body) const {
   const auto answer = impl_->client(impl_->agent_port, api::kAgentService)

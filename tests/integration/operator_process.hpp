@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ class OperatorProcess {
 
   // POST /mutate as the API server does.
   nlohmann::json review(const nlohmann::json& pod, const std::string& ns) const;
+  // The pod as it comes out of that; nothing when it is left as it is.
+  std::optional<nlohmann::json> injected(const nlohmann::json& pod, const std::string& ns) const;
   // A call of the agent API with that token: status and body.
   std::pair<int, nlohmann::json> call(const std::string& method, const std::string& path,
                                       const std::string& token, const nlohmann::json& body) const;

@@ -36,10 +36,7 @@ class SingleFlight : public OperatorTest {
     json pod = plain_pod("any", "llama");
     pod["metadata"]["annotations"][api::kWaitForFirstAnnotation] =
         std::to_string(wait_for_first.count()) + "ms";
-    const json response = process->review(pod, ns);
-    EXPECT_TRUE(response.contains("patch")) << response;
-    const auto patch = run_process({"base64", "-d"}, response.at("patch").get<std::string>());
-    return pod.patch(json::parse(patch.out));
+    return process->injected(pod, ns).value();
   }
 
   // A pod goes on: one that was given an archive loads it, another one does `cold`.

@@ -4,6 +4,7 @@
 
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
+#include "tests/unit/api/full_recent_pod.hpp"
 
 namespace compilecache::api {
 namespace {
@@ -76,32 +77,7 @@ TEST(CompileCache, StatusRoundTrips) {
                 "2024-01-01T00:00:00Z");
   status.loads.exact = 2;
   status.effect.full = 1;
-  status.recent = {{.pod = "pod",
-                    .pod_uid = "uid",
-                    .node = "node",
-                    .gpu_product = "H100",
-                    .archive = "a-1",
-                    .key = {{"GPUProduct", "H100"}},
-                    .load = "exact",
-                    .generation = 3,
-                    .milliseconds = 12,
-                    .wait_milliseconds = 5,
-                    .ask_milliseconds = 1,
-                    .wait_reason = "waiting_for_first",
-                    .bytes = 1000,
-                    .effect = "full",
-                    .reason = "reason",
-                    .message = "message",
-                    .loaded_entries = 3,
-                    .read_entries = 2,
-                    .new_entries = 1,
-                    .compiled = {"torch/fxgraph/ab/c"},
-                    .differing = {"VLLM_PORT"},
-                    .compile_milliseconds = 1500,
-                    .saved_milliseconds = 2500,
-                    .save = "unchanged",
-                    .save_reason = "unchanged",
-                    .time = "2024-01-01T00:00:00Z"}};
+  status.recent = {full_recent_pod()};
   status.last_sweep = {"2024-01-01T00:00:00Z", 10, 1, 2};
   status.condemned = {{"sha256:aa", "2024-01-01T00:00:00Z"}};
   json object = minimal();

@@ -6,6 +6,7 @@
 
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
+#include "tests/unit/api/full_recent_pod.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
 // The schemas in crds/ and the structs in api/ describe the same objects: what the API server does
@@ -119,32 +120,7 @@ TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
 CompileCacheStatus full_status() {
   CompileCacheStatus status;
   status.conditions.push_back({"Ready", "True", "Ready", "all is well", "2026-01-01T00:00:00Z", 1});
-  status.recent = {{.pod = "pod",
-                    .pod_uid = "uid",
-                    .node = "node",
-                    .gpu_product = "H100",
-                    .archive = "a-1",
-                    .key = {{"GPUProduct", "H100"}},
-                    .load = "exact",
-                    .generation = 3,
-                    .milliseconds = 12,
-                    .wait_milliseconds = 5,
-                    .ask_milliseconds = 1,
-                    .wait_reason = "waiting_for_first",
-                    .bytes = 1000,
-                    .effect = "full",
-                    .reason = "reason",
-                    .message = "message",
-                    .loaded_entries = 3,
-                    .read_entries = 2,
-                    .new_entries = 1,
-                    .compiled = {"torch/fxgraph/ab/c"},
-                    .differing = {"VLLM_PORT"},
-                    .compile_milliseconds = 1500,
-                    .saved_milliseconds = 2500,
-                    .save = "unchanged",
-                    .save_reason = "unchanged",
-                    .time = "2024-01-01T00:00:00Z"}};
+  status.recent = {full_recent_pod()};
   status.last_save_time = "2026-01-01T00:00:00Z";
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
