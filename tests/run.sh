@@ -155,7 +155,7 @@ run_integration() {
 
 use_cluster() {
   KUBECONFIG=$("$cluster" dir "$1")/kubeconfig
-  KUBECTL=$build/kubectl
+  KUBECTL=$build/kubectl-$1
   printf '#!/bin/sh\nexec "%s" kubectl "%s" "$@"\n' "$cluster" "$1" >"$KUBECTL"
   chmod +x "$KUBECTL"
   export KUBECONFIG KUBECTL
