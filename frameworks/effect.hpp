@@ -29,8 +29,10 @@ inline constexpr size_t kNamedEntries = 4;
 struct Evidence {
   api::Effect effect = api::Effect::kUnused;
   uint64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
-  // Of the finished files that this pod made: compiling took at least from the one to the other.
-  std::optional<WallTime> first_new, last_new;
+  // How long this pod compiled, as far as the times of the files that it made tell: the time from
+  // each to the next, without what lies between a finished entry and the beginning of the next one,
+  // which the app spends otherwise.
+  Duration compile_time{0};
 
   // Of the new entries those that were made first, "torch/fxgraph/hw/fhwqm6"; at most
   // kNamedEntries of each framework.
@@ -55,9 +57,15 @@ class EffectJudge {
     uint64_t loaded = 0, read = 0, made = 0;
     std::vector<std::string> names;
   };
+  struct Made {
+    WallTime when;
+    bool in_entry;
+  };
+  [[nodiscard]] Duration compile_time() const;
+
   Counts folders_, files_;
   bool reads_visible_ = true;
-  std::optional<WallTime> first_new_, last_new_;
+  std::vector<Made> made_;
 };
 
 }  // namespace compilecache::frameworks

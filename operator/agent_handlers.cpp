@@ -221,22 +221,25 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   const std::string why = reason + ": " + cut(report.message, kMessageLength);
   const api::ArchiveKey key = told_key(caller);
   parts_.board.loaded(
-      caller.key(), {.pod = caller.pod->name,
-                     .pod_uid = caller.pod->uid,
-                     .node = caller.identity.node.empty() ? caller.pod->node : caller.identity.node,
-                     .gpu_product = product,
-                     .archive = warm ? cut(report.archive, 253) : "",
-                     .load = load,
-                     .milliseconds = std::max<int64_t>(0, report.milliseconds),
-                     .reason = reason,
-                     .time = format_time(clock_.wall()),
-                     .key = key,
-                     .generation = warm ? std::max<int64_t>(0, report.generation) : 0,
-                     .wait_milliseconds = std::max<int64_t>(0, report.waited_ms),
-                     .ask_milliseconds = std::max<int64_t>(0, report.asked_ms),
-                     .bytes = warm ? std::max<int64_t>(0, report.bytes) : 0,
-                     .wait_reason = wait_word(report.waited_for),
-                     .message = load == "failed" ? cut(report.message, kStatusMessageLength) : ""});
+      caller.key(),
+      {.pod = caller.pod->name,
+       .pod_uid = caller.pod->uid,
+       .node = caller.identity.node.empty() ? caller.pod->node : caller.identity.node,
+       .gpu_product = product,
+       .archive = warm ? cut(report.archive, 253) : "",
+       .load = load,
+       .milliseconds = std::max<int64_t>(0, report.milliseconds),
+       .reason = reason,
+       .time = format_time(clock_.wall()),
+       .key = key,
+       .generation = warm ? std::max<int64_t>(0, report.generation) : 0,
+       .wait_milliseconds = std::max<int64_t>(0, report.waited_ms),
+       .ask_milliseconds = std::max<int64_t>(0, report.asked_ms),
+       .bytes = warm ? std::max<int64_t>(0, report.bytes) : 0,
+       .wait_reason = wait_word(report.waited_for),
+       .message = load == "failed" ? cut(report.message, kStatusMessageLength) : "",
+       .compile_seconds =
+           warm ? compile_seconds_of(caller, report.archive, report.manifest_digest) : 0});
   note_start(caller, warm ? report.archive : "", warm ? report.manifest_digest : "");
   parts_.metrics.load({caller.ns(), cache, product, load == "none" ? "missing" : load,
                        static_cast<double>(report.milliseconds) / 1000,
@@ -411,15 +414,6 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   event(caller, true, "CacheSaveRefused", why);
 }
 
-double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
-                                    double compile_seconds) const {
-  if (effect != api::Effect::kFull && effect != api::Effect::kPartial) return 0;
-  const std::string name = parts_.board.archive_of(caller.key(), caller.pod->uid);
-  const auto archive = parts_.view.archive(caller.ns(), name);
-  if (archive == nullptr) return 0;
-  return std::max(0.0, archive->head.compile_seconds - std::max(0.0, compile_seconds));
-}
-
 Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& report) {
   if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
   if (caller.sweeper) return unexpected(app_key(caller).error());
@@ -454,7 +448,7 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
                      .gpu_product = product,
                      .effect = *effect,
                      .reason = cut(report.reason, kReasonLength),
-                     .seconds_saved = seconds_saved(caller, *effect, report.compile_seconds),
+                     .seconds_saved = seconds_saved(caller, *effect, report),
                      .time = format_time(clock_.wall())});
   if (move.before == effect) return {};
   if (!move.archive.empty()) {

@@ -64,8 +64,10 @@ class AgentHandlers {
   void distrust(const Caller& caller, const api::LoadedReport& report);
   std::optional<double> seconds_since_grant(const std::string& id);
   void count_save(const Caller& caller, const api::EffectReport& report);
+  [[nodiscard]] double compile_seconds_of(const Caller& caller, const std::string& archive,
+                                          const std::string& manifest) const;
   [[nodiscard]] double seconds_saved(const Caller& caller, api::Effect effect,
-                                     double compile_seconds) const;
+                                     const api::EffectReport& report) const;
   void event(const Caller& caller, bool warning, const std::string& reason,
              const std::string& message);
   // Saves that hold a lock and were heard of lately; what dead ones left is taken back.

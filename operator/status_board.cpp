@@ -61,8 +61,11 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   std::vector<api::RecentPod> recent = status.recent.list();
   // Pods that are still running may revise what they said to the leader before us.
   for (const api::RecentPod& pod : recent) {
-    entry.pods.try_emplace(pod.pod_uid,
-                           PodCount{pod.load, pod.archive, api::parse_effect(pod.effect), 0});
+    entry.pods.try_emplace(pod.pod_uid, PodCount{pod.load,
+                                                 pod.archive,
+                                                 api::parse_effect(pod.effect),
+                                                 static_cast<double>(pod.saved_milliseconds) / 1000,
+                                                 {}});
   }
   const std::vector<api::RecentPod> newer = totals.recent.list();
   recent.insert(recent.end(), newer.begin(), newer.end());
@@ -132,6 +135,7 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
     count_load(entry.totals.loads, seen.load, 1);
     pod.load = seen.load;
     pod.archive = seen.archive;
+    pod.worth = seen.compile_seconds;
     revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
@@ -252,6 +256,15 @@ std::string StatusBoard::archive_of(const std::string& cache, const std::string&
   if (entry == entries_.end()) return "";
   const auto pod = entry->second.pods.find(pod_uid);
   return pod == entry->second.pods.end() ? "" : pod->second.archive;
+}
+
+std::optional<double> StatusBoard::worth_of(const std::string& cache,
+                                            const std::string& pod_uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  if (entry == entries_.end()) return std::nullopt;
+  const auto pod = entry->second.pods.find(pod_uid);
+  return pod == entry->second.pods.end() ? std::nullopt : pod->second.worth;
 }
 
 std::optional<std::string> StatusBoard::load_of(const std::string& cache,

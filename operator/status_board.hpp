@@ -42,6 +42,7 @@ struct LoadSeen {
   api::ArchiveKey key;
   int64_t generation = 0, wait_milliseconds = 0, ask_milliseconds = 0, bytes = 0;
   std::string wait_reason, message;
+  double compile_seconds = 0;  // that were spent on what it loaded
 };
 
 // A saver's verdict on what was loaded; each pod has one, the latest.
@@ -97,6 +98,9 @@ class StatusBoard {
 
   // The archive that a running pod loaded; empty: none that is known of.
   [[nodiscard]] std::string archive_of(const std::string& cache, const std::string& pod_uid) const;
+  // How long others compiled what a running pod loaded; nothing when that is not known.
+  [[nodiscard]] std::optional<double> worth_of(const std::string& cache,
+                                               const std::string& pod_uid) const;
   // What a running pod was given ("exact", "compatible", ...); nothing when it did not report.
   [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
                                                    const std::string& pod_uid) const;
@@ -112,6 +116,7 @@ class StatusBoard {
     std::string load, archive;
     std::optional<api::Effect> effect;
     double seconds_saved = 0;
+    std::optional<double> worth;  // of what it loaded
   };
   struct Entry {
     bool seeded = false;

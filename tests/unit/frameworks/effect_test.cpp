@@ -179,6 +179,18 @@ TEST(Effect, CompileWindowIsFromTheFirstToTheLastNewFile) {
   EXPECT_DOUBLE_EQ(judge(restored()).compile_seconds(), 0);
 }
 
+TEST(Effect, WhatTheAppDoesBetweenCompilesIsNotCompiling) {
+  Directory directory;
+  directory.add(kKernel, 10);
+  directory.add(kFx, 20);
+  directory.add("zz/cnext.py", 7200);  // a request of another shape, hours later
+  directory.add("fxgraph/zz/fnext/entry", 7206);
+  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 2 + 6);
+  directory.add("yy/cdied.py", 7207);
+  directory.add("yy/cagain.py", 90'000);  // it was killed, and started again a day later
+  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 2 + 6 + 1 + 300);
+}
+
 struct Pair {
   Directory torch_directory = restored();
   Directory triton_directory;

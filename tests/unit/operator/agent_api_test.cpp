@@ -244,6 +244,22 @@ TEST_F(AgentApi, AColdPodsStoryIsToldToo) {
   EXPECT_EQ(pod.save, "committed");
 }
 
+// Forty seconds of compiling, of which the app read a part.
+TEST_F(AgentApi, TimeSavedIsTheShareThatWasRead) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  api::EffectReport partly{.cache = "transformer", .effect = "partial", .compile_seconds = 30};
+  partly.loaded_entries = 8;
+  partly.read_entries = 2;
+  partly.new_entries = 6;
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(partly)).status, 200);
+  EXPECT_EQ(status().seconds_saved, 10);
+  ASSERT_EQ(save("b", '2'), 200);  // on top: the archive is worth 80 now, what was loaded is not
+  partly.read_entries = 4;
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(partly)).status, 200);
+  EXPECT_EQ(status().seconds_saved, 20);
+}
+
 TEST_F(AgentApi, ALoaderThatRunsAgainIsNotCountedAgain) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "SUCCESS", "exact");
