@@ -135,13 +135,13 @@ class Attempt {
                         {"bytes", std::to_string(view.bytes)},
                         {"parent", parent.digest},
                         {"fence", std::to_string(answer.fence)}});
-    auto written = write(answer, parent.digest, view, lease);
+    auto written = write(answer, parent.digest, std::move(view.files), lease);
     if (!written && !parent.digest.empty() && damaged(written.error())) {
       log_warn("the archive to extend is damaged; saving from scratch",
                {{"digest", parent.digest}, {"error", written.error().message}});
       parent = {};
       view = parts_.watched.plan(parent.held, state_.saved_at);
-      written = write(answer, "", view, lease);
+      written = write(answer, "", std::move(view.files), lease);
     }
     if (!written) return not_written(answer, written.error(), lease);
     const std::string left_out = note_left_out(*written);
@@ -171,19 +171,21 @@ class Attempt {
   }
 
   Result<archive::WriteResult> write(const api::SaveAnswer& answer, const std::string& parent,
-                                     const SaveView& view, Lease& lease) const {
+                                     std::vector<archive::SourceFile> files, Lease& lease) const {
     archive::WriteRequest request;
     request.parent = parent;
-    request.files = view.files;
+    request.files = std::move(files);
     request.annotations = index_annotations(answer.archive, answer.generation, "", answer.key);
     request.settings.compression_level = config_.compression_level;
+    request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression_threads));
+    request.settings.frame_bytes = static_cast<uint64_t>(config_.compression_window_bytes);
     request.settings.max_archive_bytes = static_cast<uint64_t>(config_.max_archive_bytes);
     request.without = answer.condemned;
     request.checkpoint = [&](const archive::Progress&) {
       lease.got_on();
       return !lease.lost() && !limits_.give_up();
     };
-    return archive::write_archive(config_.store_path, request);
+    return archive::write_archive(config_.store_path, std::move(request));
   }
 
   static bool damaged(const Error& error) {
@@ -250,7 +252,7 @@ class Attempt {
     ++state_.saves;
     state_.compile_seconds = compile_seconds;
     note_on_volume(answer, *committed, archive);
-    adopt(archive.manifest, std::move(parent), view);
+    adopt(archive.manifest, std::move(parent));
 
     SaveResult result;
     result.outcome = api::Outcome::kSuccess;
@@ -301,17 +303,13 @@ class Attempt {
     }
   }
 
-  void adopt(const std::string& digest, Head parent, const SaveView& view) {
+  void adopt(const std::string& digest, Head parent) {
     auto head = read_head(config_.store_path, digest);
     if (head) {
       head_ = std::move(*head);
     } else {
       log_warn("the new archive cannot be read", {{"error", head.error().message}});
-      head_ = {digest, std::move(parent.held)};
-      for (const auto& file : view.files) {
-        const size_t slash = file.path.find('/');
-        head_.held[file.path.substr(0, slash)].insert(file.path.substr(slash + 1));
-      }
+      head_ = {digest, std::move(parent.held)};  // the next look finds what it lacks
     }
     note_state();
   }

@@ -75,6 +75,15 @@ void visit_fields(Is<AgentConfig> auto& config, Visit&& visit) {
   visit("cache", config.cache);
   visit("cache_uid", config.cache_uid);
   visit("compression_level", config.compression_level);
+  // The text is in every pod, and hardly anybody changes these.
+  const AgentConfig usual;
+  const bool reads = !std::is_const_v<std::remove_reference_t<decltype(config)>>;
+  if (reads || config.compression_threads != usual.compression_threads) {
+    visit("compression_threads", config.compression_threads);
+  }
+  if (reads || config.compression_window_bytes != usual.compression_window_bytes) {
+    visit("compression_window_bytes", config.compression_window_bytes);
+  }
   visit("control_path", config.control_path);
   visit("directories", config.directories);
   visit("ephemeral_limit_bytes", config.ephemeral_limit_bytes);

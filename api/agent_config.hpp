@@ -55,6 +55,8 @@ struct AgentConfig {
   int64_t at_termination_ms = 15'000;
   int64_t max_archive_bytes = 1LL << 30;
   int compression_level = 9;
+  int compression_threads = 2;
+  int64_t compression_window_bytes = 16LL << 20;
 
   // Sweep Jobs only.
   struct Sweep {

@@ -1,5 +1,7 @@
 #include "api/compile_cache.hpp"
 
+#include <bit>
+
 #include "api/json_fields.hpp"
 #include "api/summary.hpp"
 #include "base/duration.hpp"
@@ -108,7 +110,9 @@ void read_spec(SpecReader& reader, CompileCacheSpec& spec) {
   reader.read_duration("retention", "incompleteTimeout", spec.retention.incomplete_timeout);
   reader.read_duration("retention", "sweepInterval", spec.retention.sweep_interval);
 
-  reader.read("compression", "level", spec.compression_level);
+  reader.read("compression", "level", spec.compression.level);
+  reader.read("compression", "threads", spec.compression.threads);
+  reader.read_bytes("compression", "window", spec.compression.window);
 }
 
 void read_redis(const json& spec, CompileCacheSpec::Redis& redis) {
@@ -147,8 +151,15 @@ void check_spec(SpecReader& reader, const CompileCacheSpec& spec) {
       reader.refuse("", "key", "\"" + part + "\" is not a part that keys can have");
     }
   }
-  if (spec.compression_level < 1 || spec.compression_level > 19) {
+  if (spec.compression.level < 1 || spec.compression.level > 19) {
     reader.refuse("compression", "level", "must be from 1 to 19");
+  }
+  if (spec.compression.threads < 1 || spec.compression.threads > 16) {
+    reader.refuse("compression", "threads", "must be from 1 to 16");
+  }
+  if (spec.compression.window < (1U << 20) || spec.compression.window > (16U << 20) ||
+      !std::has_single_bit(spec.compression.window)) {
+    reader.refuse("compression", "window", "must be one of 1Mi, 2Mi, 4Mi, 8Mi, 16Mi");
   }
   if (spec.retention.keep_per_gpu < 1)
     reader.refuse("retention", "keepPerGPU", "must be at least 1");

@@ -89,7 +89,12 @@ struct CompileCacheSpec {
     int port = 6379;
     bool operator==(const Redis&) const = default;
   } redis;
-  int compression_level = 9;
+  struct Compression {
+    int level = 9;
+    int threads = 2;
+    uint64_t window = 16ULL << 20;  // bytes
+    bool operator==(const Compression&) const = default;
+  } compression;
 
   bool operator==(const CompileCacheSpec&) const = default;
 };

@@ -129,7 +129,9 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
       input.annotations.quiet_period.value_or(milliseconds(spec.save.quiet_period)).count();
   config.at_termination_ms = at_termination(input);
   config.max_archive_bytes = static_cast<int64_t>(spec.save.max_archive_size);
-  config.compression_level = spec.compression_level;
+  config.compression_level = spec.compression.level;
+  config.compression_threads = spec.compression.threads;
+  config.compression_window_bytes = static_cast<int64_t>(spec.compression.window);
   return config;
 }
 

@@ -99,7 +99,7 @@ TEST_F(Installed, DefaultsAppear) {
             (json{{"fallback", "Compatible"}, {"waitForFirst", "0s"}, {"timeout", "120s"}}));
   EXPECT_EQ(at(spec, "/save/maxArchiveSize"), "1Gi");
   EXPECT_EQ(at(spec, "/retention/keepPerGPU"), 5);
-  EXPECT_EQ(at(spec, "/compression/level"), 9);
+  EXPECT_EQ(at(spec, "/compression"), (json{{"level", 9}, {"threads", 2}, {"window", "16Mi"}}));
 }
 
 TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
@@ -123,6 +123,8 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"save": {"lockTimeout": "1s"}})", "must be between 3s and 10m"},
       {R"({"retention": {"keepPerGPU": 0}})", "should be greater than or equal to 1"},
       {R"({"compression": {"level": 22}})", "should be less than or equal to 19"},
+      {R"({"compression": {"threads": 0}})", "should be greater than or equal to 1"},
+      {R"({"compression": {"window": "64Mi"}})", R"(Unsupported value: "64Mi")"},
       {R"({"key": ["GPUCount"]})",
        "must contain GPUProduct: kernels compiled for one GPU do not run on another"},
       {R"({"key": ["GPUProduct", "Hostname"]})", R"(Unsupported value: "Hostname")"},

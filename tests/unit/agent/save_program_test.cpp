@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -13,6 +14,7 @@
 
 #include "archive/extract.hpp"
 #include "archive/index.hpp"
+#include "archive/seek_table.hpp"
 #include "archive/store.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
@@ -226,6 +228,29 @@ TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
   EXPECT_EQ(last["final_report"], true);
 }
 
+TEST_F(Save, TheWindowIsThatOfTheSettings) {
+  std::string text;
+  for (int line = 0; text.size() < 3U << 20; ++line) text += "x = " + std::to_string(line) + "\n";
+  const auto frames_of_a_save = [&](int64_t window) {
+    fs::remove_all(root_ + "/alone");
+    config_.store_path = root_ + "/alone";
+    config_.compression_window_bytes = window;
+    config_.operator_address.clear();
+    config_.key_basis = {.parts = {"Architecture"}};
+    write("ab/text.py", text);
+    EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+    uint32_t frames = 0;
+    for (const auto& blob : fs::directory_iterator(config_.store_path + "/blobs/sha256")) {
+      if (blob.file_size() < 50'000) continue;  // manifest and config
+      const std::string layer = read_text(blob.path().string());
+      std::memcpy(&frames, layer.data() + layer.size() - archive::kSeekFooterBytes, sizeof(frames));
+    }
+    return frames;
+  };
+  EXPECT_EQ(frames_of_a_save(16 << 20), 1U);
+  EXPECT_EQ(frames_of_a_save(1 << 20), 4U);
+}
+
 TEST_F(Save, KilledAndStartedAgainItGoesOn) {
   load_archive();
   {
@@ -248,14 +273,14 @@ TEST_F(Save, KilledAndStartedAgainItGoesOn) {
 }
 
 TEST_F(Save, CompileTimeNeverShrinks) {
-  make("ab/first", 1000);
-  make("ab/last", 100);
+  make("ab/first", 250);
+  make("ab/last", 50);
   AgentProcess saver = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   fs::remove(torch_ + "/ab/last");  // as apps do that clear their cache
-  make("ab/other", 500);
+  make("ab/other", 150);
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
-  EXPECT_NEAR(committed_seconds("demo-1.1"), 900, 5);
+  EXPECT_NEAR(committed_seconds("demo-1.1"), 200, 5);
   EXPECT_EQ(committed_seconds("demo-1.2"), 0);
   EXPECT_EQ(end(saver), 0);
 }

@@ -97,6 +97,8 @@ TEST(AgentConfig, RoundTrips) {
                            .at_termination_ms = 5,
                            .max_archive_bytes = 6,
                            .compression_level = 7,
+                           .compression_threads = 8,
+                           .compression_window_bytes = 9,
                            .sweep = {"cluster", true}};
   const auto back = parse_agent_config(dump(config));
   ASSERT_TRUE(back);

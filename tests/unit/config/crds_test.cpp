@@ -70,7 +70,7 @@ json other_than_default() {
     "retention": {"unusedFor": "7h", "maxTotalSize": "8Gi", "keepPerGPU": 9, "incompleteTimeout": "10s",
                   "sweepInterval": "11h"},
     "remoteCache": {"redis": {"host": "f", "port": 12}},
-    "compression": {"level": 13}})");
+    "compression": {"level": 13, "threads": 14, "window": "1Mi"}})");
 }
 
 TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
