@@ -18,7 +18,7 @@ struct ScanResult {
 
 // As many files as an archive may have (archive::Limits), with room for what is not packed. Bounds
 // the saver's memory.
-inline constexpr size_t kMaxScanned = 250'000;
+inline constexpr size_t kMaxScanned = 100'000;
 
 // A directory that is not there is empty; what vanishes meanwhile is left out. Links are listed and
 // never followed. kIo when the directory itself cannot be read.

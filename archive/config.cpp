@@ -221,44 +221,77 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   std::vector<size_t> beginnings_;  // files with which the last path begins
 };
 
-std::string config_json(const Config& config) {
+// Compresses text as it comes, so that the JSON is never in memory as a whole.
+class ZstdOutput {
+ public:
+  ZstdOutput() : context_(ZSTD_createCCtx(), &ZSTD_freeCCtx) {
+    ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, kConfigLevel);
+  }
+
+  void write(std::string_view text) {
+    pending_ += text;
+    if (pending_.size() >= kPiece) compress(ZSTD_e_continue);
+  }
+  Result<std::string> finish() {
+    compress(ZSTD_e_end);
+    if (problem_ != nullptr)
+      return fail(ErrorCode::kInternal, std::string("compressing the config: ") + problem_);
+    return std::move(compressed_);
+  }
+
+ private:
+  static constexpr size_t kPiece = 64U << 10;
+
+  void compress(ZSTD_EndDirective how) {
+    ZSTD_inBuffer input{pending_.data(), pending_.size(), 0};
+    size_t left = 1;
+    while (problem_ == nullptr && (how == ZSTD_e_end ? left != 0 : input.pos < input.size)) {
+      const size_t before = compressed_.size();
+      compressed_.resize(before + ZSTD_CStreamOutSize());
+      ZSTD_outBuffer output{compressed_.data() + before, compressed_.size() - before, 0};
+      left = ZSTD_compressStream2(context_.get(), &output, &input, how);
+      if (ZSTD_isError(left) != 0) problem_ = ZSTD_getErrorName(left);
+      compressed_.resize(before + output.pos);
+    }
+    pending_.clear();
+  }
+
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context_;
+  std::string pending_, compressed_;
+  const char* problem_ = nullptr;
+};
+
+std::string json_of(const FileEntry& file) {
   const auto quoted = [](const std::string& text) {
     return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  std::string out = "{\"formatVersion\":" + std::to_string(kFormatVersion) + ",\"layers\":[";
-  const char* separator = "";
-  for (const LayerStats& layer : config.layers) {
-    out += separator + std::string("{\"plainBytes\":") + std::to_string(layer.plain_bytes) +
-           ",\"contentBytes\":" + std::to_string(layer.content_bytes) + "}";
-    separator = ",";
-  }
-  out += "],\"files\":[";
-  separator = "\n";
-  for (const FileEntry& file : config.files) {
-    out += separator + std::string("{\"path\":") + quoted(file.path) +
-           ",\"size\":" + std::to_string(file.size) + ",\"sha256\":\"" + to_hex(file.sha256) +
-           "\",\"layer\":" + std::to_string(file.layer);
-    if (file.executable) out += ",\"executable\":true";
-    if (!file.from.empty()) out += ",\"from\":" + quoted(file.from);
-    out += "}";
-    separator = ",\n";
-  }
-  out += "\n]}\n";
-  return out;
+  std::string out = "{\"path\":" + quoted(file.path) + ",\"size\":" + std::to_string(file.size) +
+                    ",\"sha256\":\"" + to_hex(file.sha256) +
+                    "\",\"layer\":" + std::to_string(file.layer);
+  if (file.executable) out += ",\"executable\":true";
+  if (!file.from.empty()) out += ",\"from\":" + quoted(file.from);
+  return out + "}";
 }
 
 }  // namespace
 
 Result<std::string> encode_config(const Config& config) {
-  const std::string plain = config_json(config);
-  std::string compressed(ZSTD_compressBound(plain.size()), '\0');
-  const size_t size =
-      ZSTD_compress(compressed.data(), compressed.size(), plain.data(), plain.size(), kConfigLevel);
-  if (ZSTD_isError(size) != 0)
-    return fail(ErrorCode::kInternal,
-                std::string("compressing the config: ") + ZSTD_getErrorName(size));
-  compressed.resize(size);
-  return compressed;
+  ZstdOutput out;
+  out.write("{\"formatVersion\":" + std::to_string(kFormatVersion) + ",\"layers\":[");
+  const char* separator = "";
+  for (const LayerStats& layer : config.layers) {
+    out.write(separator + std::string("{\"plainBytes\":") + std::to_string(layer.plain_bytes) +
+              ",\"contentBytes\":" + std::to_string(layer.content_bytes) + "}");
+    separator = ",";
+  }
+  out.write("],\"files\":[");
+  separator = "\n";
+  for (const FileEntry& file : config.files) {
+    out.write(separator + json_of(file));
+    separator = ",\n";
+  }
+  out.write("\n]}\n");
+  return out.finish();
 }
 
 Result<Config> decode_config(const std::string& compressed, const Limits& limits) {

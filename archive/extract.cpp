@@ -54,6 +54,12 @@ uint64_t layer_bytes(const Manifest& manifest) {
   return sum;
 }
 
+// For frames and contents under way: less where the list of files is long.
+uint64_t memory_beside(const Config& config, uint64_t bytes) {
+  constexpr uint64_t kBytesOfAFile = 200;
+  return bytes - std::min<uint64_t>(bytes / 2, config.files.size() * kBytesOfAFile);
+}
+
 void set_totals(Progress& progress, const Opened& archive) {
   progress.total_compressed_bytes = layer_bytes(archive.manifest);
   for (const LayerStats& layer : archive.config.layers)
@@ -93,8 +99,8 @@ Result<ExtractReport> extract(const std::string& store, const std::string& manif
 
   Status done;
   {
-    ReadSession session({options.threads, options.memory_bytes, options.limits, options.checkpoint,
-                         options.hash_layers_up_to});
+    ReadSession session({options.threads, memory_beside(archive->config, options.memory_bytes),
+                         options.limits, options.checkpoint, options.hash_layers_up_to});
     set_totals(session.progress, *archive);
     FileSink sink(session, archive->config, destination->get());
     done = read_layers(session, *archive, sink);
@@ -112,7 +118,8 @@ Result<ArchiveInfo> verify(const std::string& store, const std::string& manifest
                            const VerifyOptions& options) {
   auto archive = open_archive(store, manifest_digest, options.limits);
   if (!archive) return unexpected(archive.error());
-  ReadSession session({options.threads, options.memory_bytes, options.limits, options.checkpoint});
+  ReadSession session({options.threads, memory_beside(archive->config, options.memory_bytes),
+                       options.limits, options.checkpoint});
   set_totals(session.progress, *archive);
   FileSink sink(session, archive->config, nullptr);
   if (auto done = read_layers(session, *archive, sink); !done) return unexpected(done.error());

@@ -33,7 +33,7 @@ struct RootMapping {
 struct ExtractOptions {
   std::vector<RootMapping> roots;
   unsigned threads = 2;
-  // For frames and file contents under way. What the list of files takes comes on top.
+  // For frames and file contents under way, a part of it less where the list of files is long.
   uint64_t memory_bytes = 32ULL << 20;
   // A digest is one chain, 18 ms for this much at 1.8 GB/s: where content hardly compresses it
   // would take longer than everything else, which goes side by side.

@@ -31,16 +31,17 @@ class FileSink : public LayerSink {
 
  private:
   struct Wanted {
-    std::vector<const FileEntry*> entries;  // one content, under these paths
+    const FileEntry* file;
     bool seen = false;
   };
-
-  Status check(const TarEntry& entry, const Wanted& wanted) const;
+  // Those that the layer stores as one content.
+  std::span<Wanted> wanted_as(std::string_view path);
+  static Status check(const TarEntry& entry, std::span<const Wanted> wanted);
 
   ContentQueue queue_;
   const Config& config_;
   Destination* destination_;
-  std::unordered_map<std::string_view, Wanted> wanted_;
+  std::vector<Wanted> wanted_;                      // of this layer, sorted by stored_as()
   std::shared_ptr<ContentQueue::Content> current_;  // null while the layer has what nobody wants
 };
 

@@ -42,7 +42,7 @@ inline constexpr size_t kMaxLayers = 4;
 // What a reader accepts, whatever an archive says of itself. A writer refuses to make what a reader
 // would not take.
 struct Limits {
-  uint64_t max_entries = 200'000;
+  uint64_t max_entries = 80'000;
   uint64_t max_plain_bytes = 64ULL << 30;
   // Of plain to compressed bytes of a layer, counted after the first 64 MiB of plain bytes. Real
   // caches of near-equal files reach 220 (vLLM's subgraphs).

@@ -18,7 +18,7 @@
 // table. The bytes written depend on the input and the settings alone, not on the threads.
 //
 // Memory: for each thread, and one more, a frame; for each thread room for half of one and zstd's
-// own; what fit_memory() returns stays below kCompressorBytes at any level.
+// own; what fit_memory() returns stays below memory_bytes at any level.
 // Used from one thread.
 
 namespace compilecache::archive {

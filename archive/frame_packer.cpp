@@ -50,14 +50,14 @@ CompressorSettings fit_memory(CompressorSettings settings) {
   const unsigned threads = settings.threads;
   settings.threads = 1;
   const ZSTD_compressionParameters level = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
-  while (memory_estimate(settings) > kCompressorBytes) {
+  while (memory_estimate(settings) > settings.memory_bytes) {
     settings.chain_log = settings.chain_log == 0 ? level.chainLog - 1 : settings.chain_log - 1;
     settings.hash_log = std::min(level.hashLog, settings.chain_log);
     if (settings.chain_log <= kMinTableLog) break;
   }
   while (settings.threads < threads) {
     ++settings.threads;
-    if (memory_estimate(settings) > kCompressorBytes) {
+    if (memory_estimate(settings) > settings.memory_bytes) {
       --settings.threads;
       break;
     }

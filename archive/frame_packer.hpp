@@ -18,9 +18,8 @@ struct CompressorSettings {
   // zstd's tables; 0: what the level says.
   unsigned chain_log = 0;
   unsigned hash_log = 0;
+  size_t memory_bytes = 92U << 20;
 };
-
-inline constexpr size_t kCompressorBytes = 92U << 20;
 
 // The settings with as many threads as memory allows, and where one is too much (levels above 15 or
 // so) with smaller tables. Smaller frames would lose more than a higher level gains. What is

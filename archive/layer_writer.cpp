@@ -23,7 +23,10 @@ LayerWriter::LayerWriter(BlobWriter blob, const WriteSettings& settings,
       settings_(settings),
       checkpoint_(checkpoint),
       other_bytes_(other_bytes),
-      compressor_(blob_, {settings.compression_level, settings.frame_bytes, settings.threads}) {}
+      compressor_(blob_, {.level = settings.compression_level,
+                          .frame_bytes = settings.frame_bytes,
+                          .threads = settings.threads,
+                          .memory_bytes = settings.compressor_bytes}) {}
 
 Result<std::unique_ptr<LayerWriter>> LayerWriter::create(const std::string& store,
                                                          const WriteSettings& settings,

@@ -63,21 +63,28 @@ class StoredContents {
   explicit StoredContents(const Config& parent) {
     for (const FileEntry& file : parent.files) add(file);
   }
-  void add(const FileEntry& file) {
-    if (file.size > 0)
-      known_.try_emplace({file.sha256, file.executable}, file.layer, file.stored_as());
+  // The entry's paths must outlive this.
+  void add(const FileEntry& file) { add(file, file.stored_as()); }
+  void add(const FileEntry& file, const std::string& stored_as) {
+    if (file.size > 0) {
+      known_.try_emplace({file.sha256, file.executable}, Stored{file.layer, &stored_as});
+    }
   }
   // Lets `file` refer to the same content if there is one.
   bool refer(FileEntry& file) const {
     const auto found = known_.find({file.sha256, file.executable});
     if (file.size == 0 || found == known_.end()) return false;
-    file.layer = found->second.first;
-    file.from = found->second.second == file.path ? "" : found->second.second;
+    file.layer = found->second.layer;
+    file.from = *found->second.path == file.path ? "" : *found->second.path;
     return true;
   }
 
  private:
-  std::map<ContentKey, std::pair<uint32_t, std::string>> known_;
+  struct Stored {
+    uint32_t layer;
+    const std::string* path;
+  };
+  std::map<ContentKey, Stored> known_;
 };
 
 FileEntry entry_of(const Source& source, uint32_t layer) {
@@ -141,7 +148,7 @@ Plan make_plan(const Config& parent, const std::vector<Source>& sources) {
     FileEntry file = entry_of(source, plan.new_layer);
     if (!source.hash || !stored.refer(file)) {
       packed.emplace(source.file.path, i);
-      if (source.hash) stored.add(file);
+      if (source.hash) stored.add(file, source.file.path);
     }
     plan.files.push_back(std::move(file));
   }

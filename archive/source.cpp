@@ -48,14 +48,14 @@ FileStamp stamp_of(const struct stat& info) {
 
 }  // namespace
 
-SourceResult<Source> look_at(const SourceFile& file) {
+SourceResult<Source> look_at(SourceFile file) {
   if (auto good = check_archive_path(file.path); !good)
     return left_out(file, LeftOutReason::kInvalidPath, good.error().message);
   struct stat info {};
   if (::lstat(file.local.c_str(), &info) != 0) return left_out(file, errno);
   if (!S_ISREG(info.st_mode))
     return left_out(file, LeftOutReason::kNotRegular, file.local + " is not a regular file");
-  return Source{file, stamp_of(info), std::nullopt};
+  return Source{std::move(file), stamp_of(info), std::nullopt};
 }
 
 SourceResult<SourceReader> SourceReader::open(const Source& source) {

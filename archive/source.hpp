@@ -38,7 +38,7 @@ template <typename T>
 using SourceResult = tl::expected<T, LeftOut>;
 
 // Without opening it.
-SourceResult<Source> look_at(const SourceFile& file);
+SourceResult<Source> look_at(SourceFile file);
 
 // One reading of a source, from beginning to end.
 //

@@ -104,7 +104,7 @@ Result<Manifest> rewrite_as_one_layer(const std::string& store, const std::strin
   request.settings.max_archive_bytes = request.settings.limits.max_plain_bytes;
   for (const FileEntry& file : config.files)
     request.files.push_back({files + "/" + file.path, file.path});
-  auto written = write_archive(into, request);
+  auto written = write_archive(into, std::move(request));
   if (!written) return unexpected(written.error());
   if (!written->left_out.empty())
     return fail(ErrorCode::kInternal, "packing again: " + written->left_out.front().detail);

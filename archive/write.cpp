@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -22,6 +23,10 @@ namespace {
 constexpr size_t kChunkBytes = 1U << 20;
 // What a compaction reads ahead; the compressor has its own.
 constexpr uint64_t kCompactionReadBytes = 20ULL << 20;
+// What the lists take of the memory of a save, for each file of the archive, and what they leave to
+// the compressor.
+constexpr size_t kBytesOfAFile = 1000;
+constexpr size_t kLeastCompressorBytes = 24U << 20;
 // How often a layer is begun anew because a large file changed while it was packed.
 constexpr int kMaxAttempts = 4;
 
@@ -31,10 +36,35 @@ struct Changed {
   LeftOut why;
 };
 
+// The contents of a layer, each by the index of a file of the plan that has it: there may be as
+// many as files.
+class Packed {
+ public:
+  // The one that has the same content, or this one, which is new.
+  size_t add(const std::vector<FileEntry>& files, size_t file) {
+    const FileEntry& added = files[file];
+    uint64_t key = 0;
+    std::memcpy(&key, added.sha256.data(), sizeof(key));
+    for (auto [at, end] = known_.equal_range(key); at != end; ++at) {
+      const FileEntry& other = files[at->second];
+      if (other.sha256 == added.sha256 && other.executable == added.executable) return at->second;
+    }
+    known_.emplace(key, file);
+    return file;
+  }
+  void clear() { known_.clear(); }
+
+ private:
+  std::unordered_multimap<uint64_t, size_t> known_;  // by a part of the digest
+};
+
 class ArchiveWriter {
  public:
-  ArchiveWriter(const std::string& store, const WriteRequest& request)
-      : store_(store), request_(request), settings_(request.settings), chunk_(kChunkBytes) {}
+  ArchiveWriter(const std::string& store, WriteRequest request)
+      : store_(store),
+        request_(std::move(request)),
+        settings_(request_.settings),
+        chunk_(kChunkBytes) {}
 
   Result<WriteResult> run();
 
@@ -63,12 +93,12 @@ class ArchiveWriter {
   Result<FinishedBlob> put_blob(const std::string& content);
 
   const std::string& store_;
-  const WriteRequest& request_;
+  WriteRequest request_;  // its files become sources_
   WriteSettings settings_;
   std::vector<uint8_t> chunk_;
   std::array<LargeBytes, 2> whole_;  // for files that are read before packing
-  // What was packed in this attempt, and as which of the plan's files.
-  std::map<std::pair<ContentHash, bool>, size_t> packed_;
+  // In this attempt.
+  Packed packed_;
 
   Manifest parent_manifest_;
   Config parent_;
@@ -165,14 +195,16 @@ Status ArchiveWriter::read_parent() {
 }
 
 void ArchiveWriter::look_at_sources() {
-  for (const SourceFile& file : request_.files) {
-    auto source = look_at(file);
+  sources_.reserve(request_.files.size());
+  for (SourceFile& file : request_.files) {
+    auto source = look_at(std::move(file));
     if (source) {
       sources_.push_back(std::move(*source));
     } else {
       result_.left_out.push_back(source.error());
     }
   }
+  request_.files = {};
   std::stable_sort(sources_.begin(), sources_.end(),
                    [](const Source& a, const Source& b) { return a.file.path < b.file.path; });
   const auto same = [](const Source& a, const Source& b) { return a.file.path == b.file.path; };
@@ -286,6 +318,9 @@ Result<WriteResult> ArchiveWriter::write() {
   }
   if (plan.files.size() > kManyFiles)
     settings_.frame_bytes = std::min(settings_.frame_bytes, kFrameOfMany);
+  const size_t lists = std::max(plan.files.size(), parent_.files.size()) * kBytesOfAFile;
+  const size_t most = request_.settings.compressor_bytes;
+  settings_.compressor_bytes = std::max(most - std::min(most, lists), kLeastCompressorBytes);
   result_.compacted = should_compact(parent_, plan);
   manifest_ = {};
   config_ = {};
@@ -385,10 +420,11 @@ Status ArchiveWriter::read_whole(const Plan::Pack& item, std::span<uint8_t> byte
 Status ArchiveWriter::pack_whole(LayerWriter& layer, Plan& plan, const Plan::Pack& item,
                                  std::span<const uint8_t> bytes, const ContentHash& hash) {
   FileEntry& file = plan.files[item.file];
+  file.sha256 = hash;
   if (file.size > 0) {
-    const auto [equal, fresh] = packed_.try_emplace({hash, file.executable}, item.file);
-    if (!fresh) {
-      file.from = plan.files[equal->second].path;
+    const size_t equal = packed_.add(plan.files, item.file);
+    if (equal != item.file) {
+      file.from = plan.files[equal].path;
       if (auto added = layer.add_link(file.path, file.from, file.executable); !added) return added;
       return end_pack(layer, plan, item, hash);
     }
@@ -490,8 +526,8 @@ const char* to_string(LeftOutReason reason) {
   return "unknown";
 }
 
-Result<WriteResult> write_archive(const std::string& store, const WriteRequest& request) {
-  return ArchiveWriter(store, request).run();
+Result<WriteResult> write_archive(const std::string& store, WriteRequest request) {
+  return ArchiveWriter(store, std::move(request)).run();
 }
 
 }  // namespace compilecache::archive

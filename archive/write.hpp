@@ -28,7 +28,7 @@
 
 namespace compilecache::archive {
 
-inline constexpr uint64_t kManyFiles = 50'000;
+inline constexpr uint64_t kManyFiles = 10'000;
 inline constexpr uint64_t kFrameOfMany = 4ULL << 20;
 
 struct SourceFile {
@@ -44,6 +44,7 @@ struct WriteSettings {
   // kFrameOfMany, as lists of files take memory too.
   uint64_t frame_bytes = 16ULL << 20;
   unsigned threads = 2;                     // that compress
+  size_t compressor_bytes = 92U << 20;      // less is left where there are many files
   uint64_t max_archive_bytes = 1ULL << 30;  // of all blobs of the archive together
   Limits limits;
 };
@@ -88,6 +89,6 @@ struct WriteResult {
 // (save without a parent); kTooLarge: the archive would exceed max_archive_bytes or what a reader
 // accepts; kUnavailable: too many files keep changing, try later; kCancelled; kIo. On any error
 // nothing is left behind but whole unreferenced blobs, which the next sweep takes.
-Result<WriteResult> write_archive(const std::string& store, const WriteRequest& request);
+Result<WriteResult> write_archive(const std::string& store, WriteRequest request);
 
 }  // namespace compilecache::archive

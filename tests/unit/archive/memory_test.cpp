@@ -81,7 +81,7 @@ class Memory : public ArchiveTest {
       if (entry.is_regular_file())
         request.files.push_back({path, "torch" + path.substr(tree.size())});
     }
-    const auto saved = write_archive(store_, request);
+    const auto saved = write_archive(store_, std::move(request));
     if (!saved) return say(saved.error());
     write_file(manifest_file(), saved->archive.manifest);
     return true;
@@ -117,6 +117,33 @@ TEST_F(Memory, OfACompactionIsBounded) {
     return true;
   };
   ASSERT_TRUE(within(RLIM_INFINITY, change));
+  ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
+}
+
+// As many as an archive may have: then the lists of files are most of it.
+TEST_F(Memory, OfAsManyFilesAsThereMayBeIsBounded) {
+  const auto make_many = [&] {
+    std::filesystem::remove_all(temp_.path("tree/small"));
+    for (uint64_t i = 0; i < Limits{}.max_entries - 12; ++i) {
+      write_file(temp_.path("tree/many/" + std::to_string(i % 500) + "/c" + std::string(50, 'x') +
+                            std::to_string(i) + ".py"),
+                 "x = " + std::to_string(i));
+    }
+    return true;
+  };
+  ASSERT_TRUE(within(RLIM_INFINITY, make_many));
+  ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
+  const std::string first = read_file(manifest_file());
+  ASSERT_TRUE(within(kLoad, [&] {
+    ExtractOptions options;
+    options.roots = {{"torch", temp_.path("loaded")}};
+    const auto loaded = extract(store_, first, options);
+    return loaded ? true : say(loaded.error());
+  }));
+  ASSERT_TRUE(within(RLIM_INFINITY, [&] {
+    write_file(temp_.path("tree/noise/0"), noise(1 << 20, 100));
+    return true;
+  }));
   ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
 }
 
