@@ -225,6 +225,10 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
 class ZstdOutput {
  public:
   ZstdOutput() : context_(ZSTD_createCCtx(), &ZSTD_freeCCtx) {
+    if (context_ == nullptr) {
+      problem_ = "there is no memory";
+      return;
+    }
     ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, kConfigLevel);
   }
 

@@ -30,8 +30,8 @@ struct Evidence {
   api::Effect effect = api::Effect::kUnused;
   uint64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   // How long this pod compiled, as far as the times of the files that it made tell: the time from
-  // each to the next, without what lies between a finished entry and the beginning of the next one,
-  // which the app spends otherwise.
+  // each to the next, without most of what lies between one entry and what is made after it, which
+  // the app may spend otherwise.
   Duration compile_time{0};
 
   // Of the new entries those that were made first, "torch/fxgraph/hw/fhwqm6"; at most
@@ -59,7 +59,7 @@ class EffectJudge {
   };
   struct Made {
     WallTime when;
-    bool in_entry;
+    size_t entry;  // a hash of the folder that is its entry; 0: it is in none
   };
   [[nodiscard]] Duration compile_time() const;
 

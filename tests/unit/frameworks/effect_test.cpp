@@ -185,10 +185,12 @@ TEST(Effect, WhatTheAppDoesBetweenCompilesIsNotCompiling) {
   directory.add(kFx, 20);
   directory.add("zz/cnext.py", 7200);  // a request of another shape, hours later
   directory.add("fxgraph/zz/fnext/entry", 7206);
-  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 2 + 6);
-  directory.add("yy/cdied.py", 7207);
+  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 5 + 6);
+  directory.add("fxgraph/zz/fnext/second", 7246);  // of the same entry
+  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 5 + 6 + 40);
+  directory.add("yy/cdied.py", 7247);
   directory.add("yy/cagain.py", 90'000);  // it was killed, and started again a day later
-  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 2 + 6 + 1 + 300);
+  EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 5 + 6 + 40 + 1 + 300);
 }
 
 struct Pair {
