@@ -15,8 +15,10 @@
 //   POST   /v1/loaded             LoadedReport   -> {}
 //   POST   /v1/saves              SaveRequest    -> SaveAnswer
 //   PUT    /v1/saves/{id}         RenewRequest   -> {}            (409 when the lock was lost)
-//   POST   /v1/saves/{id}/commit  CommitRequest  -> CommitAnswer  (409 when the fence is old or a
-//   digest condemned) DELETE /v1/saves/{id}         -> {} POST   /v1/effect EffectReport   -> {}
+//   POST   /v1/saves/{id}/commit  CommitRequest  -> CommitAnswer  (409: an old fence, or a digest
+//                                                                  that is condemned)
+//   DELETE /v1/saves/{id}         -> {}
+//   POST   /v1/effect             EffectReport   -> {}
 //   POST   /v1/sweeps             SweepRequest   -> SweepAnswer
 //
 // Errors: status >= 400 and {"error": {"code": "Conflict", "message": "..."}}, code as in
@@ -118,7 +120,7 @@ struct EffectReport {
   bool final_report = false;
   bool compiling = false;  // more is being compiled since the last save
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
-  double compile_seconds = 0;  // first to last new file of this pod
+  double compile_seconds = 0;  // this pod, as far as its new files tell
   // Some of the new entries, "torch/fxgraph/hw/fhwqm6"; and what differs in the framework's own
   // key, by name.
   std::vector<std::string> new_names, differing;

@@ -26,7 +26,7 @@ struct RecentPod {
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   std::vector<std::string> compiled;   // some of the new entries
   std::vector<std::string> differing;  // in the framework's own key, by name
-  int64_t compile_milliseconds = 0;    // first to last new file
+  int64_t compile_milliseconds = 0;    // as far as its new files tell
   int64_t saved_milliseconds = 0;      // by the archive, an estimate
   std::string save, save_reason;       // committed, unchanged, refused, failed; empty: none yet
   std::string time;

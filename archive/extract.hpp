@@ -13,8 +13,8 @@
 // Reads an archive: into directories, or only to check it.
 //
 //   ExtractOptions options;
-//   options.roots = {{"torch", "/compilecache/cache/torch"}, {"triton",
-//   "/compilecache/cache/triton"}}; auto loaded = extract(store, digest, options);
+//   options.roots = {{"torch", "/cache/torch"}, {"triton", "/cache/triton"}};
+//   auto loaded = extract(store, digest, options);
 //
 // Each layer is read once, from beginning to end; frames are decoded and files created in parallel;
 // nothing is synced. When anything is wrong all that was created is removed again. Manifest, config

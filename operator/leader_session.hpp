@@ -20,9 +20,9 @@
 // CompileCaches and answers agents.
 //
 //   LeaderSession session(parts, {.image = image, ...});
-//   session.start();        // at on_started: returns at once, works as soon as its stores are
-//   filled session.handle(...)     // the agent API's requests session.stop();         // before
-//   the lease is released: writes what is not written yet
+//   session.start();      // at on_started: returns at once, works as soon as its stores are full
+//   session.handle(...);  // the agent API's requests
+//   session.stop();       // before the lease is released: writes what is not written yet
 //
 // start() and stop() are called once each.
 

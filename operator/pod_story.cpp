@@ -268,7 +268,7 @@ class Teller {
     }
     between("start", ended, application_started(), "until the application's container ran");
     if (recent_ && recent_->compile_milliseconds > 0) {
-      step("compile", recent_->compile_milliseconds, "from the first to the last new file");
+      step("compile", recent_->compile_milliseconds, "as far as the times of its new files tell");
     }
     between("ready", application_started(), condition_time("Ready"),
             "from the application's start until the pod was ready");
