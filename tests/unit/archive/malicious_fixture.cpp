@@ -109,6 +109,18 @@ std::string MaliciousTest::archive_with_config(const std::string& json) {
   return put_manifest(put(zstd(json)), {put_layer(tar_file("x", "1") + tar_end())});
 }
 
+void MaliciousTest::pack_blobs(const std::string& file) {
+  std::string blobs;
+  for (const auto& [digest, size] : sizes_) blobs += " blobs/sha256/" + digest.substr(7);
+  run("tar -C " + store_ +
+      " --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --zstd -cf " + file + blobs);
+  sizes_.clear();
+}
+
+void MaliciousTest::unpack_blobs(const std::string& file) {
+  run("tar -C " + store_ + " --zstd -xf " + file);
+}
+
 void MaliciousTest::expect_refused(const std::string& manifest, const std::string& message,
                                    const Limits& limits) {
   const std::string cage = temp_.path("cage");

@@ -42,6 +42,11 @@ class MaliciousTest : public ArchiveTest {
   std::string archive_with_config(const std::string& json);
   [[nodiscard]] uint64_t size_of(const std::string& digest) const { return sizes_.at(digest); }
 
+  // Writes the blobs that were put since the last call into a tar, as they lie in a store.
+  void pack_blobs(const std::string& file);
+  // Puts the blobs of such a tar into the store.
+  void unpack_blobs(const std::string& file);
+
   // Loads the whole archive into a directory in `cage` and expects that it is refused with this
   // message, in a load and in a check, and that nothing at all was written in the cage.
   void expect_refused(const std::string& manifest, const std::string& message,

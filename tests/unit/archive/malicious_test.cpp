@@ -1,8 +1,11 @@
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 
 #include "archive/encode.hpp"
 #include "archive/tar_writer.hpp"
 #include "malicious_fixture.hpp"
+#include "tests/paths.hpp"
 
 // Archives with right digests that no writer of ours makes, and what each is told. None writes
 // anything, neither in its destination nor outside.
@@ -21,6 +24,7 @@ struct Kind {
   const char* message;
   std::function<std::string(MaliciousTest&)> make;
   Limits limits = {};
+  bool has_limits = false;  // lower than usual
 };
 
 // A tar with this before the good file.
@@ -57,6 +61,7 @@ Kind layer(const char* name, const char* message, const std::string& bytes) {
 
 Kind limited(Kind kind, const std::function<void(Limits&)>& set) {
   set(kind.limits);
+  kind.has_limits = true;
   return kind;
 }
 
@@ -388,6 +393,35 @@ TEST_F(Malicious, EveryKindIsRefusedWithItsMessageAndWritesNothing) {
     expect_refused(kind.make(*this), kind.message, kind.limits);
   }
   EXPECT_GE(kinds.size(), 100U);
+}
+
+// The same as files, for readers that others write: tests/testdata/malicious. Not those that need
+// lower limits to be small.
+TEST_F(Malicious, EveryFileIsRefusedWithItsMessage) {
+  const std::string folder = CC_TESTDATA "/malicious/";
+  if (std::getenv("CC_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream table(folder + "messages.tsv");
+    for (const Kind& kind : all_kinds()) {
+      const std::string manifest = kind.make(*this);
+      pack_blobs(folder + kind.name + ".tar.zst");
+      if (!kind.has_limits) {
+        table << kind.name << '\t' << manifest << '\t' << kind.message << '\n';
+      } else {
+        fs::remove(folder + kind.name + ".tar.zst");
+      }
+    }
+  }
+  std::ifstream table(folder + "messages.tsv");
+  size_t files = 0;
+  for (std::string name, manifest, message;
+       std::getline(table, name, '\t') && std::getline(table, manifest, '\t') &&
+       std::getline(table, message);
+       ++files) {
+    SCOPED_TRACE(name);
+    unpack_blobs(folder + name + ".tar.zst");
+    expect_refused(manifest, message, {});
+  }
+  EXPECT_GE(files, 90U);
 }
 
 TEST_F(Malicious, ThisFixtureMakesGoodArchivesToo) {
