@@ -78,9 +78,14 @@ std::string next_torch_image() {
 
 void Sandbox::SetUp() {
   namespace_ = namespace_name();
-  volume_ = volumes_root() + "/" + namespace_;
-  fs::create_directories(volume_);
+  volume_ = make_volume();
   ASSERT_EQ(testing::apply(claim(namespace_, volume_)), "");
+}
+
+std::string Sandbox::make_volume() const {
+  const std::string folder = volumes_root() + "/" + namespace_;
+  fs::create_directories(folder);
+  return folder;
 }
 
 void Sandbox::TearDown() {
@@ -91,7 +96,8 @@ void Sandbox::TearDown() {
       kubectl({"delete", "pods", "--all", "-n", namespace_, "--grace-period=1", "--timeout=60s"});
   EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
   kubectl({"delete", "pv", namespace_, "--wait=false"});
-  fs::remove_all(volume_);
+  std::error_code ignored;  // a mount point stays
+  fs::remove_all(volume_, ignored);
 }
 
 void Sandbox::dump() const {
@@ -247,6 +253,20 @@ std::set<std::string> Sandbox::archived_files(const json& archive) const {
     }
   }
   return files;
+}
+
+json Sandbox::explain(const std::string& pod) const {
+  const auto told =
+      testing::run_process({CC_OPERATOR, "explain", pod, "-n", namespace_, "-o", "json"});
+  EXPECT_EQ(told.exit_code, 0) << told.err;
+  return json::parse(told.out, nullptr, false);
+}
+
+std::string Sandbox::metrics() {
+  return kubectl({"get", "--raw",
+                  std::string("/api/v1/namespaces/") + kOperatorNamespace + "/pods/" +
+                      leader_pod() + ":8080/proxy/metrics"})
+      .out;
 }
 
 std::string Sandbox::logs(const std::string& pod, const std::string& container) const {

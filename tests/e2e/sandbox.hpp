@@ -43,6 +43,8 @@ class Sandbox : public ::testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
+  // A folder for the claim's volume; empty.
+  virtual std::string make_volume() const;
 
   // Namespace, claim "caches" on a directory of this machine, and the ConfigMap with torch_app.py.
   [[nodiscard]] const std::string& ns() const { return namespace_; }
@@ -79,6 +81,10 @@ class Sandbox : public ::testing::Test {
   // Every blob on the volume, as "sha256:...".
   std::set<std::string> blobs(const std::string& cache = "transformer") const;
 
+  // What `compilecache-operator explain POD -o json` tells.
+  json explain(const std::string& pod) const;
+  // What the leader tells Prometheus, or nothing.
+  static std::string metrics();
   std::string logs(const std::string& pod, const std::string& container) const;
   // What the command prints in the pod's container "app"; it must succeed.
   std::string exec(const std::string& pod, const std::vector<std::string>& command) const;

@@ -40,6 +40,18 @@ TEST_F(WarmStart, ColdSaveWarm) {
   expect_status("/status/effect/full", 1);
   expect_status("/status/loads/missing", 1);
 
+  const json story = explain("two");
+  EXPECT_EQ(at(story, "/injection/injected"), true);
+  EXPECT_EQ(at(story, "/load/outcome"), "exact");
+  EXPECT_EQ(at(story, "/load/archive"), at(archive, "/metadata/name"));
+  EXPECT_EQ(at(story, "/effect/effect"), "full");
+  EXPECT_EQ(at(story, "/change"), json::array()) << story;
+  const std::string labels = "cache=\"transformer\",gpu_product=\"cpu-amd64\",namespace=\"" + ns();
+  const std::string told = metrics();
+  EXPECT_NE(told.find("compilecache_loads_total{" + labels + "\",outcome=\"exact\"} 1\n"),
+            std::string::npos)
+      << told;
+
   const auto listed = kubectl({"get", "cc", "-n", ns()});
   EXPECT_NE(listed.out.find("caches"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("True"), std::string::npos) << listed.out;

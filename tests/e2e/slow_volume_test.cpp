@@ -1,0 +1,86 @@
+#include "tests/support/slow_volume/slow_volume.hpp"
+#include <cstdlib>
+
+#include "tests/e2e/sandbox.hpp"
+
+// A volume that is too slow, or from which nothing comes at all.
+
+namespace compilecache::e2e {
+namespace {
+
+using std::chrono::seconds;
+using testing::operations_of;
+using testing::SlowVolume;
+using testing::VolumeOperation;
+
+const std::vector<std::string> kSmall{"--layers", "0"};
+
+class SlowVolumes : public Sandbox {
+ protected:
+  void SetUp() override {
+    if (const auto why = SlowVolume::missing()) GTEST_SKIP() << *why;
+    slow_.emplace();
+    Sandbox::SetUp();
+  }
+  void TearDown() override {
+    if (!slow_) return;
+    slow_->work();
+    Sandbox::TearDown();
+  }
+  [[nodiscard]] std::string make_volume() const override { return slow_->path(); }
+
+  std::optional<SlowVolume> slow_;
+};
+
+TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
+  create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
+  wait_until_ready();
+  run_to_ready({"one", kSmall});
+  wait_for_save();
+  remove_pod("one");
+
+  slow_->delay(seconds(2));  // of each operation
+  const json cold = run_to_ready({"two", kSmall});
+  slow_->delay(seconds(0));
+  EXPECT_GE(at(cold, "/misses").get<int>(), 1);
+  json told;
+  EXPECT_TRUE(eventually(seconds(15), [&] {
+    told = explain("two");
+    return at(told, "/load/outcome") == "failed";
+  })) << told;
+  EXPECT_EQ(at(told, "/load/reason"), "timeout") << told;
+  const json loader = at(pod("two"), "/status/initContainerStatuses/0/state/terminated");
+  EXPECT_EQ(at(loader, "/exitCode"), 0) << loader;
+  remove_pod("two");
+
+  const json warm = run_to_ready({"three", kSmall});
+  EXPECT_EQ(at(warm, "/misses"), 0);
+}
+
+// The kernel does not let a process go that waits for FUSE's answer, and no container whose process
+// it is: the loader has given up, and its pod waits all the same.
+TEST_F(SlowVolumes, WhereNothingComesPodsStartWithoutUsUntilItWorksAgain) {
+  if (std::getenv("CC_E2E_LONG") == nullptr) GTEST_SKIP() << "takes minutes: CC_E2E_LONG=1 runs it";
+  create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
+  wait_until_ready();
+  run_to_ready({"one", kSmall});
+  wait_for_save();
+  remove_pod("one");
+
+  slow_->hang(operations_of(VolumeOperation::kRead));
+  start({"two", kSmall});
+  EXPECT_TRUE(eventually(seconds(180), [&] {
+    return at(cache(), "/status/stuckPods") == json{"two"};
+  })) << cache();
+  EXPECT_NE(run_to_ready({"three", kSmall}), json());
+  EXPECT_TRUE(at(pod("three"), "/spec/initContainers").is_null());
+
+  slow_->work();
+  EXPECT_NE(wait_for_result("two"), json());
+  wait_until_ready();
+  EXPECT_TRUE(eventually(seconds(60), [&] { return at(cache(), "/status/stuckPods").empty(); }))
+      << cache();
+}
+
+}  // namespace
+}  // namespace compilecache::e2e
