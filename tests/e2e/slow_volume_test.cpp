@@ -13,7 +13,7 @@ using testing::operations_of;
 using testing::SlowVolume;
 using testing::VolumeOperation;
 
-const std::vector<std::string> kSmall{"--layers", "0"};
+const std::vector<std::string> kOneFunction{"--layers", "0"};
 
 class SlowVolumes : public Sandbox {
  protected:
@@ -35,12 +35,12 @@ class SlowVolumes : public Sandbox {
 TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
   create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
   wait_until_ready();
-  run_to_ready({"one", kSmall});
+  run_to_ready({"one", kOneFunction});
   wait_for_save();
   remove_pod("one");
 
   slow_->delay(seconds(2));  // of each operation
-  const json cold = run_to_ready({"two", kSmall});
+  const json cold = run_to_ready({"two", kOneFunction});
   slow_->delay(seconds(0));
   EXPECT_GE(at(cold, "/misses").get<int>(), 1);
   json told;
@@ -53,7 +53,7 @@ TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
   EXPECT_EQ(at(loader, "/exitCode"), 0) << loader;
   remove_pod("two");
 
-  const json warm = run_to_ready({"three", kSmall});
+  const json warm = run_to_ready({"three", kOneFunction});
   EXPECT_EQ(at(warm, "/misses"), 0);
 }
 
@@ -63,16 +63,16 @@ TEST_F(SlowVolumes, WhereNothingComesPodsStartWithoutUsUntilItWorksAgain) {
   if (std::getenv("CC_E2E_LONG") == nullptr) GTEST_SKIP() << "takes minutes: CC_E2E_LONG=1 runs it";
   create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
   wait_until_ready();
-  run_to_ready({"one", kSmall});
+  run_to_ready({"one", kOneFunction});
   wait_for_save();
   remove_pod("one");
 
   slow_->hang(operations_of(VolumeOperation::kRead));
-  start({"two", kSmall});
+  start({"two", kOneFunction});
   EXPECT_TRUE(eventually(seconds(180), [&] {
     return at(cache(), "/status/stuckPods") == json{"two"};
   })) << cache();
-  EXPECT_NE(run_to_ready({"three", kSmall}), json());
+  EXPECT_NE(run_to_ready({"three", kOneFunction}), json());
   EXPECT_TRUE(at(pod("three"), "/spec/initContainers").is_null());
 
   slow_->work();
