@@ -76,7 +76,7 @@ void visit_fields(Is<AgentConfig> auto& config, Visit&& visit) {
   visit("cache_uid", config.cache_uid);
   visit("compression_level", config.compression_level);
   // The text is in every pod, and hardly anybody changes these.
-  const AgentConfig usual;
+  static const AgentConfig usual;
   const bool reads = !std::is_const_v<std::remove_reference_t<decltype(config)>>;
   if (reads || config.compression_threads != usual.compression_threads) {
     visit("compression_threads", config.compression_threads);
