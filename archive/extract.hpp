@@ -33,7 +33,7 @@ struct RootMapping {
 struct ExtractOptions {
   std::vector<RootMapping> roots;
   unsigned threads = 2;
-  // For frames and file contents under way, a part of it less where the list of files is long.
+  // For frames and file contents under way; up to half of it is left to the list of files.
   uint64_t memory_bytes = 32ULL << 20;
   // A digest is one chain, 18 ms for this much at 1.8 GB/s: where content hardly compresses it
   // would take longer than everything else, which goes side by side.
