@@ -96,8 +96,7 @@ void Sandbox::TearDown() {
       kubectl({"delete", "pods", "--all", "-n", namespace_, "--grace-period=1", "--timeout=60s"});
   EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
   kubectl({"delete", "pv", namespace_, "--wait=false"});
-  std::error_code ignored;  // a mount point stays
-  fs::remove_all(volume_, ignored);
+  fs::remove_all(volume_);
 }
 
 void Sandbox::dump() const {

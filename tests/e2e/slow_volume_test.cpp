@@ -1,5 +1,6 @@
 #include "tests/support/slow_volume/slow_volume.hpp"
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/e2e/sandbox.hpp"
 
@@ -27,7 +28,11 @@ class SlowVolumes : public Sandbox {
     slow_->work();
     Sandbox::TearDown();
   }
-  [[nodiscard]] std::string make_volume() const override { return slow_->path(); }
+  // Beneath the mount point, which is not to be removed with what is in it.
+  [[nodiscard]] std::string make_volume() const override {
+    std::filesystem::create_directory(slow_->path("caches"));
+    return slow_->path("caches");
+  }
 
   std::optional<SlowVolume> slow_;
 };
