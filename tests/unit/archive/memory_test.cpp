@@ -86,6 +86,13 @@ class Memory : public ArchiveTest {
     write_file(manifest_file(), saved->archive.manifest);
     return true;
   }
+
+  bool load_all(const std::string& manifest) {
+    ExtractOptions options;
+    options.roots = {{"torch", temp_.path("loaded")}};
+    const auto loaded = extract(store_, manifest, options);
+    return loaded ? true : say(loaded.error());
+  }
 };
 
 TEST_F(Memory, OfSaveAndLoadIsBounded) {
@@ -95,12 +102,7 @@ TEST_F(Memory, OfSaveAndLoadIsBounded) {
     settings.threads = 8;
     ASSERT_TRUE(within(kSave, [&] { return save_all(settings); })) << level;
     const std::string manifest = read_file(manifest_file());
-    ASSERT_TRUE(within(kLoad, [&] {
-      ExtractOptions options;
-      options.roots = {{"torch", temp_.path("loaded")}};
-      const auto loaded = extract(store_, manifest, options);
-      return loaded ? true : say(loaded.error());
-    })) << level;
+    ASSERT_TRUE(within(kLoad, [&] { return load_all(manifest); })) << level;
     std::filesystem::remove_all(temp_.path("loaded"));
   }
 }
@@ -134,12 +136,7 @@ TEST_F(Memory, OfAsManyFilesAsThereMayBeIsBounded) {
   ASSERT_TRUE(within(RLIM_INFINITY, make_many));
   ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
   const std::string first = read_file(manifest_file());
-  ASSERT_TRUE(within(kLoad, [&] {
-    ExtractOptions options;
-    options.roots = {{"torch", temp_.path("loaded")}};
-    const auto loaded = extract(store_, first, options);
-    return loaded ? true : say(loaded.error());
-  }));
+  ASSERT_TRUE(within(kLoad, [&] { return load_all(first); }));
   ASSERT_TRUE(within(RLIM_INFINITY, [&] {
     write_file(temp_.path("tree/noise/0"), noise(1 << 20, 100));
     return true;
