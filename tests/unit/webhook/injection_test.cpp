@@ -111,6 +111,17 @@ TEST(Injection, TheAgentsAreToldWhatCacheAndAnnotationsSay) {
   EXPECT_THAT(config.key_basis.parts, ::testing::Contains("DriverVersion"));
 }
 
+TEST(Injection, TheAgentsAreToldHowToCompress) {
+  GoldenCase golden = load_golden_case("overrides");
+  api::CompileCache cache = *golden.cache;
+  cache.spec.compression = {.level = 3, .threads = 4, .window = 1U << 20};
+  golden.cache = cache;
+  const api::AgentConfig config = config_of(*golden.run(golden.pod).pod);
+  EXPECT_EQ(config.compression_level, 3);
+  EXPECT_EQ(config.compression_threads, 4);
+  EXPECT_EQ(config.compression_window_bytes, 1 << 20);
+}
+
 TEST(Injection, GpusOfAllChosenContainersCount) {
   const GoldenCase golden = load_golden_case("several-containers-two-with-gpus");
   const api::KeyBasis basis = config_of(*golden.run(golden.pod).pod).key_basis;
