@@ -204,7 +204,7 @@ void ArchiveWriter::look_at_sources() {
       result_.left_out.push_back(source.error());
     }
   }
-  request_.files = {};
+  request_.files = std::vector<SourceFile>();  // "{}" would keep its memory
   std::stable_sort(sources_.begin(), sources_.end(),
                    [](const Source& a, const Source& b) { return a.file.path < b.file.path; });
   const auto same = [](const Source& a, const Source& b) { return a.file.path == b.file.path; };
