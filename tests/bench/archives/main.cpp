@@ -26,7 +26,6 @@ struct Options {
   std::vector<std::string> only;
   int repeat = 5;
   int slow_repeat = 1;
-  int waiting_seconds = 30;
   bool cold = false;
   bool slow_volume = false;
 };
@@ -133,7 +132,7 @@ double scan_seconds(const std::string& directory) {
 }
 
 // A saver that has saved all there is.
-Waiting waiting_saver(const Peer& ours, const Set& set, const Options& options) {
+Waiting waiting_saver(const Peer& ours, const Set& set, const Options& options, WaitingTime time) {
   const std::string archive = options.directory + "/archive";
   fs::create_directories(archive);
   const std::map<std::string, std::string> variables = {{"SRC", set.directory}, {"ARC", archive}};
@@ -142,7 +141,7 @@ Waiting waiting_saver(const Peer& ours, const Set& set, const Options& options) 
   std::string watch = ours.save;
   watch.replace(watch.find(" --once"), 7, "");
   // With its configuration as a variable, which exec does not take before it.
-  const Waiting waiting = measure_waiting("env " + watch, variables, options.waiting_seconds);
+  const Waiting waiting = measure_waiting("env " + watch, variables, time);
   fs::remove_all(archive);
   return waiting;
 }
@@ -174,8 +173,10 @@ void run(Options options) {
     print(set, all, options, results);
     const bool ours = all.size() > 1 && all[1].name == "ours" && !options.cold && !volume;
     if (ours && name == "many") results.scan_seconds = scan_seconds(set.directory);
-    if (ours && name == "many") results.waiting_many = waiting_saver(all[1], set, options);
-    if (ours && name == "small") results.waiting_small = waiting_saver(all[1], set, options);
+    if (ours && name == "many")
+      results.waiting_many = waiting_saver(all[1], set, options, {65, 60});
+    if (ours && name == "small")
+      results.waiting_small = waiting_saver(all[1], set, options, {5, 30});
     fs::remove_all(set.directory);
     fs::remove_all(options.directory + "/discarded");
   }

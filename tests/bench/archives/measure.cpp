@@ -96,13 +96,12 @@ void measure(Times& times, const std::string& command,
 }
 
 Waiting measure_waiting(const std::string& command,
-                        const std::map<std::string, std::string>& variables, int seconds) {
-  constexpr int kSettling = 5;
+                        const std::map<std::string, std::string>& variables, WaitingTime time) {
   const pid_t child = start("exec " + command, variables, 0);
-  ::sleep(kSettling);
+  ::sleep(time.settling);
   const double before = cpu_of(child);
-  ::sleep(static_cast<unsigned>(seconds));
-  const Waiting waiting{resident_mib(child), (cpu_of(child) - before) * 100 / seconds};
+  ::sleep(time.measured);
+  const Waiting waiting{resident_mib(child), (cpu_of(child) - before) * 100 / time.measured};
   ::kill(child, SIGTERM);
   ::waitpid(child, nullptr, 0);
   return waiting;

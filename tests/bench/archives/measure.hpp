@@ -27,8 +27,12 @@ struct Waiting {
   double resident_mib = 0;
   double cpu_percent = 0;  // of one core
 };
-// What a process that waits takes, `seconds` long, once it has settled. Ends it with SIGTERM.
+struct WaitingTime {
+  unsigned settling;  // not measured: a saver's pauses grow from one second to a minute
+  unsigned measured;
+};
+// What a process that waits takes. Ends it with SIGTERM.
 Waiting measure_waiting(const std::string& command,
-                        const std::map<std::string, std::string>& variables, int seconds);
+                        const std::map<std::string, std::string>& variables, WaitingTime time);
 
 }  // namespace compilecache::bench
