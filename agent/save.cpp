@@ -29,7 +29,7 @@ using Next = SaveResult::Next;
 // 0.1% of a core; where there are more, pauses grow with what a look takes, up to a limit.
 constexpr milliseconds kShortestPause{100};
 constexpr milliseconds kLongestPause{15'000};
-constexpr int kPauseInLooks = 500;
+constexpr int kPauseInLooks = 1000;
 constexpr milliseconds kLongestPauseOfMany{60'000};
 constexpr milliseconds kFirstPause{1000};
 // One call to the operator, retries included, while the pod runs.
@@ -146,7 +146,7 @@ class Saver {
   void step() {
     report_load();
     const auto before = processor_time();
-    if (const auto looked = watched_.look(); !looked) {
+    if (const auto looked = look(); !looked) {
       log_warn("cannot look at the cache", {{"error", looked.error().message}});
       return;
     }
@@ -162,20 +162,39 @@ class Saver {
     }
   }
 
-  // Only where there is something to think about: looking costs much less. What is unfinished ages.
+  // Whether there is something to think about, as far as is known. What is unfinished ages.
+  [[nodiscard]] bool has_to_think() const {
+    return watched_.changed() || view_is_old_ || seen_.busy;
+  }
+
+  // While nothing changes nothing is kept, and a look costs hardly more than the system calls.
+  Status look() {
+    if (has_to_think()) return watched_.look();
+    const auto differs = watched_.differs();
+    if (!differs) return unexpected(differs.error());
+    return *differs ? watched_.look() : Status{};
+  }
+
   void think() {
-    if (!watched_.changed() && !view_is_old_ && view_.busy.empty()) return;
-    view_ = watched_.plan(head_.held, state_.saved_at);
-    evidence_ = watched_.judge();
-    view_is_old_ = false;
+    if (has_to_think()) {
+      see();
+      evidence_ = watched_.judge();
+      view_is_old_ = false;
+    }
+    if (!watched_.changed()) watched_.forget();
+  }
+
+  void see() {
+    const SaveView view = watched_.plan(head_.held, state_.saved_at);
+    seen_ = {!view.files.empty(), !view.busy.empty(), view.last_activity};
   }
 
   void note_activity() {
-    if (view_.last_activity == last_activity_) {
+    if (seen_.last_activity == last_activity_) {
       interval_ = std::min(interval_ * 2, longest_pause());
       return;
     }
-    last_activity_ = view_.last_activity;
+    last_activity_ = seen_.last_activity;
     interval_ = kFirstPause;
     blocked_until_changed_ = false;
   }
@@ -183,7 +202,7 @@ class Saver {
   // Pods that wait for this one's archive have to know that its last save was not all.
   void note_compiling() {
     if (config_.wait_for_first_ms == 0 || load_.loaded() || !saved_ || told_compiling_) return;
-    if (view_.files.empty() && view_.busy.empty()) return;
+    if (!seen_.anything_new && !seen_.busy) return;
     told_compiling_ = true;
     reporter_.note_compiling();
   }
@@ -197,7 +216,7 @@ class Saver {
   }
 
   [[nodiscard]] milliseconds quiet_for() const {
-    return std::chrono::duration_cast<milliseconds>(watched_.looked_at() - view_.last_activity);
+    return std::chrono::duration_cast<milliseconds>(watched_.looked_at() - seen_.last_activity);
   }
   // A change in the future (the clock was set back) is none.
   [[nodiscard]] bool still() const {
@@ -206,14 +225,14 @@ class Saver {
   }
 
   [[nodiscard]] bool should_save() const {
-    return !saving_is_over_ && !blocked_until_changed_ && !view_.files.empty() &&
-           view_.busy.empty() && still() && SystemClock::instance().monotonic() >= next_attempt_;
+    return !saving_is_over_ && !blocked_until_changed_ && seen_.anything_new && !seen_.busy &&
+           still() && SystemClock::instance().monotonic() >= next_attempt_;
   }
 
   [[nodiscard]] milliseconds next_pause() const {
     milliseconds pause = std::min(interval_, longest_pause());
     const auto now = SystemClock::instance().monotonic();
-    if (!view_.files.empty() && !saving_is_over_ && !blocked_until_changed_) {
+    if (seen_.anything_new && !saving_is_over_ && !blocked_until_changed_) {
       const auto left = milliseconds(config_.quiet_period_ms) - quiet_for();
       if (left > milliseconds(0)) pause = std::min(pause, left);
       if (next_attempt_ > now) {
@@ -352,9 +371,9 @@ class Saver {
   void finish() {
     log_info("the pod ends", {});
     if (watched_.look()) {
-      view_ = watched_.plan(head_.held, state_.saved_at);
+      see();
       // Too late for a whole one: what was begun would be cancelled, perhaps with the lock held.
-      if (!saving_is_over_ && !view_.files.empty() && left() > kLastWords) save_at_the_end();
+      if (!saving_is_over_ && seen_.anything_new && left() > kLastWords) save_at_the_end();
       if (watched_.look()) {
         // Not worth more of the pod's time, where nobody is there to hear it.
         reporter_.report(watched_.judge(), true, true,
@@ -390,6 +409,12 @@ class Saver {
     return left() > milliseconds(0);
   }
 
+  // Of the last view what matters later; a save makes its own.
+  struct Seen {
+    bool anything_new = false, busy = false;
+    WallTime last_activity{};
+  };
+
   const api::AgentConfig& config_;
   const std::string node_;
   Termination& termination_;
@@ -401,7 +426,7 @@ class Saver {
   Reporter reporter_;
   SaverState state_;
   Head head_;
-  SaveView view_;
+  Seen seen_;
   frameworks::Evidence evidence_;
   bool view_is_old_ = true;                      // something was saved since it was made
   bool saved_ = false, told_compiling_ = false;  // since it was saved last

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "agent/index_lookup.hpp"
 #include "agent/lease.hpp"
@@ -135,6 +138,7 @@ class Attempt {
                         {"bytes", std::to_string(view.bytes)},
                         {"parent", parent.digest},
                         {"fence", std::to_string(answer.fence)}});
+    const std::vector<std::string> paths = paths_of(view);
     auto written = write(answer, parent.digest, std::move(view.files), lease);
     if (!written && !parent.digest.empty() && damaged(written.error())) {
       log_warn("the archive to extend is damaged; saving from scratch",
@@ -149,13 +153,34 @@ class Attempt {
     if (written->nothing_new) {
       result = release_as_current(answer, std::move(parent), "unchanged");
     } else {
-      result = commit(answer, std::move(parent), view, *written);
+      const std::string extended = std::exchange(parent.digest, written->archive.manifest);
+      add_written(parent.held, paths, *written);
+      result = commit(answer, extended, std::move(parent), view, *written);
     }
     if (result && !left_out.empty() && result->outcome != api::Outcome::kError) {
       result->reason = "unreadable";
       result->message = left_out;
     }
     return result;
+  }
+
+  static std::vector<std::string> paths_of(const SaveView& view) {
+    std::vector<std::string> paths;
+    paths.reserve(view.files.size());
+    for (const archive::SourceFile& file : view.files) paths.push_back(file.path);
+    return paths;
+  }
+
+  static void add_written(HeldFiles& held, const std::vector<std::string>& paths,
+                          const archive::WriteResult& written) {
+    std::set<std::string_view> left_out;
+    for (const archive::LeftOut& file : written.left_out) left_out.insert(file.path);
+    std::vector<std::string_view> packed;
+    packed.reserve(paths.size());
+    for (const std::string& path : paths) {
+      if (!left_out.contains(path)) packed.emplace_back(path);
+    }
+    add_held(held, packed);
   }
 
   // What the operator says is the head; where the volume does not have it whole, nothing: the new
@@ -224,12 +249,13 @@ class Attempt {
            "user (securityContext.runAsUser) or let the app's umask be 022";
   }
 
-  std::optional<SaveResult> commit(const api::SaveAnswer& answer, Head parent, const SaveView& view,
+  std::optional<SaveResult> commit(const api::SaveAnswer& answer, const std::string& parent,
+                                   Head head, const SaveView& view,
                                    const archive::WriteResult& written) {
     const archive::ArchiveInfo& archive = written.archive;
     api::CommitRequest request;
     request.fence = answer.fence;
-    request.parent_digest = parent.digest;
+    request.parent_digest = parent;
     request.manifest_digest = archive.manifest;
     request.blobs = archive.blobs();
     request.compressed_bytes = static_cast<int64_t>(archive.compressed_bytes);
@@ -252,7 +278,8 @@ class Attempt {
     ++state_.saves;
     state_.compile_seconds = compile_seconds;
     note_on_volume(answer, *committed, archive);
-    adopt(archive.manifest, std::move(parent));
+    head_ = std::move(head);
+    note_state();
 
     SaveResult result;
     result.outcome = api::Outcome::kSuccess;
@@ -301,17 +328,6 @@ class Attempt {
       log_warn("the save's lock was not released; it expires",
                {{"save", answer.id}, {"error", done.error().message}});
     }
-  }
-
-  void adopt(const std::string& digest, Head parent) {
-    auto head = read_head(config_.store_path, digest);
-    if (head) {
-      head_ = std::move(*head);
-    } else {
-      log_warn("the new archive cannot be read", {{"error", head.error().message}});
-      head_ = {digest, std::move(parent.held)};  // the next look finds what it lacks
-    }
-    note_state();
   }
 
   void note_state() {

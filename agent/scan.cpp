@@ -51,38 +51,61 @@ DirectoryHandle open_at(int parent, const char* name) {
   return DirectoryHandle(directory);
 }
 
-void walk(DIR* directory, const std::string& prefix, int depth, ScanResult& result) {
-  while (const dirent* entry = ::readdir(directory)) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    if (result.items.size() >= kMaxScanned) {
-      result.truncated = true;
-      return;
-    }
-    struct stat info {};
-    if (::fstatat(::dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    result.items.push_back(info_of(prefix + name, info));
-    if (!S_ISDIR(info.st_mode) || depth == kMaxDepth) continue;
-    if (const auto child = open_at(::dirfd(directory), entry->d_name)) {
-      walk(child.get(), prefix + name + "/", depth + 1, result);
-    } else if (errno == EACCES) {
-      ++result.unreadable_directories;
+class Walk {
+ public:
+  explicit Walk(const SeeFile& see) : see_(see) {}
+
+  void below(DIR* directory, const std::string& prefix, int depth) {
+    while (const dirent* entry = ::readdir(directory)) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (seen_ == kMaxScanned) {
+        result_.truncated = true;
+        return;
+      }
+      struct stat info {};
+      if (::fstatat(::dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      ++seen_;
+      std::string path = prefix;
+      path += name;
+      see_(info_of(path, info));
+      if (!S_ISDIR(info.st_mode) || depth == kMaxDepth) continue;
+      if (const auto child = open_at(::dirfd(directory), entry->d_name)) {
+        below(child.get(), path + "/", depth + 1);
+      } else if (errno == EACCES) {
+        ++result_.unreadable_directories;
+      }
     }
   }
-}
+
+  [[nodiscard]] const WalkResult& result() const { return result_; }
+
+ private:
+  const SeeFile& see_;
+  size_t seen_ = 0;
+  WalkResult result_;
+};
 
 }  // namespace
 
-Result<ScanResult> scan_directory(const std::string& directory) {
-  ScanResult result;
+Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& see) {
   const auto root = open_at(AT_FDCWD, directory.c_str());
   if (!root) {
-    if (errno == ENOENT) return result;
+    if (errno == ENOENT) return WalkResult{};
     return unexpected(errno_error("reading the cache directory " + directory, errno));
   }
-  struct stat info {};
-  if (::fstat(::dirfd(root.get()), &info) == 0) walk(root.get(), "", 1, result);
-  return result;
+  Walk walk(see);
+  walk.below(root.get(), "", 1);
+  return walk.result();
+}
+
+Result<ScanResult> scan_directory(const std::string& directory) {
+  ScanResult scan;
+  const auto walked =
+      walk_directory(directory, [&](FileInfo&& file) { scan.items.push_back(std::move(file)); });
+  if (!walked) return unexpected(walked.error());
+  static_cast<WalkResult&>(scan) = *walked;
+  return scan;
 }
 
 Result<std::string> read_quietly(const std::string& path, size_t most) {

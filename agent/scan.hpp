@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -10,18 +11,25 @@
 
 namespace compilecache::agent {
 
-struct ScanResult {
-  frameworks::Scan items;
+struct WalkResult {
   uint64_t unreadable_directories = 0;
   bool truncated = false;  // more than kMaxScanned
+};
+
+struct ScanResult : WalkResult {
+  frameworks::Scan items;
 };
 
 // As many files as an archive may have (archive::Limits), with room for what is not packed. Bounds
 // the saver's memory.
 inline constexpr size_t kMaxScanned = 100'000;
 
-// A directory that is not there is empty; what vanishes meanwhile is left out. Links are listed and
-// never followed. kIo when the directory itself cannot be read.
+// Shows every file and folder. A directory that is not there is empty; what vanishes meanwhile is
+// left out. Links are shown and never followed. kIo when the directory itself cannot be read.
+using SeeFile = std::function<void(frameworks::FileInfo&& file)>;
+Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& see);
+
+// Keeps what it sees.
 Result<ScanResult> scan_directory(const std::string& directory);
 
 // The text of a file of the app's. A loaded file that is read by the app shows it by its access

@@ -1,5 +1,7 @@
 #include "agent/watched.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -24,42 +26,54 @@ void mix(size_t& hash, size_t value) {
   hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
 }
 
-void mix(size_t& hash, const frameworks::Scan& scan) {
-  mix(hash, scan.size());
-  for (const auto& item : scan) {
-    mix(hash, std::hash<std::string>{}(item.path));
-    mix(hash, item.size);
-    for (const WallTime time : {item.modified, item.changed, item.accessed}) {
-      mix(hash, static_cast<size_t>(time.time_since_epoch().count()));
-    }
-  }
+void mix(size_t& hash, WallTime time) {
+  mix(hash, static_cast<size_t>(time.time_since_epoch().count()));
 }
+
+void mix(size_t& hash, const frameworks::FileInfo& item) {
+  mix(hash, std::hash<std::string>{}(item.path));
+  mix(hash, item.size);
+  mix(hash, item.modified);
+  mix(hash, item.changed);
+  // To look into a directory changes when it was read last.
+  if (item.type == frameworks::FileType::kRegular) mix(hash, item.accessed);
+}
+
+// What is freed in small pieces stays with the process unless it is asked for; not worth it below.
+constexpr size_t kMuch = 5'000;
 
 }  // namespace
 
 HeldFiles held_files(const archive::Config& config) {
+  std::vector<std::string_view> paths;
+  paths.reserve(config.files.size());
+  for (const auto& file : config.files) paths.emplace_back(file.path);
   HeldFiles held;
-  for (const auto& file : config.files) {
-    const size_t slash = file.path.find('/');
-    if (slash == std::string::npos) continue;
-    held[file.path.substr(0, slash)].insert(file.path.substr(slash + 1));
-  }
+  add_held(held, paths);
   return held;
+}
+
+void add_held(HeldFiles& held, const std::vector<std::string_view>& paths) {
+  std::map<std::string_view, std::vector<std::string_view>> by_root;
+  for (const std::string_view path : paths) {
+    const size_t slash = path.find('/');
+    if (slash != std::string_view::npos) {
+      by_root[path.substr(0, slash)].push_back(path.substr(slash + 1));
+    }
+  }
+  for (const auto& [root, below] : by_root) held[std::string(root)].add(below);
 }
 
 Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
                  const ControlDirectory& control)
-    : loaded_(load.loaded()), young_(config.quiet_period_ms * kYoungQuietPeriods) {
+    : control_(control),
+      loaded_(load.loaded()),
+      young_(config.quiet_period_ms * kYoungQuietPeriods) {
   for (const auto& directory : config.directories) {
     Directory watched{
         directory.path, frameworks::Rules(directory.framework), {}, ElfCache(directory.path), {}};
-    if (loaded_) {
-      auto files = control.read_loaded(directory.framework.name);
-      if (!files) log_warn("what was loaded is not known", {{"error", files.error().message}});
-      if (files) watched.loaded.files = std::move(*files);
-      watched.loaded.at = load.loaded_at;
-      watched.loaded.reads_visible = load.reads_visible;
-    }
+    watched.loaded.at = load.loaded_at;
+    watched.loaded.reads_visible = load.reads_visible;
     directories_.push_back(std::move(watched));
   }
 }
@@ -75,11 +89,49 @@ Status Watched::look() {
                {{"directory", directory.path}, {"limit", std::to_string(kMaxScanned)}});
     }
     directory.scan = std::move(*scan);
-    mix(fingerprint, directory.scan.items);
+    for (const auto& item : directory.scan.items) mix(fingerprint, item);
+    mix(fingerprint, directory.scan.items.size());
+    if (loaded_ && directory.loaded.files.empty()) read_loaded(directory);
   }
   changed_ = fingerprint != fingerprint_;
   fingerprint_ = fingerprint;
   return {};
+}
+
+void Watched::read_loaded(Directory& directory) const {
+  auto files = control_.read_loaded(directory.rules.name());
+  if (files) {
+    directory.loaded.files = std::move(*files);
+  } else {
+    log_warn("what was loaded is not known", {{"error", files.error().message}});
+  }
+}
+
+Result<bool> Watched::differs() {
+  const WallTime now = SystemClock::instance().wall();
+  size_t fingerprint = 0;
+  for (const Directory& directory : directories_) {
+    size_t count = 0;
+    const auto walked = walk_directory(directory.path, [&](frameworks::FileInfo&& file) {
+      mix(fingerprint, file);
+      ++count;
+    });
+    if (!walked) return unexpected(walked.error());
+    mix(fingerprint, count);
+  }
+  if (fingerprint != fingerprint_) return true;
+  looked_at_ = now;
+  return false;
+}
+
+void Watched::forget() {
+  size_t count = 0;
+  for (Directory& directory : directories_) {
+    count += directory.scan.items.size() + directory.loaded.files.size();
+    directory.scan.items = frameworks::Scan();  // "{}" would keep its memory
+    directory.loaded.files = frameworks::PathSet();
+  }
+  if (count > kMuch) ::malloc_trim(0);
 }
 
 SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/scan.hpp"
@@ -21,12 +22,16 @@
 //   watched.look();
 //   SaveView view = watched.plan(head, saved_at);
 //   if (!view.files.empty() && view.busy.empty()) ...
+//   watched.forget();
+//   if (*watched.differs()) watched.look() ...      // some time later
 
 namespace compilecache::agent {
 
 // What an archive holds, by top-level folder ("torch").
-using HeldFiles = std::map<std::string, frameworks::PathSet, std::less<>>;
+using HeldFiles = std::map<std::string, frameworks::HeldPaths, std::less<>>;
 HeldFiles held_files(const archive::Config& config);
+// Adds paths in the archive ("torch/...").
+void add_held(HeldFiles& held, const std::vector<std::string_view>& paths);
 
 // The plans of all directories together.
 struct SaveView {
@@ -41,14 +46,19 @@ struct SaveView {
 // Not thread-safe.
 class Watched {
  public:
-  // What was loaded comes from the control directory.
+  // What was loaded comes from the control directory, which must outlive it.
   Watched(const api::AgentConfig& config, const LoadStatus& load, const ControlDirectory& control);
 
   // Scans all directories. Reads no file, so the access times stay the app's.
   Status look();
+  // Whether anything is not what the last look saw. Keeps nothing of what it sees.
+  Result<bool> differs();
+  // Gives the memory back that the last look took. The next plan() or judge() needs a look() before
+  // it.
+  void forget();
   // Whether the last look saw anything else than the one before it.
   [[nodiscard]] bool changed() const { return changed_; }
-  // When the last look began.
+  // When the last look began, or the last look for differences that found none.
   [[nodiscard]] WallTime looked_at() const { return looked_at_; }
 
   [[nodiscard]] SaveView plan(const HeldFiles& held, std::optional<WallTime> saved_at);
@@ -61,15 +71,17 @@ class Watched {
   struct Directory {
     std::string path;
     frameworks::Rules rules;
-    frameworks::LoadedFiles loaded;
+    frameworks::LoadedFiles loaded;  // its files from look() to forget()
     ElfCache elf;
     ScanResult scan;
   };
+  void read_loaded(Directory& directory) const;
   [[nodiscard]] static std::vector<std::string> differing_factors(const Directory& directory);
   void add_plan(Directory& directory, const frameworks::SavePlan& plan, SaveView& view) const;
   [[nodiscard]] bool known_unreadable(const std::string& path,
                                       const frameworks::FileInfo& file) const;
 
+  const ControlDirectory& control_;
   bool loaded_ = false;
   std::chrono::milliseconds young_;
   std::vector<Directory> directories_;

@@ -19,7 +19,7 @@ class Planner {
 
   SavePlan run() {
     classified_ = find_unfinished(rules_, scan_);
-    note_held_entries();
+    note_own_entries();
     note_read_units();
     for (size_t i = 0; i < scan_.size(); ++i) {
       const FileInfo& item = scan_[i];
@@ -48,17 +48,20 @@ class Planner {
     return know_.saved_at ? written + kTick > *know_.saved_at : loaded;
   }
 
-  // Entries that the archive holds and that are not this pod's own work. An entry is its own where
-  // the archive has a file of it that lies here without having been loaded.
-  void note_held_entries() {
-    if (know_.held == nullptr) return;
-    for (const std::string& path : *know_.held) {
-      if (const auto entry = rules_.entry_directory(path)) held_entries_.insert(*entry);
-    }
+  // An entry is this pod's own work where the archive has a file of it that lies here without
+  // having been loaded.
+  void note_own_entries() {
     for (const FileInfo& item : scan_) {
       if (item.type != FileType::kRegular || !is_held(item.path) || is_loaded(item.path)) continue;
-      if (const auto entry = rules_.entry_directory(item.path)) held_entries_.erase(*entry);
+      if (const auto entry = rules_.entry_directory(item.path)) own_entries_.insert(*entry);
     }
+  }
+
+  // Whether the file is of an entry that the archive holds and that is another pod's work.
+  [[nodiscard]] bool in_held_entry(std::string_view path) const {
+    if (know_.held == nullptr) return false;
+    const auto entry = rules_.entry_directory(path);
+    return entry && know_.held->has_directory(*entry) && !own_entries_.contains(*entry);
   }
 
   void note_read_units() {
@@ -82,8 +85,7 @@ class Planner {
       ++plan_.never_packed;
     } else if (is_held(file.path)) {
       rewritten(file) ? pack(file) : static_cast<void>(++plan_.held);
-    } else if (const auto entry = rules_.entry_directory(file.path);
-               entry && held_entries_.contains(*entry)) {
+    } else if (in_held_entry(file.path)) {
       ++plan_.held_entries;
     } else if (dead(file)) {
       ++plan_.unread;
@@ -114,7 +116,7 @@ class Planner {
   const WallTime now_;
   const IsWholeElf& is_whole_elf_;
   Classified classified_;
-  Views held_entries_, read_units_;
+  Views own_entries_, read_units_;
   SavePlan plan_;
 };
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frameworks/held_paths.hpp"
 #include "frameworks/rules.hpp"
 #include "frameworks/scan.hpp"
 
@@ -21,7 +22,7 @@ namespace compilecache::frameworks {
 
 struct SaveKnowledge {
   // What the archive that is to be extended holds of this directory; empty: written from scratch.
-  const PathSet* held = nullptr;
+  const HeldPaths* held = nullptr;
   const LoadedFiles* loaded = nullptr;  // what this pod was given; null: it started cold
   // When the directory was scanned for this pod's last save. Only files of its own that changed
   // since replace what the archive holds under their path.

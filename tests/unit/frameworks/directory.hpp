@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "frameworks/framework.hpp"
@@ -43,7 +44,7 @@ inline WallTime at(double seconds) {
 struct Directory {
   Scan scan;
   LoadedFiles loaded{{}, at(0), true};
-  PathSet held;
+  std::set<std::string> held;
   PathSet torn;  // ELF files that are not whole
 
   FileInfo& add(const std::string& path, double time, FileType type = FileType::kRegular) {

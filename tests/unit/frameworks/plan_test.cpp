@@ -17,7 +17,8 @@ class Plan : public ::testing::Test {
   void make(double now = 100) {
     const Rules rules(framework);
     SaveKnowledge knowledge;
-    knowledge.held = &directory.held;
+    const HeldPaths held({directory.held.begin(), directory.held.end()});
+    knowledge.held = &held;
     knowledge.loaded = &directory.loaded;
     knowledge.saved_at = saved_at;
     knowledge.young = std::chrono::seconds(60);

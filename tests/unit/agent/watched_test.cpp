@@ -1,0 +1,74 @@
+#include "agent/watched.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/unit/agent/agent_fixture.hpp"
+
+namespace compilecache::agent::testing {
+namespace {
+
+class WatchedTest : public AgentTest {
+ protected:
+  WatchedTest() : control_(config_.control_path) {
+    std::filesystem::create_directories(config_.control_path);
+    write("fxgraph/ab/fabc/entry", "one");
+    load_.outcome = api::Outcome::kSuccess;
+    load_.reads_visible = true;
+    load_.loaded_at = SystemClock::instance().wall();
+    (void)control_.write_loaded("torch/fxgraph/ab/fabc/entry\n");
+    set_read_time("fxgraph/ab/fabc/entry", 1);
+    watched_.emplace(config_, load_, control_);
+  }
+
+  void set_read_time(const std::string& path, time_t seconds) const {
+    const timespec times[2] = {{seconds, 0}, {0, UTIME_OMIT}};
+    const std::string file = config_.directories[0].path + "/" + path;
+    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  }
+
+  ControlDirectory control_;
+  LoadStatus load_;
+  std::optional<Watched> watched_;
+};
+
+TEST_F(WatchedTest, ADifferenceIsSeenWithoutKeepingAnything) {
+  ASSERT_TRUE(watched_->look());
+  ASSERT_TRUE(watched_->look());
+  EXPECT_FALSE(watched_->changed());
+  watched_->forget();
+  EXPECT_FALSE(*watched_->differs());
+
+  set_read_time("fxgraph/ab/fabc/entry", 2);
+  EXPECT_TRUE(*watched_->differs());
+  EXPECT_TRUE(*watched_->differs()) << "until somebody looks";
+  ASSERT_TRUE(watched_->look());
+  EXPECT_TRUE(watched_->changed());
+  EXPECT_FALSE(*watched_->differs());
+
+  write("fxgraph/ab/fabc/entry", "another");
+  EXPECT_TRUE(*watched_->differs());
+  ASSERT_TRUE(watched_->look());
+  write("fxgraph/ab/fnew/entry", "new");
+  EXPECT_TRUE(*watched_->differs());
+}
+
+TEST_F(WatchedTest, WhatWasForgottenIsLookedUpAgain) {
+  const auto judge = [&] {
+    EXPECT_TRUE(watched_->look());
+    return watched_->judge();
+  };
+  const frameworks::Evidence before = judge();
+  EXPECT_EQ(before.effect, api::Effect::kUnused);
+  EXPECT_EQ(before.loaded_entries, 1u);
+  watched_->forget();
+  EXPECT_EQ(judge(), before);
+  watched_->forget();
+  set_read_time("fxgraph/ab/fabc/entry", 100);
+  EXPECT_EQ(judge().effect, api::Effect::kFull);
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing
