@@ -17,7 +17,7 @@ namespace {
 constexpr int kYoungQuietPeriods = 2;
 
 // vLLM's have 10 KB, one for each rank and model.
-constexpr size_t kLongestFactors = 128 * 1024;
+constexpr size_t kLongestFactors = 128U << 10;
 constexpr size_t kMostFactors = 16;
 constexpr size_t kMostDiffering = 12;
 

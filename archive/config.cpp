@@ -91,9 +91,12 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   }
   bool number_float(number_float_t, const string_t&) override { return scalar(); }
   bool string(string_t& value) override {
-    if (place_ == Place::kFile && key_ == "path") file_.path = std::move(value);
-    if (place_ == Place::kFile && key_ == "from") file_.from = std::move(value);
-    if (place_ == Place::kFile && key_ == "sha256") {
+    if (place_ != Place::kFile) return scalar();
+    if (key_ == "path") {
+      file_.path = std::move(value);
+    } else if (key_ == "from") {
+      file_.from = std::move(value);
+    } else if (key_ == "sha256") {
       auto hash = parse_content_hash(value);
       if (!hash) return stop(corrupt(hash.error().message));
       file_.sha256 = *hash;
