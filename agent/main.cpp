@@ -75,7 +75,10 @@ struct Options {
 };
 
 // Lives as long as the process, like its thread. Throws where the system grants no thread.
-Termination& make_termination() { return *new Termination; }
+Termination& make_termination() {
+  static auto* const termination = new Termination;
+  return *termination;
+}
 
 void load_here(const Options& options, const std::function<void()>& leaving, bool after_crash) {
   auto& termination = make_termination();

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -37,7 +38,9 @@ void wait_for(const sigset_t& signals) {
 
 }  // namespace
 
-Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)), handler_(new Handler) {
+Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)) {
+  auto handler = std::make_unique<Handler>();
+  handler_ = handler.get();
   std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = block_signals();
   std::thread([this, signals] {
@@ -50,6 +53,7 @@ Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)), handler_(new Han
     handler_->came = true;
     if (handler_->run) handler_->run();
   }).detach();
+  [[maybe_unused]] auto* const kept = handler.release();  // there is a thread now
 }
 
 void wait_for_signal() { wait_for(block_signals()); }

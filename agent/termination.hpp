@@ -28,7 +28,7 @@ class Termination {
   std::atomic<bool> requested_{false};
   std::atomic<std::chrono::steady_clock::time_point> requested_at_{};
   int event_ = -1;
-  Handler* handler_;  // never freed: the thread outlives everything
+  Handler* handler_ = nullptr;  // never freed: the thread outlives everything
 };
 
 // Until SIGTERM or SIGINT, on the calling thread: for a process that could make no Termination.
