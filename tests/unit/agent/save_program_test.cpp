@@ -137,24 +137,6 @@ TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
 }
 
-TEST_F(Save, WhileItWaitsItKeepsHardlyAnythingOfManyFiles) {
-  constexpr int kFiles = 30'000;
-  constexpr int kMostKib = 4 << 10;  // all the files' names and times would be twice that
-  for (int i = 0; i < kFiles; ++i) {
-    write("some/folder/" + std::to_string(i % 100) + "/file-" + std::to_string(i), "");
-  }
-  AgentProcess saver = start("save");
-  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
-  const std::string status = "/proc/" + std::to_string(saver.id()) + "/status";
-  int kib = 0;
-  EXPECT_TRUE(eventually([&] {
-    const std::string text = read_text(status);
-    kib = std::atoi(text.c_str() + text.find("RssAnon:") + std::strlen("RssAnon:"));
-    return kib > 0 && kib <= kMostKib;
-  })) << kib;
-  EXPECT_EQ(end(saver), 0);
-}
-
 TEST_F(Save, WithNothingNewNothingIsAsked) {
   load_archive();
   AgentProcess saver = start("save");
