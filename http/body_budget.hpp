@@ -80,7 +80,7 @@ struct BudgetedBody {
     reader(boost::beast::http::header<IsRequest, Fields>&, value_type& body) : body_(body) {}
 
     void init(const boost::optional<uint64_t>& length, boost::system::error_code& error) {
-      constexpr uint64_t kAtOnce = 64 * 1024;
+      constexpr uint64_t kAtOnce = 64U << 10;
       if (length) body_.text.reserve(std::min(*length, kAtOnce));
       error = {};
     }

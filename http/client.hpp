@@ -30,7 +30,7 @@ struct ClientOptions {
   std::string server_name;  // must be in the server's certificate
   std::chrono::milliseconds connect_timeout{2000};  // for TCP and the TLS handshake together
   std::chrono::milliseconds total_timeout{10000};   // for the whole call, connecting included
-  size_t max_response_bytes = 8 * 1024 * 1024;
+  size_t max_response_bytes = 8U << 20;
 };
 
 struct ClientRequest {

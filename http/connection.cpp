@@ -33,7 +33,7 @@ namespace {
 // How long, and for how many bytes, a peer is listened to after it was refused in mid-request:
 // closing with unread data makes the kernel send a reset, which can overtake the refusal.
 constexpr std::chrono::seconds kLinger{2};
-constexpr size_t kLingerBytes = 16 * 1024 * 1024;
+constexpr size_t kLingerBytes = 16U << 20;
 // For the peer's half of a TLS goodbye.
 constexpr std::chrono::seconds kGoodbye{1};
 

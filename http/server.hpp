@@ -48,13 +48,13 @@ using Handler = std::function<void(Request, Responder)>;
 // AdmissionReview holds two objects of at most 3 MB plus the rest (controller-runtime
 // pkg/webhook/admission/http.go: 7 MiB); Go's client keeps connections for 90 s.
 struct Limits {
-  size_t header_bytes = 64 * 1024;
-  size_t body_bytes = 7 * 1024 * 1024;
+  size_t header_bytes = 64U << 10;
+  size_t body_bytes = 7U << 20;
   // What all bodies may hold together until they are answered, the first small_body_bytes of each
   // not counted; above it a larger body is refused with 503. Most AdmissionReviews have about 10
   // kB.
-  size_t large_bodies_bytes = 64 * 1024 * 1024;
-  size_t small_body_bytes = 64 * 1024;
+  size_t large_bodies_bytes = 64U << 20;
+  size_t small_body_bytes = 64U << 10;
   // At the limit the one whose peer lets us wait longest (between requests, or in the middle of
   // one, of an answer or of a handshake) makes room for a new one.
   size_t connections = 1024;

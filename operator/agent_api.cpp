@@ -17,8 +17,8 @@ using http::Request;
 using http::Response;
 
 // Messages are a few hundred bytes; only a sweep's inventory is long (100,000 blobs are 10 MB).
-constexpr size_t kMaxBody = 256 * 1024;
-constexpr size_t kMaxSweepBody = 16 * 1024 * 1024;
+constexpr size_t kMaxBody = 256U << 10;
+constexpr size_t kMaxSweepBody = 16U << 20;
 // Requests that wait for a worker. With an answer in 20 ms and 8 workers that is 10 s of work.
 constexpr size_t kMaxWaiting = 4096;
 constexpr char kRetryAfterSeconds[] = "2";

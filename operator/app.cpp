@@ -45,7 +45,7 @@ constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
 // A sweep's report lists every blob: 20,000 are 2 MB. Not more, since a body is read before it is
 // known who sends it.
-constexpr size_t kLongestInventory = 2 * 1024 * 1024;
+constexpr size_t kLongestInventory = 2U << 20;
 
 std::string identity(const OperatorOptions& options) {
   std::array<char, 256> host{};

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxKnown = 50'000;
 // Tokens of service accounts are one or two kilobytes.
-constexpr size_t kMaxToken = 16 * 1024;
+constexpr size_t kMaxToken = 16U << 10;
 
 std::string extra(const json& user, const char* name) {
   const json values = user.value("extra", json::object()).value(name, json::array());

@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kFiles = 16;
-constexpr size_t kFileBytes = 64 * 1024;
+constexpr size_t kFileBytes = 64U << 10;
 constexpr uint64_t kArchiveBytes = kFiles * kFileBytes;
 constexpr char kFewLoads[] = "limits: {maxConcurrentLoads: 8}\n";
 constexpr char kAllLoads[] = "limits: {maxConcurrentLoads: 10000}\n";
