@@ -3,7 +3,7 @@
 #
 #   tests/bench/archives/run.sh [FOLDER]     FOLDER on the disk that is to be measured, default /var/tmp/bench-archives
 #
-# Takes about eight minutes on two cores. B10_PYTHON: a Python with the package b10-transfer, to have it beside the rest.
+# Takes a quarter of an hour on two cores. B10_PYTHON: a Python with the package b10-transfer, to have it beside the rest.
 set -Eeuo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
