@@ -138,23 +138,24 @@ class Attempt {
                         {"bytes", std::to_string(view.bytes)},
                         {"parent", parent.digest},
                         {"fence", std::to_string(answer.fence)}});
-    const std::vector<std::string> paths = paths_of(view);
+    std::vector<std::string> paths = paths_of(view);
     auto written = write(answer, parent.digest, std::move(view.files), lease);
     if (!written && !parent.digest.empty() && damaged(written.error())) {
       log_warn("the archive to extend is damaged; saving from scratch",
                {{"digest", parent.digest}, {"error", written.error().message}});
       parent = {};
       view = parts_.watched.plan(parent.held, state_.saved_at);
+      paths = paths_of(view);
       written = write(answer, "", std::move(view.files), lease);
     }
     if (!written) return not_written(answer, written.error(), lease);
     const std::string left_out = note_left_out(*written);
+    add_held_now(parent.held, paths, *written);
     std::optional<SaveResult> result;
     if (written->nothing_new) {
       result = release_as_current(answer, std::move(parent), "unchanged");
     } else {
       const std::string extended = std::exchange(parent.digest, written->archive.manifest);
-      add_written(parent.held, paths, *written);
       result = commit(answer, extended, std::move(parent), view, *written);
     }
     if (result && !left_out.empty() && result->outcome != api::Outcome::kError) {
@@ -171,8 +172,9 @@ class Attempt {
     return paths;
   }
 
-  static void add_written(HeldFiles& held, const std::vector<std::string>& paths,
-                          const archive::WriteResult& written) {
+  // All that was to be written is in the archive now, or was in it before.
+  static void add_held_now(HeldFiles& held, const std::vector<std::string>& paths,
+                           const archive::WriteResult& written) {
     std::set<std::string_view> left_out;
     for (const archive::LeftOut& file : written.left_out) left_out.insert(file.path);
     std::vector<std::string_view> packed;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/log.hpp"
 #include "frameworks/factors.hpp"
@@ -98,11 +99,11 @@ Status Watched::look() {
   return {};
 }
 
-void Watched::read_loaded(Directory& directory) const {
+void Watched::read_loaded(Directory& directory) {
   auto files = control_.read_loaded(directory.rules.name());
   if (files) {
     directory.loaded.files = std::move(*files);
-  } else {
+  } else if (!std::exchange(told_unknown_, true)) {
     log_warn("what was loaded is not known", {{"error", files.error().message}});
   }
 }

@@ -75,7 +75,7 @@ class Watched {
     ElfCache elf;
     ScanResult scan;
   };
-  void read_loaded(Directory& directory) const;
+  void read_loaded(Directory& directory);
   [[nodiscard]] static std::vector<std::string> differing_factors(const Directory& directory);
   void add_plan(Directory& directory, const frameworks::SavePlan& plan, SaveView& view) const;
   [[nodiscard]] bool known_unreadable(const std::string& path,
@@ -83,6 +83,7 @@ class Watched {
 
   const ControlDirectory& control_;
   bool loaded_ = false;
+  bool told_unknown_ = false;  // that what was loaded cannot be read
   std::chrono::milliseconds young_;
   std::vector<Directory> directories_;
   std::map<std::string, WallTime> unreadable_;  // and the change that it was last tried after

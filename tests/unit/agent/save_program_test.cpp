@@ -137,6 +137,21 @@ TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
 }
 
+TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
+  const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
+  operator_.set_head(lost.manifest, 1);
+  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  write("fxgraph/ab/ONE/file", "entry one");
+  write("fxgraph/cd/TWO/file", "entry two");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()),
+              UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/fxgraph/cd/TWO/file"));
+  several_quiet_periods();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << saver.log();  // a grant, a commit
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, WithNothingNewNothingIsAsked) {
   load_archive();
   AgentProcess saver = start("save");
