@@ -21,6 +21,7 @@ summary=()
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 failed=0
 ran=0
+beside=         # the process group of what runs in the background
 missing=        # what keeps this machine from running containers
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
@@ -29,6 +30,7 @@ step() { printf '\n==== [%4d s] %s\n' "$SECONDS" "$*"; }
 
 take_down() {
   local name
+  [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
   for name in "${running[@]}"; do "$cluster" down "$name" || true; done
   rm -rf "${volumes:-/nonexistent}"
 }
@@ -145,6 +147,20 @@ run_fuzz() {
   summary+=("fuzz: $((${#programs[@]} - $(find "$folder" -maxdepth 1 -name '*.failed' | wc -l))) of ${#programs[@]} targets hold")
 }
 
+# The former two need nothing but processors, and the integration tests hardly any: all at once saves ten minutes.
+run_threads_fuzz_and_integration() {
+  local log=$build/beside.log
+  step "threads and fuzz run beside the integration tests; what they print follows"
+  setsid nice -n 19 bash -c 'status=0; for part in threads fuzz; do "$0" $part || status=1; done; exit $status' \
+    "$project/tests/run.sh" >"$log" 2>&1 </dev/null &
+  beside=$!
+  run_integration
+  wait "$beside" || failed=1
+  beside=
+  cat "$log"
+  mapfile -t -O "${#summary[@]}" summary < <(awk '/^==== /{ on = /summary$/; next } on && NF' "$log")
+}
+
 run_integration() {
   local name=integration-$$
   step "starting etcd and kube-apiserver"
@@ -217,9 +233,13 @@ install_packages
 build_all
 if wants unit; then run_tests unit "$build" unit; fi
 if wants sanitized; then run_sanitized; fi
-if wants threads; then run_threads; fi
-if wants fuzz; then run_fuzz; fi
-if wants integration; then run_integration; fi
+if [ "$part" = all ] && [ -z "$pattern" ]; then
+  run_threads_fuzz_and_integration
+else
+  if wants threads; then run_threads; fi
+  if wants fuzz; then run_fuzz; fi
+  if wants integration; then run_integration; fi
+fi
 if wants e2e; then run_e2e; fi
 
 step "summary"
