@@ -33,8 +33,8 @@ struct RootMapping {
 struct ExtractOptions {
   std::vector<RootMapping> roots;
   unsigned threads = 2;
-  // For frames and file contents under way; up to half of it is left to the list of files.
-  uint64_t memory_bytes = 40ULL << 20;
+  // Up to half of it is left to the list of files.
+  uint64_t memory_bytes = kReadMemoryBytes;
   // A digest is one chain, 18 ms for this much at 1.8 GB/s: where content hardly compresses it
   // would take longer than everything else, which goes side by side.
   uint64_t hash_layers_up_to = 32ULL << 20;
@@ -64,7 +64,7 @@ Result<ExtractReport> extract(const std::string& store, const std::string& manif
 
 struct VerifyOptions {
   unsigned threads = 2;
-  uint64_t memory_bytes = 40ULL << 20;
+  uint64_t memory_bytes = kReadMemoryBytes;
   Limits limits;
   Checkpoint checkpoint;
 };

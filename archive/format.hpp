@@ -55,6 +55,10 @@ struct Limits {
   int max_window_log = 24;
 };
 
+// What a reader takes for frames and contents under way: two of the largest frames, so that one is
+// decoded while the other is written, and what they are decoded from.
+inline constexpr uint64_t kReadMemoryBytes = 40ULL << 20;
+
 inline constexpr size_t kMaxPathBytes = 4096;
 inline constexpr size_t kMaxPathDepth = 32;
 

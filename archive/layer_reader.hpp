@@ -20,7 +20,7 @@ namespace compilecache::archive {
 
 struct ReadSettings {
   unsigned threads = 2;
-  uint64_t memory_bytes = 40ULL << 20;
+  uint64_t memory_bytes = kReadMemoryBytes;
   Limits limits;
   Checkpoint checkpoint;
   // Larger layers are not hashed as a whole. For who checks the content of every file, as a digest
