@@ -31,8 +31,10 @@ void mix(size_t& hash, WallTime time) {
   mix(hash, static_cast<size_t>(time.time_since_epoch().count()));
 }
 
+void mix(size_t& hash, const std::string& text) { mix(hash, std::hash<std::string>{}(text)); }
+
 void mix(size_t& hash, const frameworks::FileInfo& item) {
-  mix(hash, std::hash<std::string>{}(item.path));
+  mix(hash, item.path);
   mix(hash, item.size);
   mix(hash, item.modified);
   mix(hash, item.changed);
@@ -90,8 +92,8 @@ Status Watched::look() {
                {{"directory", directory.path}, {"limit", std::to_string(kMaxScanned)}});
     }
     directory.scan = std::move(*scan);
+    mix(fingerprint, directory.path);
     for (const auto& item : directory.scan.items) mix(fingerprint, item);
-    mix(fingerprint, directory.scan.items.size());
     if (loaded_ && directory.loaded.files.empty()) read_loaded(directory);
   }
   changed_ = fingerprint != fingerprint_;
@@ -112,13 +114,10 @@ Result<bool> Watched::differs() {
   const WallTime now = SystemClock::instance().wall();
   size_t fingerprint = 0;
   for (const Directory& directory : directories_) {
-    size_t count = 0;
-    const auto walked = walk_directory(directory.path, [&](frameworks::FileInfo&& file) {
-      mix(fingerprint, file);
-      ++count;
-    });
+    mix(fingerprint, directory.path);
+    const auto walked = walk_directory(
+        directory.path, [&](frameworks::FileInfo&& file) { mix(fingerprint, file); });
     if (!walked) return unexpected(walked.error());
-    mix(fingerprint, count);
   }
   if (fingerprint != fingerprint_) return true;
   looked_at_ = now;
