@@ -112,8 +112,7 @@ run_sanitized() {
   run_tests sanitized "$build/sanitized" unit
 }
 
-# Archives are read and written on several threads, and the Kubernetes client has some. Fewer made-up trees than
-# elsewhere, as each takes ten times as long.
+# Archives are read and written on several threads, and the Kubernetes client has some.
 run_threads() {
   local programs=() program
   for program in archive_test archive_faults_test archive_power_loss_test archive_crowd_test archive_property_test \
@@ -125,7 +124,7 @@ run_threads() {
   step "building with ThreadSanitizer"
   configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" \
     -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;archive;api;kube"
-  RC_PARAMS=max_success=20 run_tests threads "$build/thread" unit
+  run_tests threads "$build/thread" unit
 }
 
 # Every fuzz target for ${COMPILECACHE_FUZZ_SECONDS:-20} s, from its corpus; tests/fuzz/README.md.
