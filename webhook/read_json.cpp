@@ -1,6 +1,8 @@
 #include "webhook/read_json.hpp"
 
 #include <array>
+#include <charconv>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,8 +16,17 @@ using rapidjson::SizeType;
 constexpr size_t kMaxDepth = 100;
 constexpr size_t kMaxValues = 500'000;
 
+// A number in JSON's grammar; none: a T does not hold it.
+template <typename T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 // Stands between the reader and the tree that it builds: counts, and leaves out.
-class Filter {
+class Filter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Filter> {
  public:
   Filter(JsonDocument& tree, bool of_review) : tree_(tree), of_review_(of_review) {}
 
@@ -25,23 +36,13 @@ class Filter {
   bool Bool(bool value) {
     return pass([&] { return tree_.Bool(value); });
   }
-  bool Int(int value) {
-    return pass([&] { return tree_.Int(value); });
-  }
-  bool Uint(unsigned value) {
-    return pass([&] { return tree_.Uint(value); });
-  }
-  bool Int64(int64_t value) {
-    return pass([&] { return tree_.Int64(value); });
-  }
-  bool Uint64(uint64_t value) {
-    return pass([&] { return tree_.Uint64(value); });
-  }
-  bool Double(double value) {
-    return pass([&] { return tree_.Double(value); });
-  }
-  bool RawNumber(const char* text, SizeType size, bool copy) {
-    return pass([&] { return tree_.RawNumber(text, size, copy); });
+  bool RawNumber(const char* text, SizeType size, bool /*copy*/) {
+    return pass([&, digits = std::string_view(text, size)] {
+      if (const auto value = number<int64_t>(digits)) return tree_.Int64(*value);
+      if (const auto value = number<uint64_t>(digits)) return tree_.Uint64(*value);
+      if (const auto value = number<double>(digits)) return tree_.Double(*value);
+      return refuse("it holds a number that no double can hold");
+    });
   }
   bool String(const char* text, SizeType size, bool copy) {
     return pass([&] { return tree_.String(text, size, copy); });
@@ -149,8 +150,10 @@ Result<JsonDocument> read(const std::string& text, bool of_review, JsonMemory* m
   const auto build = [&](JsonDocument&) {
     rapidjson::StringStream stream(text.c_str());
     rapidjson::Reader reader;
+    // Numbers as text: from there to a double, release 1.1.0 counts the zeros before a 0 and
+    // overflows its exponents.
     result =
-        reader.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseFullPrecisionFlag>(
+        reader.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNumbersAsStringsFlag>(
             stream, filter);
     return !result.IsError();
   };

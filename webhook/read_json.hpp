@@ -9,9 +9,9 @@
 
 namespace compilecache::webhook {
 
-// kInvalid for what is no JSON in UTF-8, and for what is nested deeper than any pod or holds more
-// values than fit into an object that an API server takes: whoever works on the tree recurses, and
-// small values need more room as a tree than as text.
+// kInvalid for what is no JSON in UTF-8, for numbers beyond what a double holds, and for what is
+// nested deeper than any pod or holds more values than fit into an object that an API server takes:
+// whoever works on the tree recurses, and small values need more room as a tree than as text.
 Result<JsonDocument> read_json(const std::string& text);
 
 // The same for an AdmissionReview, but for what nobody here asks for, which is checked and left
