@@ -1,5 +1,6 @@
 #include "webhook/read_json.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -138,12 +139,23 @@ class Filter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Filter> {
   std::string_view problem_;
 };
 
+// Whether a character that begins in the last two bytes needs bytes beyond them.
+bool ends_within_a_character(std::string_view text) {
+  constexpr unsigned char kFirstOfThreeBytes = 0xE0;
+  const auto last = text.substr(text.size() - std::min<size_t>(text.size(), 2));
+  return std::any_of(last.begin(), last.end(), [](char byte) {
+    return static_cast<unsigned char>(byte) >= kFirstOfThreeBytes;
+  });
+}
+
 Result<JsonDocument> read(const std::string& text, bool of_review, JsonMemory* memory) {
   const auto invalid = [](std::string_view why) {
     return fail(ErrorCode::kInvalid, "reading the JSON: " + std::string(why));
   };
   // The reader would take it for the end of the text.
   if (text.find('\0') != std::string::npos) return invalid("it holds a byte that is zero");
+  // The reader would look for the rest beyond the zero that ends the text.
+  if (ends_within_a_character(text)) return invalid("it ends within a character");
   JsonDocument tree(memory);
   Filter filter(tree, of_review);
   rapidjson::ParseResult result;

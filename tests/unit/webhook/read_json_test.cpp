@@ -45,5 +45,22 @@ TEST(ReadJson, ANumberBeyondWhatADoubleHoldsIsRefused) {
   }
 }
 
+TEST(ReadJson, ATextThatEndsWithinACharacterIsReadNoFurther) {
+  for (const char* end : {"\xE2", "\xE2\x82", "\xF0", "\xF0\x9F", "\xF0\"", "\xE2\""}) {
+    std::string text = R"({"a member of some length": ")" + std::string(end);
+    text.shrink_to_fit();
+    const auto tree = read_json(text);
+    ASSERT_FALSE(tree);
+    EXPECT_EQ(tree.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(tree.error().message, HasSubstr("it ends within a character"));
+  }
+}
+
+TEST(ReadJson, ATextMayEndWithACharacterOfSeveralBytes) {
+  const auto tree = read_json("\"\xF0\x9F\x90\xA7\"");
+  ASSERT_TRUE(tree) << tree.error().message;
+  EXPECT_EQ(text_of(*tree), "\xF0\x9F\x90\xA7");
+}
+
 }  // namespace
 }  // namespace compilecache::webhook
