@@ -18,6 +18,7 @@
 #include "api/names.hpp"
 #include "base/base64.hpp"
 #include "tests/paths.hpp"
+#include "tests/support/free_port.hpp"
 #include "tests/support/kubectl.hpp"
 
 namespace compilecache::testing {
@@ -83,20 +84,6 @@ std::string read_file(const fs::path& path) {
 }
 
 }  // namespace
-
-uint16_t free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
 
 std::string install_operator() {
   for (const std::string& part :

@@ -24,9 +24,6 @@ inline constexpr char kImage[] = "docker.io/library/compilecache:0.1.0";  // as 
 // all went well.
 std::string install_operator();
 
-// A port of the loopback that was free a moment ago.
-uint16_t free_port();
-
 // How a process differs from the one that config/ installs.
 struct OperatorProcessOptions {
   std::string ns = kOperatorNamespace;

@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "tests/integration/operator_process.hpp"
 #include "tests/paths.hpp"
+#include "tests/support/free_port.hpp"
 #include "tests/support/kubectl.hpp"
 
 // A real Prometheus reads the operator's metrics and judges them by our alert rules.

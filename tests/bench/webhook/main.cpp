@@ -13,6 +13,7 @@
 #include "load.hpp"
 #include "subject.hpp"
 #include "tests/paths.hpp"
+#include "tests/support/free_port.hpp"
 
 // Measures the webhook beside a peer: README.md. Both run in every round, one after the other and
 // in turns, each as a fresh process; what is printed is the minimum, median and maximum of the
@@ -74,18 +75,19 @@ void measure(Subject subject, const Options& options, const std::string& body, N
 }
 
 Subject start_operator(const Options& options, const std::string& folder) {
-  const uint16_t port = free_port();
-  return {"compilecache-operator",
-          port,
-          {options.operator_program, "--settings", CC_SOURCE_DIR "/config/settings.yaml",
-           "--kubeconfig", folder + "/kubeconfig", "--namespace", "compilecache-system", "--image",
-           "compilecache:bench", "--agent-address", "10.96.0.17", "--listen-address", "127.0.0.1",
-           "--webhook-port", std::to_string(port), "--agent-port", std::to_string(free_port()),
-           "--plain-port", std::to_string(free_port())}};
+  const uint16_t port = testing::free_port();
+  return {
+      "compilecache-operator",
+      port,
+      {options.operator_program, "--settings", CC_SOURCE_DIR "/config/settings.yaml",
+       "--kubeconfig", folder + "/kubeconfig", "--namespace", "compilecache-system", "--image",
+       "compilecache:bench", "--agent-address", "10.96.0.17", "--listen-address", "127.0.0.1",
+       "--webhook-port", std::to_string(port), "--agent-port", std::to_string(testing::free_port()),
+       "--plain-port", std::to_string(testing::free_port())}};
 }
 
 Subject start_peer(const Options& options) {
-  const uint16_t port = free_port();
+  const uint16_t port = testing::free_port();
   return {"vault-k8s",
           port,
           {options.peer_program, "agent-inject", "-listen=127.0.0.1:" + std::to_string(port),

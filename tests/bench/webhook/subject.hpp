@@ -9,8 +9,6 @@
 
 namespace compilecache::bench {
 
-uint16_t free_port();
-
 class Subject {
  public:
   Subject(std::string name, uint16_t port, const std::vector<std::string>& command);

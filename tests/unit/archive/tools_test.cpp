@@ -16,6 +16,7 @@
 #include "archive_fixture.hpp"
 #include "base/sha256.hpp"
 #include "tests/paths.hpp"
+#include "tests/support/free_port.hpp"
 
 // What other programs make of a store: they are our proof that the format is what it says.
 
@@ -39,22 +40,9 @@ class Registry {
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
  private:
-  // A port that was free a moment ago.
-  static int free_port() {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    ::bind(fd, reinterpret_cast<sockaddr*>(&address), size);
-    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-    ::close(fd);
-    return ntohs(address.sin_port);
-  }
-
   void start(const std::string& folder) {
     stop();
-    port_ = free_port();
+    port_ = testing::free_port();
     const std::string config = folder + "/config.yml";
     write_file(config,
                "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: "
