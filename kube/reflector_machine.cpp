@@ -83,10 +83,12 @@ class Stepper {
       stream_ended(ended);
     } else if (state_.failed) {
       report("watch ended by the server: " + state_.error_message);
+      if (too_old_after_a_wait(state_.error)) return begin_sync();
       wait_then(state_.error == Failure::kThrottled ? State::Phase::kWaitingToWatch
                                                     : State::Phase::kWaitingToSync);
     } else if (ended.end == WatchEnd::kNotStarted) {
       report("watch did not start: " + ended.message);
+      if (too_old_after_a_wait(ended.failure)) return begin_sync();
       // Without a server or with a busy one a list would not do better, and costs more.
       const bool again = ended.failure == Failure::kRefused || ended.failure == Failure::kThrottled;
       wait_then(again ? State::Phase::kWaitingToWatch : State::Phase::kWaitingToSync);
@@ -104,6 +106,7 @@ class Stepper {
   void on(const Waited&) {
     if (state_.phase == State::Phase::kWaitingToWatch) {
       begin_watch();
+      state_.waited = true;
     } else {
       begin_sync();
     }
@@ -124,6 +127,10 @@ class Stepper {
   void begin_stream() {
     start_watch(state_.version_unavailable ? "" : state_.last_version, true);
     state_.phase = State::Phase::kStreaming;
+  }
+
+  [[nodiscard]] bool too_old_after_a_wait(Failure failure) const {
+    return failure == Failure::kExpired && state_.waited && state_.events == 0;
   }
 
   // Before the bookmark has come: what was remembered is good for nothing.
@@ -193,6 +200,7 @@ class Stepper {
     state_.warned = now_;
     state_.events = 0;
     state_.initial_events = false;
+    state_.waited = false;
     state_.failed = false;
     state_.error_message.clear();
     const auto spread = (kWatchTimeoutMax - kWatchTimeoutMin).count() + 1;

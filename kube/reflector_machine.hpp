@@ -18,7 +18,9 @@
 //
 //   auto [state, actions] = step(state, input, now, random);
 //
-// Rules and numbers are client-go's tools/cache/reflector.go and tools/pager/pager.go.
+// Rules and numbers are client-go's tools/cache/reflector.go and tools/pager/pager.go, but for one:
+// a watch that is refused as too old after a wait is followed by the present objects at once, as
+// after each restart of an API server; client-go waits once more, up to a minute.
 
 namespace compilecache::kube::reflector {
 
@@ -148,6 +150,7 @@ struct State {
   Monotonic watch_started{};
   Monotonic warned{};  // when it was last said that a bookmark is missing
   int events = 0;
+  bool waited = false;  // there was a Wait right before it
   bool failed = false;  // an ERROR event has come
   Failure error = Failure::kOther;
   std::string error_message;

@@ -16,9 +16,6 @@ namespace {
 
 // Between one disturbance and the next.
 constexpr seconds kCalm{8};
-// After so many of them a reflector waits for half a minute to a whole one between its tries, as
-// client-go's, and may need two: where it goes on watching is too old for a server that restarted.
-constexpr seconds kHeals{180};
 
 class SoakTest : public OperatorTest {
  protected:
@@ -166,11 +163,11 @@ TEST_F(SoakTest, EndsAsItShouldAndNoLarger) {
   ASSERT_TRUE(process->running()) << process->log();
   // What the operator believes is what the API server has.
   for (const char* cache : {"even", "odd"}) {
-    EXPECT_TRUE(eventually(kHeals, [&] { return at(status(cache), "/activePods") == 0; }))
+    EXPECT_TRUE(eventually(seconds(60), [&] { return at(status(cache), "/activePods") == 0; }))
         << status(cache) << process->log();
   }
   EXPECT_TRUE(read_list({"pods", "-n", ns, "-l", api::kCacheLabel}).empty());
-  EXPECT_TRUE(eventually(kHeals,
+  EXPECT_TRUE(eventually(seconds(60),
                          [&] {
                            const json saves = at(status("even"), "/saves/committed"),
                                       others = at(status("odd"), "/saves/committed");

@@ -230,6 +230,33 @@ TEST(ReflectorMachine, ABrokenWatchBacksOffAndContinuesWhereItWas) {
   EXPECT_EQ(m.take(Waited{}).find<Watch>()->resource_version, "11");
 }
 
+// As after a restart of the API server, which knows nothing older.
+class WatchTooOldAfterAWait : public ::testing::TestWithParam<bool> {};
+
+TEST_P(WatchTooOldAfterAWait, SyncsAtOnceAsItHasWaited) {
+  Machine m(true);
+  m.take(Start{}).take(WatchEvent{EventType::kBookmark, "10", true});
+  m.take(WatchEnded{WatchEnd::kBroken, {}, "cut"}).take(Waited{});
+  ASSERT_FALSE(m.find<Watch>()->initial_events);
+  const auto too_old = [&] {
+    if (GetParam()) {
+      m.take(WatchError{Failure::kExpired, "gone"}).take(WatchEnded{});
+    } else {
+      m.take(WatchEnded{WatchEnd::kNotStarted, Failure::kExpired, "gone"});
+    }
+  };
+  too_old();
+  EXPECT_FALSE(m.has<Wait>());
+  ASSERT_TRUE(m.has<Watch>());
+  EXPECT_TRUE(m.find<Watch>()->initial_events);
+
+  // A server that says so again and again is not asked without a pause.
+  m.take(WatchEvent{EventType::kBookmark, "20", true});
+  too_old();
+  EXPECT_TRUE(m.has<Wait>());
+}
+INSTANTIATE_TEST_SUITE_P(InTheStreamOrBefore, WatchTooOldAfterAWait, ::testing::Bool());
+
 struct StartCase {
   Failure failure;
   bool lists;
