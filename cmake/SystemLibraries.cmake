@@ -3,14 +3,18 @@
 
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 
+# cc_system_library(NAME SHARED ARCHIVE [NEEDED...]): the static one is an imported target that says what it needs
+# itself, so that a linker which reads archives in their order finds each before what it needs.
 function(cc_system_library name shared archive)
   find_library(${name}_ARCHIVE NAMES ${archive} REQUIRED)
+  add_library(${name}_static STATIC IMPORTED GLOBAL)
+  set_target_properties(${name}_static PROPERTIES
+    IMPORTED_LOCATION "${${name}_ARCHIVE}" INTERFACE_LINK_LIBRARIES "${ARGN}")
   add_library(${name} INTERFACE)
   target_link_libraries(${name} INTERFACE
-    "$<IF:$<BOOL:$<TARGET_PROPERTY:CC_STATIC_LIBRARIES>>,${${name}_ARCHIVE},${shared}>")
+    "$<IF:$<BOOL:$<TARGET_PROPERTY:CC_STATIC_LIBRARIES>>,${name}_static,${shared}>")
 endfunction()
 
-cc_system_library(cc_crypto OpenSSL::Crypto libcrypto.a)
-cc_system_library(cc_ssl OpenSSL::SSL libssl.a)
-target_link_libraries(cc_ssl INTERFACE cc_crypto)
+cc_system_library(cc_crypto OpenSSL::Crypto libcrypto.a Threads::Threads ${CMAKE_DL_LIBS})
+cc_system_library(cc_ssl OpenSSL::SSL libssl.a cc_crypto_static)
 cc_system_library(cc_zstd PkgConfig::ZSTD libzstd.a)
