@@ -121,6 +121,16 @@ torch_image() {
   rm -rf "$root"
 }
 
+# unpack_base FOLDER: the base image's files.
+unpack_base() {
+  local archive manifest layer
+  [ -d "${1-}" ] || die "base-root needs a folder, not '${1-}'"
+  archive=$(image_archive base)
+  manifest=$(tar -xOf "$archive" index.json | jq -r '.manifests[0].digest | sub(":"; "/")')
+  layer=$(tar -xOf "$archive" "blobs/$manifest" | jq -r '.layers[0].digest | sub(":"; "/")')
+  tar -xOf "$archive" "blobs/$layer" | zstd -dq | tar -C "$1" -x
+}
+
 # The PyTorch image's root file system as it was unpacked once; not to be written to.
 torch_root() {
   local store folder

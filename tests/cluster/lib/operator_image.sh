@@ -1,40 +1,36 @@
 # Builds the operator's image from the project's Dockerfile with buildah, as docker build does elsewhere.
 # Sourced. shellcheck shell=bash
 
-# build_image NAME_TAG BINDIR: from programs that are built already; prints the OCI archive's path.
+# build_image NAME_TAG: what `docker build .` makes of this tree; prints the OCI archive's path. The compiler's cache and
+# the layers with Debian's packages are kept, so that only what changed is compiled again.
 build_image() {
-  local name=${1-} bin=${2-} context program out layout lock
+  local name=${1-} log=$CACHE/images/build.log out layout lock
   [[ $name == */*:* ]] || die "build-image needs a full name such as docker.io/local/compilecache:dev, not '$name'"
-  for program in compilecache-operator compilecache-agent; do
-    [ -x "$bin/$program" ] || die "there is no program $program in '$bin': build the project first, then name its folder"
-  done
   install_packages "${NODE_PACKAGES[@]}"
-  mkdir -p "$CACHE/images" "$CACHE/locks"
+  mkdir -p "$CACHE/images" "$CACHE/locks" "$CACHE/ccache-image"
   exec {lock}>"$CACHE/locks/buildah"
   flock "$lock"
   import_base_for_buildah
-  context=$(mktemp -d "$CACHE/images/context.XXXXXX")
-  mkdir "$context/prebuilt"
-  for program in compilecache-operator compilecache-agent; do
-    strip -o "$context/prebuilt/$program" "$bin/$program" 2>/dev/null || cp "$bin/$program" "$context/prebuilt/"
-  done
-  cp "$PROJECT/Dockerfile" "$context/"
-  log "building the image $name"
-  buildah_here bud --isolation chroot --network host --pull-never --layers --build-arg BINARIES=prebuilt \
-    --tag "$name" --file "$context/Dockerfile" "$context" >"$CACHE/images/build.log" 2>&1 || {
-    tail -n 20 "$CACHE/images/build.log" >&2
+  log "building the image $name from the Dockerfile; its output is in $log"
+  # The stage that compiles has a name too, by which its layers are kept.
+  { build_stage --target build --tag localhost/compilecache-build && build_stage --tag "$name"; } >"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
     tidy_buildah
-    rm -rf "$context"
-    die "buildah failed; its whole output is in $CACHE/images/build.log"
+    die "buildah failed; its whole output is in $log"
   }
   out=$CACHE/images/$(tr -c 'A-Za-z0-9._\n-' _ <<<"$name").tar
-  layout=$context/layout
+  layout=$(mktemp -d "$CACHE/images/layout.XXXXXX")
   buildah_here push -q --format oci --disable-compression "$name" "oci:$layout:${name##*:}"
   pack_layout "$layout" "$name" "$out"
   tidy_buildah
-  rm -rf "$context"
   exec {lock}>&-
   printf '%s\n' "$out"
+}
+
+# build_stage OPTION...: `docker build` of this tree.
+build_stage() {
+  buildah_here bud --isolation chroot --network host --pull-never --layers --volume "$CACHE/ccache-image:/ccache" \
+    "$@" --file "$PROJECT/Dockerfile" "$PROJECT"
 }
 
 buildah_here() { buildah --root "$CACHE/buildah" --runroot "$CACHE/buildah-run" "$@"; }

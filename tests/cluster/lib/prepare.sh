@@ -5,13 +5,17 @@ CONTROL_PLANE_PACKAGES=(ca-certificates gcc iproute2 jq libc6-dev openssl procps
 NODE_PACKAGES=(binutils buildah conntrack containerd containernetworking-plugins debootstrap ethtool iptables
   kmod mount runc skopeo tar util-linux zstd)
 
+# installed_packages NAME...: those of them that are; dpkg-query fails when it knows one of the names not at all.
+installed_packages() {
+  { dpkg-query -Wf '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null || true; } | awk '$2 == "installed" { print $1 }'
+}
+
 # install_packages NAME...: installs those that are missing, and does not touch apt when none is.
 install_packages() {
   local missing apt_lock
-  mapfile -t missing < <(comm -13 \
-    <(dpkg-query -Wf '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | awk '$2 == "installed" { print $1 }' | sort) \
-    <(printf '%s\n' "$@" | sort))
+  mapfile -t missing < <(comm -13 <(installed_packages "$@" | sort) <(printf '%s\n' "$@" | sort))
   [ ${#missing[@]} -gt 0 ] || return 0
+  [ -z "$ONLY_LOOK" ] || exit 64
   is_root || die "these Debian packages are missing; install them as root: apt-get install ${missing[*]}"
   log "installing Debian packages: ${missing[*]}"
   exec {apt_lock}>"/var/lock/compilecache-apt"
