@@ -4,28 +4,30 @@
 #   examples/demo.sh                   on Debian 12 as root, with nothing but git and this tree: installs what is
 #                                      missing, builds, starts a Kubernetes cluster on this machine, takes it down
 #   examples/demo.sh --keep            leaves the cluster up at the end, also when something failed
-#   examples/demo.sh --context NAME --image IMAGE [--torch-image IMAGE] [--storage-class NAME]
+#   examples/demo.sh --context NAME --image IMAGE [--torch-image IMAGE] [--storage-class NAME | --one-node]
 #                                      on a cluster of yours (a context of your kubeconfig). IMAGE is what you built
 #                                      with `docker build -t IMAGE .` and pushed; it is not needed where the operator
 #                                      is installed already. Needs kubectl and jq here, and a storage class with
-#                                      ReadWriteMany there. The namespace compilecache-demo is made and removed.
+#                                      ReadWriteMany there, or, with --one-node, a cluster of one node (kind), where a
+#                                      folder of the node stands for it. The namespace compilecache-demo is made and removed.
 #
-# Ends with 0 only when the second pod was warm. What is built once is kept in
-# ${COMPILECACHE_CACHE:-~/.cache/compilecache}.
+# Ends with 0 only when the second pod was warm. What is built once, and the log of all that is not shown, is kept in
+# ${COMPILECACHE_CACHE:-~/.cache/compilecache}. Interrupted, it takes down what it started; begun again, it goes on with
+# what was built.
 set -Eeuo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$project/tests/support/steps.sh"
 examples=$project/examples/torch-compile
 cluster=$project/tests/cluster/cluster
 cache=${COMPILECACHE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/compilecache}
-build=$cache/build/$(cksum <<<"$project" | cut -d' ' -f1)   # one for each copy of this tree
 namespace=compilecache-demo
 name=demo             # of the local cluster
-context='' image='' torch_image='' storage_class='' keep=''
-volume='' started='' installed='' made_namespace=''
+context='' image='' torch_image='' storage_class='' one_node='' keep=''
+volume='' started='' made_namespace=''
 
-usage() { sed -n '2,/^# \${COMP/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-say() { printf '\n[%3d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
+usage() { sed -n '2,/^# what was/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+tell() { echo && say "$@"; }
 die() {
   printf '\ndemo: %s\n' "$*" >&2
   exit 1
@@ -35,6 +37,7 @@ parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       --keep) keep=yes ;;
+      --one-node) one_node=yes ;;
       --context) context=${2:?--context needs a name; kubectl config get-contexts lists them} && shift ;;
       --image) image=${2:?--image needs a name} && shift ;;
       --torch-image) torch_image=${2:?--torch-image needs a name} && shift ;;
@@ -49,27 +52,23 @@ parse_arguments() {
 # Takes everything down, whatever happened.
 at_end() {
   local code=$?
-  trap - EXIT INT TERM
+  trap - EXIT INT TERM HUP
   if [ -n "$keep" ] && [ -n "$started$made_namespace" ]; then
     what_is_left
-    exit $code
-  fi
-  if [ -n "$context" ]; then
-    [ -z "$made_namespace$installed" ] || say "removing what the demo made in $context"
-    [ -z "$made_namespace" ] || kube delete namespace "$namespace" --ignore-not-found >/dev/null || code=1
-    [ -z "$installed" ] || manifest | kube delete --ignore-not-found -f - >/dev/null || code=1
-  elif [ -n "$started" ]; then
+  elif [ -n "$started$made_namespace" ]; then
     [ $code -eq 0 ] || logs_of_a_failure
-    say "taking the cluster down"
-    "$cluster" down "$name" || code=1
-    rm -rf "$volume"
+    tell "taking down what the demo made"
   fi
+  steps_clean_up
   [ $code -ne 0 ] || say "done"
   exit $code
 }
 
+# unless_kept COMMAND...: to be done at the end.
+unless_kept() { [ -n "$keep" ] || steps_undo "$@"; }
+
 what_is_left() {
-  say "left up, as you asked. Look around:"
+  tell "left up, as you asked. Look around:"
   if [ -n "$context" ]; then
     echo "  kubectl --context $context -n $namespace get cc,cca,pods"
     echo "  kubectl --context $context delete namespace $namespace     # takes the demo away"
@@ -82,7 +81,7 @@ what_is_left() {
 }
 
 logs_of_a_failure() {
-  say "what the cluster says about it"
+  tell "what the cluster says about it"
   kube get cc,cca,pods,events -n "$namespace" || true
   kube logs -n compilecache-system -l app.kubernetes.io/name=compilecache-operator --prefix --tail=30 || true
 }
@@ -109,45 +108,37 @@ eventually() {
 
 # ---- a cluster on this machine
 
-install_packages() {
-  local missing
-  mapfile -t missing < <(while read -r package; do
-    dpkg-query -Wf '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
-  done <"$project/cmake/debian-packages.txt")
-  [ ${#missing[@]} -gt 0 ] || return 0
-  say "installing ${#missing[@]} Debian packages"
-  apt-get -qq update
-  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
-}
+build_image() { "$cluster" build-image "$(image_of_manifest)" >"$steps_state/image"; }
 
-build_programs() {
-  local log=$build/build.log
-  say "building the operator and the agent (10 minutes the first time; output in $log)"
-  mkdir -p "$build/programs"
-  export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
-  { cmake -S "$project" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF &&
-    ninja -C "$build" compilecache-operator compilecache-agent; } >"$log" 2>&1 || { tail -n 30 "$log" && die "the build failed"; }
-  install -s "$build/operator/compilecache-operator" "$build/agent/compilecache-agent" "$build/programs"
-}
-
-start_local_cluster() {
-  local archive reason
-  reason=$("$cluster" check 2>&1) || { printf '%s\n' "$reason" >&2 && exit 3; }
-  say "a demo on this machine: about 40 minutes the first time on 2 cores (Kubernetes, the operator and an image with
-        PyTorch are made once and kept in $cache), 2 minutes later"
-  install_packages
-  say "preparing Kubernetes and the image with PyTorch"
-  "$cluster" prepare node
-  "$cluster" prepare torch
-  build_programs
-  say "building the container image from the Dockerfile"
-  archive=$("$cluster" build-image "$(image_of_manifest)" "$build/programs")
-  torch_image=${torch_image:-$("$cluster" torch-image)}
-  say "starting etcd, API server, controllers, scheduler, DNS, kubelet, kube-proxy and containerd"
-  "$cluster" list | grep -qx "$name up" && die "the cluster '$name' is up already; take it down: $cluster down $name"
-  started=yes
+start_cluster() {
   "$cluster" up "$name" --with-torch
-  "$cluster" load-image "$name" "$archive"
+  "$cluster" load-image "$name" "$(cat "$steps_state/image")"
+}
+
+# unless_ready PART SECONDS: what `cluster prepare PART` will take.
+unless_ready() { if "$cluster" ready "$1"; then echo 0; else echo "$2"; fi; }
+
+# The seconds are of a machine with two cores on which nothing was built before.
+start_local_cluster() {
+  local reason
+  reason=$("$cluster" check 2>&1) || { printf '%s\n' "$reason" >&2 && exit 3; }
+  "$cluster" list | grep -qx "$name up" && die "the cluster '$name' is up already; take it down: $cluster down $name"
+  steps_plan node "$(unless_ready node 520)" "Kubernetes from its Go modules"
+  steps_plan torch "$(unless_ready torch 180)" "an image with PyTorch from Debian's packages"
+  steps_plan image 300 "the operator's image from the Dockerfile"
+  steps_plan cluster 15 "etcd, API server, controllers, scheduler, DNS, kubelet, kube-proxy and containerd"
+  steps_plan pods 60 "two pods"
+  say "a demo on this machine: about $(in_words "$(steps_left)"); all that is not shown goes to $steps_log"
+  step node "$cluster" prepare node
+  step torch "$cluster" prepare torch
+  step image build_image
+  torch_image=${torch_image:-$("$cluster" torch-image)}
+  volume=$(mktemp -d "${TMPDIR:-/var/tmp}/compilecache-demo.XXXXXX")
+  chmod 755 "$volume"   # pods of any user reach the store in it
+  started=yes
+  unless_kept rm -rf "$volume"
+  unless_kept "$cluster" down "$name"
+  step cluster start_cluster
 }
 
 # ---- on any cluster
@@ -157,13 +148,14 @@ manifest() { sed "s|^\( *image: \).*|\1${image:-$(image_of_manifest)}|" "$projec
 
 install_operator() {
   if kube get deployment compilecache-operator -n compilecache-system >/dev/null 2>&1; then
-    say "the operator is installed already"
+    tell "the operator is installed already"
   else
     [ -z "$context" ] || [ -n "$image" ] ||
       die "--context needs --image: docker build -t REGISTRY/compilecache:0.1.0 . && docker push REGISTRY/compilecache:0.1.0"
-    say "kubectl apply -f config/install.yaml"
-    installed=yes
-    manifest | kube apply -f - | sed 's/^/        /'
+    tell "kubectl apply -f config/install.yaml"
+    manifest >"$steps_state/install.yaml"
+    [ -z "$context" ] || unless_kept kubectl --context "$context" delete --ignore-not-found -f "$steps_state/install.yaml"
+    kube apply -f "$steps_state/install.yaml" | sed 's/^/        /'
   fi
   kube rollout status deployment/compilecache-operator -n compilecache-system --timeout=180s | tail -n 1 | sed 's/^/        /'
   eventually 60 "the webhook has its certificate" webhook_is_trusted
@@ -173,10 +165,8 @@ webhook_is_trusted() {
   [ -n "$(kube get mutatingwebhookconfiguration compilecache -o 'jsonpath={.webhooks[0].clientConfig.caBundle}')" ]
 }
 
-# The local cluster has one node and no storage: a folder on this machine stands for the shared volume.
+# A cluster of one node needs no storage: a folder of the node stands for the shared volume.
 make_local_volume() {
-  volume=$(mktemp -d "${TMPDIR:-/var/tmp}/compilecache-demo.XXXXXX")
-  chmod 755 "$volume"   # pods of any user reach the store in it
   kube apply -f - >/dev/null <<YAML
 apiVersion: v1
 kind: PersistentVolume
@@ -186,12 +176,15 @@ spec:
   accessModes: [ReadWriteMany]
   persistentVolumeReclaimPolicy: Retain
   claimRef: {namespace: $namespace, name: compile-caches}
-  hostPath: {path: $volume, type: Directory}
+  hostPath: {path: ${volume:-/var/lib/compilecache-demo}, type: DirectoryOrCreate}
 YAML
 }
 
 claim() {
-  if [ -n "$storage_class" ]; then
+  if [ -n "$one_node" ]; then
+    # By its own name, whatever the cluster's default class is.
+    sed 's|^spec:|spec:\n  storageClassName: ""|' "$examples/claim.yaml"
+  elif [ -n "$storage_class" ]; then
     sed "s|^spec:|spec:\n  storageClassName: $storage_class|" "$examples/claim.yaml"
   else
     cat "$examples/claim.yaml"
@@ -207,12 +200,16 @@ deployment() {
 }
 
 make_cache() {
-  say "a claim and a CompileCache (examples/torch-compile/)"
+  tell "a claim and a CompileCache (examples/torch-compile/)"
   kube get namespace "$namespace" >/dev/null 2>&1 &&
     die "the namespace $namespace exists: kubectl delete namespace $namespace"
   made_namespace=yes
+  [ -z "$context" ] || unless_kept kubectl --context "$context" delete namespace "$namespace" --ignore-not-found
   kube create namespace "$namespace" >/dev/null
-  [ -n "$context" ] || make_local_volume
+  if [ -z "$context" ] || [ -n "$one_node" ]; then
+    [ -z "$context" ] || unless_kept kubectl --context "$context" delete persistentvolume compilecache-demo --ignore-not-found
+    make_local_volume
+  fi
   claim | in_demo apply -f - | sed 's/^/        /'
   in_demo apply -f "$examples/compilecache.yaml" | sed 's/^/        /'
   in_demo wait --for=condition=Ready cc/transformer --timeout=180s | sed 's/^/        /' ||
@@ -230,7 +227,7 @@ archive_field() { in_demo get cca -o json | jq -er "[.items[] | select(.status.h
 recent_field() { in_demo get cc transformer -o json | jq -er ".status.recent[] | select(.pod == \"$1\") | $2"; }
 
 run_pod_one() {
-  say "pod one: nothing is saved yet, so it compiles"
+  tell "pod one: nothing is saved yet, so it compiles"
   in_demo apply -f "$examples/application.yaml" | sed 's/^/        /'
   deployment | in_demo apply -f - | sed 's/^/        /'
   eventually 60 "there is a pod" pod_name
@@ -238,12 +235,12 @@ run_pod_one() {
   eventually 600 "pod one has compiled" result_of "$pod_one"
   result_one=$(result_of "$pod_one")
   echo "        $result_one"
-  say "its cache is saved once the directory has been still for the quiet period"
+  tell "its cache is saved once the directory has been still for the quiet period"
   eventually 120 "the archive is saved" archive_field .status.head.manifestDigest
 }
 
 run_pod_two() {
-  say "pod one goes; pod two, new, gets its cache before it starts"
+  tell "pod one goes; pod two, new, gets its cache before it starts"
   in_demo scale deployment transformer --replicas=0 | sed 's/^/        /'
   in_demo wait --for=delete pod -l app=transformer --timeout=120s >/dev/null
   saved_by=$(archive_field .status.head.savedBy)
@@ -264,7 +261,7 @@ run_pod_two() {
 
 show_table() {
   local row='  %-28s %-26s %s\n' field
-  say "both pods"
+  tell "both pods"
   # shellcheck disable=SC2059
   {
     printf "$row" '' 'pod one' 'pod two'
@@ -275,9 +272,9 @@ show_table() {
     printf "$row" 'what the archive was worth' '-' "$effect"
     printf "$row" 'saved' "$saved_files files, $saved_size" '-'
   }
-  say "kubectl get cc,cca -n $namespace"
+  tell "kubectl get cc,cca -n $namespace"
   in_demo get cc,cca
-  say "Events"
+  tell "Events"
   in_demo get events --field-selector reportingComponent=compilecache-operator \
     --sort-by=.metadata.creationTimestamp \
     -o 'custom-columns=OBJECT:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message'
@@ -286,7 +283,7 @@ show_table() {
 check_that_pod_two_was_warm() {
   [ "$(jq -r .fxgraph_cache_miss <<<"$result_two")" = 0 ] && [ "$(jq -r .fxgraph_cache_hit <<<"$result_two")" -gt 0 ] ||
     die "pod two was not warm: Inductor counted $(jq -c '{fxgraph_cache_hit, fxgraph_cache_miss}' <<<"$result_two")"
-  say "pod two was warm: Inductor counted no FX graph cache miss"
+  tell "pod two was warm: Inductor counted no FX graph cache miss"
 }
 
 what_to_try() {
@@ -302,8 +299,9 @@ TEXT
 }
 
 parse_arguments "$@"
+steps_begin demo "$cache"
 trap at_end EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP
 if [ -n "$context" ]; then
   for program in kubectl jq; do command -v $program >/dev/null || die "$program is not installed here"; done
   kube version >/dev/null || die "the cluster of the context '$context' does not answer"

@@ -1,47 +1,38 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests.
 #
-#   tests/run.sh                    all: unit, sanitized, threads, fuzz (every target for a short while), integration
-#                                   (real etcd and kube-apiserver), end to end (real kubelet, containers and PyTorch)
-#   tests/run.sh unit|sanitized|threads|fuzz|integration|e2e
+#   tests/run.sh                    all of these, in this order:
+#   tests/run.sh unit               no root needed, once the packages are there
+#   tests/run.sh fresh              README's and CONTRIBUTING's lines in a new Debian with nothing but git: tests/fresh/README.md
+#   tests/run.sh sanitized|threads|fuzz
+#   tests/run.sh integration        real etcd and kube-apiserver
+#   tests/run.sh e2e                real kubelet, containers and PyTorch, with the image that the Dockerfile makes
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
+#   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
-# What is built once is kept in ${COMPILECACHE_CACHE:-~/.cache/compilecache}; the first run on a new machine takes
-# more than an hour on 2 cores, later ones less. Needs Debian 12; root for installing packages and for the
-# end-to-end tests.
+# Each step says how long it will take; all output is in a log below ${COMPILECACHE_CACHE:-~/.cache/compilecache}, where also
+# is kept what is built once. Needs Debian 12; root for installing packages, and for fresh and e2e.
 set -Eeuo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$project/tests/support/steps.sh"
 cluster=$project/tests/cluster/cluster
+cache=${COMPILECACHE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/compilecache}
 build=${COMPILECACHE_BUILD:-$project/build}
+results=${COMPILECACHE_RESULTS:-$build/results}   # a file for each part that has run; set for parts that run beside others
 part=all
 pattern=
-running=()      # clusters to take down at the end
-summary=()
+anew=
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
-failed=0
-ran=0
-beside=         # the process group of what runs in the background
-missing=        # what keeps this machine from running containers
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-
-step() { printf '\n==== [%4d s] %s\n' "$SECONDS" "$*"; }
-
-take_down() {
-  local name
-  [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
-  for name in "${running[@]}"; do "$cluster" down "$name" || true; done
-  rm -rf "${volumes:-/nonexistent}"
-}
-trap take_down EXIT
-trap 'exit 130' INT TERM
+usage() { sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      all | unit | sanitized | threads | fuzz | integration | e2e) part=$1 ;;
+      all | unit | fresh | sanitized | threads | fuzz | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
+      --anew) anew=yes ;;
       -h | --help) usage; exit 0 ;;
       *) usage >&2; exit 2 ;;
     esac
@@ -51,38 +42,68 @@ parse_arguments() {
 
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
-install_packages() {
-  local absent=() package
-  while read -r package; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || absent+=("$package")
-  done < <(cat "$project/cmake/debian-packages.txt" "$project/tests/debian-packages.txt")
-  [ ${#absent[@]} -gt 0 ] || return 0
-  if [ "$(id -u)" -ne 0 ]; then
-    echo "tests/run.sh: missing packages; as root: apt-get install ${absent[*]}" >&2
-    exit 3
-  fi
-  step "installing ${absent[*]}"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${absent[@]}" >/dev/null
+# ---- what is needed
+
+missing_packages() {
+  local package
+  cat "$project/cmake/debian-packages.txt" "$project/tests/"*debian-packages.txt | while read -r package; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+  done
 }
 
-# Objects are found again by ccache at the same path; elsewhere only those that are compiled one by one, as a unity source
-# names its files by their whole path.
+install_packages() {
+  apt-get update -qq
+  missing_packages | DEBIAN_FRONTEND=noninteractive xargs apt-get install -y -qq --no-install-recommends
+}
+
+# Known at once, so that nobody waits for the build to hear it.
+check_machine() {
+  local missing
+  if [ "$(id -u)" -ne 0 ] && [ -n "$(missing_packages)" ]; then
+    echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
+    exit 3
+  fi
+  if { wants e2e || wants fresh; } && ! missing=$("$cluster" check 2>&1); then
+    printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
+    exit 3
+  fi
+}
+
+# ---- building
+
+# Objects are found again by ccache in any copy of this tree, since nothing that is compiled names its place.
 # configure_and_build FOLDER [TARGET...] -- CMAKE_ARGUMENT...
 configure_and_build() {
   local folder=$1 targets=()
   shift
   while [ "$1" != -- ]; do targets+=("$1"); shift; done
   shift
-  mkdir -p "$folder"
-  export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
-  cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
-  ninja -C "$folder" --quiet "${targets[@]}"
+  export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1 CCACHE_COMPILERCHECK=content CCACHE_MAXSIZE=20G
+  if ! [ -e "$folder/build.ninja" ] || [ "$(cat "$folder/arguments" 2>/dev/null)" != "$*" ]; then
+    mkdir -p "$folder"
+    cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@"
+    # The root is among the folders for includes.
+    find "$folder" -path '*/Unity/unity_*.cxx' -exec sed -i "s|#include \"$project/|#include \"|" {} +
+    echo "$*" >"$folder/arguments"
+  fi
+  ninja -C "$folder" "${targets[@]}"
 }
 
-build_all() {
-  step "building"
-  configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release
+build_all() { configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release; }
+
+# ---- the parts; what each has to say at the end is in its file in $results
+
+# run_tests NAME FOLDER LABEL: ctest on one label, and what came of it.
+run_tests() {
+  local name=$1 folder=$2 label=$3 log=$2/$1.log code=0
+  ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure --no-tests=ignore \
+    -j "$([ "$label" = unit ] && nproc || echo 1)" 2>&1 | tee "$log" || code=$?
+  {
+    echo "$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1 || echo none matches)"
+    skipped_tests <"$folder/Testing/Temporary/LastTest.log"
+    sed -n 's/^.* \([0-9]*\) tests failed out of \([0-9]*\)$/count \1 \2/p' "$log"
+  } >"$results/$name"
+  return $code
 }
 
 # GoogleTest's output in, a line for each skipped test with its reason out: a program whose tests are skipped passes.
@@ -90,23 +111,18 @@ skipped_tests() {
   awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .* ms\)$/ { printf "  skipped: %s: %s\n", $4, reason }'
 }
 
-# run_tests NAME FOLDER LABEL: ctest on one label; its summary is printed again at the end.
-run_tests() {
-  local name=$1 folder=$2 label=$3 log=$2/$1.log count
-  step "$name tests"
-  if ! ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure --no-tests=ignore \
-    -j "$([ "$label" = unit ] && nproc || echo 1)" 2>&1 | tee "$log"; then
-    failed=1
-  fi
-  summary+=("$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1 || echo none matches)")
-  mapfile -t -O "${#summary[@]}" summary < <(skipped_tests <"$folder/Testing/Temporary/LastTest.log")
-  count=$(sed -n 's/.* out of \([0-9]*\)$/\1/p' "$log" | tail -n 1)
-  ran=$((ran + ${count:-0}))
+run_unit() { run_tests unit "$build" unit; }
+
+run_fresh() {
+  local code=0
+  "$project/tests/fresh/run" --compiler-cache || code=$?
+  echo "fresh: in a new Debian the documented lines $([ $code -eq 0 ] && echo hold || echo "do NOT hold")" >"$results/fresh"
+  echo "count $((code != 0)) 1" >>"$results/fresh"
+  return $code
 }
 
 # The parts that read what strangers wrote, and those with threads, once more under sanitizers.
 run_sanitized() {
-  step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
   configure_and_build "$build/sanitized" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=address,undefined \
     "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook;agent"
   run_tests sanitized "$build/sanitized" unit
@@ -121,7 +137,6 @@ run_threads() {
   done
   [ ${#programs[@]} -gt 0 ] || return 0
   local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
-  step "building with ThreadSanitizer"
   configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" \
     -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;archive;api;kube"
   run_tests threads "$build/thread" unit
@@ -129,8 +144,7 @@ run_threads() {
 
 # Every fuzz target for ${COMPILECACHE_FUZZ_SECONDS:-20} s, from its corpus; tests/fuzz/README.md.
 run_fuzz() {
-  local folder=$build/fuzz programs=() program
-  step "building the fuzz targets"
+  local folder=$build/fuzz programs=() program code=0 broken
   configure_and_build "$folder" -- -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
     -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
     -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
@@ -139,35 +153,34 @@ run_fuzz() {
     if [ -x "$program" ] && [[ ${program##*/} =~ $pattern ]]; then programs+=("$program"); fi
   done
   [ ${#programs[@]} -gt 0 ] || return 0
-  step "fuzzing ${#programs[@]} targets"
   rm -f "$folder"/fuzz_*.failed
-  printf '%s\0' "${programs[@]}" | xargs -0 -n 1 -P "$(nproc)" "$project/tests/fuzz/fuzz" || failed=1
-  ran=$((ran + ${#programs[@]}))
-  summary+=("fuzz: $((${#programs[@]} - $(find "$folder" -maxdepth 1 -name '*.failed' | wc -l))) of ${#programs[@]} targets hold")
-}
-
-# The former two need nothing but processors, and the integration tests hardly any: all at once saves ten minutes.
-run_threads_fuzz_and_integration() {
-  local log=$build/beside.log
-  step "threads and fuzz run beside the integration tests; what they print follows"
-  setsid nice -n 19 bash -c 'status=0; for part in threads fuzz; do "$0" $part || status=1; done; exit $status' \
-    "$project/tests/run.sh" >"$log" 2>&1 </dev/null &
-  beside=$!
-  run_integration
-  wait "$beside" || failed=1
-  beside=
-  cat "$log"
-  mapfile -t -O "${#summary[@]}" summary < <(awk '/^==== /{ on = /summary$/; next } on && NF' "$log")
+  printf '%s\0' "${programs[@]}" | xargs -0 -n 1 -P "$(nproc)" "$project/tests/fuzz/fuzz" || code=1
+  broken=$(find "$folder" -maxdepth 1 -name '*.failed' | wc -l)
+  echo "fuzz: $((${#programs[@]} - broken)) of ${#programs[@]} targets hold" >"$results/fuzz"
+  echo "count $broken ${#programs[@]}" >>"$results/fuzz"
+  return $code
 }
 
 run_integration() {
-  local name=integration-$$
-  step "starting etcd and kube-apiserver"
-  "$cluster" prepare control-plane
-  running+=("$name")
-  "$cluster" up "$name" --control-plane
-  use_cluster "$name"
+  "$cluster" up "$1" --control-plane
+  use_cluster "$1"
   run_tests integration "$build" integration
+}
+
+# beside PARTS COMMAND...: the command, and with what it leaves of the processors the parts. Tests on a cluster wait much; what
+# is only compiled and computed runs at the lowest priority beside them, which saves half an hour.
+beside() {
+  local parts=$1 log=$build/beside.log code=0 others
+  shift
+  COMPILECACHE_RESULTS=$results nice -n 19 bash -c 'status=0; for part in $1; do "$0" $part || status=1; done; exit $status' \
+    "$project/tests/run.sh" "$parts" >"$log" 2>&1 &
+  others=$!
+  # Not in a condition, so that it ends at its first error.
+  "$@" &
+  wait $! || code=$?
+  wait "$others" || code=$?
+  cat "$log"
+  return $code
 }
 
 use_cluster() {
@@ -178,73 +191,150 @@ use_cluster() {
   export KUBECONFIG KUBECTL
 }
 
-# Known at once, so that nobody waits for the build to hear it.
-check_containers() {
-  if ! missing=$("$cluster" check 2>&1); then
-    printf '%s\nThe end-to-end tests will not run here; the others do.\n' "$missing"
-  else
-    missing=
-  fi
-}
+image_of_manifest() { sed -n 's/^ *image: *//p' "$project/config/install.yaml" | head -n 1; }
 
+# run_e2e CLUSTER VOLUMES
 run_e2e() {
-  local name=e2e-$$ archive image
-  if [ -n "$missing" ]; then
-    summary+=("e2e: NOT RUN, as this machine cannot run containers: $(tail -n +2 <<<"$missing" | tr '\n' ' ')")
-    mapfile -t -O "${#summary[@]}" summary < <(ctest --test-dir "$build" -N -L '^e2e$' |
-      sed -n 's/^ *Test *#[0-9]*: /  not run: /p')
-    [ "$part" = all ] || failed=1
-    return
-  fi
-  step "starting a cluster"
-  "$cluster" prepare all
-  running+=("$name")
-  image=$(sed -n 's/^ *image: *//p' "$project/config/install.yaml" | head -n 1)
-  archive=$("$cluster" build-image "$image" "$(programs)")
-  "$cluster" up "$name" --with-next-torch
-  "$cluster" load-image "$name" "$archive"
-  use_cluster "$name"
-  volumes=$(mktemp -d)
-  chmod 755 "$volumes"
+  "$cluster" up "$1" --with-next-torch
+  "$cluster" load-image "$1" "$(cat "$build/image")"
+  use_cluster "$1"
   CC_TORCH_IMAGE=$("$cluster" torch-image)
   CC_NEXT_TORCH_IMAGE=$("$cluster" torch-image --next)
   # As users install it, but for the grace of condemned blobs and the breaker's times, which outlast any test.
-  CC_INSTALL_MANIFEST=$volumes/install.yaml
+  CC_INSTALL_MANIFEST=$2/install.yaml
   sed 's/^\( *grace:\) 15m /\1 10s /; s/^\( *patience:\) 30s /\1 10s /; s/^\( *pause:\) 1m /\1 15s /' "$project/config/install.yaml" >"$CC_INSTALL_MANIFEST"
-  CC_VOLUMES=$volumes
+  CC_VOLUMES=$2
   export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
   run_tests e2e "$build" e2e
 }
 
-# Both programs in one folder, as build-image wants them.
-programs() {
-  mkdir -p "$build/programs"
-  cp "$build/operator/compilecache-operator" "$build/agent/compilecache-agent" "$build/programs/"
-  strip "$build/programs/"*
-  echo "$build/programs"
+build_image() { "$cluster" build-image "$(image_of_manifest)" >"$build/image"; }
+
+# ---- all of it
+
+# The seconds are of a machine with two cores on which nothing was built before.
+plan() {
+  [ -z "$(missing_packages)" ] || steps_plan packages 90 "Debian packages of cmake/ and tests/"
+  if wants unit || wants integration || wants e2e; then steps_plan build 900 "building programs and tests"; fi
+  if wants unit; then steps_plan unit 240 "unit tests"; fi
+  if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
+  if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
+  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd and kube-apiserver from Go modules"; fi
+  if [ "$part" = all ] && [ -z "$pattern" ]; then
+    steps_plan integration 900 "integration tests; beside them ThreadSanitizer and fuzzing"
+  else
+    if wants threads; then steps_plan threads 500 "tests under ThreadSanitizer"; fi
+    if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
+    if wants integration; then steps_plan integration 500 "integration tests"; fi
+  fi
+  if wants e2e; then
+    steps_plan node "$(unless_ready node 260)" "the rest of Kubernetes"
+    steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
+    steps_plan image 400 "the operator's image from the Dockerfile"
+    if [ "$part" = all ] && [ -z "$pattern" ]; then
+      steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh)"
+    else
+      steps_plan e2e 1400 "end-to-end tests"
+    fi
+  fi
+}
+
+# unless_ready PART SECONDS: what `cluster prepare PART` will take.
+unless_ready() { if "$cluster" ready "$1"; then echo 0; else echo "$2"; fi; }
+
+# part_step PART COMMAND...: unless an interrupted run of this tree has finished it.
+part_step() {
+  if [ -e "$results/$1.done" ]; then
+    say "${steps_what[$1]}: passed before the run was interrupted (--anew runs all again)"
+    steps_skip "$1"
+    return
+  fi
+  try_step "$@"
+  [ "$steps_code" -ne 0 ] || touch "$results/$1.done"
+}
+
+# What of this tree is built and tested.
+fingerprint() {
+  git -C "$project" rev-parse HEAD
+  git -C "$project" diff HEAD | sha256sum
+  git -C "$project" ls-files -z --others --exclude-standard | (cd "$project" && xargs -0r sha256sum)
+}
+
+# Results are of one run; of an interrupted one when the tree is still the same.
+open_results() {
+  [ -z "${COMPILECACHE_RESULTS-}" ] || return 0
+  local tree
+  tree="$part $pattern $(fingerprint 2>/dev/null || date +%s%N)"
+  if [ -n "$anew" ] || [ "$(cat "$results/tree" 2>/dev/null)" != "$tree" ]; then
+    rm -rf "$results"
+    mkdir -p "$results"
+    echo "$tree" >"$results/tree"
+  fi
+}
+
+summary() {
+  local file passed=0 failed=0 count name ran=0 total skipped=0
+  echo
+  for name in unit fresh sanitized threads fuzz integration e2e; do
+    file=$results/$name
+    [ -e "$file" ] || continue
+    grep -v '^count ' "$file" || true
+    skipped=$((skipped + $(grep -c '^  skipped: ' "$file" || true)))
+    while read -r _ count total; do
+      failed=$((failed + count)) passed=$((passed + total - count)) ran=$((ran + total))
+    done < <(grep '^count ' "$file")
+  done
+  [ "$ran" -gt 0 ] || { echo "no test was run${pattern:+; none matches '$pattern'}" && exit 1; }
+  # Programs; what is skipped are single tests, named above.
+  echo "$passed passed, $failed failed, $skipped skipped"
 }
 
 parse_arguments "$@"
-if wants e2e; then check_containers; fi
-install_packages
-build_all
-if wants unit; then run_tests unit "$build" unit; fi
-if wants sanitized; then run_sanitized; fi
-if [ "$part" = all ] && [ -z "$pattern" ]; then
-  run_threads_fuzz_and_integration
-else
-  if wants threads; then run_threads; fi
-  if wants fuzz; then run_fuzz; fi
-  if wants integration; then run_integration; fi
-fi
-if wants e2e; then run_e2e; fi
+check_machine
+mkdir -p "$build"
+steps_begin tests "$cache"
+trap steps_clean_up EXIT
+trap 'exit 130' INT TERM HUP
+open_results
+plan
+say "tests/run.sh $part: about $(in_words "$(steps_left)"); everything is written to $steps_log"
 
-step "summary"
-printf '%s\n' "${summary[@]}"
-if [ "$ran" -eq 0 ]; then
-  echo "no test was run${pattern:+; none matches '$pattern'}"
-  exit 1
+[ -z "$(missing_packages)" ] || step packages install_packages
+if wants unit || wants integration || wants e2e; then step build build_all; fi
+if wants unit; then part_step unit run_unit; fi
+if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
+if wants sanitized; then part_step sanitized run_sanitized; fi
+name=integration-$$
+if wants integration; then
+  steps_undo rm -f "$build/kubectl-$name"
+  steps_undo "$cluster" down "$name"
+  step control-plane "$cluster" prepare control-plane
 fi
-exit "$failed"
+if [ "$part" = all ] && [ -z "$pattern" ]; then
+  part_step integration beside "threads fuzz" run_integration "$name"
+else
+  if wants threads; then part_step threads run_threads; fi
+  if wants fuzz; then part_step fuzz run_fuzz; fi
+  if wants integration; then part_step integration run_integration "$name"; fi
+fi
+if wants e2e; then
+  step node "$cluster" prepare node
+  step torch "$cluster" prepare next
+  step image build_image
+  name=e2e-$$ volumes=$(mktemp -d)
+  chmod 755 "$volumes"
+  steps_undo rm -f "$build/kubectl-$name"
+  steps_undo rm -rf "$volumes"
+  steps_undo "$cluster" down "$name"
+  if [ "$part" = all ] && [ -z "$pattern" ]; then
+    part_step e2e beside fresh run_e2e "$name" "$volumes"
+  else
+    part_step e2e run_e2e "$name" "$volumes"
+  fi
+fi
+
+[ -n "${COMPILECACHE_RESULTS-}" ] || summary
+[ -n "${COMPILECACHE_RESULTS-}" ] || rm -f "$results/tree"   # a run that ended is not gone on with
+exit "$steps_failed"
