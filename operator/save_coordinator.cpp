@@ -5,7 +5,6 @@
 #include "base/log.hpp"
 #include "base/quantity.hpp"
 #include "base/time_format.hpp"
-#include "operator/archive_trust.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -77,8 +76,12 @@ milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
   Holder& holder = holders_[archive.metadata.key()];
   const Monotonic now = clock_.monotonic();
   if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
-    holder = {archive.lock.fence, holder_uid(archive.lock),
-              key_of(archive.metadata.ns, archive.claim_name), lock_timeout, now + lock_timeout};
+    holder = {archive.lock.fence,
+              holder_uid(archive.lock),
+              key_of(archive.metadata.ns, archive.claim_name),
+              lock_timeout,
+              now + lock_timeout,
+              {}};
   }
   if (holder.deadline <= now) return milliseconds(0);
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(holder.deadline - now));
@@ -137,9 +140,19 @@ bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archiv
 void SaveCoordinator::take_over(const api::CompileCacheArchive& archive,
                                 milliseconds lock_timeout) {
   if (archive.lock.holder.empty()) return;
-  note(archive.metadata.key(), {archive.lock.fence, holder_uid(archive.lock),
-                                key_of(archive.metadata.ns, archive.claim_name), lock_timeout,
-                                clock_.monotonic() + lock_timeout});
+  note(archive.metadata.key(), {archive.lock.fence,
+                                holder_uid(archive.lock),
+                                key_of(archive.metadata.ns, archive.claim_name),
+                                lock_timeout,
+                                clock_.monotonic() + lock_timeout,
+                                {}});
+}
+
+std::set<std::string> SaveCoordinator::written_anew(const std::string& key, int64_t fence) const {
+  const std::lock_guard guard(mutex_);
+  const auto found = holders_.find(key);
+  const bool known = found != holders_.end() && found->second.fence == fence;
+  return known ? found->second.written_anew : std::set<std::string>();
 }
 
 Result<api::CompileCacheArchive> SaveCoordinator::find_or_create(const SaveContext& context) {
@@ -218,7 +231,7 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
   const auto written = writer_.update_status(archive);
   if (!written) return unexpected(written.error().with("taking the save lock of archive " + key));
   note(key, {archive.lock.fence, context.pod_uid, claim, context.save.lock_timeout,
-             clock_.monotonic() + context.save.lock_timeout});
+             clock_.monotonic() + context.save.lock_timeout, blobs_to_write_anew(*written)});
   log_info("save granted", {{"reason", before.holder.empty() ? "free" : "taken_over"},
                             {"namespace", context.ns},
                             {"cache", context.cache},
@@ -244,11 +257,7 @@ api::SaveAnswer SaveCoordinator::granted(const SaveContext& context,
   }
   answer.generation = next_generation(archive);
   if (extends_head(context, request, archive)) answer.parent_digest = archive.head.manifest_digest;
-  // A blob that is not what its name says has to be written over, not left alone because it exists.
-  std::set<std::string> anew = distrusted_digests(archive);
-  if (is_distrusted(archive.head, anew)) {
-    anew.insert(archive.head.blobs.begin(), archive.head.blobs.end());
-  }
+  const std::set<std::string> anew = blobs_to_write_anew(archive);
   answer.condemned.assign(anew.begin(), anew.end());
   return answer;
 }
@@ -300,6 +309,8 @@ Status SaveCoordinator::check_commit(const SaveContext& context,
   if (!request.parent_digest.empty() && request.parent_digest != archive.head.manifest_digest) {
     return lost(name, fence, "the head it extends is no longer the head");
   }
+  const std::string why = unfit(request, archive, written_anew(archive.metadata.key(), fence));
+  if (!why.empty()) return lost(name, fence, why);
   const std::string cache = key_of(context.ns, context.cache);
   std::vector<std::string> blobs = request.blobs;
   blobs.push_back(request.manifest_digest);

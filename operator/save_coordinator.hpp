@@ -64,8 +64,8 @@ class SaveCoordinator {
   Status renew(const std::string& ns, const std::string& pod_uid, const std::string& id,
                int64_t fence);
 
-  // kConflict: the lock is lost, the head has changed, or a blob is being swept; kTooLarge,
-  // kInvalid.
+  // kConflict: the lock is lost, the head has changed, it or a blob is distrusted meanwhile, or a
+  // blob is being swept; kTooLarge, kInvalid.
   Result<api::CommitAnswer> commit(const SaveContext& context, const std::string& id,
                                    const api::CommitRequest& request);
 
@@ -92,6 +92,8 @@ class SaveCoordinator {
     std::string claim;  // "namespace/claim"
     std::chrono::milliseconds timeout{0};
     Monotonic deadline;
+    // Blobs that it was told to write anew; a new leader does not know, and lets it ask again.
+    std::set<std::string> written_anew{};
   };
 
   Result<api::CompileCacheArchive> find_or_create(const SaveContext& context);
@@ -101,6 +103,7 @@ class SaveCoordinator {
                                         const api::CompileCacheArchive& archive) const;
   Status check_commit(const SaveContext& context, const api::CompileCacheArchive& archive,
                       int64_t fence, const api::CommitRequest& request) const;
+  [[nodiscard]] std::set<std::string> written_anew(const std::string& key, int64_t fence) const;
   [[nodiscard]] std::chrono::milliseconds time_left(const api::CompileCacheArchive& archive,
                                                     std::chrono::milliseconds lock_timeout);
   [[nodiscard]] bool claim_is_full(const std::string& claim, const std::string& except) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "base/hex.hpp"
 #include "operator/archive_trust.hpp"
@@ -65,6 +64,31 @@ bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive) {
   return archive.head.exists() && !request.refresh && !image_moved(context, archive.head) &&
          !is_distrusted(archive.head, distrusted_digests(archive));
+}
+
+std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive) {
+  std::set<std::string> anew = distrusted_digests(archive);
+  if (is_distrusted(archive.head, anew)) {
+    anew.insert(archive.head.blobs.begin(), archive.head.blobs.end());
+  }
+  return anew;
+}
+
+std::string unfit(const api::CommitRequest& request, const api::CompileCacheArchive& archive,
+                  const std::set<std::string>& written_anew) {
+  const std::set<std::string> distrusted = distrusted_digests(archive);
+  if (!request.parent_digest.empty() && is_distrusted(archive.head, distrusted)) {
+    return "the head it extends is suspect or corrupt now";
+  }
+  // The bytes of one that makes pods crash are right: writing them anew makes them no better.
+  const std::set<std::string> crashing = crashing_manifests(archive);
+  std::vector<std::string> named = request.blobs;
+  named.push_back(request.manifest_digest);
+  for (const std::string& blob : named) {
+    const bool whole = written_anew.contains(blob) && !crashing.contains(blob);
+    if (distrusted.contains(blob) && !whole) return "blob " + blob + " is suspect or corrupt now";
+  }
+  return "";
 }
 
 // Grows with every commit, also over heads that were thrown away because they were corrupt: a copy

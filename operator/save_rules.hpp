@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -48,6 +49,16 @@ std::string refusal(const SaveContext& context, const api::SaveRequest& request,
 // moved since, not when the head is distrusted.
 bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive);
+
+// Blobs that a save has to write anew though the volume has them: they may not be what their names
+// say.
+std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive);
+
+// Why what a save has written must not become the head, or "": since the grant the head that it
+// extends, or a blob that it names, became suspect or corrupt. `written_anew`: what it was told to
+// write anew, which is whole whatever was there before.
+std::string unfit(const api::CommitRequest& request, const api::CompileCacheArchive& archive,
+                  const std::set<std::string>& written_anew);
 
 // The generation that a commit under the present lock will have.
 int64_t next_generation(const api::CompileCacheArchive& archive);

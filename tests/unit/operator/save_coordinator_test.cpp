@@ -245,6 +245,50 @@ TEST_F(SaveCoordinatorTest, ADistrustedHeadIsReplacedNotExtended) {
   EXPECT_FALSE(is_suspect(archive()));
 }
 
+TEST_F(SaveCoordinatorTest, AHeadThatBecameSuspectMeanwhileIsNotExtended) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  const auto save = ask(pod("b"));
+  ASSERT_EQ(save.parent_digest, digest('1'));
+  mark_suspect(archives.archives.begin()->second, digest('1'), "web", "2026-01-02T03:04:05Z");
+  const auto refused = commit(pod("b"), save, '2');
+  ASSERT_FALSE(refused) << "the bad layers would live on";
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(is_suspect(archive()));
+  const auto again = ask(pod("b"));
+  EXPECT_EQ(again.parent_digest, "");
+  EXPECT_TRUE(commit(pod("b"), again, '2'));
+}
+
+TEST_F(SaveCoordinatorTest, ABlobThatBecameSuspectMeanwhileIsNotNamedUnlessItIsWrittenAnew) {
+  SaveContext before = pod("a");
+  before.image_id = "sha256:old";
+  ASSERT_TRUE(commit(before, ask(before), '1'));
+  SaveContext after = pod("b");
+  after.image_id = "sha256:new";
+  const auto save = ask(after);
+  ASSERT_EQ(save.parent_digest, "") << "another image: from scratch, with a layer that is there";
+  mark_suspect(archives.archives.begin()->second, digest('f'), "web", "2026-01-02T03:04:05Z");
+  const auto refused = commit(after, save, '2');
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(is_suspect(archive()));
+  const auto again = ask(after);
+  EXPECT_NE(std::find(again.condemned.begin(), again.condemned.end(), digest('f')),
+            again.condemned.end());
+  EXPECT_TRUE(commit(after, again, '2')) << "it has written that blob itself";
+  EXPECT_FALSE(is_suspect(archive()));
+}
+
+TEST_F(SaveCoordinatorTest, AManifestThatMakesPodsCrashNeverBecomesTheHeadAgain) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  mark_crashing(archives.archives.begin()->second, digest('1'), {"web"}, "2026-01-02T03:04:05Z");
+  const auto save = ask(pod("b"));
+  const auto refused = commit(pod("b"), save, '1');
+  ASSERT_FALSE(refused) << "the same bytes, written anew";
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(is_suspect(archive()));
+}
+
 TEST_F(SaveCoordinatorTest, GenerationsGrowAlsoPastACorruptHead) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '2'));
