@@ -97,6 +97,7 @@ class Attempt {
     request.cache = config_.cache;
     request.attempt = random_id(parts_.random);
     request.have_digest = head_.digest;
+    request.loaded_digest = parts_.loaded_digest;
     request.new_files = static_cast<int64_t>(view.files.size());
     request.new_bytes = static_cast<int64_t>(view.bytes);
     request.refresh = refreshing();
@@ -257,6 +258,7 @@ class Attempt {
     const archive::ArchiveInfo& archive = written.archive;
     api::CommitRequest request;
     request.fence = answer.fence;
+    request.loaded_digest = parts_.loaded_digest;
     request.parent_digest = parent;
     request.manifest_digest = archive.manifest;
     request.blobs = archive.blobs();

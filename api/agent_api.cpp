@@ -16,13 +16,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, re
                                                 archive, manifest_digest, match, source,
                                                 corrupt_digest, generation, milliseconds, bytes,
                                                 files, waited_ms, asked_ms, waited_for)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest, new_files,
-                                                new_bytes, refresh, final_save, asked)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest,
+                                                loaded_digest, new_files, new_bytes, refresh,
+                                                final_save, asked)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveAnswer, decision, reason, retry_after_ms, id,
                                                 fence, lock_timeout_ms, archive, key, gpu_product,
                                                 generation, parent_digest, condemned)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RenewRequest, fence)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, parent_digest,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, loaded_digest, parent_digest,
                                                 manifest_digest, blobs, compressed_bytes,
                                                 plain_bytes, files, layers, compile_seconds,
                                                 complete, still_ms, notices_within_ms)

@@ -67,6 +67,8 @@ struct SaveRequest {
   std::string cache;
   std::string attempt;      // nonce, new for each attempt
   std::string have_digest;  // manifest of the head that the saver last saw; empty: none
+  std::string
+      loaded_digest;  // manifest that the pod started with, of whatever archive; empty: none
   int64_t new_files = 0, new_bytes = 0;
   bool refresh = false;     // mode Refresh: no parent wanted
   bool final_save = false;  // at SIGTERM
@@ -94,6 +96,7 @@ struct RenewRequest {
 
 struct CommitRequest {
   int64_t fence = 0;
+  std::string loaded_digest;  // as in SaveRequest
   std::string parent_digest;
   std::string manifest_digest;
   std::vector<std::string> blobs;

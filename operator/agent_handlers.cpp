@@ -291,6 +291,12 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.key = key;
   context.image_id = caller.pod->image_id();
   context.loaded_manifest = parts_.crashes.manifest_of(caller.pod->uid);
+  for (const std::string& manifest : parts_.board.crashing(caller.key())) {
+    context.crashing.insert(manifest);
+  }
+  for (const auto& archive : parts_.view.archives_of(context.ns, context.cache)) {
+    context.crashing.merge(crashing_manifests(*archive));
+  }
   context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) ==
                         api::archive_name(context.cache, key);
   return context;

@@ -118,10 +118,23 @@ Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
     const bool acquitted = std::all_of(
         accused.begin(), accused.end(),
         [&](const std::string& manifest) { return parts_.crashes.acquits(key, manifest); });
+    keep_crashing(cache, key, acquitted ? std::set<std::string>() : accused);
     if (accused.empty() || !acquitted) continue;
     if (auto told = parts_.registry.acquitted(*archive); !told) return unexpected(told.error());
   }
   return {};
+}
+
+// What pods hold that loaded it must not be saved, even when the archive has a new head or is gone.
+void CompileCacheController::keep_crashing(const api::CompileCache& cache,
+                                           const std::string& archive,
+                                           const std::set<std::string>& accused) {
+  const std::string key = cache.metadata.key();
+  for (const std::string& manifest : accused) parts_.board.add_crashing(key, manifest);
+  for (const std::string& manifest : parts_.board.crashing(key)) {
+    if (accused.contains(manifest) || !parts_.crashes.acquits(archive, manifest)) continue;
+    parts_.board.remove_crashing(key, manifest);
+  }
 }
 
 void CompileCacheController::tell_crashes(const api::CompileCache& cache,

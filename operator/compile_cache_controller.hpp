@@ -71,6 +71,8 @@ class CompileCacheController {
   Result<Volume> volume(const std::string& name);
   // Deletes what is stale; when to look again.
   Status judge_crashes(const api::CompileCache& cache);
+  void keep_crashing(const api::CompileCache& cache, const std::string& archive,
+                     const std::set<std::string>& accused);
   void tell_crashes(const api::CompileCache& cache, const std::string& archive, const Blame& blame);
   Duration collect(const api::CompileCache& cache);
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& why);

@@ -309,7 +309,8 @@ Status SaveCoordinator::check_commit(const SaveContext& context,
   if (!request.parent_digest.empty() && request.parent_digest != archive.head.manifest_digest) {
     return lost(name, fence, "the head it extends is no longer the head");
   }
-  const std::string why = unfit(request, archive, written_anew(archive.metadata.key(), fence));
+  const std::string why =
+      unfit(context, request, archive, written_anew(archive.metadata.key(), fence));
   if (!why.empty()) return lost(name, fence, why);
   const std::string cache = key_of(context.ns, context.cache);
   std::vector<std::string> blobs = request.blobs;

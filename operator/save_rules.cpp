@@ -16,6 +16,17 @@ bool is_digest(const std::string& text) {
   return text.starts_with("sha256:") && is_hex(std::string_view(text).substr(7), 64);
 }
 
+// Its directory holds what others are kept from. What the pod itself says counts too: a new leader
+// does not know what pods loaded.
+bool holds_crashing(const SaveContext& context, const api::CompileCacheArchive& archive,
+                    const std::vector<std::string>& held) {
+  std::set<std::string> crashing = crashing_manifests(archive);
+  crashing.insert(context.crashing.begin(), context.crashing.end());
+  return crashing.contains(context.loaded_manifest) ||
+         std::any_of(held.begin(), held.end(),
+                     [&](const std::string& manifest) { return crashing.contains(manifest); });
+}
+
 // The tag was moved to another image since the head was saved; what is in it may be dead.
 bool image_moved(const SaveContext& context, const api::ArchiveHead& head) {
   return context.key.contains(api::kImagePart) && !head.image_id.empty() &&
@@ -74,19 +85,22 @@ std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archiv
   return anew;
 }
 
-std::string unfit(const api::CommitRequest& request, const api::CompileCacheArchive& archive,
+std::string unfit(const SaveContext& context, const api::CommitRequest& request,
+                  const api::CompileCacheArchive& archive,
                   const std::set<std::string>& written_anew) {
   const std::set<std::string> distrusted = distrusted_digests(archive);
   if (!request.parent_digest.empty() && is_distrusted(archive.head, distrusted)) {
     return "the head it extends is suspect or corrupt now";
   }
-  // The bytes of one that makes pods crash are right: writing them anew makes them no better.
-  const std::set<std::string> crashing = crashing_manifests(archive);
+  if (holds_crashing(context, archive, {request.loaded_digest, request.manifest_digest})) {
+    return "it holds what makes pods crash";
+  }
   std::vector<std::string> named = request.blobs;
   named.push_back(request.manifest_digest);
   for (const std::string& blob : named) {
-    const bool whole = written_anew.contains(blob) && !crashing.contains(blob);
-    if (distrusted.contains(blob) && !whole) return "blob " + blob + " is suspect or corrupt now";
+    if (distrusted.contains(blob) && !written_anew.contains(blob)) {
+      return "blob " + blob + " is suspect or corrupt now";
+    }
   }
   return "";
 }
@@ -115,8 +129,9 @@ std::string refusal(const SaveContext& context) {
 // The same once the archive is known.
 std::string refusal(const SaveContext& context, const api::SaveRequest& request,
                     const api::CompileCacheArchive& archive) {
-  // Its directory holds what others are kept from.
-  if (crashing_manifests(archive).contains(context.loaded_manifest)) return "loaded_suspect";
+  if (holds_crashing(context, archive, {request.loaded_digest, request.have_digest})) {
+    return "loaded_suspect";
+  }
   const api::ArchiveHead* head = usable_head(archive);
   if (head == nullptr || request.refresh) return "";
   if (context.save.policy == "Once") return "saved_once";

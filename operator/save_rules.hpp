@@ -27,7 +27,9 @@ struct SaveContext {
   // The pod runs on what it loaded from this archive, so its compile time comes on top of the
   // head's.
   bool loaded_head = false;
-  std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing
+  std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing known
+  std::set<std::string>
+      crashing;  // manifests of this CompileCache, of any key, that make pods crash
 };
 
 // "transformer-3f9a1c04b2.17" -> archive and fence; kInvalid otherwise.
@@ -55,9 +57,11 @@ bool extends_head(const SaveContext& context, const api::SaveRequest& request,
 std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive);
 
 // Why what a save has written must not become the head, or "": since the grant the head that it
-// extends, or a blob that it names, became suspect or corrupt. `written_anew`: what it was told to
-// write anew, which is whole whatever was there before.
-std::string unfit(const api::CommitRequest& request, const api::CompileCacheArchive& archive,
+// extends, or a blob that it names, became suspect or corrupt, or what the pod loaded turned out to
+// make pods crash. `written_anew`: what it was told to write anew, which is whole whatever was
+// there before.
+std::string unfit(const SaveContext& context, const api::CommitRequest& request,
+                  const api::CompileCacheArchive& archive,
                   const std::set<std::string>& written_anew);
 
 // The generation that a commit under the present lock will have.

@@ -27,6 +27,8 @@ void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by)
   counter = std::max<int64_t>(0, counter + by);
 }
 
+constexpr size_t kMostCrashing = 32;
+
 bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
 
 }  // namespace
@@ -73,6 +75,8 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
   if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
   if (totals.condemned.empty()) totals.condemned = status.condemned;
+  const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
+  for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
 }
 
@@ -88,6 +92,7 @@ void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status
   status.last_save_time = totals.last_save_time;
   status.last_sweep = totals.last_sweep;
   status.condemned = totals.condemned;
+  status.crashing = totals.crashing;
   status.seconds_saved = std::llround(found->second.seconds_saved);
 }
 
@@ -248,6 +253,38 @@ std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache)
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<api::CondemnedBlob>()
                                  : found->second.totals.condemned;
+}
+
+// The oldest give way.
+void StatusBoard::add_crashing(std::vector<std::string>& known, const std::string& manifest) {
+  if (std::find(known.begin(), known.end(), manifest) != known.end()) return;
+  if (known.size() >= kMostCrashing) known.erase(known.begin());
+  known.push_back(manifest);
+}
+
+void StatusBoard::add_crashing(const std::string& cache, const std::string& manifest) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string>& known = entries_[cache].totals.crashing;
+    const std::vector<std::string> before = known;
+    add_crashing(known, manifest);
+    if (known == before) return;
+  }
+  changed(cache);
+}
+
+void StatusBoard::remove_crashing(const std::string& cache, const std::string& manifest) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(entries_[cache].totals.crashing, manifest) == 0) return;
+  }
+  changed(cache);
+}
+
+std::vector<std::string> StatusBoard::crashing(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
 }
 
 std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {

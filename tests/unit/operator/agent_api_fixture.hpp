@@ -78,7 +78,7 @@ class AgentApiTest : public testing::Test {
     injection->mode = mode;
     injection->wait_for_first_ms = wait_for_first.count();
     injection->key_basis = {
-        .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = "torch:1"};
+        .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = image};
     pod->injection = std::move(injection);
     stores.pods.upsert("ml/" + name, pod);
   }
@@ -181,7 +181,7 @@ class AgentApiTest : public testing::Test {
   }
 
   Settings settings;
-  std::string mode = "ReadWrite";
+  std::string mode = "ReadWrite", image = "torch:1";
   milliseconds wait_for_first{0};
   FakeClock clock;
   ClusterStores stores;

@@ -9,6 +9,7 @@
 #include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/agent_endpoint.hpp"
+#include "operator/archive_trust.hpp"
 #include "operator/certificate_keeper.hpp"
 #include "operator/compile_cache_controller.hpp"
 #include "operator/conditions.hpp"
@@ -198,6 +199,34 @@ TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
   ASSERT_FALSE(events.records.empty());
   EXPECT_EQ(events.records[0].reason, "ArchiveSuspect");
   EXPECT_NE(events.records[0].message.find("web-1"), std::string::npos);
+}
+
+TEST_F(ControlTest, WhatMadePodsCrashIsRememberedInTheStatusUntilItIsAcquitted) {
+  const std::string manifest = "sha256:" + std::string(64, '2');
+  put_archive("transformer-1", hours(1));
+  api::CompileCacheArchive archive = *stores.archives.get("ml/transformer-1");
+  archive.head.manifest_digest = manifest;
+  mark_crashing(archive, manifest, {"web-1"}, format_time(clock.wall()));
+  const auto show = [&] {
+    stores.archives.upsert("ml/transformer-1",
+                           std::make_shared<const api::CompileCacheArchive>(archive));
+  };
+  show();
+  const auto remembered = [&] {
+    reconcile_and_see();
+    return server.objects(kCaches).at("ml/transformer").at("status").at("crashing");
+  };
+  EXPECT_EQ(remembered(), json::array({manifest}));
+  clear_distrust(archive, format_time(clock.wall()));
+  archive.head.manifest_digest = "sha256:" + std::string(64, '3');
+  show();
+  EXPECT_EQ(remembered(), json::array({manifest})) << "pods that loaded it may still run";
+  crashes.loaded("ml/transformer-1", manifest, "with");
+  for (const char* without : {"cold-1", "cold-2"}) {
+    crashes.loaded("ml/transformer-1", "", without);
+    crashes.seen({without, without, 1});
+  }
+  EXPECT_EQ(remembered(), json::array()) << "pods crash without it as well";
 }
 
 TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {

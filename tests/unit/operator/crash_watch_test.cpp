@@ -114,7 +114,18 @@ class CrashTrust : public test::AgentApiTest {
   void judge() {
     for (const Blame& blame : crashes.blame(archive().metadata.key())) {
       ASSERT_TRUE(registry.crashing(archive(), blame));
+      board.add_crashing("ml/transformer", blame.manifest);
     }
+  }
+  // The archive that "b" loaded: of the first image.
+  [[nodiscard]] std::string report_of_b() const {
+    return board.archive_of("ml/transformer", "uid-b");
+  }
+  api::SaveAnswer ask(const std::string& pod, api::SaveRequest request = {}) {
+    request.cache = "transformer";
+    request.attempt = "1";
+    request.new_files = 1;
+    return call<api::SaveAnswer>("/v1/saves", pod, request);
   }
   [[nodiscard]] std::string suspicion() const {
     const auto* condition = api::find_condition(archive().conditions, kSuspectCondition);
@@ -143,6 +154,55 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   ASSERT_EQ(save("c", '3'), 200);
   EXPECT_EQ(suspicion(), "False SavedAnew");
   EXPECT_EQ(load("b").manifest_digest, digest('3'));
+}
+
+TEST_F(CrashTrust, WhatMakesPodsCrashIsNotSavedAgainAfterTheNextSave) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  crashes.seen({"uid-b", "b", 3});
+  judge();
+  ASSERT_EQ(save("c", '3'), 200);
+  ASSERT_EQ(suspicion(), "False SavedAnew");
+  EXPECT_EQ(ask("b").reason, "loaded_suspect") << "it runs on, with the bad file";
+  write_status();
+  EXPECT_THAT(cache.status.crashing, ElementsAre(digest('1'))) << "for the next leader";
+}
+
+TEST_F(CrashTrust, ANewLeaderBelievesWhatThePodSaysThatItLoaded) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  crashes.seen({"uid-b", "b", 3});
+  judge();
+  crashes.gone("uid-b");  // what a new leader knows of it
+  EXPECT_EQ(ask("b", {.have_digest = digest('1')}).reason, "loaded_suspect");
+  EXPECT_EQ(ask("b", {.loaded_digest = digest('1')}).reason, "loaded_suspect");
+  EXPECT_EQ(suspicion(), "True PodsCrashed");
+}
+
+TEST_F(CrashTrust, WhatMakesPodsOfAnotherImageCrashIsNotSavedUnderTheirKey) {
+  cache.spec.key = {"GPUProduct", "Image"};
+  put_cache();
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  ASSERT_EQ(save("a", '1'), 200);
+  image = "torch:2";
+  add_pod("b");
+  ASSERT_EQ(load("b").match, "compatible");
+  report_loaded("b", "SUCCESS", "compatible");
+  // Granted before it is known.
+  const auto granted = ask("b", {.loaded_digest = digest('1')});
+  ASSERT_EQ(granted.decision, "granted");
+  ASSERT_NE(granted.archive, report_of_b());
+  crashes.seen({"uid-b", "b", 3});
+  for (const Blame& blame : crashes.blame("ml/" + report_of_b())) {
+    ASSERT_TRUE(registry.crashing(archives.get("ml", report_of_b()).value(), blame));
+  }
+  const api::CommitRequest commit{.fence = granted.fence,
+                                  .loaded_digest = digest('1'),
+                                  .manifest_digest = digest('2'),
+                                  .blobs = {digest('2')}};
+  EXPECT_EQ(send("POST", "/v1/saves/" + granted.id + "/commit", "b", api::dump(commit)).status,
+            409);
+  EXPECT_EQ(ask("b").reason, "loaded_suspect");
 }
 
 TEST_F(CrashTrust, AnArchiveThatIsAcquittedIsHandedOutAgain) {
