@@ -17,8 +17,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, re
                                                 corrupt_digest, generation, milliseconds, bytes,
                                                 files, waited_ms, asked_ms, waited_for)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest,
-                                                loaded_digest, new_files, new_bytes, refresh,
-                                                final_save, asked)
+                                                corrupt_digest, missing_digest, loaded_digest,
+                                                new_files, new_bytes, refresh, final_save, asked)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveAnswer, decision, reason, retry_after_ms, id,
                                                 fence, lock_timeout_ms, archive, key, gpu_product,
                                                 generation, parent_digest, condemned)

@@ -67,8 +67,11 @@ struct SaveRequest {
   std::string cache;
   std::string attempt;      // nonce, new for each attempt
   std::string have_digest;  // manifest of the head that the saver last saw; empty: none
-  std::string
-      loaded_digest;  // manifest that the pod started with, of whatever archive; empty: none
+  // Manifest that the pod started with, of whatever archive; empty: none.
+  std::string loaded_digest;
+  // Of the head that it was to extend: a blob that is not what its digest promises, or one that is
+  // not there, as far as this node sees. The operator decides what becomes of the head.
+  std::string corrupt_digest, missing_digest;
   int64_t new_files = 0, new_bytes = 0;
   bool refresh = false;     // mode Refresh: no parent wanted
   bool final_save = false;  // at SIGTERM

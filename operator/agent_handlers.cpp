@@ -22,6 +22,7 @@ constexpr size_t kMessageLength = 512;
 // In statuses, which hold hundreds of pods at most: a pod's own words are below 3 KB together.
 constexpr size_t kStatusMessageLength = 256;
 constexpr size_t kKeyLength = 1024;
+constexpr milliseconds kChecking{30'000};
 constexpr double kLongestCompile =
     1e7;  // seconds; what an agent says is not to be believed blindly
 
@@ -290,6 +291,7 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.save = cache.spec.save;
   context.key = key;
   context.image_id = caller.pod->image_id();
+  context.refresh = caller.pod->injection->mode == "Refresh";
   context.loaded_manifest = parts_.crashes.manifest_of(caller.pod->uid);
   for (const std::string& manifest : parts_.board.crashing(caller.key())) {
     context.crashing.insert(manifest);
@@ -302,6 +304,24 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   return context;
 }
 
+// A saver cannot read the head that it was to extend. What it found corrupt is handed out no more,
+// and the next save starts from scratch. What it only does not see may be there for others, so a
+// sweep Job looks, and it waits: returns the word for that, or "".
+std::string AgentHandlers::doubt_head(const Caller& caller, const api::ArchiveKey& key,
+                                      const api::SaveRequest& request) {
+  const std::string name = api::archive_name(caller.cache->metadata.name, key);
+  if (!request.corrupt_digest.empty()) {
+    distrust(caller, {.archive = name, .corrupt_digest = request.corrupt_digest});
+    return "";
+  }
+  const auto archive = parts_.view.archive(caller.ns(), name);
+  if (request.missing_digest.empty() || archive == nullptr) return "";
+  const bool stands = usable_head(*archive) == &archive->head;
+  if (!stands || !is_distrusted(archive->head, {request.missing_digest})) return "";
+  if (hooks_.sweep_wanted) hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
+  return "archive_being_checked";
+}
+
 Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
                                                     const api::SaveRequest& request) {
   if (const Status ok = check_cache(caller, request.cache); !ok) return unexpected(ok.error());
@@ -311,6 +331,10 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
   if (const std::string& mode = caller.pod->injection->mode; mode == "ReadOnly") {
     answer.decision = "refused";
     answer.reason = "mode_read_only";
+  } else if (std::string why = doubt_head(caller, *key, request); !why.empty()) {
+    answer.decision = "busy";
+    answer.reason = why;
+    answer.retry_after_ms = kChecking.count();
   } else {
     auto asked = parts_.saves.request(save_context(caller, *key), request);
     if (!asked) return asked;

@@ -71,10 +71,19 @@ Status check_commit_request(const api::CommitRequest& request) {
   return {};
 }
 
+namespace {
+
+// What others saved is worth extending.
+bool head_stands(const SaveContext& context, const api::CompileCacheArchive& archive) {
+  return archive.head.exists() && !image_moved(context, archive.head) &&
+         !is_distrusted(archive.head, distrusted_digests(archive));
+}
+
+}  // namespace
+
 bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive) {
-  return archive.head.exists() && !request.refresh && !image_moved(context, archive.head) &&
-         !is_distrusted(archive.head, distrusted_digests(archive));
+  return !request.refresh && head_stands(context, archive);
 }
 
 std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive) {
@@ -91,6 +100,9 @@ std::string unfit(const SaveContext& context, const api::CommitRequest& request,
   const std::set<std::string> distrusted = distrusted_digests(archive);
   if (!request.parent_digest.empty() && is_distrusted(archive.head, distrusted)) {
     return "the head it extends is suspect or corrupt now";
+  }
+  if (request.parent_digest.empty() && !context.refresh && head_stands(context, archive)) {
+    return "it does not extend the head, which is whole";
   }
   if (holds_crashing(context, archive, {request.loaded_digest, request.manifest_digest})) {
     return "it holds what makes pods crash";

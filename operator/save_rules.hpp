@@ -28,8 +28,9 @@ struct SaveContext {
   // head's.
   bool loaded_head = false;
   std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing known
-  std::set<std::string>
-      crashing;  // manifests of this CompileCache, of any key, that make pods crash
+  // Manifests of this CompileCache, of any key, that make pods crash.
+  std::set<std::string> crashing;
+  bool refresh = false;  // the pod's mode is Refresh: it may replace a head that is whole
 };
 
 // "transformer-3f9a1c04b2.17" -> archive and fence; kInvalid otherwise.
@@ -58,8 +59,8 @@ std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archiv
 
 // Why what a save has written must not become the head, or "": since the grant the head that it
 // extends, or a blob that it names, became suspect or corrupt, or what the pod loaded turned out to
-// make pods crash. `written_anew`: what it was told to write anew, which is whole whatever was
-// there before.
+// make pods crash; or it would replace a head that is whole. `written_anew`: what it was told to
+// write anew, which is whole whatever was there before.
 std::string unfit(const SaveContext& context, const api::CommitRequest& request,
                   const api::CompileCacheArchive& archive,
                   const std::set<std::string>& written_anew);

@@ -289,6 +289,27 @@ TEST_F(SaveCoordinatorTest, AManifestThatMakesPodsCrashNeverBecomesTheHeadAgain)
   EXPECT_TRUE(is_suspect(archive()));
 }
 
+TEST_F(SaveCoordinatorTest, AHeadThatIsWholeIsNotReplacedFromScratch) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  auto& now = archives.archives.begin()->second;
+  mark_suspect(now, digest('1'), "web", "2026-01-02T03:04:05Z");
+  const auto save = ask(pod("b"));
+  ASSERT_EQ(save.parent_digest, "");
+  mark_verified(now, digest('1'), "2026-01-02T03:05:05Z");  // a sweep has read it meanwhile
+  const auto refused = commit(pod("b"), save, '2');
+  ASSERT_FALSE(refused) << "what others saved would be gone";
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(ask(pod("b")).parent_digest, digest('1'));
+  // A saver that drops the parent by itself.
+  const auto dropped = ask(pod("b"));
+  auto request = commit_of(dropped, '2');
+  request.parent_digest.clear();
+  EXPECT_EQ(saves.commit(pod("b"), dropped.id, request).error().code, ErrorCode::kConflict);
+  SaveContext refreshing = pod("b");
+  refreshing.refresh = true;
+  EXPECT_TRUE(saves.commit(refreshing, dropped.id, request)) << "that is what Refresh is for";
+}
+
 TEST_F(SaveCoordinatorTest, GenerationsGrowAlsoPastACorruptHead) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '2'));
