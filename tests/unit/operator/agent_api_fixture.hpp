@@ -24,6 +24,11 @@ using std::chrono::minutes;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+// The pod's application crashes again and again, each time seen.
+inline void crash(CrashWatch& watch, const std::string& uid, const std::string& pod, int times) {
+  for (int end = 1; end <= times; ++end) watch.seen({uid, pod, {{"app", end, true}}});
+}
+
 class Events : public kube::EventSink {
  public:
   void record(const kube::EventRecord& record) override {

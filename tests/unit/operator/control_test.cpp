@@ -191,7 +191,7 @@ TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
   stores.archives.upsert("ml/transformer-1", std::make_shared<const api::CompileCacheArchive>(
                                                  api::parse_archive(object).value()));
   crashes.loaded("ml/transformer-1", manifest, "uid");
-  crashes.seen({"uid", "web-1", 3});
+  for (int end = 1; end <= 3; ++end) crashes.seen({"uid", "web-1", {{"app", end, true}}});
   reconcile_and_see();
   const json condition = all(kArchives)[0].at("/status/conditions/0"_json_pointer);
   EXPECT_EQ(condition.at("type"), "Suspect");
@@ -224,7 +224,7 @@ TEST_F(ControlTest, WhatMadePodsCrashIsRememberedInTheStatusUntilItIsAcquitted) 
   crashes.loaded("ml/transformer-1", manifest, "with");
   for (const char* without : {"cold-1", "cold-2"}) {
     crashes.loaded("ml/transformer-1", "", without);
-    crashes.seen({without, without, 1});
+    crashes.seen({without, without, {{"app", 1, true}}});
   }
   EXPECT_EQ(remembered(), json::array()) << "pods crash without it as well";
 }
