@@ -41,7 +41,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, foun
                                                 corrupt, verified, storage_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepArchive, name, key, manifest_digest,
                                                 generation, saved_at)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check, distrusted,
                                                 incomplete_timeout_ms)
 
 namespace {

@@ -177,6 +177,9 @@ struct SweepAnswer {
   std::vector<SweepArchive> archives;  // the whole index
   std::vector<std::string> deletable;  // condemned before this Job started and still unreferenced
   std::vector<std::string> check;      // manifests of suspect archives to verify
+  // Manifests that no loader may be given: what the index says of them goes, also where it is later
+  // than the archives above.
+  std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
 };
 

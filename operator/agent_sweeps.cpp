@@ -169,11 +169,16 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
     for (std::string& manifest : manifests_to_check(archive)) {
       answer.check.push_back(std::move(manifest));
     }
+    for (std::string& manifest : distrusted_manifests(archive)) {
+      answer.distrusted.push_back(std::move(manifest));
+    }
     const api::ArchiveHead* head = usable_head(archive);
     if (head == nullptr) continue;
     answer.archives.push_back({archive.metadata.name, archive.key, head->manifest_digest,
                                head->generation, head->saved_at});
   }
+  const auto crashing = parts_.board.crashing(caller.key());
+  answer.distrusted.insert(answer.distrusted.end(), crashing.begin(), crashing.end());
   note_heads(caller, *archives);
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("beginning a sweep"));

@@ -81,6 +81,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const Invalid
 Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::CompileCache& cache) {
   if (cache.metadata.deleting) return kube::Reconciled{};
   meet(cache);
+  notice_deleted(cache);
   auto facts = storage_facts(cache);
   if (!facts) return unexpected(facts.error());
   StorageVerdict verdict = check_storage(cache.spec.storage, *facts);
@@ -112,7 +113,9 @@ Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
       if (!mark_crashing(tried, blame.manifest, blame.pods, "")) continue;  // known, or replaced
       auto marked = parts_.registry.crashing(*archive, blame);
       if (!marked) return unexpected(marked.error());
-      if (*marked) tell_crashes(cache, archive->metadata.name, blame);
+      if (!*marked) continue;
+      tell_crashes(cache, archive->metadata.name, blame);
+      parts_.sweeper.ask(cache.metadata.key());  // the volume's index names it
     }
     const std::set<std::string> accused = crashing_manifests(*archive);
     const bool acquitted = std::all_of(
@@ -169,6 +172,7 @@ void CompileCacheController::forget(const std::string& key) {
   parts_.writer.forget(key);
   std::lock_guard<std::mutex> lock(mutex_);
   met_.erase(key);
+  archives_.erase(key);
 }
 
 Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {
@@ -198,6 +202,23 @@ Result<Volume> CompileCacheController::volume(const std::string& name) {
   if (!object) return unexpected(object.error().with("reading PersistentVolume " + name));
   std::lock_guard<std::mutex> lock(mutex_);
   return volumes_[name] = parse_volume(*object);
+}
+
+// Loaders that meet no operator believe the volume's index, so what somebody has deleted has to go
+// from there soon.
+void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
+  std::set<std::string> now;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    now.insert(archive->metadata.uid);
+  }
+  bool deleted = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::set<std::string>& before = archives_[cache.metadata.key()];
+    deleted = !std::includes(now.begin(), now.end(), before.begin(), before.end());
+    before = std::move(now);
+  }
+  if (deleted) parts_.sweeper.ask(cache.metadata.key());
 }
 
 Duration CompileCacheController::collect(const api::CompileCache& cache) {

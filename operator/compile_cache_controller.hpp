@@ -74,6 +74,7 @@ class CompileCacheController {
   void keep_crashing(const api::CompileCache& cache, const std::string& archive,
                      const std::set<std::string>& accused);
   void tell_crashes(const api::CompileCache& cache, const std::string& archive, const Blame& blame);
+  void notice_deleted(const api::CompileCache& cache);
   Duration collect(const api::CompileCache& cache);
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& why);
   std::set<std::string> in_use(const api::CompileCache& cache) const;
@@ -91,6 +92,7 @@ class CompileCacheController {
   std::mutex mutex_;
   std::map<std::string, Volume> volumes_;   // by name; node affinity does not change
   std::map<std::string, std::string> met_;  // CompileCaches that were taken over, to their uid
+  std::map<std::string, std::set<std::string>> archives_;  // uids, as last seen, by CompileCache
 };
 
 }  // namespace compilecache::controller

@@ -201,6 +201,29 @@ TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
   EXPECT_NE(events.records[0].message.find("web-1"), std::string::npos);
 }
 
+TEST_F(ControlTest, ASweepFollowsWhenAnArchiveMakesPodsCrash) {
+  put_claim();
+  reconcile_and_see();
+  sweeper.reported("ml/transformer", "");
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_TRUE(all(kJobs).empty());
+  const std::string manifest = "sha256:" + std::string(64, '2');
+  const json object = server.put(
+      kArchives, {{"metadata", {{"name", "transformer-1"}, {"namespace", "ml"}}},
+                  {"spec", {{"cache", "transformer"}, {"key", {{"GPUProduct", "H100"}}}}},
+                  {"status",
+                   {{"head", {{"manifestDigest", manifest}, {"generation", 2}}},
+                    {"lastUsedTime", format_time(clock.wall())}}}});
+  stores.archives.upsert("ml/transformer-1", std::make_shared<const api::CompileCacheArchive>(
+                                                 api::parse_archive(object).value()));
+  crashes.loaded("ml/transformer-1", manifest, "uid");
+  for (int end = 1; end <= 3; ++end) crashes.seen({"uid", "web-1", {{"app", end, true}}});
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "the volume's index still names it";
+}
+
 TEST_F(ControlTest, WhatMadePodsCrashIsRememberedInTheStatusUntilItIsAcquitted) {
   const std::string manifest = "sha256:" + std::string(64, '2');
   put_archive("transformer-1", hours(1));
@@ -270,6 +293,20 @@ TEST_F(ControlTest, AJobWithoutAPodIsReplacedByOneWithLess) {
         "runAsNonRoot");
   }
   EXPECT_TRUE(unprivileged);
+}
+
+TEST_F(ControlTest, ASweepFollowsWhenSomebodyDeletesAnArchive) {
+  put_claim();
+  reconcile_and_see();
+  sweeper.reported("ml/transformer", "");
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  put_archive("mine", hours(1));
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_TRUE(all(kJobs).empty());
+  stores.archives.erase("ml/mine", nullptr);
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "the volume's index still names it";
 }
 
 TEST_F(ControlTest, StaleArchivesAreDeletedAndASweepFollows) {

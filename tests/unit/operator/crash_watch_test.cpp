@@ -178,6 +178,7 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   EXPECT_EQ(load("c").manifest_digest, digest('1'));
 
   EXPECT_THAT(begin_sweep().check, IsEmpty()) << "its bytes are right: reading them tells nothing";
+  EXPECT_THAT(begin_sweep().distrusted, ::testing::Contains(digest('2'))) << "not in the index";
   end_sweep("12", {}, {digest('2')});
   EXPECT_EQ(suspicion(), "True PodsCrashed");
 
