@@ -22,7 +22,6 @@ using std::chrono::seconds;
 
 // What is derived from time alone is looked at this often.
 constexpr minutes kLookAgain{10};
-constexpr seconds kSoonest{1};
 
 kube::ObjectReference reference(const api::CompileCache& cache) {
   return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
@@ -224,30 +223,43 @@ void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
 Duration CompileCacheController::collect(const api::CompileCache& cache) {
   std::vector<api::CompileCacheArchive> archives;
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
-    archives.push_back(*archive);
+    if (!is_orphan(*archive, cache)) archives.push_back(*archive);
   }
-  if (archives.empty()) return Duration::zero();
   const WallTime now = clock_.wall();
   const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
-  int64_t removed = 0;
+  int64_t removed = remove_orphans(cache);
   for (const StaleArchive& stale : plan) {
-    if (remove(cache, stale.name, to_string(stale.reason))) ++removed;
+    const std::string rule = to_string(stale.reason);
+    if (remove(cache, stale.name, rule, "is stale by spec.retention." + rule)) ++removed;
   }
   if (removed > 0) {
     parts_.board.archives_removed(cache.metadata.key(), removed);
     parts_.sweeper.ask(cache.metadata.key());
   }
+  if (archives.empty()) return Duration::zero();
 
   Duration next = kLookAgain;
   for (const auto& archive : archives) {
+    // One whose time is over has stayed because it is in use, or the newest of its product.
     const Duration left = last_used(archive) + cache.spec.retention.unused_for - now;
-    next = std::min(next, std::max<Duration>(left + seconds(1), kSoonest));
+    if (left > Duration::zero()) next = std::min<Duration>(next, left + seconds(1));
   }
   return next;
 }
 
+int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
+  int64_t removed = 0;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (!is_orphan(*archive, cache)) continue;
+    const bool done = remove(cache, archive->metadata.name, "orphan",
+                             "was left by an earlier CompileCache of this name");
+    if (done) ++removed;
+  }
+  return removed;
+}
+
 bool CompileCacheController::remove(const api::CompileCache& cache, const std::string& name,
-                                    const std::string& why) {
+                                    const std::string& rule, const std::string& why) {
   const auto archive = parts_.view.archive(cache.metadata.ns, name);
   if (archive == nullptr || !parts_.is_leader()) return false;
   // Also the state: a pod that has just loaded it has changed that.
@@ -264,10 +276,10 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
   const std::string size =
       format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, archive->head.compressed_bytes)));
   log_info("deleted a stale archive",
-           {{"archive", archive->metadata.key()}, {"rule", why}, {"bytes", size}});
+           {{"archive", archive->metadata.key()}, {"rule", rule}, {"bytes", size}});
   parts_.events.normal(
       reference(cache), "ArchiveCollected",
-      "archive " + name + " (" + size + ") is stale by spec.retention." + why + " and was deleted");
+      "archive " + name + " (" + size + ") " + why + " and was deleted");
   return true;
 }
 

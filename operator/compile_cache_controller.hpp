@@ -76,7 +76,10 @@ class CompileCacheController {
   void tell_crashes(const api::CompileCache& cache, const std::string& archive, const Blame& blame);
   void notice_deleted(const api::CompileCache& cache);
   Duration collect(const api::CompileCache& cache);
-  bool remove(const api::CompileCache& cache, const std::string& name, const std::string& why);
+  int64_t remove_orphans(const api::CompileCache& cache);
+  // `rule`: for the log. `why`: for people, after "archive NAME (SIZE) ".
+  bool remove(const api::CompileCache& cache, const std::string& name, const std::string& rule,
+              const std::string& why);
   std::set<std::string> in_use(const api::CompileCache& cache) const;
   struct NewStatus {
     api::CompileCacheStatus status;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/names.hpp"
 #include "base/base64.hpp"
@@ -331,6 +332,69 @@ TEST_F(ControlTest, StaleArchivesAreDeletedAndASweepFollows) {
   const json status = server.objects(kCaches).at("ml/transformer").at("status");
   EXPECT_EQ(status.at("archives"), 1);
   EXPECT_EQ(status.at("totalBytes"), 1000);
+}
+
+TEST_F(ControlTest, ArchivesOfACompileCacheThatIsGoneAreDeleted) {
+  put_claim();
+  json cache = server.objects(kCaches).at("ml/transformer");
+  const auto put = [&](const char* name, const std::string& owner, const std::string& made) {
+    json object{{"metadata",
+                 {{"name", name}, {"namespace", "ml"}, {"creationTimestamp", made}, {"uid", name}}},
+                {"spec", {{"cache", "transformer"}, {"key", {{"GPUProduct", name}}}}},
+                {"status", {{"lastUsedTime", format_time(clock.wall())}}}};
+    if (!owner.empty()) {
+      object["metadata"]["ownerReferences"] = {{{"kind", "CompileCache"}, {"uid", owner}}};
+    }
+    object = server.put(kArchives, object);
+    object["metadata"]["creationTimestamp"] = made;
+    stores.archives.upsert(std::string("ml/") + name,
+                           std::make_shared<const api::CompileCacheArchive>(
+                               api::parse_archive(object).value()));
+  };
+  cache["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z";
+  see_cache(cache);
+  put("orphan", "", "2026-01-01T00:00:00Z");
+  put("of-the-one-before", "another", "2026-01-01T00:00:00Z");
+  put("mine", cache["metadata"]["uid"], "2026-01-03T00:00:00Z");
+  put("of-a-later-one", "later", "2026-01-04T00:00:00Z");
+  ASSERT_TRUE(reconcile());
+  std::set<std::string> left;
+  for (const json& archive : all(kArchives)) left.insert(archive["metadata"]["name"]);
+  EXPECT_EQ(left, (std::set<std::string>{"mine", "of-a-later-one"}))
+      << "our view of the CompileCache may lag";
+}
+
+TEST_F(ControlTest, AnArchiveIsOfTheCompileCacheThatItsSpecNamesWhateverItsLabels) {
+  const auto put = [&](const char* name, const char* cache, const char* label) {
+    server.put(kArchives,
+               {{"metadata",
+                 {{"name", name}, {"namespace", "ml"}, {"labels", {{api::kCacheLabel, label}}}}},
+                {"spec", {{"cache", cache}, {"key", {{"GPUProduct", "H100"}}}}}});
+  };
+  put("relabelled", "transformer", "another");
+  put("anothers", "another", "transformer");
+  const auto archives = archive_writer.list("ml", "transformer");
+  ASSERT_TRUE(archives);
+  ASSERT_EQ(archives->size(), 1u);
+  EXPECT_EQ(archives->at(0).metadata.name, "relabelled");
+}
+
+TEST_F(ControlTest, AnArchiveThatStaysInUseIsNotLookedAtEachSecond) {
+  put_claim();
+  reconcile_and_see();
+  put_archive("old", hours(900));
+  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+  board.loaded("ml/transformer",
+               {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  sweeper.reported("ml/transformer", "");
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  see_jobs();
+  reconcile_and_see();
+  const auto done = reconcile();
+  ASSERT_TRUE(done);
+  EXPECT_EQ(all(kArchives).size(), 1u);
+  EXPECT_GT(done->again_after, seconds(60));
 }
 
 TEST_F(ControlTest, WhatARunningPodLoadedStays) {
