@@ -122,6 +122,9 @@ struct CommitAnswer {
 struct EffectReport {
   std::string cache;
   std::string effect;  // full, partial, none, unused, unknown; empty: the pod loaded nothing
+  // What this saver said last and an operator has heard: it is counted, though perhaps not known to
+  // the one that leads now.
+  std::string counted_effect;
   std::string reason;
   bool final_report = false;
   bool compiling = false;  // more is being compiled since the last save

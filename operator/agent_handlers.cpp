@@ -356,7 +356,8 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
 
 Status AgentHandlers::renew(const Caller& caller, const std::string& id,
                             const api::RenewRequest& request) {
-  return parts_.saves.renew(caller.ns(), caller.pod->uid, id, request.fence);
+  return parts_.saves.renew(caller.ns(), caller.pod->uid, id, request.fence,
+                            caller.cache->spec.save.lock_timeout);
 }
 
 Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std::string& id,
@@ -378,9 +379,11 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
         !parts_.board.condemned(caller.key()).empty()) {
       hooks_.sweep_wanted(caller.ns(), cache);
     }
-    return committed;
+    return unexpected(committed.error());
   }
-  parts_.board.saved(caller.key(), SaveSeen::kCommitted, committed->saved_at);
+  if (committed->repeated) return committed->answer;
+  const api::CommitAnswer& answer = committed->answer;
+  parts_.board.saved(caller.key(), SaveSeen::kCommitted, answer.saved_at);
   parts_.board.tell_more(caller.key(), caller.pod->uid, [](api::RecentPod& pod) {
     pod.save = "committed";
     pod.save_reason.clear();
@@ -390,8 +393,8 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
   parts_.traffic.saved(caller.ns() + "/" + archive, caller.pod->name, caller.pod->uid,
                        settle_time(request));
   event(caller, false, "CacheSaved",
-        "saved generation " + std::to_string(committed->generation) + " of archive " + archive);
-  return committed;
+        "saved generation " + std::to_string(answer.generation) + " of archive " + archive);
+  return answer;
 }
 
 Status AgentHandlers::release(const Caller& caller, const std::string& id) {
@@ -465,6 +468,9 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
     pod.differing = cut(report.differing, kToldDiffering);
   });
   const auto effect = api::parse_effect(report.effect);
+  if (const auto counted = api::parse_effect(report.counted_effect)) {
+    parts_.board.recall(caller.key(), caller.pod->uid, *counted);
+  }
   const auto load = parts_.board.load_of(caller.key(), caller.pod->uid);
   // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
   // may be unknown here; then its own word has to do.

@@ -68,6 +68,7 @@ class AgentHandlers {
   void count_save(const Caller& caller, const api::EffectReport& report);
   [[nodiscard]] double compile_seconds_of(const Caller& caller, const std::string& archive,
                                           const std::string& manifest) const;
+  [[nodiscard]] std::optional<double> worth_of(const Caller& caller) const;
   [[nodiscard]] double seconds_saved(const Caller& caller, api::Effect effect,
                                      const api::EffectReport& report) const;
   void event(const Caller& caller, bool warning, const std::string& reason,

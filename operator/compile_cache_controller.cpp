@@ -22,6 +22,8 @@ using std::chrono::seconds;
 
 // What is derived from time alone is looked at this often.
 constexpr minutes kLookAgain{10};
+constexpr std::chrono::milliseconds kAfterConflict{300};
+constexpr seconds kLongestAfterConflict{30};
 
 kube::ObjectReference reference(const api::CompileCache& cache) {
   return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
@@ -51,12 +53,22 @@ Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& ke
     forget(key);
     return done;
   }
-  // Somebody wrote first; the change reaches our store in a moment.
   if (!done && done.error().code == ErrorCode::kConflict) {
-    return kube::Reconciled{.again_after = std::chrono::milliseconds(300)};
+    return kube::Reconciled{.again_after = pause_after_conflict(key)};
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    conflicts_.erase(key);
   }
   parts_.metrics.reconcile(done.has_value());
   return done;
+}
+
+// Somebody wrote first; the change reaches our store in a moment, or later where its watch is slow.
+Duration CompileCacheController::pause_after_conflict(const std::string& key) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int before = conflicts_[key]++;
+  return std::min<Duration>(kAfterConflict * (1 << std::min(before, 10)), kLongestAfterConflict);
 }
 
 Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const InvalidCache& invalid) {
@@ -169,9 +181,11 @@ void CompileCacheController::forget(const std::string& key) {
   parts_.sweeper.forget(key);
   parts_.breaker.forget(key);
   parts_.writer.forget(key);
+  parts_.metrics.forget(kube::split_key(key).ns, kube::split_key(key).name);
   std::lock_guard<std::mutex> lock(mutex_);
   met_.erase(key);
   archives_.erase(key);
+  conflicts_.erase(key);
 }
 
 Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {

@@ -63,6 +63,7 @@ class CompileCacheController {
   Result<kube::Reconciled> reconcile(const std::string& key);
 
  private:
+  Duration pause_after_conflict(const std::string& key);
   Result<kube::Reconciled> reconcile_invalid(const InvalidCache& invalid);
   Result<kube::Reconciled> reconcile_valid(const api::CompileCache& cache);
   void meet(const api::CompileCache& cache);
@@ -95,6 +96,7 @@ class CompileCacheController {
   std::mutex mutex_;
   std::map<std::string, Volume> volumes_;   // by name; node affinity does not change
   std::map<std::string, std::string> met_;  // CompileCaches that were taken over, to their uid
+  std::map<std::string, int> conflicts_;    // in a row, by CompileCache
   std::map<std::string, std::set<std::string>> archives_;  // uids, as last seen, by CompileCache
 };
 

@@ -263,7 +263,7 @@ api::SaveAnswer SaveCoordinator::granted(const SaveContext& context,
 }
 
 Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
-                              const std::string& id, int64_t fence) {
+                              const std::string& id, int64_t fence, milliseconds lock_timeout) {
   const auto parsed = parse_save_id(id);
   if (!parsed) return unexpected(parsed.error());
   const std::string key = key_of(ns, parsed->archive);
@@ -291,7 +291,7 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
   if (archive->lock.fence != fence || holder_uid(archive->lock) != pod_uid) {
     return lost(key, fence, "the lock is no longer this pod's");
   }
-  take_over(*archive, api::CompileCacheSpec::Save().lock_timeout);
+  take_over(*archive, lock_timeout);
   return {};
 }
 
@@ -331,8 +331,8 @@ Status SaveCoordinator::check_commit(const SaveContext& context,
   return {};
 }
 
-Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, const std::string& id,
-                                                  const api::CommitRequest& request) {
+Result<Committed> SaveCoordinator::commit(const SaveContext& context, const std::string& id,
+                                          const api::CommitRequest& request) {
   const auto parsed = parse_save_id(id);
   if (!parsed) return unexpected(parsed.error());
   if (const Status valid = check_commit_request(request); !valid) return unexpected(valid.error());
@@ -348,7 +348,7 @@ Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, co
     }
     if (const auto* head = already_committed(context, *archive, parsed->fence, request)) {
       forget(key, parsed->fence);
-      return answer_of(*head);
+      return Committed{answer_of(*head), true};
     }
     if (const Status allowed = check_commit(context, *archive, parsed->fence, request); !allowed) {
       return unexpected(allowed.error());
@@ -368,7 +368,7 @@ Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, co
                                 {"manifest", written->head.manifest_digest},
                                 {"bytes", std::to_string(written->head.compressed_bytes)},
                                 {"layers", std::to_string(written->head.layers)}});
-    return answer_of(written->head);
+    return Committed{answer_of(written->head)};
   }
   return fail(ErrorCode::kUnavailable, "committing a save of archive " + key +
                                            ": the archive kept changing; send the commit again");

@@ -67,7 +67,8 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
                                                  pod.archive,
                                                  api::parse_effect(pod.effect),
                                                  static_cast<double>(pod.saved_milliseconds) / 1000,
-                                                 {}});
+                                                 {},
+                                                 pod.generation});
   }
   const std::vector<api::RecentPod> newer = totals.recent.list();
   recent.insert(recent.end(), newer.begin(), newer.end());
@@ -141,6 +142,7 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
     pod.load = seen.load;
     pod.archive = seen.archive;
     pod.worth = seen.compile_seconds;
+    pod.generation = seen.generation;
     revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
@@ -186,6 +188,12 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
   }
   changed(cache);
   return move;
+}
+
+void StatusBoard::recall(const std::string& cache, const std::string& pod_uid,
+                         api::Effect counted) {
+  const std::lock_guard lock(mutex_);
+  entries_[cache].pods.try_emplace(pod_uid, PodCount{"", "", counted, 0, {}, 0});
 }
 
 void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid,
@@ -287,31 +295,36 @@ std::vector<std::string> StatusBoard::crashing(const std::string& cache) const {
   return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
 }
 
-std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+StatusBoard::PodCount StatusBoard::pod_of(const std::string& cache,
+                                          const std::string& pod_uid) const {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return "";
+  if (entry == entries_.end()) return {};
   const auto pod = entry->second.pods.find(pod_uid);
-  return pod == entry->second.pods.end() ? "" : pod->second.archive;
+  return pod == entry->second.pods.end() ? PodCount() : pod->second;
+}
+
+std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).archive;
+}
+
+double StatusBoard::seconds_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).seconds_saved;
+}
+
+int64_t StatusBoard::generation_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).generation;
 }
 
 std::optional<double> StatusBoard::worth_of(const std::string& cache,
                                             const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return std::nullopt;
-  const auto pod = entry->second.pods.find(pod_uid);
-  return pod == entry->second.pods.end() ? std::nullopt : pod->second.worth;
+  return pod_of(cache, pod_uid).worth;
 }
 
 std::optional<std::string> StatusBoard::load_of(const std::string& cache,
                                                 const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return std::nullopt;
-  const auto pod = entry->second.pods.find(pod_uid);
-  if (pod == entry->second.pods.end() || pod->second.load.empty()) return std::nullopt;
-  return pod->second.load;
+  const std::string load = pod_of(cache, pod_uid).load;
+  return load.empty() ? std::nullopt : std::optional(load);
 }
 
 std::set<std::string> StatusBoard::archives_in_use(const std::string& cache,

@@ -85,6 +85,8 @@ class StatusBoard {
     std::string archive;
   };
   EffectMove effect(const std::string& cache, const EffectSeen& seen);
+  // A pod that nothing is known of was counted under that effect by an earlier leader.
+  void recall(const std::string& cache, const std::string& pod_uid, api::Effect counted);
   // More about a pod whose load was reported and that is still among the recent ones; nothing is
   // counted.
   void tell_more(const std::string& cache, const std::string& pod_uid, const RecentChange& change);
@@ -104,6 +106,9 @@ class StatusBoard {
 
   // The archive that a running pod loaded; empty: none that is known of.
   [[nodiscard]] std::string archive_of(const std::string& cache, const std::string& pod_uid) const;
+  // What a pod counts for, and which generation it loaded; 0: not known.
+  [[nodiscard]] double seconds_of(const std::string& cache, const std::string& pod_uid) const;
+  [[nodiscard]] int64_t generation_of(const std::string& cache, const std::string& pod_uid) const;
   // How long others compiled what a running pod loaded; nothing when that is not known.
   [[nodiscard]] std::optional<double> worth_of(const std::string& cache,
                                                const std::string& pod_uid) const;
@@ -123,6 +128,7 @@ class StatusBoard {
     std::optional<api::Effect> effect;
     double seconds_saved = 0;
     std::optional<double> worth;  // of what it loaded
+    int64_t generation = 0;       // of it
   };
   struct Entry {
     bool seeded = false;
@@ -134,6 +140,7 @@ class StatusBoard {
 
   enum class Missing { kAdd, kLeave };
   // Changes its line among the recent pods; false when nothing is different.
+  [[nodiscard]] PodCount pod_of(const std::string& cache, const std::string& pod_uid) const;
   bool revise(Entry& entry, const std::string& pod_uid, Missing missing,
               const RecentChange& change) const;
   static void add_crashing(std::vector<std::string>& known, const std::string& manifest);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -192,8 +193,10 @@ class AgentApiTest : public testing::Test {
   ClusterStores stores;
   api::CompileCache cache;
   ClusterView view{stores};
-  TokenAuth auth{[](const json& review) -> Result<json> {
+  std::function<void(const std::string& token)> on_review = [](const std::string&) {};
+  TokenAuth auth{[this](const json& review) -> Result<json> {
                    const std::string pod = review["spec"]["token"];
+                   on_review(pod);
                    return json{{"status",
                                 {{"authenticated", pod != "stranger"},
                                  {"audiences", {api::kTokenAudience}},

@@ -270,6 +270,50 @@ TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
   EXPECT_EQ(events.records.back().reason, "Ready");
 }
 
+TEST_F(ControlTest, AReportThatComesBeforeANewLeaderHasMetTheCompileCacheCounts) {
+  put_claim();
+  sweeper.reported("ml/transformer", "");
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_TRUE(all(kJobs).empty()) << "the store is prepared";
+}
+
+TEST_F(ControlTest, AConflictThatStaysIsTriedEverMoreRarely) {
+  put_claim();
+  json stale = server.objects(kCaches).at("ml/transformer");
+  stale["metadata"]["resourceVersion"] = "1";
+  json other = stale;
+  other["metadata"].erase("resourceVersion");
+  other["metadata"]["annotations"] = {{"by", "another"}};
+  server.put(kCaches, other);
+  see_cache(stale);  // and stays so: the watch is slow
+  Duration last{0};
+  for (int i = 0; i < 12; ++i) {
+    const auto done = reconcile();
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_GE(done->again_after, last);
+    last = done->again_after;
+  }
+  EXPECT_EQ(last, seconds(30));
+  see_cache(server.objects(kCaches).at("ml/transformer"));
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(condition("Reconciling").at("status"), "True");
+}
+
+TEST_F(ControlTest, TheSeriesOfADeletedCompileCacheGo) {
+  metrics.save("ml", "transformer", "committed");
+  metrics.save("ml", "other", "committed");
+  metrics.load({.ns = "ml", .cache = "transformer", .gpu_product = "H100", .outcome = "exact"});
+  reconcile_and_see();
+  ASSERT_NE(metrics.text().find("cache=\"transformer\""), std::string::npos);
+  stores.caches.erase("ml/transformer", nullptr);
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(metrics.text().find("cache=\"transformer\""), std::string::npos) << metrics.text();
+  EXPECT_NE(metrics.text().find("cache=\"other\""), std::string::npos);
+  metrics.save("ml", "transformer", "committed");
+  EXPECT_NE(metrics.text().find("cache=\"transformer\""), std::string::npos) << "made anew";
+}
+
 TEST_F(ControlTest, AVolumeThatCannotBeUsedIsSaidSo) {
   put_claim();
   reconcile_and_see();

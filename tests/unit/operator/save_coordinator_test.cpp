@@ -46,7 +46,10 @@ class SaveCoordinatorTest : public testing::Test {
 
   Result<api::CommitAnswer> commit(const SaveContext& context, const api::SaveAnswer& save,
                                    char manifest) {
-    return saves.commit(context, save.id, commit_of(save, manifest));
+    auto done = saves.commit(context, save.id, commit_of(save, manifest));
+    if (!done) return unexpected(done.error());
+    repeated_ = done->repeated;
+    return done->answer;
   }
 
   api::CompileCacheArchive archive() { return archives.archives.begin()->second; }
@@ -57,6 +60,7 @@ class SaveCoordinatorTest : public testing::Test {
   SweepGuard guard;
   SaveCoordinator saves{archives, locks, guard, 2, clock, seeded_random(1)};
   int attempts_ = 0;
+  bool repeated_ = false;  // the last commit
 };
 
 TEST_F(SaveCoordinatorTest, TheFirstSaveMakesTheArchive) {
@@ -96,7 +100,7 @@ TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
   const auto slow = ask(pod("a"));
   clock.advance(seconds(29));
   EXPECT_EQ(ask(pod("b")).decision, "busy");
-  ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence));
+  ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence, seconds(30)));
   clock.advance(seconds(29));
   EXPECT_EQ(ask(pod("b")).decision, "busy") << "it was heard of";
   clock.advance(seconds(1));
@@ -106,7 +110,8 @@ TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
   const auto late = commit(pod("a"), slow, '1');
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::kConflict);
-  EXPECT_EQ(saves.renew("ml", "uid-a", slow.id, slow.fence).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(saves.renew("ml", "uid-a", slow.id, slow.fence, seconds(30)).error().code,
+            ErrorCode::kConflict);
   EXPECT_TRUE(commit(pod("b"), next, '2'));
 }
 
@@ -124,6 +129,7 @@ TEST_F(SaveCoordinatorTest, ACommitWhoseAnswerWasLostIsAnsweredTheSame) {
   const auto again = commit(pod("a"), save, '1');
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->generation, 1);
+  EXPECT_TRUE(repeated_);
   // Even after others have saved on top.
   ASSERT_TRUE(commit(pod("b"), ask(pod("b")), '2'));
   EXPECT_EQ(commit(pod("a"), save, '1')->generation, 1);
@@ -148,10 +154,23 @@ TEST_F(SaveCoordinatorTest, ANewLeaderGivesTheHolderOneFullTimeout) {
   EXPECT_TRUE(next.is_saving("ml", archive().metadata.name));
   clock.advance(seconds(29));
   EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
-  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence));
+  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence, seconds(30)));
   clock.advance(seconds(20));
   EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
   EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
+}
+
+TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderIsForTheCompileCachesTimeout) {
+  SaveContext patient = pod("a");
+  patient.save.lock_timeout = seconds(300);
+  const auto save = ask(patient);
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence, patient.save.lock_timeout));
+  clock.advance(seconds(290));
+  SaveContext other = pod("b");
+  other.save.lock_timeout = seconds(300);
+  EXPECT_EQ(ask(other, &next).decision, "busy");
 }
 
 TEST_F(SaveCoordinatorTest, ReleaseFreesTheLockAndKeepsTheFence) {
@@ -338,7 +357,7 @@ TEST_F(SaveCoordinatorTest, NonsenseIsRefused) {
   for (const char* id : {"", "x", ".1", "a.b", "a.", "a/b.1", "a.-1", "a.99999999999999999999"}) {
     EXPECT_EQ(saves.commit(pod("a"), id, commit_of(save, '1')).error().code, ErrorCode::kInvalid)
         << id;
-    EXPECT_FALSE(saves.renew("ml", "uid-a", id, 1)) << id;
+    EXPECT_FALSE(saves.renew("ml", "uid-a", id, 1, seconds(30))) << id;
   }
   EXPECT_EQ(saves.commit(pod("a"), "other.1", commit_of(save, '1')).error().code,
             ErrorCode::kConflict);
