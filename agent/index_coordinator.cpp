@@ -1,6 +1,8 @@
 #include "agent/coordinator.hpp"
+#include "agent/files.hpp"
 #include "agent/index_lookup.hpp"
 #include "api/outcomes.hpp"
+#include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/time_format.hpp"
 
@@ -41,7 +43,8 @@ class IndexCoordinator : public Coordinator {
     const auto index = archive::read_index(config_.store_path);
     if (const auto head = find_in_index(index, *key, false)) {
       answer.generation = static_cast<int64_t>(head->entry.generation()) + 1;
-      if (!request.refresh) answer.parent_digest = head->entry.digest;
+      if (!request.refresh && !is_lost(request)) answer.parent_digest = head->entry.digest;
+      if (!request.corrupt_digest.empty()) answer.condemned = {request.corrupt_digest};
     }
     generation_ = answer.generation;
     return answer;
@@ -60,6 +63,13 @@ class IndexCoordinator : public Coordinator {
   }
 
  private:
+  // Nobody else can be asked whether the head is whole; what is missing is looked for once more.
+  [[nodiscard]] bool is_lost(const api::SaveRequest& request) const {
+    if (!request.corrupt_digest.empty()) return true;
+    return !request.missing_digest.empty() &&
+           !file_exists(archive::blob_path(config_.store_path, request.missing_digest));
+  }
+
   const api::AgentConfig config_;
   const std::string node_;
   int64_t generation_ = 1;

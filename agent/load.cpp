@@ -28,12 +28,6 @@ constexpr Patience kReportTime{3000};
 constexpr milliseconds kMicrosecondsRoundedAway{1};
 constexpr const char* kDirectoryFilled = "directory_filled";
 
-// The digest that an error of archive/ names, for the operator.
-std::string digest_in(const std::string& message) {
-  const size_t at = message.find("sha256:");
-  return at == std::string::npos ? "" : message.substr(at, 7 + 64);
-}
-
 std::string_view reason_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kCorrupt:
@@ -249,7 +243,8 @@ class Loader {
     empty_directories();
     std::string reason(reason_of(error.code));
     if (error.code == ErrorCode::kCancelled && too_slow_) reason = "too_slow";
-    if (error.code == ErrorCode::kCorrupt) status_.corrupt_digest = digest_in(error.message);
+    if (error.code == ErrorCode::kCorrupt)
+      status_.corrupt_digest = archive::digest_in(error.message);
     const bool missing = error.code == ErrorCode::kNotFound;
     finish(missing ? api::Outcome::kDoesNotExist : api::Outcome::kError, reason, error.message);
   }

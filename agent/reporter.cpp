@@ -50,6 +50,7 @@ api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last
   api::EffectReport report;
   report.cache = config_.cache;
   if (load_.loaded()) report.effect = api::to_string(evidence.effect);
+  if (load_.loaded() && sent_) report.counted_effect = api::to_string(sent_->effect);
   if (evidence.effect == api::Effect::kUnknown) report.reason = "reads_not_visible";
   report.final_report = last;
   report.compiling = compiling_;

@@ -246,7 +246,13 @@ class Saver {
     const SaveLimits limits{[this] { return patience(); },
                             [this] { return termination_.requested() && left() <= kLastWords; },
                             termination_.requested(), asked, longest_pause() + kReportPatience};
-    const SaveParts parts{config_, node_, *coordinator_, watched_, control_, random_};
+    const SaveParts parts{config_,
+                          node_,
+                          *coordinator_,
+                          watched_,
+                          control_,
+                          random_,
+                          load_.loaded() ? load_.manifest_digest : ""};
     try {
       return save_once(parts, head_, state_, limits);
     } catch (const std::exception& error) {

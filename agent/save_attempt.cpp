@@ -68,7 +68,7 @@ class Attempt {
       if (answer->decision == "busy") return busy(*answer);
       if (answer->decision != "granted") return refused(*answer);
       if (auto result = save_granted(*answer)) return std::move(*result);
-      log_info("another pod's save came first; asking again", {{"archive", answer->archive}});
+      log_info("asking for the save again", {{"archive", answer->archive}});
     }
     return failed("conflict", "other pods' saves kept coming first", Next::kRetry,
                   kUnansweredPause);
@@ -97,6 +97,9 @@ class Attempt {
     request.cache = config_.cache;
     request.attempt = random_id(parts_.random);
     request.have_digest = head_.digest;
+    request.loaded_digest = parts_.loaded_digest;
+    request.corrupt_digest = corrupt_;
+    request.missing_digest = missing_;
     request.new_files = static_cast<int64_t>(view.files.size());
     request.new_bytes = static_cast<int64_t>(view.bytes);
     request.refresh = refreshing();
@@ -119,14 +122,11 @@ class Attempt {
     return result;
   }
 
-  // Nothing: lost to another pod, ask again.
+  // Nothing: lost to another pod, or the head it was to extend cannot be read; ask again.
   std::optional<SaveResult> save_granted(const api::SaveAnswer& answer) {
     Lease lease(parts_.coordinator, answer);
     auto granted = parent_of(answer);
-    if (!granted) {
-      release(answer);
-      return failed("io", granted.error().message, Next::kRetry, kFailedPause);
-    }
+    if (!granted) return tell_of_parent(answer, granted.error());
     Head parent = std::move(*granted);
     SaveView view = parts_.watched.plan(parent.held, state_.saved_at);
     if (config_.save_policy == "Once" && !answer.parent_digest.empty() && !refreshing()) {
@@ -138,15 +138,10 @@ class Attempt {
                         {"bytes", std::to_string(view.bytes)},
                         {"parent", parent.digest},
                         {"fence", std::to_string(answer.fence)}});
-    std::vector<std::string> paths = paths_of(view);
-    auto written = write(answer, parent.digest, std::move(view.files), lease);
-    if (!written && !parent.digest.empty() && damaged(written.error())) {
-      log_warn("the archive to extend is damaged; saving from scratch",
-               {{"digest", parent.digest}, {"error", written.error().message}});
-      parent = {};
-      view = parts_.watched.plan(parent.held, state_.saved_at);
-      paths = paths_of(view);
-      written = write(answer, "", std::move(view.files), lease);
+    const std::vector<std::string> paths = paths_of(view);
+    const auto written = write(answer, parent.digest, std::move(view.files), lease);
+    if (!written && !lease.lost() && is_about_parent(written.error())) {
+      return tell_of_parent(answer, written.error());
     }
     if (!written) return not_written(answer, written.error(), lease);
     const std::string left_out = note_left_out(*written);
@@ -185,16 +180,31 @@ class Attempt {
     add_held(held, packed);
   }
 
-  // What the operator says is the head; where the volume does not have it whole, nothing: the new
-  // archive then starts from scratch. An error that may pass is not worth what others have saved.
+  // What the operator says is the head.
   Result<Head> parent_of(const api::SaveAnswer& answer) const {
     if (answer.parent_digest.empty()) return Head{};
     if (answer.parent_digest == head_.digest) return head_;
-    auto parent = read_head(config_.store_path, answer.parent_digest);
-    if (parent || !damaged(parent.error())) return parent;
-    log_warn("the archive to extend cannot be read; saving from scratch",
-             {{"digest", answer.parent_digest}, {"error", parent.error().message}});
-    return Head{};
+    return read_head(config_.store_path, answer.parent_digest);
+  }
+
+  static bool is_about_parent(const Error& error) {
+    return error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kNotFound;
+  }
+
+  // What others have saved is not given up by one pod that cannot read it: the operator is told
+  // what is damaged or missing, and says what to extend. Where it says the same once more, it is
+  // waited.
+  std::optional<SaveResult> tell_of_parent(const api::SaveAnswer& answer, const Error& error) {
+    release(answer);
+    std::string& told = error.code == ErrorCode::kCorrupt ? corrupt_ : missing_;
+    if (!is_about_parent(error) || !told.empty()) {
+      return failed("io", error.message, Next::kRetry, kFailedPause);
+    }
+    told = archive::digest_in(error.message);
+    if (told.empty()) told = answer.parent_digest;
+    log_warn("the archive to extend cannot be read; telling the operator",
+             {{"digest", told}, {"error", error.message}});
+    return std::nullopt;
   }
 
   Result<archive::WriteResult> write(const api::SaveAnswer& answer, const std::string& parent,
@@ -213,10 +223,6 @@ class Attempt {
       return !lease.lost() && !limits_.give_up();
     };
     return archive::write_archive(config_.store_path, std::move(request));
-  }
-
-  static bool damaged(const Error& error) {
-    return error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kNotFound;
   }
 
   std::optional<SaveResult> not_written(const api::SaveAnswer& answer, const Error& error,
@@ -257,6 +263,7 @@ class Attempt {
     const archive::ArchiveInfo& archive = written.archive;
     api::CommitRequest request;
     request.fence = answer.fence;
+    request.loaded_digest = parts_.loaded_digest;
     request.parent_digest = parent;
     request.manifest_digest = archive.manifest;
     request.blobs = archive.blobs();
@@ -345,6 +352,7 @@ class Attempt {
   Head& head_;
   SaverState& state_;
   const SaveLimits& limits_;
+  std::string corrupt_, missing_;  // blobs of the head, for the operator
 };
 
 }  // namespace

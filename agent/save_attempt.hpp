@@ -57,6 +57,7 @@ struct SaveParts {
   Watched& watched;
   const ControlDirectory& control;
   const Random& random;
+  std::string loaded_digest{};  // manifest that the pod started with
 };
 
 // One save: asks for the lock, writes the layer with what the granted parent lacks, commits. A

@@ -1,6 +1,7 @@
 #include "agent/sweep.hpp"
 
 #include <map>
+#include <set>
 
 #include "agent/index_lookup.hpp"
 #include "archive/extract.hpp"
@@ -46,6 +47,8 @@ class Sweeper {
     remove_incomplete(milliseconds(plan->incomplete_timeout_ms));
     delete_condemned(plan->deletable);
     for (const auto& manifest : plan->check) check(manifest);
+    distrusted_.insert(plan->distrusted.begin(), plan->distrusted.end());
+    for (const auto& whole : report_.verified) distrusted_.erase(whole);
     rewrite_index(plan->archives);
     take_inventory();
     return tell() && !failed_;
@@ -166,7 +169,7 @@ class Sweeper {
       // Times in the index are whole seconds.
       const bool later =
           plan == planned.end() ? saved_at(present) >= begun_ : saved_at(present) > plan->second;
-      if (present.name().empty() || !later) continue;
+      if (present.name().empty() || !later || distrusted_.contains(present.digest)) continue;
       std::erase_if(entries, [&](const auto& entry) { return entry.name() == present.name(); });
       entries.push_back(std::move(present));
     }
@@ -204,6 +207,7 @@ class Sweeper {
   const api::AgentConfig& config_;
   Coordinator& coordinator_;
   api::SweepRequest report_;
+  std::set<std::string> distrusted_;  // manifests that the index must not name
   WallTime begun_{};  // when the operator was asked, in whole seconds
   bool failed_ = false;
 };

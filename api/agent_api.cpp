@@ -16,21 +16,23 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, re
                                                 archive, manifest_digest, match, source,
                                                 corrupt_digest, generation, milliseconds, bytes,
                                                 files, waited_ms, asked_ms, waited_for)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest, new_files,
-                                                new_bytes, refresh, final_save, asked)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest,
+                                                corrupt_digest, missing_digest, loaded_digest,
+                                                new_files, new_bytes, refresh, final_save, asked)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveAnswer, decision, reason, retry_after_ms, id,
                                                 fence, lock_timeout_ms, archive, key, gpu_product,
                                                 generation, parent_digest, condemned)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RenewRequest, fence)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, parent_digest,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, loaded_digest, parent_digest,
                                                 manifest_digest, blobs, compressed_bytes,
                                                 plain_bytes, files, layers, compile_seconds,
                                                 complete, still_ms, notices_within_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitAnswer, manifest_digest, generation, saved_at)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, reason, final_report,
-                                                compiling, loaded_entries, read_entries,
-                                                new_entries, compile_seconds, new_names, differing,
-                                                save_outcome, save_reason, save_message)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, counted_effect, reason,
+                                                final_report, compiling, loaded_entries,
+                                                read_entries, new_entries, compile_seconds,
+                                                new_names, differing, save_outcome, save_reason,
+                                                save_message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BlobInfo, digest, size)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_digest, generation,
                                                 saved_at, blobs, compressed_bytes, plain_bytes,
@@ -40,7 +42,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, foun
                                                 corrupt, verified, storage_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepArchive, name, key, manifest_digest,
                                                 generation, saved_at)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check, distrusted,
                                                 incomplete_timeout_ms)
 
 namespace {

@@ -67,6 +67,11 @@ struct SaveRequest {
   std::string cache;
   std::string attempt;      // nonce, new for each attempt
   std::string have_digest;  // manifest of the head that the saver last saw; empty: none
+  // Manifest that the pod started with, of whatever archive; empty: none.
+  std::string loaded_digest;
+  // Of the head that it was to extend: a blob that is not what its digest promises, or one that is
+  // not there, as far as this node sees. The operator decides what becomes of the head.
+  std::string corrupt_digest, missing_digest;
   int64_t new_files = 0, new_bytes = 0;
   bool refresh = false;     // mode Refresh: no parent wanted
   bool final_save = false;  // at SIGTERM
@@ -94,6 +99,7 @@ struct RenewRequest {
 
 struct CommitRequest {
   int64_t fence = 0;
+  std::string loaded_digest;  // as in SaveRequest
   std::string parent_digest;
   std::string manifest_digest;
   std::vector<std::string> blobs;
@@ -116,6 +122,9 @@ struct CommitAnswer {
 struct EffectReport {
   std::string cache;
   std::string effect;  // full, partial, none, unused, unknown; empty: the pod loaded nothing
+  // What this saver said last and an operator has heard: it is counted, though perhaps not known to
+  // the one that leads now.
+  std::string counted_effect;
   std::string reason;
   bool final_report = false;
   bool compiling = false;  // more is being compiled since the last save
@@ -171,6 +180,9 @@ struct SweepAnswer {
   std::vector<SweepArchive> archives;  // the whole index
   std::vector<std::string> deletable;  // condemned before this Job started and still unreferenced
   std::vector<std::string> check;      // manifests of suspect archives to verify
+  // Manifests that no loader may be given: what the index says of them goes, also where it is later
+  // than the archives above.
+  std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
 };
 

@@ -224,6 +224,7 @@ CompileCacheStatus parse_status(const json& status) {
     parsed.condemned.push_back(
         {field<std::string>(item, "digest", ""), field<std::string>(item, "since", "")});
   }
+  parsed.crashing = field<std::vector<std::string>>(status, "crashing", {});
   parsed.stuck_pods = field<std::vector<std::string>>(status, "stuckPods", {});
   const json& breaker = child(status, "breaker");
   parsed.breaker = {
@@ -344,6 +345,7 @@ json to_json(const CompileCacheStatus& status) {
       {"recent", recent_json(status.recent)},
       {"secondsSaved", status.seconds_saved},
       {"condemned", json::array()},
+      {"crashing", status.crashing},
       {"stuckPods", status.stuck_pods},
   };
   for (const CondemnedBlob& blob : status.condemned) {

@@ -150,6 +150,7 @@ struct CompileCacheStatus {
   LastSweep last_sweep;
   int64_t seconds_saved = 0;
   std::vector<CondemnedBlob> condemned;
+  std::vector<std::string> crashing;  // manifests that made pods crash: what holds one is not saved
   std::vector<std::string> stuck_pods;
   Breaker breaker;
 };

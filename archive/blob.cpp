@@ -16,10 +16,44 @@ constexpr uint64_t kWriteBehindBytes = 8ULL << 20;
 
 std::string blobs_directory(const std::string& store) { return store + "/blobs/sha256"; }
 
-bool has_blob(const std::string& path, uint64_t size) {
+constexpr size_t kHashedAtOnce = 256U << 10;
+
+// What goes wrong with a file of our own is never "not found": that would look like a parent whose
+// blob is missing.
+Error own_error(Error error) {
+  if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kIo;
+  return error;
+}
+
+Status own(const Status& status) {
+  if (!status) return unexpected(own_error(status.error()));
+  return {};
+}
+
+// Whether a file with these bytes is there: one byte may have flipped since it was written, and who
+// counted on it would make an archive that nobody can load. Seldom asked, as few blobs are equal.
+bool has_blob(const std::string& path, const FinishedBlob& blob) {
+  const auto file = open_regular(path);
+  if (!file || file->size != blob.size) return false;
+  Sha256 hash;
+  std::vector<uint8_t> piece(kHashedAtOnce);
+  for (uint64_t left = blob.size; left > 0;) {
+    const auto count = read_full(file->fd.get(), piece, path);
+    if (!count || *count == 0) return false;
+    hash.update(std::span(piece).first(*count));
+    left -= std::min<uint64_t>(left, *count);
+  }
+  return "sha256:" + hash.finish_hex() == blob.digest;
+}
+
+// A folder at a blob's place, which no file can be renamed over: moved aside, never deleted with
+// what is in it.
+Status move_folder_aside(const std::string& store, const std::string& path) {
   struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         static_cast<uint64_t>(info.st_size) == size;
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return {};
+  const std::string aside = blobs_directory(store) + "/" + incomplete_name();
+  if (::rename(path.c_str(), aside.c_str()) == 0) return {};
+  return unexpected(local_error("moving folder " + path + " out of a blob's place", errno));
 }
 
 }  // namespace
@@ -37,13 +71,13 @@ Result<BlobWriter> BlobWriter::create(const std::string& store) {
   Fd fd(create_file(path));
   if (!fd.valid()) {
     return unexpected(
-        io_error("creating " + path, errno)
+        local_error("creating " + path, errno)
             .with("writing a blob (is the store prepared, and the volume writable?)"));
   }
   if (::fchmod(fd.get(), 0644) != 0) {
     const int error = errno;
     ::unlink(path.c_str());
-    return unexpected(io_error("chmod of " + path, error));
+    return unexpected(local_error("chmod of " + path, error));
   }
   return BlobWriter(store, std::move(path), std::move(fd));
 }
@@ -51,7 +85,7 @@ Result<BlobWriter> BlobWriter::create(const std::string& store) {
 Status BlobWriter::write(std::span<const uint8_t> bytes) {
   hash_.update(bytes);
   size_ += bytes.size();
-  if (auto written = write_all(fd_.get(), bytes, temporary_); !written) return written;
+  if (auto written = own(write_all(fd_.get(), bytes, temporary_)); !written) return written;
   if (size_ - begun_ >= kWriteBehindBytes) {
     // The disk works while we do, and the fsync at the end finds little left. Only a wish: what
     // goes wrong the fsync reports.
@@ -66,20 +100,22 @@ Result<FinishedBlob> BlobWriter::finish(const std::vector<std::string>& rewrite)
   FinishedBlob blob{"sha256:" + hash_.finish_hex(), size_, false};
   const std::string path = blob_path(store_, blob.digest);
   const bool condemned = std::find(rewrite.begin(), rewrite.end(), blob.digest) != rewrite.end();
-  if (!condemned && has_blob(path, size_)) {
+  if (!condemned && has_blob(path, blob)) {
     blob.existed = true;
     return blob;  // the destructor removes the temporary file
   }
-  if (auto synced = sync_file(fd_.get(), temporary_); !synced) return unexpected(synced.error());
-  if (auto renamed = rename_file(temporary_, path, fd_.get()); !renamed)
+  if (auto synced = own(sync_file(fd_.get(), temporary_)); !synced)
+    return unexpected(synced.error());
+  if (auto moved = move_folder_aside(store_, path); !moved) return unexpected(moved.error());
+  if (auto renamed = own(rename_file(temporary_, path, fd_.get())); !renamed)
     return unexpected(renamed.error());
   temporary_.clear();
   if (const int error = fd_.close(); error != 0)
-    return unexpected(io_error("closing " + path, error));
+    return unexpected(local_error("closing " + path, error));
   return blob;
 }
 
-Status sync_blobs(const std::string& store) { return sync_directory(blobs_directory(store)); }
+Status sync_blobs(const std::string& store) { return own(sync_directory(blobs_directory(store))); }
 
 Result<BlobFolder> BlobFolder::open(const std::string& store) {
   // Nothing is read from it: O_PATH spares opening it.
@@ -96,7 +132,17 @@ Result<RegularFile> BlobFolder::open_blob(const std::string& digest) const {
                 "not a digest: \"" + digest.substr(0, 100) + "\" (want sha256: and 64 digits)");
   }
   const std::string path = blob_path(store_, digest);
-  return open_regular(fd_.get(), path.substr(path.rfind('/') + 1), path);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  auto file = open_regular(fd_.get(), name, path);
+  // Also what the mount lets nobody open, such as a device.
+  struct stat info {};
+  if (!file && ::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      !S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store_ +
+                                         " is not a file but a link, folder or device; the archive "
+                                         "is lost");
+  }
+  return file;
 }
 
 Result<std::string> BlobFolder::read(const std::string& digest, uint64_t limit) const {

@@ -17,7 +17,8 @@
 //   ... other blobs ...
 //   sync_blobs(store);                // now all are durable
 //
-// Destroyed before finish(), it removes its temporary file. Not thread-safe.
+// Destroyed before finish(), it removes its temporary file. Errors of what it writes are never
+// kNotFound or kCorrupt: these are about what the store has. Not thread-safe.
 
 namespace compilecache::archive {
 
@@ -37,8 +38,8 @@ class BlobWriter {
   Status write(std::span<const uint8_t> bytes);
   [[nodiscard]] uint64_t size() const { return size_; }
   // `rewrite`: digests that are put in place even if a blob of that name is there. Any other
-  // existing blob is left as it is, its times too: blobs never change, only their owner could touch
-  // them, and what is deleted is decided by digests, not by age.
+  // existing blob that is what its name says is left as it is, its times too: blobs never change,
+  // only their owner could touch them, and what is deleted is decided by digests, not by age.
   Result<FinishedBlob> finish(const std::vector<std::string>& rewrite = {});
 
  private:

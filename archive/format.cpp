@@ -100,6 +100,16 @@ Status check_archive_path(std::string_view path) {
   return {};
 }
 
+std::string digest_in(std::string_view text) {
+  constexpr std::string_view kPrefix = "sha256:";
+  for (size_t at = text.find(kPrefix); at != std::string_view::npos;
+       at = text.find(kPrefix, at + 1)) {
+    const std::string_view found = text.substr(at, kPrefix.size() + 64);
+    if (is_digest(found)) return std::string(found);
+  }
+  return "";
+}
+
 std::string blob_path(const std::string& store, std::string_view digest) {
   return store + "/blobs/sha256/" + std::string(digest.substr(kDigestPrefix.size()));
 }

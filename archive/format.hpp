@@ -78,6 +78,9 @@ bool is_digest(std::string_view text);
 // deep. The error says what is wrong.
 Status check_archive_path(std::string_view path);
 
+// The first digest that a text names, such as the message of an error; else empty.
+std::string digest_in(std::string_view text);
+
 // The digests that only a path of the form blobs/sha256/<hex> can have: "STORE/blobs/sha256/<hex>".
 std::string blob_path(const std::string& store, std::string_view digest);
 

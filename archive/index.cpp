@@ -47,6 +47,16 @@ bool comes_before(const IndexEntry& a, const IndexEntry& b) {
   return a.digest < b.digest;
 }
 
+// RFC 3339 in UTC sorts as text.
+std::string saved_at(const IndexEntry& entry) {
+  const auto found = entry.annotations.find(kAnnotationSavedAt);
+  return found == entry.annotations.end() ? "" : found->second;
+}
+
+bool is_saved_earlier(const IndexEntry& a, const IndexEntry& b) {
+  return !saved_at(a).empty() && saved_at(a) < saved_at(b);
+}
+
 // Sorted, and of each name the highest generation.
 void keep_newest(std::vector<IndexEntry>& entries) {
   std::sort(entries.begin(), entries.end(), comes_before);
@@ -145,7 +155,7 @@ Status upsert_index_entry(const std::string& store, const IndexEntry& entry) {
   const auto found = std::find_if(entries.begin(), entries.end(), same);
   if (found == entries.end()) {
     entries.push_back(entry);
-  } else if (found->generation() <= entry.generation()) {
+  } else if (found->generation() <= entry.generation() || is_saved_earlier(*found, entry)) {
     *found = entry;
   } else {
     return {};  // a later save was faster

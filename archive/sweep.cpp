@@ -75,6 +75,8 @@ Result<SweepCounts> remove_incomplete(const std::string& store,
       struct stat info {};
       const std::string path = directory + "/" + name;
       if (!is_incomplete_name(name) || ::lstat(path.c_str(), &info) != 0) continue;
+      // One that stood in a blob's place; what is in it stays.
+      if (S_ISDIR(info.st_mode)) (void)::rmdir(path.c_str());
       if (!S_ISREG(info.st_mode) || modification_time(info) > now - older_than) continue;
       remove_file(path, static_cast<uint64_t>(info.st_size), counts);
     }

@@ -85,10 +85,11 @@ struct WriteResult {
   std::vector<LeftOut> left_out;
 };
 
-// kInvalid: settings or request make no sense; kNotFound, kCorrupt: the parent is gone or damaged
-// (save without a parent); kTooLarge: the archive would exceed max_archive_bytes or what a reader
-// accepts; kUnavailable: too many files keep changing, try later; kCancelled; kIo. On any error
-// nothing is left behind but whole unreferenced blobs, which the next sweep takes.
+// kInvalid: settings or request make no sense; kNotFound: a blob of the parent is not there (or not
+// seen, on a network file system); kCorrupt: one is not what its digest promises; both name it and
+// are never about what is written; kTooLarge: the archive would exceed max_archive_bytes or what a
+// reader accepts; kUnavailable: too many files keep changing, try later; kCancelled; kIo. On any
+// error nothing is left behind but whole unreferenced blobs, which the next sweep takes.
 Result<WriteResult> write_archive(const std::string& store, WriteRequest request);
 
 }  // namespace compilecache::archive

@@ -1,7 +1,7 @@
 #include "operator/agent_api.hpp"
 
+#include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "operator/agent_handlers.hpp"
+#include "operator/fair_queue.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -21,6 +22,18 @@ constexpr size_t kMaxBody = 256U << 10;
 constexpr size_t kMaxSweepBody = 16U << 20;
 // Requests that wait for a worker. With an answer in 20 ms and 8 workers that is 10 s of work.
 constexpr size_t kMaxWaiting = 4096;
+// ... of one address: a node's pods may share one, and each has two requests under way at most.
+constexpr size_t kMaxWaitingOfOne = 256;
+
+// Half of the workers are for others, however slow its requests are.
+FairQueueLimits limits_for(int threads) {
+  return {kMaxWaiting, kMaxWaitingOfOne, static_cast<size_t>(std::max(1, threads / 2))};
+}
+
+// Who sent it, before anybody has looked at the token: the address, without the port.
+std::string sender_of(const Request& request) {
+  return request.peer.substr(0, request.peer.rfind(':'));
+}
 constexpr char kRetryAfterSeconds[] = "2";
 
 Response error_response(const Error& error) {
@@ -85,7 +98,9 @@ struct AgentApi::Impl {
   };
 
   Impl(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks, const Clock& clock)
-      : handlers(parts, settings, std::move(hooks), clock), threads(settings.limits.api_threads) {}
+      : handlers(parts, settings, std::move(hooks), clock),
+        threads(settings.limits.api_threads),
+        waiting(limits_for(threads)) {}
 
   Response route(const Request& request);
   Response route_message(const Request& request, const Caller& caller);
@@ -99,7 +114,7 @@ struct AgentApi::Impl {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
-  std::deque<Task> waiting;
+  FairQueue<Task> waiting;
   std::vector<std::thread> workers;
 };
 
@@ -172,14 +187,19 @@ Response AgentApi::Impl::safely(const Request& request) {
 }
 
 void AgentApi::Impl::work() {
+  std::unique_lock lock(mutex);
   for (;;) {
-    std::unique_lock lock(mutex);
-    wake.wait(lock, [&] { return stopping || !waiting.empty(); });
-    if (waiting.empty()) return;
-    Task task = std::move(waiting.front());
-    waiting.pop_front();
+    auto next = waiting.pop();
+    if (!next) {
+      if (stopping && waiting.empty()) return;
+      wake.wait(lock);
+      continue;
+    }
     lock.unlock();
-    task.respond(safely(task.request));
+    next->work.respond(safely(next->work.request));
+    lock.lock();
+    waiting.done(next->sender);
+    wake.notify_all();  // its sender may have been waiting for this one
   }
 }
 
@@ -220,16 +240,24 @@ void AgentApi::stop() {
 void AgentApi::take_over() { impl_->handlers.take_over(); }
 
 void AgentApi::handle(Request request, http::Responder respond) {
+  using Queue = FairQueue<Impl::Task>;
+  const std::string sender = sender_of(request);
+  Impl::Task task{std::move(request), std::move(respond)};
+  Queue::Pushed pushed = Queue::Pushed::kFull;
   {
     const std::lock_guard lock(impl_->mutex);
-    if (!impl_->stopping && impl_->waiting.size() < kMaxWaiting) {
-      impl_->waiting.push_back({std::move(request), std::move(respond)});
-      // Not notify_one: the thread that writes use waits on the same condition.
-      impl_->wake.notify_all();
-      return;
-    }
+    if (!impl_->stopping) pushed = impl_->waiting.push(sender, std::move(task));
   }
-  respond(error_response({ErrorCode::kUnavailable, "too many agents are asking; try again"}));
+  if (pushed == Queue::Pushed::kYes) {
+    // Not notify_one: the thread that writes use waits on the same condition.
+    impl_->wake.notify_all();
+    return;
+  }
+  const bool of_one = pushed == Queue::Pushed::kTooManyOfOne;
+  task.respond(
+      of_one ? error_response(
+                   {ErrorCode::kThrottled, "too many requests of " + sender + " wait; try again"})
+             : error_response({ErrorCode::kUnavailable, "too many agents are asking; try again"}));
 }
 
 Response AgentApi::answer(const Request& request) { return impl_->safely(request); }

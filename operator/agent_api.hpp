@@ -80,7 +80,8 @@ class AgentApi {
   // one full time-out.
   void take_over();
 
-  // Queues the request for a worker; answers 503 at once when too many wait.
+  // Queues the request for a worker, in turns with those of other addresses; answers 503 at once
+  // when too many wait, 429 when too many of its own address do.
   void handle(http::Request request, http::Responder respond);
   // The answer itself, in this thread.
   [[nodiscard]] http::Response answer(const http::Request& request);

@@ -22,6 +22,7 @@ constexpr size_t kMessageLength = 512;
 // In statuses, which hold hundreds of pods at most: a pod's own words are below 3 KB together.
 constexpr size_t kStatusMessageLength = 256;
 constexpr size_t kKeyLength = 1024;
+constexpr milliseconds kChecking{30'000};
 constexpr double kLongestCompile =
     1e7;  // seconds; what an agent says is not to be believed blindly
 
@@ -290,10 +291,35 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.save = cache.spec.save;
   context.key = key;
   context.image_id = caller.pod->image_id();
+  context.refresh = caller.pod->injection->mode == "Refresh";
   context.loaded_manifest = parts_.crashes.manifest_of(caller.pod->uid);
+  for (const std::string& manifest : parts_.board.crashing(caller.key())) {
+    context.crashing.insert(manifest);
+  }
+  for (const auto& archive : parts_.view.archives_of(context.ns, context.cache)) {
+    context.crashing.merge(crashing_manifests(*archive));
+  }
   context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) ==
                         api::archive_name(context.cache, key);
   return context;
+}
+
+// A saver cannot read the head that it was to extend. What it found corrupt is handed out no more,
+// and the next save starts from scratch. What it only does not see may be there for others, so a
+// sweep Job looks, and it waits: returns the word for that, or "".
+std::string AgentHandlers::doubt_head(const Caller& caller, const api::ArchiveKey& key,
+                                      const api::SaveRequest& request) {
+  const std::string name = api::archive_name(caller.cache->metadata.name, key);
+  if (!request.corrupt_digest.empty()) {
+    distrust(caller, {.archive = name, .corrupt_digest = request.corrupt_digest});
+    return "";
+  }
+  const auto archive = parts_.view.archive(caller.ns(), name);
+  if (request.missing_digest.empty() || archive == nullptr) return "";
+  const bool stands = usable_head(*archive) == &archive->head;
+  if (!stands || !is_distrusted(archive->head, {request.missing_digest})) return "";
+  if (hooks_.sweep_wanted) hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
+  return "archive_being_checked";
 }
 
 Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
@@ -305,6 +331,10 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
   if (const std::string& mode = caller.pod->injection->mode; mode == "ReadOnly") {
     answer.decision = "refused";
     answer.reason = "mode_read_only";
+  } else if (std::string why = doubt_head(caller, *key, request); !why.empty()) {
+    answer.decision = "busy";
+    answer.reason = why;
+    answer.retry_after_ms = kChecking.count();
   } else {
     auto asked = parts_.saves.request(save_context(caller, *key), request);
     if (!asked) return asked;
@@ -326,7 +356,8 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
 
 Status AgentHandlers::renew(const Caller& caller, const std::string& id,
                             const api::RenewRequest& request) {
-  return parts_.saves.renew(caller.ns(), caller.pod->uid, id, request.fence);
+  return parts_.saves.renew(caller.ns(), caller.pod->uid, id, request.fence,
+                            caller.cache->spec.save.lock_timeout);
 }
 
 Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std::string& id,
@@ -348,9 +379,11 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
         !parts_.board.condemned(caller.key()).empty()) {
       hooks_.sweep_wanted(caller.ns(), cache);
     }
-    return committed;
+    return unexpected(committed.error());
   }
-  parts_.board.saved(caller.key(), SaveSeen::kCommitted, committed->saved_at);
+  if (committed->repeated) return committed->answer;
+  const api::CommitAnswer& answer = committed->answer;
+  parts_.board.saved(caller.key(), SaveSeen::kCommitted, answer.saved_at);
   parts_.board.tell_more(caller.key(), caller.pod->uid, [](api::RecentPod& pod) {
     pod.save = "committed";
     pod.save_reason.clear();
@@ -360,8 +393,8 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
   parts_.traffic.saved(caller.ns() + "/" + archive, caller.pod->name, caller.pod->uid,
                        settle_time(request));
   event(caller, false, "CacheSaved",
-        "saved generation " + std::to_string(committed->generation) + " of archive " + archive);
-  return committed;
+        "saved generation " + std::to_string(answer.generation) + " of archive " + archive);
+  return answer;
 }
 
 Status AgentHandlers::release(const Caller& caller, const std::string& id) {
@@ -435,6 +468,9 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
     pod.differing = cut(report.differing, kToldDiffering);
   });
   const auto effect = api::parse_effect(report.effect);
+  if (const auto counted = api::parse_effect(report.counted_effect)) {
+    parts_.board.recall(caller.key(), caller.pod->uid, *counted);
+  }
   const auto load = parts_.board.load_of(caller.key(), caller.pod->uid);
   // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
   // may be unknown here; then its own word has to do.

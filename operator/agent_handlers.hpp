@@ -62,10 +62,13 @@ class AgentHandlers {
                    struct LoadSituation& situation);
   void note_start(const Caller& caller, std::string archive, const std::string& manifest);
   void distrust(const Caller& caller, const api::LoadedReport& report);
+  std::string doubt_head(const Caller& caller, const api::ArchiveKey& key,
+                         const api::SaveRequest& request);
   std::optional<double> seconds_since_grant(const std::string& id);
   void count_save(const Caller& caller, const api::EffectReport& report);
   [[nodiscard]] double compile_seconds_of(const Caller& caller, const std::string& archive,
                                           const std::string& manifest) const;
+  [[nodiscard]] std::optional<double> worth_of(const Caller& caller) const;
   [[nodiscard]] double seconds_saved(const Caller& caller, api::Effect effect,
                                      const api::EffectReport& report) const;
   void event(const Caller& caller, bool warning, const std::string& reason,
@@ -75,6 +78,9 @@ class AgentHandlers {
       const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Status adopt(const Caller& caller, const api::SweepRequest& request);
   Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
+  void note_heads(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
+  Status miss_blobs(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives,
+                    const std::set<std::string>& present);
   Result<api::SweepAnswer> sweep_begins(const Caller& caller);
   Status sweep_ends(const Caller& caller, const api::SweepRequest& request);
 
@@ -86,6 +92,8 @@ class AgentHandlers {
   std::mutex mutex_;
   std::map<std::string, std::string> save_reports_;  // pod uid: the outcome that was counted last
   std::map<std::string, Monotonic> granted_;         // save's id: when
+  // Manifests that a sweep Job must find, by CompileCache: heads when it began.
+  std::map<std::string, std::set<std::string>> heads_at_begin_;
 };
 
 }  // namespace compilecache::controller

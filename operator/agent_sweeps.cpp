@@ -1,5 +1,7 @@
 // The calls of sweep Jobs, part of agent_handlers.hpp.
 
+#include <utility>
+
 #include "base/log.hpp"
 #include "base/time_format.hpp"
 #include "operator/adoption.hpp"
@@ -119,6 +121,43 @@ Status AgentHandlers::take_in(const api::CompileCacheArchive& archive,
   return {};
 }
 
+// Only heads that are a while old: a network file system may show new files late.
+void AgentHandlers::note_heads(const Caller& caller,
+                               const std::vector<api::CompileCacheArchive>& archives) {
+  std::set<std::string> manifests;
+  for (const api::CompileCacheArchive& archive : archives) {
+    const auto saved = parse_time(archive.head.saved_at);
+    if (saved && clock_.wall() - *saved > kSettle) manifests.insert(archive.head.manifest_digest);
+  }
+  const std::lock_guard lock(mutex_);
+  heads_at_begin_[caller.key()] = std::move(manifests);
+}
+
+// A head whose blobs the Job did not find is handed out no more until the next one has read it.
+Status AgentHandlers::miss_blobs(const Caller& caller,
+                                 const std::vector<api::CompileCacheArchive>& archives,
+                                 const std::set<std::string>& present) {
+  std::set<std::string> expected;
+  {
+    const std::lock_guard lock(mutex_);
+    expected = std::exchange(heads_at_begin_[caller.key()], {});
+  }
+  for (const api::CompileCacheArchive& archive : archives) {
+    if (!expected.contains(archive.head.manifest_digest)) continue;
+    for (const std::string& blob : archive.head.blobs) {
+      if (present.contains(blob)) continue;
+      const auto marked =
+          parts_.registry.suspect(caller.ns(), archive.metadata.name, blob, caller.pod->name);
+      if (!marked) return unexpected(marked.error());
+      if (*marked && hooks_.sweep_wanted) {
+        hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
+      }
+      break;
+    }
+  }
+  return {};
+}
+
 Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   const std::string& cache = caller.cache->metadata.name;
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
@@ -130,11 +169,17 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
     for (std::string& manifest : manifests_to_check(archive)) {
       answer.check.push_back(std::move(manifest));
     }
+    for (std::string& manifest : distrusted_manifests(archive)) {
+      answer.distrusted.push_back(std::move(manifest));
+    }
     const api::ArchiveHead* head = usable_head(archive);
     if (head == nullptr) continue;
     answer.archives.push_back({archive.metadata.name, archive.key, head->manifest_digest,
                                head->generation, head->saved_at});
   }
+  const auto crashing = parts_.board.crashing(caller.key());
+  answer.distrusted.insert(answer.distrusted.end(), crashing.begin(), crashing.end());
+  note_heads(caller, *archives);
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("beginning a sweep"));
   // A commit that the leader before us let through may still be on its way.
@@ -183,6 +228,8 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   }
   LedgerFacts facts;
   for (const api::BlobInfo& blob : request.inventory) facts.inventory.push_back(blob.digest);
+  const std::set<std::string> present(facts.inventory.begin(), facts.inventory.end());
+  if (const Status seen = miss_blobs(caller, *archives, present); !seen) return seen;
   facts.referenced = referenced_digests(*archives);
   facts.listed = parts_.board.condemned(caller.key());
   const auto saves = in_flight(caller, *archives);

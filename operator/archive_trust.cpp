@@ -153,14 +153,18 @@ void clear_distrust(api::CompileCacheArchive& archive, const std::string& now) {
   }
 }
 
-std::vector<std::string> manifests_to_check(const api::CompileCacheArchive& archive) {
+std::vector<std::string> distrusted_manifests(const api::CompileCacheArchive& archive) {
   std::vector<std::string> manifests;
-  if (!is_suspect(archive) || is_crashing(archive)) return manifests;
   const std::set<std::string> digests = distrusted_digests(archive);
   for (const api::ArchiveHead* head : {&archive.head, &archive.previous}) {
     if (head->exists() && is_distrusted(*head, digests)) manifests.push_back(head->manifest_digest);
   }
   return manifests;
+}
+
+std::vector<std::string> manifests_to_check(const api::CompileCacheArchive& archive) {
+  if (!is_suspect(archive) || is_crashing(archive)) return {};
+  return distrusted_manifests(archive);
 }
 
 }  // namespace compilecache::controller

@@ -52,6 +52,9 @@ bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest
 // A new head was committed that was written without trust in the old one.
 void clear_distrust(api::CompileCacheArchive& archive, const std::string& now);
 
+// Manifests of heads and previous heads that are not handed out.
+std::vector<std::string> distrusted_manifests(const api::CompileCacheArchive& archive);
+
 // Manifests that a sweep Job should read: heads and previous heads that are suspect, not yet
 // corrupt.
 std::vector<std::string> manifests_to_check(const api::CompileCacheArchive& archive);

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "api/names.hpp"
 #include "operator/cluster_view.hpp"
 
 namespace compilecache::controller {
@@ -26,7 +25,6 @@ Result<std::vector<api::CompileCacheArchive>> KubeArchiveWriter::list(const std:
                                                                       const std::string& cache) {
   kube::ListOptions options;
   options.ns = ns;
-  options.label_selector = std::string(api::kCacheLabel) + "=" + cache;
   const auto page = client_.list_all(resources::kCompileCacheArchives, options);
   if (!page) return unexpected(page.error());
   std::vector<api::CompileCacheArchive> archives;
@@ -34,7 +32,7 @@ Result<std::vector<api::CompileCacheArchive>> KubeArchiveWriter::list(const std:
     // One that cannot be read may still name blobs, so nothing may be decided without it.
     auto archive = api::parse_archive(item);
     if (!archive) return unexpected(archive.error());
-    archives.push_back(std::move(*archive));
+    if (archive->cache == cache) archives.push_back(std::move(*archive));
   }
   return archives;
 }

@@ -24,7 +24,9 @@ class ArchiveWriter {
  public:
   virtual ~ArchiveWriter() = default;
   virtual Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) = 0;
-  // All of a CompileCache, as the API server has them now.
+  // All of a CompileCache, as the API server has them now. Which those are says spec.cache, which
+  // nobody can change, and nothing else: a label that somebody took off must not make an archive's
+  // blobs garbage.
   virtual Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
                                                              const std::string& cache) = 0;
   // kAlreadyExists when there is one.

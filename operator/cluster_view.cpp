@@ -160,6 +160,21 @@ std::string architecture_of(const json& labels) {
   return architecture.empty() ? text(labels, "beta.kubernetes.io/arch") : architecture;
 }
 
+bool has_ended(const ContainerView& container) {
+  return container.exit_code != 0 || !container.ended_reason.empty();
+}
+
+bool crashed(const ContainerView& container) {
+  constexpr int kTerminated = 128 + 15, kKilled = 128 + 9;
+  // Reasons of the kubelet for an end that the application has no part in.
+  constexpr std::string_view kOfOthers[] = {"OOMKilled", "StartError", "ContainerCannotRun",
+                                            "ContainerStatusUnknown"};
+  const int code = container.exit_code;
+  const bool by_others = std::find(std::begin(kOfOthers), std::end(kOfOthers),
+                                   container.ended_reason) != std::end(kOfOthers);
+  return code != 0 && code != kTerminated && code != kKilled && !by_others;
+}
+
 }  // namespace
 
 std::string PodView::image_id() const {
@@ -172,18 +187,20 @@ std::string PodView::image_id() const {
   return "";
 }
 
-int PodView::crashes() const {
-  constexpr int kTerminated = 128 + 15, kKilled = 128 + 9;
-  if (injection == nullptr || containers == nullptr) return 0;
-  int crashes = 0;
+std::vector<ContainerEnd> PodView::ends() const {
+  std::vector<ContainerEnd> ends;
+  if (injection == nullptr || containers == nullptr) return ends;
   for (const std::string& chosen : injection->containers) {
     for (const ContainerView& container : *containers) {
-      const int code = container.exit_code;
-      const bool fault = code != 0 && code != kTerminated && code != kKilled;
-      if (container.name == chosen && fault) crashes += std::max(1, container.restarts);
+      if (container.name != chosen) continue;
+      // The kubelet counts a restart when the container runs again.
+      const bool waits = !container.running && has_ended(container);
+      const int count = container.restarts + (waits ? 1 : 0);
+      if (count == 0) continue;
+      ends.push_back({chosen, count, !deleting && !disrupted && crashed(container)});
     }
   }
-  return crashes;
+  return ends;
 }
 
 Result<PodView> parse_pod(const json& object) {

@@ -55,6 +55,17 @@ struct ContainerView {
   auto operator<=>(const ContainerView&) const = default;
 };
 
+// How a container ended the last time.
+struct ContainerEnd {
+  std::string container;
+  int count = 0;  // how often it has ended so far; only of the last end is known how
+  // By a fault of its own: not by 0, nor by a signal that tells or makes it end, nor by the memory
+  // limit, nor because the pod goes.
+  bool crash = false;
+
+  auto operator<=>(const ContainerEnd&) const = default;
+};
+
 // A pod that carries our label, or belongs to a sweep Job. There are many: what the pods of a
 // workload have in common is in memory once.
 struct PodView {
@@ -74,9 +85,8 @@ struct PodView {
   std::shared_ptr<const std::vector<ContainerView>> containers;  // null: none has a status yet
 
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
-  // How often a container that uses the cache ended by a fault of its own: not by 0, nor by a
-  // signal that tells or makes it end, as the kubelet and the memory limit send.
-  [[nodiscard]] int crashes() const;
+  // The last end of each container that uses the cache.
+  [[nodiscard]] std::vector<ContainerEnd> ends() const;
   // The image the first chosen container runs from; empty before it was pulled.
   [[nodiscard]] std::string image_id() const;
 };

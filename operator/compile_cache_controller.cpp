@@ -22,7 +22,8 @@ using std::chrono::seconds;
 
 // What is derived from time alone is looked at this often.
 constexpr minutes kLookAgain{10};
-constexpr seconds kSoonest{1};
+constexpr std::chrono::milliseconds kAfterConflict{300};
+constexpr seconds kLongestAfterConflict{30};
 
 kube::ObjectReference reference(const api::CompileCache& cache) {
   return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
@@ -52,12 +53,22 @@ Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& ke
     forget(key);
     return done;
   }
-  // Somebody wrote first; the change reaches our store in a moment.
   if (!done && done.error().code == ErrorCode::kConflict) {
-    return kube::Reconciled{.again_after = std::chrono::milliseconds(300)};
+    return kube::Reconciled{.again_after = pause_after_conflict(key)};
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    conflicts_.erase(key);
   }
   parts_.metrics.reconcile(done.has_value());
   return done;
+}
+
+// Somebody wrote first; the change reaches our store in a moment, or later where its watch is slow.
+Duration CompileCacheController::pause_after_conflict(const std::string& key) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int before = conflicts_[key]++;
+  return std::min<Duration>(kAfterConflict * (1 << std::min(before, 10)), kLongestAfterConflict);
 }
 
 Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const InvalidCache& invalid) {
@@ -81,6 +92,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const Invalid
 Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::CompileCache& cache) {
   if (cache.metadata.deleting) return kube::Reconciled{};
   meet(cache);
+  notice_deleted(cache);
   auto facts = storage_facts(cache);
   if (!facts) return unexpected(facts.error());
   StorageVerdict verdict = check_storage(cache.spec.storage, *facts);
@@ -112,16 +124,31 @@ Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
       if (!mark_crashing(tried, blame.manifest, blame.pods, "")) continue;  // known, or replaced
       auto marked = parts_.registry.crashing(*archive, blame);
       if (!marked) return unexpected(marked.error());
-      if (*marked) tell_crashes(cache, archive->metadata.name, blame);
+      if (!*marked) continue;
+      tell_crashes(cache, archive->metadata.name, blame);
+      parts_.sweeper.ask(cache.metadata.key());  // the volume's index names it
     }
     const std::set<std::string> accused = crashing_manifests(*archive);
     const bool acquitted = std::all_of(
         accused.begin(), accused.end(),
         [&](const std::string& manifest) { return parts_.crashes.acquits(key, manifest); });
+    keep_crashing(cache, key, acquitted ? std::set<std::string>() : accused);
     if (accused.empty() || !acquitted) continue;
     if (auto told = parts_.registry.acquitted(*archive); !told) return unexpected(told.error());
   }
   return {};
+}
+
+// What pods hold that loaded it must not be saved, even when the archive has a new head or is gone.
+void CompileCacheController::keep_crashing(const api::CompileCache& cache,
+                                           const std::string& archive,
+                                           const std::set<std::string>& accused) {
+  const std::string key = cache.metadata.key();
+  for (const std::string& manifest : accused) parts_.board.add_crashing(key, manifest);
+  for (const std::string& manifest : parts_.board.crashing(key)) {
+    if (accused.contains(manifest) || !parts_.crashes.acquits(archive, manifest)) continue;
+    parts_.board.remove_crashing(key, manifest);
+  }
 }
 
 void CompileCacheController::tell_crashes(const api::CompileCache& cache,
@@ -154,8 +181,11 @@ void CompileCacheController::forget(const std::string& key) {
   parts_.sweeper.forget(key);
   parts_.breaker.forget(key);
   parts_.writer.forget(key);
+  parts_.metrics.forget(kube::split_key(key).ns, kube::split_key(key).name);
   std::lock_guard<std::mutex> lock(mutex_);
   met_.erase(key);
+  archives_.erase(key);
+  conflicts_.erase(key);
 }
 
 Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {
@@ -187,33 +217,63 @@ Result<Volume> CompileCacheController::volume(const std::string& name) {
   return volumes_[name] = parse_volume(*object);
 }
 
+// Loaders that meet no operator believe the volume's index, so what somebody has deleted has to go
+// from there soon.
+void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
+  std::set<std::string> now;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    now.insert(archive->metadata.uid);
+  }
+  bool deleted = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::set<std::string>& before = archives_[cache.metadata.key()];
+    deleted = !std::includes(now.begin(), now.end(), before.begin(), before.end());
+    before = std::move(now);
+  }
+  if (deleted) parts_.sweeper.ask(cache.metadata.key());
+}
+
 Duration CompileCacheController::collect(const api::CompileCache& cache) {
   std::vector<api::CompileCacheArchive> archives;
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
-    archives.push_back(*archive);
+    if (!is_orphan(*archive, cache)) archives.push_back(*archive);
   }
-  if (archives.empty()) return Duration::zero();
   const WallTime now = clock_.wall();
   const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
-  int64_t removed = 0;
+  int64_t removed = remove_orphans(cache);
   for (const StaleArchive& stale : plan) {
-    if (remove(cache, stale.name, to_string(stale.reason))) ++removed;
+    const std::string rule = to_string(stale.reason);
+    if (remove(cache, stale.name, rule, "is stale by spec.retention." + rule)) ++removed;
   }
   if (removed > 0) {
     parts_.board.archives_removed(cache.metadata.key(), removed);
     parts_.sweeper.ask(cache.metadata.key());
   }
+  if (archives.empty()) return Duration::zero();
 
   Duration next = kLookAgain;
   for (const auto& archive : archives) {
+    // One whose time is over has stayed because it is in use, or the newest of its product.
     const Duration left = last_used(archive) + cache.spec.retention.unused_for - now;
-    next = std::min(next, std::max<Duration>(left + seconds(1), kSoonest));
+    if (left > Duration::zero()) next = std::min<Duration>(next, left + seconds(1));
   }
   return next;
 }
 
+int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
+  int64_t removed = 0;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (!is_orphan(*archive, cache)) continue;
+    const bool done = remove(cache, archive->metadata.name, "orphan",
+                             "was left by an earlier CompileCache of this name");
+    if (done) ++removed;
+  }
+  return removed;
+}
+
 bool CompileCacheController::remove(const api::CompileCache& cache, const std::string& name,
-                                    const std::string& why) {
+                                    const std::string& rule, const std::string& why) {
   const auto archive = parts_.view.archive(cache.metadata.ns, name);
   if (archive == nullptr || !parts_.is_leader()) return false;
   // Also the state: a pod that has just loaded it has changed that.
@@ -230,10 +290,10 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
   const std::string size =
       format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, archive->head.compressed_bytes)));
   log_info("deleted a stale archive",
-           {{"archive", archive->metadata.key()}, {"rule", why}, {"bytes", size}});
+           {{"archive", archive->metadata.key()}, {"rule", rule}, {"bytes", size}});
   parts_.events.normal(
       reference(cache), "ArchiveCollected",
-      "archive " + name + " (" + size + ") is stale by spec.retention." + why + " and was deleted");
+      "archive " + name + " (" + size + ") " + why + " and was deleted");
   return true;
 }
 

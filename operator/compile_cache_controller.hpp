@@ -63,6 +63,7 @@ class CompileCacheController {
   Result<kube::Reconciled> reconcile(const std::string& key);
 
  private:
+  Duration pause_after_conflict(const std::string& key);
   Result<kube::Reconciled> reconcile_invalid(const InvalidCache& invalid);
   Result<kube::Reconciled> reconcile_valid(const api::CompileCache& cache);
   void meet(const api::CompileCache& cache);
@@ -71,9 +72,15 @@ class CompileCacheController {
   Result<Volume> volume(const std::string& name);
   // Deletes what is stale; when to look again.
   Status judge_crashes(const api::CompileCache& cache);
+  void keep_crashing(const api::CompileCache& cache, const std::string& archive,
+                     const std::set<std::string>& accused);
   void tell_crashes(const api::CompileCache& cache, const std::string& archive, const Blame& blame);
+  void notice_deleted(const api::CompileCache& cache);
   Duration collect(const api::CompileCache& cache);
-  bool remove(const api::CompileCache& cache, const std::string& name, const std::string& why);
+  int64_t remove_orphans(const api::CompileCache& cache);
+  // `rule`: for the log. `why`: for people, after "archive NAME (SIZE) ".
+  bool remove(const api::CompileCache& cache, const std::string& name, const std::string& rule,
+              const std::string& why);
   std::set<std::string> in_use(const api::CompileCache& cache) const;
   struct NewStatus {
     api::CompileCacheStatus status;
@@ -89,6 +96,8 @@ class CompileCacheController {
   std::mutex mutex_;
   std::map<std::string, Volume> volumes_;   // by name; node affinity does not change
   std::map<std::string, std::string> met_;  // CompileCaches that were taken over, to their uid
+  std::map<std::string, int> conflicts_;    // in a row, by CompileCache
+  std::map<std::string, std::set<std::string>> archives_;  // uids, as last seen, by CompileCache
 };
 
 }  // namespace compilecache::controller

@@ -18,18 +18,25 @@ void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
   ++archives_[archive][manifest].pods;
 }
 
-void CrashWatch::seen(const PodCrashes& seen) {
+void CrashWatch::seen(const PodEnds& seen) {
   const std::lock_guard lock(mutex_);
   const auto known = pods_.find(seen.uid);
-  if (known == pods_.end() || seen.crashes <= known->second.crashes) return;
+  if (known == pods_.end()) return;
   Pod& pod = known->second;
+  int crashes = 0;
+  for (const ContainerEnd& end : seen.ends) {
+    int& before = pod.ends[end.container];
+    if (end.count > before && end.crash) ++crashes;
+    before = std::max(before, end.count);
+  }
+  if (crashes == 0) return;
   Tally& tally = archives_[pod.archive][pod.manifest];
   if (pod.crashes == 0) {
     ++tally.crashed;
     if (tally.names.size() < kNames) tally.names.push_back(seen.name);
   }
-  pod.crashes = seen.crashes;
-  tally.most_crashes = std::max(tally.most_crashes, seen.crashes);
+  pod.crashes += crashes;
+  tally.most_crashes = std::max(tally.most_crashes, pod.crashes);
 }
 
 void CrashWatch::gone(const std::string& pod_uid) {

@@ -5,25 +5,28 @@
 #include <string>
 #include <vector>
 
+#include "operator/cluster_view.hpp"
+
 // Which archives make applications crash although every digest is right: a half-written shared
 // object, say, that was whole as bytes go. Init containers do not run again when a container
 // restarts, so such a pod crashes on what it was given for ever.
 //
 //   CrashWatch crashes;
 //   crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);     // "": it started cold
-//   crashes.seen({.uid = pod_uid, .name = "web-1", .crashes = 2});      // whenever the pod changes
+//   crashes.seen({pod->uid, pod->name, pod->ends()});                   // whenever the pod changes
 //   for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) ...
 //
 // An archive is blamed for a manifest when two pods that loaded it crashed, or one did three times,
 // and these are at least half of all that loaded it, and a larger share than of the pods of the
-// same key that started without it. It is acquitted when those crash no less. What pods that are
+// same key that started without it. Each end counts for itself: of a container that was restarted six
+// times only those ends are crashes that were seen to be. It is acquitted when those crash no less. What pods that are
 // gone did still counts; what an earlier leader saw does not. Thread-safe; no clock and no I/O.
 
 namespace compilecache::controller {
 
-struct PodCrashes {
+struct PodEnds {
   std::string uid, name;
-  int crashes = 0;  // of the application, as often as it ended by a fault of its own
+  std::vector<ContainerEnd> ends;  // PodView::ends()
 };
 
 struct Blame {
@@ -35,7 +38,7 @@ class CrashWatch {
  public:
   // `archive` is "namespace/name", of the pod's exact key also where it loaded nothing.
   void loaded(const std::string& archive, const std::string& manifest, const std::string& pod_uid);
-  void seen(const PodCrashes& pod);
+  void seen(const PodEnds& pod);
   void gone(const std::string& pod_uid);
   // The archive was deleted.
   void forget(const std::string& archive);
@@ -55,6 +58,7 @@ class CrashWatch {
   using Tallies = std::map<std::string, Tally>;  // by manifest
   struct Pod {
     std::string archive, manifest;
+    std::map<std::string, int> ends;  // seen so far, by container
     int crashes = 0;
   };
   static bool is_blamed(const Tally& with, const Tally& without);

@@ -276,7 +276,7 @@ void LeaderSession::Impl::add_handlers() {
   });
   on_changes(parts.stores.pods, [this](const auto& before, const auto& after, auto priority) {
     const auto& pod = after ? after : before;
-    crashes.seen({pod->uid, pod->name, pod->crashes()});
+    crashes.seen({pod->uid, pod->name, pod->ends()});
     if (!after) {
       board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
       crashes.gone(pod->uid);

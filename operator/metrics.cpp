@@ -7,8 +7,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <map>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
 #include "api/reasons.hpp"
 
@@ -85,6 +87,20 @@ struct Metrics::Impl {
                                        .Help("CompileCaches that wait to be reconciled")
                                        .Register(registry)
                                        .Add({});
+  // A series of one CompileCache, which goes with it. The caller holds series_mutex, also while it
+  // counts, as the series must not go meanwhile.
+  template <typename Metric, typename... Settings>
+  Metric& series_of(prometheus::Family<Metric>& family,
+                    const std::map<std::string, std::string>& labels, const Settings&... settings) {
+    Metric& metric = family.Add(labels, settings...);
+    series[{labels.at("namespace"), labels.at("cache")}].insert_or_assign(
+        &metric, [&family, &metric] { family.Remove(&metric); });
+    return metric;
+  }
+  std::mutex series_mutex;
+  std::map<std::pair<std::string, std::string>, std::map<const void*, std::function<void()>>>
+      series;
+
   std::mutex mutex;  // guards what follows
   std::function<bool()> is_leader;
   std::function<double()> depth;
@@ -111,10 +127,11 @@ void Metrics::load(const LoadMetric& load) {
       {"namespace", load.ns}, {"cache", load.cache}, {"gpu_product", load.gpu_product}};
   auto with_outcome = labels;
   with_outcome["outcome"] = load.outcome;
-  impl_->loads.Add(with_outcome).Increment();
+  const std::lock_guard lock(impl_->series_mutex);
+  impl_->series_of(impl_->loads, with_outcome).Increment();
   if (load.outcome == "exact" || load.outcome == "compatible") {
-    impl_->load_seconds.Add(labels, kTransferSeconds).Observe(load.seconds);
-    impl_->loaded_bytes.Add(labels).Increment(static_cast<double>(load.bytes));
+    impl_->series_of(impl_->load_seconds, labels, kTransferSeconds).Observe(load.seconds);
+    impl_->series_of(impl_->loaded_bytes, labels).Increment(static_cast<double>(load.bytes));
   }
 }
 
@@ -122,18 +139,24 @@ void Metrics::commit(const std::string& ns, const std::string& cache,
                      std::optional<double> seconds) {
   save(ns, cache, "committed");
   if (!seconds) return;
-  impl_->save_seconds.Add({{"namespace", ns}, {"cache", cache}}, kTransferSeconds)
+  const std::lock_guard lock(impl_->series_mutex);
+  impl_->series_of(impl_->save_seconds, {{"namespace", ns}, {"cache", cache}}, kTransferSeconds)
       .Observe(*seconds);
 }
 
 void Metrics::save(const std::string& ns, const std::string& cache, const std::string& outcome) {
-  impl_->saves.Add({{"namespace", ns}, {"cache", cache}, {"outcome", outcome}}).Increment();
+  const std::lock_guard lock(impl_->series_mutex);
+  impl_->series_of(impl_->saves, {{"namespace", ns}, {"cache", cache}, {"outcome", outcome}})
+      .Increment();
 }
 
 void Metrics::effect(const std::string& ns, const std::string& cache,
                      const std::string& gpu_product, const std::string& effect) {
-  impl_->effects
-      .Add({{"namespace", ns}, {"cache", cache}, {"gpu_product", gpu_product}, {"effect", effect}})
+  const std::lock_guard lock(impl_->series_mutex);
+  impl_
+      ->series_of(
+          impl_->effects,
+          {{"namespace", ns}, {"cache", cache}, {"gpu_product", gpu_product}, {"effect", effect}})
       .Increment();
 }
 
@@ -143,11 +166,20 @@ void Metrics::webhook_request(const std::string& reason, double seconds) {
 }
 
 void Metrics::sweep(const std::string& ns, const std::string& cache, const std::string& outcome) {
-  impl_->sweeps.Add({{"namespace", ns}, {"cache", cache}, {"outcome", outcome}}).Increment();
+  const std::lock_guard lock(impl_->series_mutex);
+  impl_->series_of(impl_->sweeps, {{"namespace", ns}, {"cache", cache}, {"outcome", outcome}})
+      .Increment();
 }
 
 void Metrics::reconcile(bool succeeded) {
   impl_->reconciles.Add({{"result", succeeded ? "success" : "error"}}).Increment();
+}
+
+void Metrics::forget(const std::string& ns, const std::string& cache) {
+  const std::lock_guard lock(impl_->series_mutex);
+  const auto series = impl_->series.extract({ns, cache});
+  if (series.empty()) return;
+  for (const auto& [metric, remove] : series.mapped()) remove();
 }
 
 void Metrics::set_leader(std::function<bool()> is_leader) {

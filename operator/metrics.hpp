@@ -56,6 +56,9 @@ class Metrics {
   void sweep(const std::string& ns, const std::string& cache, const std::string& outcome);
   void reconcile(bool succeeded);
 
+  // The CompileCache is gone: its series go too.
+  void forget(const std::string& ns, const std::string& cache);
+
   // Read when /metrics is: the present value of something.
   void set_leader(std::function<bool()> is_leader);
   void set_queue_depth(std::function<double()> depth);

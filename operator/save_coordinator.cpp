@@ -5,7 +5,6 @@
 #include "base/log.hpp"
 #include "base/quantity.hpp"
 #include "base/time_format.hpp"
-#include "operator/archive_trust.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -77,8 +76,12 @@ milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
   Holder& holder = holders_[archive.metadata.key()];
   const Monotonic now = clock_.monotonic();
   if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
-    holder = {archive.lock.fence, holder_uid(archive.lock),
-              key_of(archive.metadata.ns, archive.claim_name), lock_timeout, now + lock_timeout};
+    holder = {archive.lock.fence,
+              holder_uid(archive.lock),
+              key_of(archive.metadata.ns, archive.claim_name),
+              lock_timeout,
+              now + lock_timeout,
+              {}};
   }
   if (holder.deadline <= now) return milliseconds(0);
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(holder.deadline - now));
@@ -137,9 +140,19 @@ bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archiv
 void SaveCoordinator::take_over(const api::CompileCacheArchive& archive,
                                 milliseconds lock_timeout) {
   if (archive.lock.holder.empty()) return;
-  note(archive.metadata.key(), {archive.lock.fence, holder_uid(archive.lock),
-                                key_of(archive.metadata.ns, archive.claim_name), lock_timeout,
-                                clock_.monotonic() + lock_timeout});
+  note(archive.metadata.key(), {archive.lock.fence,
+                                holder_uid(archive.lock),
+                                key_of(archive.metadata.ns, archive.claim_name),
+                                lock_timeout,
+                                clock_.monotonic() + lock_timeout,
+                                {}});
+}
+
+std::set<std::string> SaveCoordinator::written_anew(const std::string& key, int64_t fence) const {
+  const std::lock_guard guard(mutex_);
+  const auto found = holders_.find(key);
+  const bool known = found != holders_.end() && found->second.fence == fence;
+  return known ? found->second.written_anew : std::set<std::string>();
 }
 
 Result<api::CompileCacheArchive> SaveCoordinator::find_or_create(const SaveContext& context) {
@@ -218,7 +231,7 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
   const auto written = writer_.update_status(archive);
   if (!written) return unexpected(written.error().with("taking the save lock of archive " + key));
   note(key, {archive.lock.fence, context.pod_uid, claim, context.save.lock_timeout,
-             clock_.monotonic() + context.save.lock_timeout});
+             clock_.monotonic() + context.save.lock_timeout, blobs_to_write_anew(*written)});
   log_info("save granted", {{"reason", before.holder.empty() ? "free" : "taken_over"},
                             {"namespace", context.ns},
                             {"cache", context.cache},
@@ -244,17 +257,13 @@ api::SaveAnswer SaveCoordinator::granted(const SaveContext& context,
   }
   answer.generation = next_generation(archive);
   if (extends_head(context, request, archive)) answer.parent_digest = archive.head.manifest_digest;
-  // A blob that is not what its name says has to be written over, not left alone because it exists.
-  std::set<std::string> anew = distrusted_digests(archive);
-  if (is_distrusted(archive.head, anew)) {
-    anew.insert(archive.head.blobs.begin(), archive.head.blobs.end());
-  }
+  const std::set<std::string> anew = blobs_to_write_anew(archive);
   answer.condemned.assign(anew.begin(), anew.end());
   return answer;
 }
 
 Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
-                              const std::string& id, int64_t fence) {
+                              const std::string& id, int64_t fence, milliseconds lock_timeout) {
   const auto parsed = parse_save_id(id);
   if (!parsed) return unexpected(parsed.error());
   const std::string key = key_of(ns, parsed->archive);
@@ -282,7 +291,7 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
   if (archive->lock.fence != fence || holder_uid(archive->lock) != pod_uid) {
     return lost(key, fence, "the lock is no longer this pod's");
   }
-  take_over(*archive, api::CompileCacheSpec::Save().lock_timeout);
+  take_over(*archive, lock_timeout);
   return {};
 }
 
@@ -300,6 +309,9 @@ Status SaveCoordinator::check_commit(const SaveContext& context,
   if (!request.parent_digest.empty() && request.parent_digest != archive.head.manifest_digest) {
     return lost(name, fence, "the head it extends is no longer the head");
   }
+  const std::string why =
+      unfit(context, request, archive, written_anew(archive.metadata.key(), fence));
+  if (!why.empty()) return lost(name, fence, why);
   const std::string cache = key_of(context.ns, context.cache);
   std::vector<std::string> blobs = request.blobs;
   blobs.push_back(request.manifest_digest);
@@ -319,8 +331,8 @@ Status SaveCoordinator::check_commit(const SaveContext& context,
   return {};
 }
 
-Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, const std::string& id,
-                                                  const api::CommitRequest& request) {
+Result<Committed> SaveCoordinator::commit(const SaveContext& context, const std::string& id,
+                                          const api::CommitRequest& request) {
   const auto parsed = parse_save_id(id);
   if (!parsed) return unexpected(parsed.error());
   if (const Status valid = check_commit_request(request); !valid) return unexpected(valid.error());
@@ -336,7 +348,7 @@ Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, co
     }
     if (const auto* head = already_committed(context, *archive, parsed->fence, request)) {
       forget(key, parsed->fence);
-      return answer_of(*head);
+      return Committed{answer_of(*head), true};
     }
     if (const Status allowed = check_commit(context, *archive, parsed->fence, request); !allowed) {
       return unexpected(allowed.error());
@@ -356,7 +368,7 @@ Result<api::CommitAnswer> SaveCoordinator::commit(const SaveContext& context, co
                                 {"manifest", written->head.manifest_digest},
                                 {"bytes", std::to_string(written->head.compressed_bytes)},
                                 {"layers", std::to_string(written->head.layers)}});
-    return answer_of(written->head);
+    return Committed{answer_of(written->head)};
   }
   return fail(ErrorCode::kUnavailable, "committing a save of archive " + key +
                                            ": the archive kept changing; send the commit again");

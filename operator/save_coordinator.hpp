@@ -23,7 +23,7 @@
 //
 //   SaveCoordinator saves(writer, locks, guard, 50, clock, random);
 //   auto answer = saves.request(context, request);          // granted: id, fence, parent
-//   saves.renew(pod, answer->id, {answer->fence});          // at a third of the lock's time-out
+//   saves.renew(ns, pod, answer->id, answer->fence, lock_timeout);  // at a third of the time-out
 //   auto head = saves.commit(context, answer->id, commit);  // kConflict: the lock was lost
 //
 // The lock is in the archive's status: holder ("<pod uid>/<nonce>") and fence, a number that only
@@ -50,6 +50,11 @@ class CacheLocks {
   std::map<std::string, std::shared_ptr<std::mutex>> mutexes_;
 };
 
+struct Committed {
+  api::CommitAnswer answer;
+  bool repeated = false;  // it was committed before, and the answer was lost
+};
+
 class SaveCoordinator {
  public:
   // `max_concurrent_saves`: of one claim.
@@ -60,14 +65,15 @@ class SaveCoordinator {
   // that the API server could not be asked.
   Result<api::SaveAnswer> request(const SaveContext& context, const api::SaveRequest& request);
 
-  // kConflict: the lock is lost, the save has to stop.
+  // kConflict: the lock is lost, the save has to stop. `lock_timeout` is what the CompileCache says
+  // now; it holds for a save that the leader before us has granted.
   Status renew(const std::string& ns, const std::string& pod_uid, const std::string& id,
-               int64_t fence);
+               int64_t fence, std::chrono::milliseconds lock_timeout);
 
-  // kConflict: the lock is lost, the head has changed, or a blob is being swept; kTooLarge,
-  // kInvalid.
-  Result<api::CommitAnswer> commit(const SaveContext& context, const std::string& id,
-                                   const api::CommitRequest& request);
+  // kConflict: the lock is lost, the head has changed, it or a blob is distrusted meanwhile, or a
+  // blob is being swept; kTooLarge, kInvalid.
+  Result<Committed> commit(const SaveContext& context, const std::string& id,
+                           const api::CommitRequest& request);
 
   // Gives the lock back without a commit. Not holding it is no error.
   Status release(const std::string& ns, const std::string& cache, const std::string& pod_uid,
@@ -92,6 +98,8 @@ class SaveCoordinator {
     std::string claim;  // "namespace/claim"
     std::chrono::milliseconds timeout{0};
     Monotonic deadline;
+    // Blobs that it was told to write anew; a new leader does not know, and lets it ask again.
+    std::set<std::string> written_anew{};
   };
 
   Result<api::CompileCacheArchive> find_or_create(const SaveContext& context);
@@ -101,6 +109,7 @@ class SaveCoordinator {
                                         const api::CompileCacheArchive& archive) const;
   Status check_commit(const SaveContext& context, const api::CompileCacheArchive& archive,
                       int64_t fence, const api::CommitRequest& request) const;
+  [[nodiscard]] std::set<std::string> written_anew(const std::string& key, int64_t fence) const;
   [[nodiscard]] std::chrono::milliseconds time_left(const api::CompileCacheArchive& archive,
                                                     std::chrono::milliseconds lock_timeout);
   [[nodiscard]] bool claim_is_full(const std::string& claim, const std::string& except) const;

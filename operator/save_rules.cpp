@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "base/hex.hpp"
 #include "operator/archive_trust.hpp"
@@ -15,6 +14,17 @@ constexpr size_t kMaxBlobs = 1'000;
 
 bool is_digest(const std::string& text) {
   return text.starts_with("sha256:") && is_hex(std::string_view(text).substr(7), 64);
+}
+
+// Its directory holds what others are kept from. What the pod itself says counts too: a new leader
+// does not know what pods loaded.
+bool holds_crashing(const SaveContext& context, const api::CompileCacheArchive& archive,
+                    const std::vector<std::string>& held) {
+  std::set<std::string> crashing = crashing_manifests(archive);
+  crashing.insert(context.crashing.begin(), context.crashing.end());
+  return crashing.contains(context.loaded_manifest) ||
+         std::any_of(held.begin(), held.end(),
+                     [&](const std::string& manifest) { return crashing.contains(manifest); });
 }
 
 // The tag was moved to another image since the head was saved; what is in it may be dead.
@@ -61,10 +71,50 @@ Status check_commit_request(const api::CommitRequest& request) {
   return {};
 }
 
+namespace {
+
+// What others saved is worth extending.
+bool head_stands(const SaveContext& context, const api::CompileCacheArchive& archive) {
+  return archive.head.exists() && !image_moved(context, archive.head) &&
+         !is_distrusted(archive.head, distrusted_digests(archive));
+}
+
+}  // namespace
+
 bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive) {
-  return archive.head.exists() && !request.refresh && !image_moved(context, archive.head) &&
-         !is_distrusted(archive.head, distrusted_digests(archive));
+  return !request.refresh && head_stands(context, archive);
+}
+
+std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive) {
+  std::set<std::string> anew = distrusted_digests(archive);
+  if (is_distrusted(archive.head, anew)) {
+    anew.insert(archive.head.blobs.begin(), archive.head.blobs.end());
+  }
+  return anew;
+}
+
+std::string unfit(const SaveContext& context, const api::CommitRequest& request,
+                  const api::CompileCacheArchive& archive,
+                  const std::set<std::string>& written_anew) {
+  const std::set<std::string> distrusted = distrusted_digests(archive);
+  if (!request.parent_digest.empty() && is_distrusted(archive.head, distrusted)) {
+    return "the head it extends is suspect or corrupt now";
+  }
+  if (request.parent_digest.empty() && !context.refresh && head_stands(context, archive)) {
+    return "it does not extend the head, which is whole";
+  }
+  if (holds_crashing(context, archive, {request.loaded_digest, request.manifest_digest})) {
+    return "it holds what makes pods crash";
+  }
+  std::vector<std::string> named = request.blobs;
+  named.push_back(request.manifest_digest);
+  for (const std::string& blob : named) {
+    if (distrusted.contains(blob) && !written_anew.contains(blob)) {
+      return "blob " + blob + " is suspect or corrupt now";
+    }
+  }
+  return "";
 }
 
 // Grows with every commit, also over heads that were thrown away because they were corrupt: a copy
@@ -91,8 +141,9 @@ std::string refusal(const SaveContext& context) {
 // The same once the archive is known.
 std::string refusal(const SaveContext& context, const api::SaveRequest& request,
                     const api::CompileCacheArchive& archive) {
-  // Its directory holds what others are kept from.
-  if (crashing_manifests(archive).contains(context.loaded_manifest)) return "loaded_suspect";
+  if (holds_crashing(context, archive, {request.loaded_digest, request.have_digest})) {
+    return "loaded_suspect";
+  }
   const api::ArchiveHead* head = usable_head(archive);
   if (head == nullptr || request.refresh) return "";
   if (context.save.policy == "Once") return "saved_once";

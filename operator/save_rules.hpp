@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -26,7 +27,10 @@ struct SaveContext {
   // The pod runs on what it loaded from this archive, so its compile time comes on top of the
   // head's.
   bool loaded_head = false;
-  std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing
+  std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing known
+  // Manifests of this CompileCache, of any key, that make pods crash.
+  std::set<std::string> crashing;
+  bool refresh = false;  // the pod's mode is Refresh: it may replace a head that is whole
 };
 
 // "transformer-3f9a1c04b2.17" -> archive and fence; kInvalid otherwise.
@@ -48,6 +52,18 @@ std::string refusal(const SaveContext& context, const api::SaveRequest& request,
 // moved since, not when the head is distrusted.
 bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive);
+
+// Blobs that a save has to write anew though the volume has them: they may not be what their names
+// say.
+std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive);
+
+// Why what a save has written must not become the head, or "": since the grant the head that it
+// extends, or a blob that it names, became suspect or corrupt, or what the pod loaded turned out to
+// make pods crash; or it would replace a head that is whole. `written_anew`: what it was told to
+// write anew, which is whole whatever was there before.
+std::string unfit(const SaveContext& context, const api::CommitRequest& request,
+                  const api::CompileCacheArchive& archive,
+                  const std::set<std::string>& written_anew);
 
 // The generation that a commit under the present lock will have.
 int64_t next_generation(const api::CompileCacheArchive& archive);

@@ -27,6 +27,8 @@ void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by)
   counter = std::max<int64_t>(0, counter + by);
 }
 
+constexpr size_t kMostCrashing = 32;
+
 bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
 
 }  // namespace
@@ -65,7 +67,8 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
                                                  pod.archive,
                                                  api::parse_effect(pod.effect),
                                                  static_cast<double>(pod.saved_milliseconds) / 1000,
-                                                 {}});
+                                                 {},
+                                                 pod.generation});
   }
   const std::vector<api::RecentPod> newer = totals.recent.list();
   recent.insert(recent.end(), newer.begin(), newer.end());
@@ -73,6 +76,8 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
   if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
   if (totals.condemned.empty()) totals.condemned = status.condemned;
+  const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
+  for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
 }
 
@@ -88,6 +93,7 @@ void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status
   status.last_save_time = totals.last_save_time;
   status.last_sweep = totals.last_sweep;
   status.condemned = totals.condemned;
+  status.crashing = totals.crashing;
   status.seconds_saved = std::llround(found->second.seconds_saved);
 }
 
@@ -136,6 +142,7 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
     pod.load = seen.load;
     pod.archive = seen.archive;
     pod.worth = seen.compile_seconds;
+    pod.generation = seen.generation;
     revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
@@ -181,6 +188,12 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
   }
   changed(cache);
   return move;
+}
+
+void StatusBoard::recall(const std::string& cache, const std::string& pod_uid,
+                         api::Effect counted) {
+  const std::lock_guard lock(mutex_);
+  entries_[cache].pods.try_emplace(pod_uid, PodCount{"", "", counted, 0, {}, 0});
 }
 
 void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid,
@@ -250,31 +263,68 @@ std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache)
                                  : found->second.totals.condemned;
 }
 
-std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+// The oldest give way.
+void StatusBoard::add_crashing(std::vector<std::string>& known, const std::string& manifest) {
+  if (std::find(known.begin(), known.end(), manifest) != known.end()) return;
+  if (known.size() >= kMostCrashing) known.erase(known.begin());
+  known.push_back(manifest);
+}
+
+void StatusBoard::add_crashing(const std::string& cache, const std::string& manifest) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string>& known = entries_[cache].totals.crashing;
+    const std::vector<std::string> before = known;
+    add_crashing(known, manifest);
+    if (known == before) return;
+  }
+  changed(cache);
+}
+
+void StatusBoard::remove_crashing(const std::string& cache, const std::string& manifest) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(entries_[cache].totals.crashing, manifest) == 0) return;
+  }
+  changed(cache);
+}
+
+std::vector<std::string> StatusBoard::crashing(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
+}
+
+StatusBoard::PodCount StatusBoard::pod_of(const std::string& cache,
+                                          const std::string& pod_uid) const {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return "";
+  if (entry == entries_.end()) return {};
   const auto pod = entry->second.pods.find(pod_uid);
-  return pod == entry->second.pods.end() ? "" : pod->second.archive;
+  return pod == entry->second.pods.end() ? PodCount() : pod->second;
+}
+
+std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).archive;
+}
+
+double StatusBoard::seconds_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).seconds_saved;
+}
+
+int64_t StatusBoard::generation_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).generation;
 }
 
 std::optional<double> StatusBoard::worth_of(const std::string& cache,
                                             const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return std::nullopt;
-  const auto pod = entry->second.pods.find(pod_uid);
-  return pod == entry->second.pods.end() ? std::nullopt : pod->second.worth;
+  return pod_of(cache, pod_uid).worth;
 }
 
 std::optional<std::string> StatusBoard::load_of(const std::string& cache,
                                                 const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return std::nullopt;
-  const auto pod = entry->second.pods.find(pod_uid);
-  if (pod == entry->second.pods.end() || pod->second.load.empty()) return std::nullopt;
-  return pod->second.load;
+  const std::string load = pod_of(cache, pod_uid).load;
+  return load.empty() ? std::nullopt : std::optional(load);
 }
 
 std::set<std::string> StatusBoard::archives_in_use(const std::string& cache,

@@ -71,7 +71,8 @@ class StatusBoard {
   // forget().
   void seed(const std::string& cache, const api::CompileCacheStatus& status);
   // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
-  // last_sweep, seconds_saved, condemned. The rest is the caller's. Nothing happens before seed().
+  // last_sweep, seconds_saved, condemned, crashing. The rest is the caller's. Nothing happens
+  // before seed().
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
   // The CompileCache is gone, or we are no leader any more.
   void forget(const std::string& cache);
@@ -84,6 +85,8 @@ class StatusBoard {
     std::string archive;
   };
   EffectMove effect(const std::string& cache, const EffectSeen& seen);
+  // A pod that nothing is known of was counted under that effect by an earlier leader.
+  void recall(const std::string& cache, const std::string& pod_uid, api::Effect counted);
   // More about a pod whose load was reported and that is still among the recent ones; nothing is
   // counted.
   void tell_more(const std::string& cache, const std::string& pod_uid, const RecentChange& change);
@@ -95,9 +98,17 @@ class StatusBoard {
   void swept(const std::string& cache, api::LastSweep sweep);
   void set_condemned(const std::string& cache, std::vector<api::CondemnedBlob> condemned);
   [[nodiscard]] std::vector<api::CondemnedBlob> condemned(const std::string& cache) const;
+  // Manifests that made pods crash, the last 32: also after their archive was saved anew or
+  // deleted, since pods that hold what they hold may still run.
+  void add_crashing(const std::string& cache, const std::string& manifest);
+  void remove_crashing(const std::string& cache, const std::string& manifest);
+  [[nodiscard]] std::vector<std::string> crashing(const std::string& cache) const;
 
   // The archive that a running pod loaded; empty: none that is known of.
   [[nodiscard]] std::string archive_of(const std::string& cache, const std::string& pod_uid) const;
+  // What a pod counts for, and which generation it loaded; 0: not known.
+  [[nodiscard]] double seconds_of(const std::string& cache, const std::string& pod_uid) const;
+  [[nodiscard]] int64_t generation_of(const std::string& cache, const std::string& pod_uid) const;
   // How long others compiled what a running pod loaded; nothing when that is not known.
   [[nodiscard]] std::optional<double> worth_of(const std::string& cache,
                                                const std::string& pod_uid) const;
@@ -117,6 +128,7 @@ class StatusBoard {
     std::optional<api::Effect> effect;
     double seconds_saved = 0;
     std::optional<double> worth;  // of what it loaded
+    int64_t generation = 0;       // of it
   };
   struct Entry {
     bool seeded = false;
@@ -128,8 +140,10 @@ class StatusBoard {
 
   enum class Missing { kAdd, kLeave };
   // Changes its line among the recent pods; false when nothing is different.
+  [[nodiscard]] PodCount pod_of(const std::string& cache, const std::string& pod_uid) const;
   bool revise(Entry& entry, const std::string& pod_uid, Missing missing,
               const RecentChange& change) const;
+  static void add_crashing(std::vector<std::string>& known, const std::string& manifest);
   void set_recent(Entry& entry, std::vector<api::RecentPod> recent) const;
   void changed(const std::string& cache) const;
 

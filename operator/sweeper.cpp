@@ -52,6 +52,7 @@ Sweeper::Sweeper(kube::Client client, const Settings& settings, SweepEnvironment
 void Sweeper::take_over(const api::CompileCache& cache) {
   std::lock_guard<std::mutex> lock(mutex_);
   State& state = states_[cache.metadata.key()];
+  if (state.last_report) return;  // a Job has told more than the status knows
   const auto* ready = api::find_condition(cache.status.conditions, kStorageReady);
   state.prepared = ready != nullptr && ready->status == "True";
   if (state.prepared) state.store = store_of(cache);

@@ -21,7 +21,8 @@
 // Starts the Jobs that prepare and sweep stores, one at a time for each claim, and tells what they
 // found.
 //
-//   sweeper.take_over(*cache);                         // once, when a leader first meets it
+//   sweeper.take_over(*cache);                         // once, when a leader first meets it; what
+//                                                      // a Job has told before stays
 //   sweeper.reported(key, "", now);                    // the agent API heard a Job's end
 //   sweeper.ask(key);                                  // archives were deleted: sweep soon
 //   auto again = sweeper.reconcile(*cache, claim);     // starts a Job when one is due

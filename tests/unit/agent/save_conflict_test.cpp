@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "archive/format.hpp"
@@ -130,14 +131,44 @@ TEST_F(SaveConflict, WhatAnotherPodSavedMeanwhileIsNotSavedAgain) {
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 1u) << saver.log();
 }
 
-TEST_F(SaveConflict, AHeadThatTheVolumeLostIsWrittenAnew) {
-  operator_.set_head("sha256:" + std::string(64, 'a'), 3);
+// The operator answers so when it has found the head lost.
+TEST_F(SaveConflict, AHeadThatTheVolumeLostIsWrittenAnewWhenTheOperatorSaysSo) {
+  const std::string lost = "sha256:" + std::string(64, 'a');
+  operator_.set_head(lost, 3);
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path == "/v1/saves" && call.body["missing_digest"] == lost) operator_.set_head("", 3);
+    return {};
+  });
   AgentProcess saver = start("save");
   write("ab/one", "x");
-  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
-  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["parent_digest"], "");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["parent_digest"], "");
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/one"));
   EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, AMissingOrCorruptHeadStaysWhileTheOperatorStandsByIt) {
+  const auto theirs = put_archive({{"torch/ab/theirs", "x"}});
+  operator_.set_head(theirs.manifest, 3);
+  const std::string config = archive::blob_path(store_, theirs.config);
+  for (const bool corrupt : {false, true}) {
+    fs::rename(config, config + ".away");
+    if (corrupt) std::ofstream(config) << std::string(fs::file_size(config + ".away"), 'x');
+    const size_t reports = operator_.calls("POST", "/v1/effect").size();
+    AgentProcess saver = start("save");
+    write(corrupt ? "ab/one" : "ab/two", "x");
+    ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", reports + 1)) << saver.log();
+    EXPECT_EQ(operator_.calls("POST", "/v1/effect")[reports].body["save_reason"], "io");
+    const auto asked = operator_.calls("POST", "/v1/saves").back().body;
+    EXPECT_EQ(asked["corrupt_digest"], corrupt ? theirs.config : "");
+    EXPECT_EQ(asked["missing_digest"], corrupt ? "" : theirs.config);
+    EXPECT_EQ(operator_.head(), theirs.manifest);
+    fs::rename(config + ".away", config);
+    EXPECT_EQ(end(saver), 0);
+    EXPECT_EQ(operator_.head() == theirs.manifest, false) << "saved on top, at the end";
+    operator_.set_head(theirs.manifest, 3);
+  }
 }
 
 TEST_F(SaveConflict, AHeadThatCannotBeReadNowIsNotReplaced) {

@@ -131,6 +131,33 @@ TEST_F(Sweep, WhatIsSavedDuringASweepStaysInTheIndex) {
                                                        {"new", other.manifest}}));
 }
 
+TEST_F(Sweep, WhatIsDistrustedLeavesTheIndexUnlessItIsFoundWhole) {
+  const auto before = put_archive({{"torch/one", "1"}});
+  const auto crashing = put_archive({{"torch/one", "1"}, {"torch/two", "2"}});
+  const auto suspect = put_archive({{"torch/other", "3"}});
+  const auto note = [&](const std::string& name, const archive::ArchiveInfo& info) {
+    EXPECT_TRUE(archive::upsert_index_entry(
+        store_, {info.manifest, info.manifest_bytes,
+                 index_annotations(name, 2, "2026-01-02T00:00:00Z", {{"GPUProduct", name}})}));
+  };
+  note("demo-1", crashing);
+  note("demo-2", suspect);
+  const auto earlier = [&](const std::string& name) {
+    return nlohmann::json{{"name", name},
+                          {"manifest_digest", before.manifest},
+                          {"generation", 1},
+                          {"saved_at", "2026-01-01T00:00:00Z"}};
+  };
+  plan({{"archives", {earlier("demo-1"), earlier("demo-2")}},
+        {"check", {suspect.manifest}},
+        {"distrusted", {crashing.manifest, suspect.manifest}}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  std::map<std::string, std::string> found;
+  for (const auto& entry : archive::read_index(store_).entries) found[entry.name()] = entry.digest;
+  EXPECT_EQ(found, (std::map<std::string, std::string>{{"demo-1", before.manifest},
+                                                       {"demo-2", suspect.manifest}}));
+}
+
 TEST_F(Sweep, AVolumeThatCannotBeUsedIsReported) {
   std::ofstream(root_ + "/file") << "x";
   config_.store_path = root_ + "/file/store";

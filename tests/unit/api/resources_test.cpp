@@ -80,6 +80,7 @@ TEST(CompileCache, StatusRoundTrips) {
   status.recent = {full_recent_pod()};
   status.last_sweep = {"2024-01-01T00:00:00Z", 10, 1, 2};
   status.condemned = {{"sha256:aa", "2024-01-01T00:00:00Z"}};
+  status.crashing = {"sha256:bb"};
   json object = minimal();
   object["status"] = to_json(status);
   const auto cache = parse_compile_cache(object);

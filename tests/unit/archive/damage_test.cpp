@@ -134,6 +134,24 @@ TEST_F(Damage, ALinkInPlaceOfABlobIsNotFollowed) {
   }
 }
 
+TEST_F(Damage, WhatIsNoFileInPlaceOfABlobIsDamage) {
+  const auto saved = save({{"a", {noise(60'000, 55), false}}});
+  for (const std::string& blob : saved.archive.blobs()) {
+    const std::string path = blob_path(store_, blob);
+    fs::rename(path, temp_.path("away"));
+    fs::create_symlink(temp_.path("away"), path);
+    expect_failure(saved.archive.manifest, ErrorCode::kCorrupt, blob);
+    fs::remove(path);
+    ASSERT_EQ(::mkfifo(path.c_str(), 0644), 0);
+    expect_failure(saved.archive.manifest, ErrorCode::kCorrupt, blob);
+    fs::remove(path);
+    fs::create_directory(path);
+    expect_failure(saved.archive.manifest, ErrorCode::kCorrupt, blob);
+    fs::remove(path);
+    fs::rename(temp_.path("away"), path);
+  }
+}
+
 TEST_F(Damage, AFileThatIsThereIsAConflictAndStays) {
   const auto saved = save({{"a", {"archive", false}},
                            {"b/c", {noise(9 << 20, 56), false}},

@@ -139,6 +139,20 @@ TEST_F(Store, IndexKeepsTheNewestOfEachArchive) {
   EXPECT_FALSE(upsert_index_entry(store_, {"sha256:" + std::string(64, '1'), 1, {}}));
 }
 
+TEST_F(Store, IndexFollowsAnArchiveThatWasDeletedAndSavedAnew) {
+  const auto saved = [](uint64_t generation, char digit, const std::string& time) {
+    IndexEntry made = entry("a", generation, digit);
+    made.annotations[kAnnotationSavedAt] = time;
+    return made;
+  };
+  ASSERT_TRUE(upsert_index_entry(store_, saved(7, '1', "2026-01-01T00:00:00Z")));
+  ASSERT_TRUE(upsert_index_entry(store_, saved(1, '2', "2026-01-02T00:00:00Z")));
+  EXPECT_EQ(read_index(store_).entries.at(0).digest, entry("a", 1, '2').digest);
+  ASSERT_TRUE(upsert_index_entry(store_, saved(2, '3', "2026-01-03T00:00:00Z")));
+  ASSERT_TRUE(upsert_index_entry(store_, saved(1, '2', "2026-01-02T00:00:00Z")));  // late
+  EXPECT_EQ(read_index(store_).entries.at(0).digest, entry("a", 2, '3').digest);
+}
+
 TEST_F(Store, IndexReadsWhateverItFinds) {
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("{\"manifests\":7}"),

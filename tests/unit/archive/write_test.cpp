@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "archive/compressibility.hpp"
+#include "archive/sweep.hpp"
 #include "archive_fixture.hpp"
 
 // A save under odd circumstances.
@@ -186,6 +187,61 @@ TEST_F(Write, ABlobOfTheWrongSizeIsReplaced) {
   EXPECT_EQ(load(first.archive.manifest), tree);
 }
 
+TEST_F(Write, ItsOwnFileThatIsGoneIsNoMissingParent) {
+  const auto first = save({{"a", {noise(30'000, 39), false}}});
+  auto request = request_for({{"b", {noise(30'000, 40), false}}});
+  request.parent = first.archive.manifest;
+  request.checkpoint = [&](const Progress&) {
+    for (const std::string& name : names_below(store_)) {
+      if (name.ends_with(".incomplete")) std::filesystem::remove(store_ + "/" + name);
+    }
+    return true;
+  };
+  const auto saved = write_archive(store_, request);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kIo) << saved.error().message;
+}
+
+TEST_F(Write, ABlobWithAFlippedByteIsNotCountedOn) {
+  const Tree tree = {{"a", {noise(30'000, 39), false}}};
+  const auto first = save(tree);
+  for (const std::string& blob : first.archive.blobs()) {
+    const std::string path = blob_path(store_, blob);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(20);
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(20);
+    file.put(byte);
+    file.close();
+    ASSERT_EQ(save(tree).archive.manifest, first.archive.manifest);
+    EXPECT_EQ(load(first.archive.manifest), tree) << blob;
+  }
+}
+
+TEST_F(Write, WhateverStandsInABlobsPlaceIsReplaced) {
+  namespace fs = std::filesystem;
+  const Tree tree = {{"a", {noise(30'000, 39), false}}};
+  const auto first = save(tree);
+  for (const std::string& blob : first.archive.blobs()) {
+    const std::string path = blob_path(store_, blob);
+    const auto save_over = [&](const char* what) {
+      ASSERT_EQ(save(tree).archive.manifest, first.archive.manifest) << what;
+      EXPECT_EQ(load(first.archive.manifest), tree) << what << " at " << blob;
+    };
+    fs::remove(path);
+    fs::create_symlink("/dev/zero", path);
+    save_over("a link");
+    fs::remove(path);
+    ASSERT_EQ(::mkfifo(path.c_str(), 0644), 0);
+    save_over("a FIFO");
+    fs::remove(path);
+    fs::create_directory(path);
+    save_over("a folder");
+  }
+  const auto swept = remove_incomplete(store_, std::chrono::seconds(0), WallTime::max());
+  ASSERT_TRUE(swept);
+}
+
 TEST_F(Write, SettingsOutOfRangeAreRefused) {
   auto request = request_for({{"a", {"a", false}}});
   for (const int level : {0, 20, -5}) {
@@ -203,7 +259,7 @@ TEST_F(Write, WithoutAStoreItSaysSo) {
   auto request = request_for({{"a", {"a", false}}});
   const auto saved = write_archive(temp_.path("nowhere"), request);
   ASSERT_FALSE(saved);
-  EXPECT_EQ(saved.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(saved.error().code, ErrorCode::kIo) << "there is no parent that could be missing";
   EXPECT_NE(saved.error().message.find("prepared"), std::string::npos) << saved.error().message;
 }
 

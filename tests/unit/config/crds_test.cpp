@@ -124,6 +124,7 @@ CompileCacheStatus full_status() {
   status.last_save_time = "2026-01-01T00:00:00Z";
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
+  status.crashing = {"sha256:2"};
   status.stuck_pods = {"pod"};
   status.breaker = {"Open", "2026-01-01T00:00:00Z", 1, 2, "2026-01-01T00:00:00Z", "node"};
   return status;

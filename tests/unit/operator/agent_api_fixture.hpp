@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -23,6 +24,11 @@ using nlohmann::json;
 using std::chrono::minutes;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+// The pod's application crashes again and again, each time seen.
+inline void crash(CrashWatch& watch, const std::string& uid, const std::string& pod, int times) {
+  for (int end = 1; end <= times; ++end) watch.seen({uid, pod, {{"app", end, true}}});
+}
 
 class Events : public kube::EventSink {
  public:
@@ -78,7 +84,7 @@ class AgentApiTest : public testing::Test {
     injection->mode = mode;
     injection->wait_for_first_ms = wait_for_first.count();
     injection->key_basis = {
-        .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = "torch:1"};
+        .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = image};
     pod->injection = std::move(injection);
     stores.pods.upsert("ml/" + name, pod);
   }
@@ -181,14 +187,16 @@ class AgentApiTest : public testing::Test {
   }
 
   Settings settings;
-  std::string mode = "ReadWrite";
+  std::string mode = "ReadWrite", image = "torch:1";
   milliseconds wait_for_first{0};
   FakeClock clock;
   ClusterStores stores;
   api::CompileCache cache;
   ClusterView view{stores};
-  TokenAuth auth{[](const json& review) -> Result<json> {
+  std::function<void(const std::string& token)> on_review = [](const std::string&) {};
+  TokenAuth auth{[this](const json& review) -> Result<json> {
                    const std::string pod = review["spec"]["token"];
+                   on_review(pod);
                    return json{{"status",
                                 {{"authenticated", pod != "stranger"},
                                  {"audiences", {api::kTokenAudience}},

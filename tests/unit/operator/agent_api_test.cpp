@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <future>
+
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
 namespace compilecache::controller {
@@ -284,6 +287,79 @@ TEST_F(AgentApi, SaveOutcomesAreCountedOnce) {
   report.save_reason = "nothing_to_save";
   send("POST", "/v1/effect", "a", api::dump(report));
   EXPECT_EQ(status().saves, (api::SaveCounters{.unchanged = 1, .refused = 2, .failed = 1}));
+}
+
+TEST_F(AgentApi, ACommitThatIsRepeatedCountsOnce) {
+  const auto granted = call<api::SaveAnswer>(
+      "/v1/saves", "a", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  const std::string commit = api::dump(api::CommitRequest{
+      .fence = granted.fence, .manifest_digest = digest('1'), .blobs = {digest('1')}});
+  for (int i = 0; i < 3; ++i) {
+    const auto answer = send("POST", "/v1/saves/" + granted.id + "/commit", "a", commit);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(api::parse<api::CommitAnswer>(answer.body)->generation, 1);
+  }
+  EXPECT_EQ(status().saves.committed, 1);
+  EXPECT_EQ(std::count(events.reasons.begin(), events.reasons.end(), "CacheSaved"), 1);
+}
+
+TEST_F(AgentApi, ANewLeaderCountsNoVerdictAgain) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  report_effect("b", "full", 0);
+  ASSERT_EQ(status().effect.full, 1);
+  ASSERT_EQ(status().seconds_saved, 40);
+  ASSERT_EQ(save("a", '2'), 200);  // the archive grows, and is worth more
+  api::CompileCacheStatus written = cache.status;
+  board.fill("ml/transformer", written);
+  // Among hundreds of pods this one is no longer told of.
+  for (const bool told : {true, false}) {
+    SCOPED_TRACE(told);
+    cache.status = written;
+    if (!told) cache.status.recent = {};
+    put_cache();
+    board.forget("ml/transformer");
+    const api::EffectReport again{.cache = "transformer",
+                                  .effect = "full",
+                                  .counted_effect = "full",
+                                  .loaded_entries = 3,
+                                  .read_entries = 3};
+    ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(again)).status, 200);
+    EXPECT_EQ(status().effect.full, 1);
+    EXPECT_EQ(status().seconds_saved, 40);
+  }
+}
+
+TEST_F(AgentApi, OneThatSendsWithoutEndKeepsNobodyWaiting) {
+  std::promise<void> let_go;
+  const auto held = let_go.get_future().share();
+  on_review = [&](const std::string& token) {
+    if (token.starts_with("slow")) held.wait();
+  };
+  std::atomic<int> throttled{0}, refused{0};
+  const auto post = [&](const std::string& peer, const std::string& token, auto respond) {
+    http::Request request;
+    request.method = "POST";
+    request.path = "/v1/load";
+    request.body = api::dump(api::LoadRequest{.cache = "transformer"});
+    request.headers = {{"Authorization", "Bearer " + token}};
+    request.peer = peer;
+    agent_api.handle(std::move(request), respond);
+  };
+  agent_api.start();
+  for (int i = 0; i < 400; ++i) {
+    post("10.0.0.1:" + std::to_string(1000 + i), "slow-" + std::to_string(i),
+         [&](const http::Response& response) { ++(response.status == 429 ? throttled : refused); });
+  }
+  EXPECT_GT(throttled, 100) << "it is told to come back";
+  std::promise<int> answered;
+  post("10.0.0.2:1000", "a",
+       [&](const http::Response& response) { answered.set_value(response.status); });
+  EXPECT_EQ(answered.get_future().get(), 200) << "while all of the other's are being checked";
+  EXPECT_EQ(refused, 0);
+  let_go.set_value();
+  agent_api.stop();
+  EXPECT_EQ(throttled + refused, 400) << "each was answered";
 }
 
 TEST_F(AgentApi, SweepsDeleteInTwoSteps) {

@@ -39,6 +39,51 @@ TEST_F(ArchiveLife, ASuspectArchiveThatIsWholeIsHandedOutAgain) {
   EXPECT_TRUE(status().condemned.empty());
 }
 
+TEST_F(ArchiveLife, ASaverThatFindsTheHeadCorruptSavesFromScratch) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const auto granted = call<api::SaveAnswer>(
+      "/v1/saves", "b",
+      api::SaveRequest{
+          .cache = "transformer", .attempt = "2", .corrupt_digest = digest('1'), .new_files = 1});
+  EXPECT_EQ(granted.decision, "granted") << granted.reason;
+  EXPECT_EQ(granted.parent_digest, "");
+  EXPECT_EQ(granted.condemned, std::vector<std::string>{digest('1')});
+  EXPECT_TRUE(is_suspect(archive()));
+  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_EQ(load("c").reason, "suspect");
+}
+
+TEST_F(ArchiveLife, ASaverThatDoesNotSeeTheHeadWaitsForASweep) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const api::SaveRequest request{
+      .cache = "transformer", .attempt = "2", .missing_digest = digest('1'), .new_files = 1};
+  const auto answer = call<api::SaveAnswer>("/v1/saves", "b", request);
+  EXPECT_EQ(answer.decision, "busy");
+  EXPECT_EQ(answer.reason, "archive_being_checked");
+  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_FALSE(is_suspect(archive())) << "another node may see it";
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+}
+
+TEST_F(ArchiveLife, AHeadWhoseBlobsAreGoneIsFoundByASweep) {
+  ASSERT_EQ(save("a", '1'), 200);
+  begin_sweep();
+  end_sweep("");
+  EXPECT_FALSE(is_suspect(archive())) << "so young that the Job may not see it yet";
+  clock.advance(minutes(5));
+  begin_sweep();
+  ASSERT_EQ(save("a", '2'), 200);
+  end_sweep("1");
+  EXPECT_FALSE(is_suspect(archive())) << "saved after the Job began";
+  clock.advance(minutes(5));
+  begin_sweep();
+  end_sweep("1");
+  EXPECT_TRUE(is_suspect(archive()));
+  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+  EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('2')});
+}
+
 TEST_F(ArchiveLife, WhatIsSavedAfterCorruptionIsWholeAndNewer) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "ERROR", "", digest('1'));

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/names.hpp"
 #include "base/base64.hpp"
 #include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/agent_endpoint.hpp"
+#include "operator/archive_trust.hpp"
 #include "operator/certificate_keeper.hpp"
 #include "operator/compile_cache_controller.hpp"
 #include "operator/conditions.hpp"
@@ -190,7 +192,7 @@ TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
   stores.archives.upsert("ml/transformer-1", std::make_shared<const api::CompileCacheArchive>(
                                                  api::parse_archive(object).value()));
   crashes.loaded("ml/transformer-1", manifest, "uid");
-  crashes.seen({"uid", "web-1", 3});
+  for (int end = 1; end <= 3; ++end) crashes.seen({"uid", "web-1", {{"app", end, true}}});
   reconcile_and_see();
   const json condition = all(kArchives)[0].at("/status/conditions/0"_json_pointer);
   EXPECT_EQ(condition.at("type"), "Suspect");
@@ -198,6 +200,57 @@ TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
   ASSERT_FALSE(events.records.empty());
   EXPECT_EQ(events.records[0].reason, "ArchiveSuspect");
   EXPECT_NE(events.records[0].message.find("web-1"), std::string::npos);
+}
+
+TEST_F(ControlTest, ASweepFollowsWhenAnArchiveMakesPodsCrash) {
+  put_claim();
+  reconcile_and_see();
+  sweeper.reported("ml/transformer", "");
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_TRUE(all(kJobs).empty());
+  const std::string manifest = "sha256:" + std::string(64, '2');
+  const json object = server.put(
+      kArchives, {{"metadata", {{"name", "transformer-1"}, {"namespace", "ml"}}},
+                  {"spec", {{"cache", "transformer"}, {"key", {{"GPUProduct", "H100"}}}}},
+                  {"status",
+                   {{"head", {{"manifestDigest", manifest}, {"generation", 2}}},
+                    {"lastUsedTime", format_time(clock.wall())}}}});
+  stores.archives.upsert("ml/transformer-1", std::make_shared<const api::CompileCacheArchive>(
+                                                 api::parse_archive(object).value()));
+  crashes.loaded("ml/transformer-1", manifest, "uid");
+  for (int end = 1; end <= 3; ++end) crashes.seen({"uid", "web-1", {{"app", end, true}}});
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "the volume's index still names it";
+}
+
+TEST_F(ControlTest, WhatMadePodsCrashIsRememberedInTheStatusUntilItIsAcquitted) {
+  const std::string manifest = "sha256:" + std::string(64, '2');
+  put_archive("transformer-1", hours(1));
+  api::CompileCacheArchive archive = *stores.archives.get("ml/transformer-1");
+  archive.head.manifest_digest = manifest;
+  mark_crashing(archive, manifest, {"web-1"}, format_time(clock.wall()));
+  const auto show = [&] {
+    stores.archives.upsert("ml/transformer-1",
+                           std::make_shared<const api::CompileCacheArchive>(archive));
+  };
+  show();
+  const auto remembered = [&] {
+    reconcile_and_see();
+    return server.objects(kCaches).at("ml/transformer").at("status").at("crashing");
+  };
+  EXPECT_EQ(remembered(), json::array({manifest}));
+  clear_distrust(archive, format_time(clock.wall()));
+  archive.head.manifest_digest = "sha256:" + std::string(64, '3');
+  show();
+  EXPECT_EQ(remembered(), json::array({manifest})) << "pods that loaded it may still run";
+  crashes.loaded("ml/transformer-1", manifest, "with");
+  for (const char* without : {"cold-1", "cold-2"}) {
+    crashes.loaded("ml/transformer-1", "", without);
+    crashes.seen({without, without, {{"app", 1, true}}});
+  }
+  EXPECT_EQ(remembered(), json::array()) << "pods crash without it as well";
 }
 
 TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
@@ -215,6 +268,50 @@ TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
   reconcile_and_see();
   EXPECT_EQ(condition("Ready").at("status"), "True");
   EXPECT_EQ(events.records.back().reason, "Ready");
+}
+
+TEST_F(ControlTest, AReportThatComesBeforeANewLeaderHasMetTheCompileCacheCounts) {
+  put_claim();
+  sweeper.reported("ml/transformer", "");
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_TRUE(all(kJobs).empty()) << "the store is prepared";
+}
+
+TEST_F(ControlTest, AConflictThatStaysIsTriedEverMoreRarely) {
+  put_claim();
+  json stale = server.objects(kCaches).at("ml/transformer");
+  stale["metadata"]["resourceVersion"] = "1";
+  json other = stale;
+  other["metadata"].erase("resourceVersion");
+  other["metadata"]["annotations"] = {{"by", "another"}};
+  server.put(kCaches, other);
+  see_cache(stale);  // and stays so: the watch is slow
+  Duration last{0};
+  for (int i = 0; i < 12; ++i) {
+    const auto done = reconcile();
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_GE(done->again_after, last);
+    last = done->again_after;
+  }
+  EXPECT_EQ(last, seconds(30));
+  see_cache(server.objects(kCaches).at("ml/transformer"));
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(condition("Reconciling").at("status"), "True");
+}
+
+TEST_F(ControlTest, TheSeriesOfADeletedCompileCacheGo) {
+  metrics.save("ml", "transformer", "committed");
+  metrics.save("ml", "other", "committed");
+  metrics.load({.ns = "ml", .cache = "transformer", .gpu_product = "H100", .outcome = "exact"});
+  reconcile_and_see();
+  ASSERT_NE(metrics.text().find("cache=\"transformer\""), std::string::npos);
+  stores.caches.erase("ml/transformer", nullptr);
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(metrics.text().find("cache=\"transformer\""), std::string::npos) << metrics.text();
+  EXPECT_NE(metrics.text().find("cache=\"other\""), std::string::npos);
+  metrics.save("ml", "transformer", "committed");
+  EXPECT_NE(metrics.text().find("cache=\"transformer\""), std::string::npos) << "made anew";
 }
 
 TEST_F(ControlTest, AVolumeThatCannotBeUsedIsSaidSo) {
@@ -243,6 +340,20 @@ TEST_F(ControlTest, AJobWithoutAPodIsReplacedByOneWithLess) {
   EXPECT_TRUE(unprivileged);
 }
 
+TEST_F(ControlTest, ASweepFollowsWhenSomebodyDeletesAnArchive) {
+  put_claim();
+  reconcile_and_see();
+  sweeper.reported("ml/transformer", "");
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  put_archive("mine", hours(1));
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_TRUE(all(kJobs).empty());
+  stores.archives.erase("ml/mine", nullptr);
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "the volume's index still names it";
+}
+
 TEST_F(ControlTest, StaleArchivesAreDeletedAndASweepFollows) {
   put_claim();
   reconcile_and_see();
@@ -265,6 +376,69 @@ TEST_F(ControlTest, StaleArchivesAreDeletedAndASweepFollows) {
   const json status = server.objects(kCaches).at("ml/transformer").at("status");
   EXPECT_EQ(status.at("archives"), 1);
   EXPECT_EQ(status.at("totalBytes"), 1000);
+}
+
+TEST_F(ControlTest, ArchivesOfACompileCacheThatIsGoneAreDeleted) {
+  put_claim();
+  json cache = server.objects(kCaches).at("ml/transformer");
+  const auto put = [&](const char* name, const std::string& owner, const std::string& made) {
+    json object{{"metadata",
+                 {{"name", name}, {"namespace", "ml"}, {"creationTimestamp", made}, {"uid", name}}},
+                {"spec", {{"cache", "transformer"}, {"key", {{"GPUProduct", name}}}}},
+                {"status", {{"lastUsedTime", format_time(clock.wall())}}}};
+    if (!owner.empty()) {
+      object["metadata"]["ownerReferences"] = {{{"kind", "CompileCache"}, {"uid", owner}}};
+    }
+    object = server.put(kArchives, object);
+    object["metadata"]["creationTimestamp"] = made;
+    stores.archives.upsert(std::string("ml/") + name,
+                           std::make_shared<const api::CompileCacheArchive>(
+                               api::parse_archive(object).value()));
+  };
+  cache["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z";
+  see_cache(cache);
+  put("orphan", "", "2026-01-01T00:00:00Z");
+  put("of-the-one-before", "another", "2026-01-01T00:00:00Z");
+  put("mine", cache["metadata"]["uid"], "2026-01-03T00:00:00Z");
+  put("of-a-later-one", "later", "2026-01-04T00:00:00Z");
+  ASSERT_TRUE(reconcile());
+  std::set<std::string> left;
+  for (const json& archive : all(kArchives)) left.insert(archive["metadata"]["name"]);
+  EXPECT_EQ(left, (std::set<std::string>{"mine", "of-a-later-one"}))
+      << "our view of the CompileCache may lag";
+}
+
+TEST_F(ControlTest, AnArchiveIsOfTheCompileCacheThatItsSpecNamesWhateverItsLabels) {
+  const auto put = [&](const char* name, const char* cache, const char* label) {
+    server.put(kArchives,
+               {{"metadata",
+                 {{"name", name}, {"namespace", "ml"}, {"labels", {{api::kCacheLabel, label}}}}},
+                {"spec", {{"cache", cache}, {"key", {{"GPUProduct", "H100"}}}}}});
+  };
+  put("relabelled", "transformer", "another");
+  put("anothers", "another", "transformer");
+  const auto archives = archive_writer.list("ml", "transformer");
+  ASSERT_TRUE(archives);
+  ASSERT_EQ(archives->size(), 1u);
+  EXPECT_EQ(archives->at(0).metadata.name, "relabelled");
+}
+
+TEST_F(ControlTest, AnArchiveThatStaysInUseIsNotLookedAtEachSecond) {
+  put_claim();
+  reconcile_and_see();
+  put_archive("old", hours(900));
+  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+  board.loaded("ml/transformer",
+               {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  sweeper.reported("ml/transformer", "");
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  see_jobs();
+  reconcile_and_see();
+  const auto done = reconcile();
+  ASSERT_TRUE(done);
+  EXPECT_EQ(all(kArchives).size(), 1u);
+  EXPECT_GT(done->again_after, seconds(60));
 }
 
 TEST_F(ControlTest, WhatARunningPodLoadedStays) {

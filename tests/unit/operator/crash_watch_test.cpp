@@ -23,7 +23,9 @@ class CrashWatchTest : public ::testing::Test {
     watch_.loaded(kOfTheKey, manifest, "uid-" + pod);
     crash(pod, crashes);
   }
-  void crash(const std::string& pod, int crashes) { watch_.seen({"uid-" + pod, pod, crashes}); }
+  void crash(const std::string& pod, int crashes) {
+    test::crash(watch_, "uid-" + pod, pod, crashes);
+  }
   [[nodiscard]] std::vector<std::string> blamed() const {
     std::vector<std::string> manifests;
     for (const Blame& blame : watch_.blame(kOfTheKey)) manifests.push_back(blame.manifest);
@@ -90,22 +92,53 @@ TEST_F(CrashWatchTest, WhatGonePodsDidCountsAndTheSamePodOnlyOnce) {
   EXPECT_THAT(blamed(), IsEmpty());
 }
 
-TEST(PodViewCrashes, AreThoseOfTheChosenContainersByTheirOwnFault) {
+TEST_F(CrashWatchTest, AnEndCountsAsWhatItWasHoweverOftenTheContainerHasEnded) {
+  start("a", "m2");
+  for (int end = 1; end <= 5; ++end) watch_.seen({"uid-a", "a", {{"app", end, false}}});
+  watch_.seen({"uid-a", "a", {{"app", 6, true}}});
+  watch_.seen({"uid-a", "a", {{"app", 6, true}}});
+  EXPECT_THAT(blamed(), IsEmpty()) << "five were killed, one crashed";
+  watch_.seen({"uid-a", "a", {{"app", 9, true}}});
+  EXPECT_THAT(blamed(), IsEmpty()) << "nobody saw how the two between ended";
+  watch_.seen({"uid-a", "a", {{"app", 9, true}, {"other", 1, true}}});
+  EXPECT_THAT(blamed(), ElementsAre("m2"));
+}
+
+TEST(PodViewEnds, AreThoseOfTheChosenContainersAndCrashesByTheirOwnFault) {
   PodView pod;
   auto injection = std::make_shared<api::InjectionStatus>();
   injection->containers = {"app"};
   pod.injection = injection;
-  const auto with = [&](const char* name, int code, int restarts) {
-    pod.containers = std::make_shared<const std::vector<ContainerView>>(
-        std::vector{ContainerView{.name = name, .exit_code = code, .restarts = restarts}});
-    return pod.crashes();
+  const auto with = [&](const ContainerView& container) {
+    pod.containers = std::make_shared<const std::vector<ContainerView>>(std::vector{container});
+    return pod.ends();
   };
-  EXPECT_EQ(with("app", 139, 4), 4);
-  EXPECT_EQ(with("app", 1, 0), 1) << "a pod that is not restarted";
-  EXPECT_EQ(with("app", 0, 4), 0);
-  EXPECT_EQ(with("app", 137, 4), 0) << "killed";
-  EXPECT_EQ(with("app", 143, 4), 0) << "told to end";
-  EXPECT_EQ(with("other", 139, 4), 0);
+  const auto ended = [&](int code, const char* reason = "Error") {
+    const auto ends = with({.name = "app", .ended_reason = reason, .exit_code = code});
+    return ends.size() == 1 && ends[0].crash;
+  };
+  using Ends = std::vector<ContainerEnd>;
+  EXPECT_EQ(with({.name = "app", .running = true}), Ends());
+  EXPECT_EQ(with({.name = "app"}), Ends()) << "waits for its image";
+  EXPECT_EQ(with({.name = "other", .ended_reason = "Error", .exit_code = 139}), Ends());
+  EXPECT_EQ(with({.name = "app", .ended_reason = "Error", .exit_code = 139, .restarts = 4}),
+            (Ends{{"app", 5, true}}))
+      << "the fifth end, it waits to be restarted";
+  EXPECT_EQ(with({.name = "app",
+                  .running = true,
+                  .ended_reason = "Error",
+                  .exit_code = 139,
+                  .restarts = 5}),
+            (Ends{{"app", 5, true}}))
+      << "the same end, it runs again";
+  EXPECT_TRUE(ended(1));
+  EXPECT_FALSE(ended(0, "Completed"));
+  EXPECT_FALSE(ended(137)) << "killed";
+  EXPECT_FALSE(ended(143)) << "told to end";
+  EXPECT_FALSE(ended(1, "OOMKilled")) << "a process of it";
+  EXPECT_FALSE(ended(128, "StartError")) << "it never ran";
+  pod.deleting = true;
+  EXPECT_FALSE(ended(1)) << "on SIGTERM";
 }
 
 class CrashTrust : public test::AgentApiTest {
@@ -114,7 +147,18 @@ class CrashTrust : public test::AgentApiTest {
   void judge() {
     for (const Blame& blame : crashes.blame(archive().metadata.key())) {
       ASSERT_TRUE(registry.crashing(archive(), blame));
+      board.add_crashing("ml/transformer", blame.manifest);
     }
+  }
+  // The archive that "b" loaded: of the first image.
+  [[nodiscard]] std::string report_of_b() const {
+    return board.archive_of("ml/transformer", "uid-b");
+  }
+  api::SaveAnswer ask(const std::string& pod, api::SaveRequest request = {}) {
+    request.cache = "transformer";
+    request.attempt = "1";
+    request.new_files = 1;
+    return call<api::SaveAnswer>("/v1/saves", pod, request);
   }
   [[nodiscard]] std::string suspicion() const {
     const auto* condition = api::find_condition(archive().conditions, kSuspectCondition);
@@ -126,7 +170,7 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   ASSERT_EQ(save("a", '1'), 200);
   ASSERT_EQ(save("a", '2'), 200);
   report_loaded("b", "SUCCESS", "exact");
-  crashes.seen({"uid-b", "b", 3});
+  test::crash(crashes, "uid-b", "b", 3);
   judge();
   EXPECT_EQ(suspicion(), "True PodsCrashed");
   EXPECT_THAT(api::find_condition(archive().conditions, kSuspectCondition)->message,
@@ -134,6 +178,7 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   EXPECT_EQ(load("c").manifest_digest, digest('1'));
 
   EXPECT_THAT(begin_sweep().check, IsEmpty()) << "its bytes are right: reading them tells nothing";
+  EXPECT_THAT(begin_sweep().distrusted, ::testing::Contains(digest('2'))) << "not in the index";
   end_sweep("12", {}, {digest('2')});
   EXPECT_EQ(suspicion(), "True PodsCrashed");
 
@@ -145,10 +190,59 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   EXPECT_EQ(load("b").manifest_digest, digest('3'));
 }
 
+TEST_F(CrashTrust, WhatMakesPodsCrashIsNotSavedAgainAfterTheNextSave) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  test::crash(crashes, "uid-b", "b", 3);
+  judge();
+  ASSERT_EQ(save("c", '3'), 200);
+  ASSERT_EQ(suspicion(), "False SavedAnew");
+  EXPECT_EQ(ask("b").reason, "loaded_suspect") << "it runs on, with the bad file";
+  write_status();
+  EXPECT_THAT(cache.status.crashing, ElementsAre(digest('1'))) << "for the next leader";
+}
+
+TEST_F(CrashTrust, ANewLeaderBelievesWhatThePodSaysThatItLoaded) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  test::crash(crashes, "uid-b", "b", 3);
+  judge();
+  crashes.gone("uid-b");  // what a new leader knows of it
+  EXPECT_EQ(ask("b", {.have_digest = digest('1')}).reason, "loaded_suspect");
+  EXPECT_EQ(ask("b", {.loaded_digest = digest('1')}).reason, "loaded_suspect");
+  EXPECT_EQ(suspicion(), "True PodsCrashed");
+}
+
+TEST_F(CrashTrust, WhatMakesPodsOfAnotherImageCrashIsNotSavedUnderTheirKey) {
+  cache.spec.key = {"GPUProduct", "Image"};
+  put_cache();
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  ASSERT_EQ(save("a", '1'), 200);
+  image = "torch:2";
+  add_pod("b");
+  ASSERT_EQ(load("b").match, "compatible");
+  report_loaded("b", "SUCCESS", "compatible");
+  // Granted before it is known.
+  const auto granted = ask("b", {.loaded_digest = digest('1')});
+  ASSERT_EQ(granted.decision, "granted");
+  ASSERT_NE(granted.archive, report_of_b());
+  test::crash(crashes, "uid-b", "b", 3);
+  for (const Blame& blame : crashes.blame("ml/" + report_of_b())) {
+    ASSERT_TRUE(registry.crashing(archives.get("ml", report_of_b()).value(), blame));
+  }
+  const api::CommitRequest commit{.fence = granted.fence,
+                                  .loaded_digest = digest('1'),
+                                  .manifest_digest = digest('2'),
+                                  .blobs = {digest('2')}};
+  EXPECT_EQ(send("POST", "/v1/saves/" + granted.id + "/commit", "b", api::dump(commit)).status,
+            409);
+  EXPECT_EQ(ask("b").reason, "loaded_suspect");
+}
+
 TEST_F(CrashTrust, AnArchiveThatIsAcquittedIsHandedOutAgain) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", "SUCCESS", "exact");
-  crashes.seen({"uid-b", "b", 3});
+  test::crash(crashes, "uid-b", "b", 3);
   judge();
   EXPECT_EQ(load("c").reason, "suspect");
   ASSERT_TRUE(registry.acquitted(archive()));

@@ -46,7 +46,10 @@ class SaveCoordinatorTest : public testing::Test {
 
   Result<api::CommitAnswer> commit(const SaveContext& context, const api::SaveAnswer& save,
                                    char manifest) {
-    return saves.commit(context, save.id, commit_of(save, manifest));
+    auto done = saves.commit(context, save.id, commit_of(save, manifest));
+    if (!done) return unexpected(done.error());
+    repeated_ = done->repeated;
+    return done->answer;
   }
 
   api::CompileCacheArchive archive() { return archives.archives.begin()->second; }
@@ -57,6 +60,7 @@ class SaveCoordinatorTest : public testing::Test {
   SweepGuard guard;
   SaveCoordinator saves{archives, locks, guard, 2, clock, seeded_random(1)};
   int attempts_ = 0;
+  bool repeated_ = false;  // the last commit
 };
 
 TEST_F(SaveCoordinatorTest, TheFirstSaveMakesTheArchive) {
@@ -96,7 +100,7 @@ TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
   const auto slow = ask(pod("a"));
   clock.advance(seconds(29));
   EXPECT_EQ(ask(pod("b")).decision, "busy");
-  ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence));
+  ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence, seconds(30)));
   clock.advance(seconds(29));
   EXPECT_EQ(ask(pod("b")).decision, "busy") << "it was heard of";
   clock.advance(seconds(1));
@@ -106,7 +110,8 @@ TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
   const auto late = commit(pod("a"), slow, '1');
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::kConflict);
-  EXPECT_EQ(saves.renew("ml", "uid-a", slow.id, slow.fence).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(saves.renew("ml", "uid-a", slow.id, slow.fence, seconds(30)).error().code,
+            ErrorCode::kConflict);
   EXPECT_TRUE(commit(pod("b"), next, '2'));
 }
 
@@ -124,6 +129,7 @@ TEST_F(SaveCoordinatorTest, ACommitWhoseAnswerWasLostIsAnsweredTheSame) {
   const auto again = commit(pod("a"), save, '1');
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->generation, 1);
+  EXPECT_TRUE(repeated_);
   // Even after others have saved on top.
   ASSERT_TRUE(commit(pod("b"), ask(pod("b")), '2'));
   EXPECT_EQ(commit(pod("a"), save, '1')->generation, 1);
@@ -148,10 +154,23 @@ TEST_F(SaveCoordinatorTest, ANewLeaderGivesTheHolderOneFullTimeout) {
   EXPECT_TRUE(next.is_saving("ml", archive().metadata.name));
   clock.advance(seconds(29));
   EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
-  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence));
+  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence, seconds(30)));
   clock.advance(seconds(20));
   EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
   EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
+}
+
+TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderIsForTheCompileCachesTimeout) {
+  SaveContext patient = pod("a");
+  patient.save.lock_timeout = seconds(300);
+  const auto save = ask(patient);
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence, patient.save.lock_timeout));
+  clock.advance(seconds(290));
+  SaveContext other = pod("b");
+  other.save.lock_timeout = seconds(300);
+  EXPECT_EQ(ask(other, &next).decision, "busy");
 }
 
 TEST_F(SaveCoordinatorTest, ReleaseFreesTheLockAndKeepsTheFence) {
@@ -245,6 +264,71 @@ TEST_F(SaveCoordinatorTest, ADistrustedHeadIsReplacedNotExtended) {
   EXPECT_FALSE(is_suspect(archive()));
 }
 
+TEST_F(SaveCoordinatorTest, AHeadThatBecameSuspectMeanwhileIsNotExtended) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  const auto save = ask(pod("b"));
+  ASSERT_EQ(save.parent_digest, digest('1'));
+  mark_suspect(archives.archives.begin()->second, digest('1'), "web", "2026-01-02T03:04:05Z");
+  const auto refused = commit(pod("b"), save, '2');
+  ASSERT_FALSE(refused) << "the bad layers would live on";
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(is_suspect(archive()));
+  const auto again = ask(pod("b"));
+  EXPECT_EQ(again.parent_digest, "");
+  EXPECT_TRUE(commit(pod("b"), again, '2'));
+}
+
+TEST_F(SaveCoordinatorTest, ABlobThatBecameSuspectMeanwhileIsNotNamedUnlessItIsWrittenAnew) {
+  SaveContext before = pod("a");
+  before.image_id = "sha256:old";
+  ASSERT_TRUE(commit(before, ask(before), '1'));
+  SaveContext after = pod("b");
+  after.image_id = "sha256:new";
+  const auto save = ask(after);
+  ASSERT_EQ(save.parent_digest, "") << "another image: from scratch, with a layer that is there";
+  mark_suspect(archives.archives.begin()->second, digest('f'), "web", "2026-01-02T03:04:05Z");
+  const auto refused = commit(after, save, '2');
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(is_suspect(archive()));
+  const auto again = ask(after);
+  EXPECT_NE(std::find(again.condemned.begin(), again.condemned.end(), digest('f')),
+            again.condemned.end());
+  EXPECT_TRUE(commit(after, again, '2')) << "it has written that blob itself";
+  EXPECT_FALSE(is_suspect(archive()));
+}
+
+TEST_F(SaveCoordinatorTest, AManifestThatMakesPodsCrashNeverBecomesTheHeadAgain) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  mark_crashing(archives.archives.begin()->second, digest('1'), {"web"}, "2026-01-02T03:04:05Z");
+  const auto save = ask(pod("b"));
+  const auto refused = commit(pod("b"), save, '1');
+  ASSERT_FALSE(refused) << "the same bytes, written anew";
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(is_suspect(archive()));
+}
+
+TEST_F(SaveCoordinatorTest, AHeadThatIsWholeIsNotReplacedFromScratch) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  auto& now = archives.archives.begin()->second;
+  mark_suspect(now, digest('1'), "web", "2026-01-02T03:04:05Z");
+  const auto save = ask(pod("b"));
+  ASSERT_EQ(save.parent_digest, "");
+  mark_verified(now, digest('1'), "2026-01-02T03:05:05Z");  // a sweep has read it meanwhile
+  const auto refused = commit(pod("b"), save, '2');
+  ASSERT_FALSE(refused) << "what others saved would be gone";
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(ask(pod("b")).parent_digest, digest('1'));
+  // A saver that drops the parent by itself.
+  const auto dropped = ask(pod("b"));
+  auto request = commit_of(dropped, '2');
+  request.parent_digest.clear();
+  EXPECT_EQ(saves.commit(pod("b"), dropped.id, request).error().code, ErrorCode::kConflict);
+  SaveContext refreshing = pod("b");
+  refreshing.refresh = true;
+  EXPECT_TRUE(saves.commit(refreshing, dropped.id, request)) << "that is what Refresh is for";
+}
+
 TEST_F(SaveCoordinatorTest, GenerationsGrowAlsoPastACorruptHead) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '2'));
@@ -273,7 +357,7 @@ TEST_F(SaveCoordinatorTest, NonsenseIsRefused) {
   for (const char* id : {"", "x", ".1", "a.b", "a.", "a/b.1", "a.-1", "a.99999999999999999999"}) {
     EXPECT_EQ(saves.commit(pod("a"), id, commit_of(save, '1')).error().code, ErrorCode::kInvalid)
         << id;
-    EXPECT_FALSE(saves.renew("ml", "uid-a", id, 1)) << id;
+    EXPECT_FALSE(saves.renew("ml", "uid-a", id, 1, seconds(30))) << id;
   }
   EXPECT_EQ(saves.commit(pod("a"), "other.1", commit_of(save, '1')).error().code,
             ErrorCode::kConflict);

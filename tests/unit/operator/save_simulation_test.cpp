@@ -192,8 +192,8 @@ class Simulation {
     } else if (!saver.written) {
       write(saver, *leader);
     } else if (below(3) == 0) {
-      const Status renewed =
-          leader->saves.renew("ml", saver.context.pod_uid, saver.save->id, saver.save->fence);
+      const Status renewed = leader->saves.renew("ml", saver.context.pod_uid, saver.save->id,
+                                                 saver.save->fence, seconds(30));
       if (!renewed && renewed.error().code == ErrorCode::kConflict) crash(saver);
     } else {
       commit(saver, *leader);
