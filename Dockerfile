@@ -1,4 +1,4 @@
-# The image with both programs. `docker build .` compiles them; with --build-arg BINARIES=prebuilt they are
+# The image with the programs. `docker build .` compiles them; with --build-arg BINARIES=prebuilt they are
 # taken from prebuilt/ in the build context, as the tests and the demo do with what they have built.
 ARG BINARIES=build
 
@@ -8,7 +8,7 @@ RUN apt-get update && xargs apt-get install -y --no-install-recommends < /packag
     && rm -rf /var/lib/apt/lists/*
 COPY . /source
 RUN cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF \
-    && ninja -C /build compilecache-operator compilecache-agent \
+    && ninja -C /build compilecache-operator compilecache-agent compilecache-supervise \
     && mkdir /programs \
     && find /build -name 'compilecache-*' -type f -perm -u+x -exec strip {} + -exec cp {} /programs/ ';'
 
@@ -24,7 +24,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt \
     && echo 'compilecache:x:65532:' >>/etc/group \
     && echo 'compilecache:x:65532:65532::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
-COPY --from=programs /programs/compilecache-operator /programs/compilecache-agent /usr/local/bin/
+COPY --from=programs /programs/compilecache-operator /programs/compilecache-agent \
+     /programs/compilecache-supervise /usr/local/bin/
 # A library that the list above lacks is found here, and not in a pod.
 RUN ! ldd /usr/local/bin/compilecache-* | grep 'not found'
 # A number, so that runAsNonRoot can be checked; with its line in passwd, else the group would be root's.

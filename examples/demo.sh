@@ -126,8 +126,8 @@ build_programs() {
   mkdir -p "$build/programs"
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1
   { cmake -S "$project" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMPILECACHE_TESTS=OFF &&
-    ninja -C "$build" compilecache-operator compilecache-agent; } >"$log" 2>&1 || { tail -n 30 "$log" && die "the build failed"; }
-  install -s "$build/operator/compilecache-operator" "$build/agent/compilecache-agent" "$build/programs"
+    ninja -C "$build" compilecache-{operator,agent,supervise}; } >"$log" 2>&1 || { tail -n 30 "$log" && die "the build failed"; }
+  install -s "$build/operator/compilecache-operator" "$build"/agent/compilecache-{agent,supervise} "$build/programs"
 }
 
 start_local_cluster() {

@@ -218,10 +218,10 @@ run_e2e() {
   run_tests e2e "$build" e2e
 }
 
-# Both programs in one folder, as build-image wants them.
+# The image's programs in one folder, as build-image wants them.
 programs() {
   mkdir -p "$build/programs"
-  cp "$build/operator/compilecache-operator" "$build/agent/compilecache-agent" "$build/programs/"
+  cp "$build/operator/compilecache-operator" "$build"/agent/compilecache-{agent,supervise} "$build/programs/"
   strip "$build/programs/"*
   echo "$build/programs"
 }

@@ -5,7 +5,7 @@
 build_image() {
   local name=${1-} bin=${2-} context program out layout lock
   [[ $name == */*:* ]] || die "build-image needs a full name such as docker.io/local/compilecache:dev, not '$name'"
-  for program in compilecache-operator compilecache-agent; do
+  for program in compilecache-{operator,agent,supervise}; do
     [ -x "$bin/$program" ] || die "there is no program $program in '$bin': build the project first, then name its folder"
   done
   install_packages "${NODE_PACKAGES[@]}"
@@ -15,7 +15,7 @@ build_image() {
   import_base_for_buildah
   context=$(mktemp -d "$CACHE/images/context.XXXXXX")
   mkdir "$context/prebuilt"
-  for program in compilecache-operator compilecache-agent; do
+  for program in compilecache-{operator,agent,supervise}; do
     strip -o "$context/prebuilt/$program" "$bin/$program" 2>/dev/null || cp "$bin/$program" "$context/prebuilt/"
   done
   cp "$PROJECT/Dockerfile" "$context/"
