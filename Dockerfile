@@ -1,4 +1,4 @@
-# The image with both programs, compiled from this tree: `docker build .`, `podman build .` or `buildah build .`.
+# The image with the programs, compiled from this tree: `docker build .`, `podman build .` or `buildah build .`.
 #
 # The compiler's cache is looked for in /ccache: `buildah build --volume FOLDER:/ccache .` (podman likewise) compiles only
 # what changed. RUN --mount would be docker's word for it, and is refused by dockers before 23.
@@ -10,7 +10,7 @@ COPY . /source
 # Several sources in one go take a third of the time.
 RUN export CCACHE_DIR=/ccache \
     && cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCOMPILECACHE_TESTS=OFF \
-    && ninja -C /build compilecache-operator compilecache-agent \
+    && ninja -C /build compilecache-operator compilecache-agent compilecache-supervise \
     && mkdir /programs \
     && find /build -name 'compilecache-*' -type f -perm -u+x -exec strip {} + -exec cp {} /programs/ ';'
 
@@ -21,7 +21,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt \
     && echo 'compilecache:x:65532:' >>/etc/group \
     && echo 'compilecache:x:65532:65532::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
-COPY --from=build /programs/compilecache-operator /programs/compilecache-agent /usr/local/bin/
+COPY --from=build /programs/compilecache-operator /programs/compilecache-agent \
+     /programs/compilecache-supervise /usr/local/bin/
 # A library that the list above lacks is found here, and not in a pod.
 RUN ! ldd /usr/local/bin/compilecache-* | grep 'not found'
 # A number, so that runAsNonRoot can be checked; with its line in passwd, else the group would be root's.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "agent/apart.hpp"
+#include "agent/container_memory.hpp"
 #include "agent/coordinator.hpp"
 #include "agent/effect.hpp"
 #include "agent/inspect.hpp"
@@ -81,6 +82,7 @@ Termination& make_termination() {
 }
 
 void load_here(const Options& options, const std::function<void()>& leaving, bool after_crash) {
+  stay_below_container_memory();
   auto& termination = make_termination();
   const auto config = read_agent_config(options.config_file);
   if (!config) {
@@ -132,8 +134,9 @@ int watch(const Options& options, Termination& termination) {
   return 0;
 }
 
-// A sidecar that ends is started again and again, so one that cannot work waits.
+// To start one that cannot work again and again would change nothing: it waits.
 int save(const Options& options) {
+  stay_below_container_memory();
   Termination* termination = nullptr;
   try {
     termination = &make_termination();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -255,14 +256,23 @@ class Saver {
                           load_.loaded() ? load_.manifest_digest : ""};
     try {
       return save_once(parts, head_, state_, limits);
+    } catch (const std::bad_alloc&) {
+      return failed(
+          "the memory that the container's limit leaves does not do for a save; give the saver "
+          "more (resources.saver in the operator's settings, or the namespace's LimitRange), or "
+          "lower spec.compression.level and .window");
     } catch (const std::exception& error) {
-      SaveResult result;
-      result.outcome = api::Outcome::kError;
-      result.reason = "internal";
-      result.message = error.what();
-      result.next = Next::kWhenChanged;
-      return result;
+      return failed(error.what());
     }
+  }
+
+  static SaveResult failed(const std::string& message) {
+    SaveResult result;
+    result.outcome = api::Outcome::kError;
+    result.reason = "internal";
+    result.message = message;
+    result.next = Next::kWhenChanged;
+    return result;
   }
 
   void conclude(const SaveResult& result) {
@@ -465,7 +475,8 @@ void run_save(const api::AgentConfig& config, Termination& termination) {
   // What the app computes comes first.
   [[maybe_unused]] const int niceness = ::nice(10);
   end_in_time(config, termination);
-  while (!termination.requested()) {
+  // Once in any case: started for the pod's end it has a last save to make.
+  do {
     try {
       Saver(config, termination).run();
       return;
@@ -473,7 +484,7 @@ void run_save(const api::AgentConfig& config, Termination& termination) {
       log_error("the saver could not start; trying again", {{"error", error.what()}});
       termination.sleep(kLongestPause);
     }
-  }
+  } while (!termination.requested());
 }
 
 bool run_save_once(const api::AgentConfig& config, Termination& termination) {

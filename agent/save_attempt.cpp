@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/container_memory.hpp"
 #include "agent/index_lookup.hpp"
 #include "agent/lease.hpp"
 #include "archive/format.hpp"
@@ -216,6 +217,10 @@ class Attempt {
     request.settings.compression_level = config_.compression_level;
     request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression_threads));
     request.settings.frame_bytes = static_cast<uint64_t>(config_.compression_window_bytes);
+    if (const auto memory = memory_limit()) {
+      request.settings.compressor_bytes =
+          compressor_memory(*memory, request.settings.compressor_bytes);
+    }
     request.settings.max_archive_bytes = static_cast<uint64_t>(config_.max_archive_bytes);
     request.without = answer.condemned;
     request.checkpoint = [&](const archive::Progress&) {

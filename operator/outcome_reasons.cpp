@@ -92,7 +92,8 @@ constexpr std::array kSaveReasons{
                   "before they end"},
     OutcomeReason{"io", "an error of the volume, for example a full one",
                   "see kubectl logs POD -c compilecache-save"},
-    OutcomeReason{"internal", "a fault of the saver's own", "please report it, with its log"},
+    OutcomeReason{"internal", "a fault of the saver's own, or too little memory for it",
+                  "its log has it; give it more memory or please report it"},
 };
 
 const OutcomeReason* find(std::span<const OutcomeReason> reasons, std::string_view word) {

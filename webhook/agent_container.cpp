@@ -34,7 +34,7 @@ std::string agent_container(const AgentContainerInput& input, const AgentContain
   out.begin_object();
   out.field("name", container.name);
   out.field("image", input.settings.image);
-  out.field("command", std::vector<std::string>{"compilecache-agent"});
+  out.field("command", container.program);
   out.field("args", std::vector<std::string>{container.command});
   out.raw_field("env", input.environment);
   write_resources(out, container.resources);

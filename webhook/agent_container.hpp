@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "webhook/agent_containers.hpp"
 
@@ -10,6 +11,7 @@ namespace compilecache::webhook {
 
 struct AgentContainer {
   const char* name;
+  std::vector<std::string> program;
   const char* command;
   bool store_read_only = false;
   bool is_sidecar = false;

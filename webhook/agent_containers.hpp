@@ -23,7 +23,8 @@ struct AgentContainerInput {
 std::string loader_container(const AgentContainerInput& input);
 
 // The native sidecar: packs what is new while the app runs, and once more at SIGTERM, which it gets
-// after the app has ended. No probe and no hook: with a startupProbe every pod would start a second
+// after the app has ended. Its first process only supervises the saver, so that a crash is none of
+// the container's. No probe and no hook: with a startupProbe every pod would start a second
 // later.
 std::string saver_container(const AgentContainerInput& input);
 

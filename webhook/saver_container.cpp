@@ -5,6 +5,7 @@ namespace compilecache::webhook {
 
 std::string saver_container(const AgentContainerInput& input) {
   return agent_container(input, {.name = api::kSaverContainer,
+                                 .program = {"compilecache-supervise", "compilecache-agent"},
                                  .command = "save",
                                  .store_read_only = input.saver_reads_only,
                                  .is_sidecar = true,

@@ -55,13 +55,11 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-AgentProcess::AgentProcess(const std::vector<std::string>& arguments, const std::string& log_file,
+AgentProcess::AgentProcess(std::vector<std::string> command, const std::string& log_file,
                            const std::map<std::string, std::string>& variables, unsigned user)
     : log_file_(log_file) {
-  std::vector<std::string> words{AGENT_PROGRAM};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
+  for (auto& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   pid_ = ::fork();
@@ -159,12 +157,25 @@ AgentProcess AgentTest::start(const std::string& command, const std::vector<std:
                               unsigned user) {
   auto variables = variables_;
   variables.try_emplace("COMPILECACHE_CONFIG", api::dump(config_));
-  std::vector<std::string> arguments{command};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const std::string log = root_ + "/" + command + ".log";
+  std::vector<std::string> words{AGENT_PROGRAM, command};
+  words.insert(words.end(), more.begin(), more.end());
+  return {std::move(words), new_log(command), variables, user};
+}
+
+AgentProcess AgentTest::supervise(std::vector<std::string> command, unsigned user) {
+  auto variables = variables_;
+  variables.try_emplace("COMPILECACHE_CONFIG", api::dump(config_));
+  command.insert(command.begin(), SUPERVISE_PROGRAM);
+  return {std::move(command), new_log("supervise"), variables, user};
+}
+
+std::vector<std::string> AgentTest::saver() { return {AGENT_PROGRAM, "save"}; }
+
+std::string AgentTest::new_log(const std::string& name) const {
+  std::string log = root_ + "/" + name + ".log";
   std::ofstream(log, std::ios::trunc).close();
   fs::permissions(log, fs::perms(0666));
-  return {arguments, log, variables, user};
+  return log;
 }
 
 int AgentTest::run(const std::string& command, const std::vector<std::string>& more) {

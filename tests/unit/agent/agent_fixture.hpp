@@ -14,12 +14,12 @@
 
 namespace compilecache::agent::testing {
 
-// compilecache-agent as a process of its own. Killed in the destructor if it still runs.
+// A program as a process of its own. Killed in the destructor if it still runs.
 class AgentProcess {
  public:
   AgentProcess() = default;
   // `user`: run as that uid, where the test may do that; 0: as the test.
-  AgentProcess(const std::vector<std::string>& arguments, const std::string& log_file,
+  AgentProcess(std::vector<std::string> command, const std::string& log_file,
                const std::map<std::string, std::string>& variables, unsigned user = 0);
   ~AgentProcess();
   AgentProcess(AgentProcess&& other) noexcept;
@@ -50,6 +50,10 @@ class AgentTest : public ::testing::Test {
   void with_operator();
   AgentProcess start(const std::string& command, const std::vector<std::string>& more = {},
                      unsigned user = 0);
+  // As the saver's container does: `command` by compilecache-supervise, which is the process that
+  // is returned.
+  AgentProcess supervise(std::vector<std::string> command, unsigned user = 0);
+  static std::vector<std::string> saver();
   // Runs it to its end.
   int run(const std::string& command, const std::vector<std::string>& more = {});
 
@@ -75,6 +79,9 @@ class AgentTest : public ::testing::Test {
   std::map<std::string, std::string> variables_;
   std::string log_;  // of the last run()
   FakeOperator operator_;
+
+ private:
+  [[nodiscard]] std::string new_log(const std::string& name) const;
 };
 
 bool eventually(const std::function<bool()>& condition);
