@@ -71,6 +71,12 @@ constexpr std::array kTexts{
     InjectionReasonText{R::kUnknownDevice, "unknown_device", "UnknownDevice",
                         "the pod requests a device of a vendor that the settings do not name; add "
                         "it to gpuResources"},
+    InjectionReasonText{R::kNoPodTemplate, "no_pod_template", "NoPodTemplate",
+                        "`compilecache-operator inject` found the annotation on something that is "
+                        "no pod template which it could inject"},
+    InjectionReasonText{R::kTookTooLong, "took_too_long", "TookTooLong",
+                        "the operator had too much to do to look at the pod in time; if it stays "
+                        "so, see who creates so many or such large pods"},
     InjectionReasonText{R::kPatchFailed, "patch_failed", "PatchFailed",
                         "the patch did not apply to the pod; please report this"},
     InjectionReasonText{R::kRequestInvalid, "request_invalid", "RequestInvalid",

@@ -26,7 +26,7 @@ enum class InjectionReason {
   kCacheDirUnsafe,      // the user's cache directory could hide something
   kCacheDirNotLiteral,  // it comes from valueFrom or envFrom
   kOwnCaches,           // the pod has caches of its own for all frameworks: onlyIfUnset
-  kPodTooLarge,         // with ours it might be larger than etcd takes
+  kPodTooLarge,         // with ours it might be larger than etcd takes, or too much to look at
   kNoRoomInQuota,
   kNoRoomInLimitRange,
   kWindowsPod,
@@ -35,6 +35,8 @@ enum class InjectionReason {
   kKubeletTooOld,
   kResourceClaims,  // devices we cannot name
   kUnknownDevice,   // an extended resource we cannot name
+  kNoPodTemplate,   // `inject` alone: the annotation is on something else
+  kTookTooLong,     // no thread had time for it before the API server would give up
   kPatchFailed,     // our own patch did not apply; a bug of ours
   kRequestInvalid,  // the admission request itself could not be read
 };

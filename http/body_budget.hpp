@@ -7,12 +7,15 @@
 #include <boost/optional.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
-// What all request bodies of a server may hold together; internal to this folder. Bytes count when
-// they have come, not when they are announced, and the first few of each body never count: whoever
-// fills the budget with large bodies keeps out large ones, but no ordinary request.
+// What all bodies of a server may hold together, of requests and of answers; internal to this
+// folder. Bytes count when they have come, not when they are announced, until nobody holds them any
+// more: a worker keeps a request for longer than its connection lasts, a peer that does not read
+// keeps an answer. The first few of each body never count: whoever fills the budget with large
+// bodies keeps out large ones, but no ordinary request.
 
 namespace compilecache::http {
 
@@ -21,13 +24,13 @@ class BodyBudget {
  public:
   BodyBudget(size_t limit, size_t free_for_each) : limit_(limit), free_(free_for_each) {}
 
-  // One body's part of it, given back at the end. One thread at a time.
+  // One body's part of it, given back at the end. One thread at a time. May outlive the server.
   class Share {
    public:
     Share() = default;
-    explicit Share(BodyBudget& budget) : budget_(&budget) {}
+    explicit Share(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
     Share(Share&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), held_(std::exchange(other.held_, 0)) {}
+        : budget_(std::move(other.budget_)), held_(std::exchange(other.held_, 0)) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(held_, other.held_);
@@ -52,7 +55,7 @@ class BodyBudget {
     }
 
    private:
-    BodyBudget* budget_ = nullptr;
+    std::shared_ptr<BodyBudget> budget_;
     size_t held_ = 0;
   };
 

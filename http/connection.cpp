@@ -34,6 +34,7 @@ namespace {
 // closing with unread data makes the kernel send a reset, which can overtake the refusal.
 constexpr std::chrono::seconds kLinger{2};
 constexpr size_t kLingerBytes = 16U << 20;
+constexpr int kSendBuffer = 64 << 10;
 // For the peer's half of a TLS goodbye.
 constexpr std::chrono::seconds kGoodbye{1};
 
@@ -132,6 +133,8 @@ class HttpConnection : public Connection,
   void begin() {
     error_code ignored;
     lowest().socket().set_option(tcp::no_delay(true), ignored);
+    // What a peer does not read lies here, where no budget sees it: up to 4 MB if left to itself.
+    lowest().socket().set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
     wait_for_peer();
     if constexpr (kTls) {
       lowest().expires_after(limits().handshake);
@@ -234,7 +237,9 @@ class HttpConnection : public Connection,
     version_ = message.version();
     head_ = message.method() == bhttp::verb::head;
     request.body = std::move(parser_->get().body().text);
-    body_share_ = std::move(parser_->get().body().share);
+    request.counted =
+        std::make_shared<const BodyBudget::Share>(std::move(parser_->get().body().share));
+    counted_body_ = request.counted;
     parser_.reset();
     handle(std::move(request));
   }
@@ -273,6 +278,13 @@ class HttpConnection : public Connection,
     awaiting_answer_ = 0;
     handler_timer_.cancel();
     counted_ = true;
+    counted_body_.reset();
+    answer_share_ = BodyBudget::Share(state_->bodies);
+    if (!answer_share_.grow_to(response.body.size())) {
+      log_warn("an answer was dropped: peers do not read those they have",
+               {{"peer", peer_}, {"bytes", std::to_string(response.body.size())}});
+      response = text_response(503, "too many large answers at once; try again");
+    }
     write(std::move(response));
   }
 
@@ -299,7 +311,8 @@ class HttpConnection : public Connection,
   }
 
   void uncount() {
-    body_share_ = {};
+    counted_body_.reset();
+    answer_share_ = {};
     if (!counted_) return;
     counted_ = false;
     state_->in_flight.fetch_sub(1);
@@ -354,7 +367,8 @@ class HttpConnection : public Connection,
   beast::flat_buffer buffer_;
   std::optional<bhttp::request_parser<BudgetedBody>> parser_;
   std::optional<bhttp::response<bhttp::string_body>> outgoing_;
-  BodyBudget::Share body_share_;  // of the request that is being answered
+  std::shared_ptr<const void> counted_body_;  // of the request that is not answered yet
+  BodyBudget::Share answer_share_;            // of the answer that is not read yet
   std::atomic<WaitingSince> waiting_since_{WaitingSince::min()};
   uint64_t request_number_ = 0;
   uint64_t awaiting_answer_ = 0;  // 0: none

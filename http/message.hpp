@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ struct Request {
   Headers headers;
   std::string body;
   std::string peer;  // the other side's address and port, for the log
+  // Whoever keeps the body keeps this too: as long as it lives, the body counts among those that
+  // the server holds.
+  std::shared_ptr<const void> counted;
 
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const {
     return find_header(headers, name);

@@ -180,6 +180,13 @@ bool Server::stop(std::chrono::milliseconds grace) {
   return clean;
 }
 
+std::chrono::milliseconds Server::held_up() const {
+  const auto since = impl_->state->owing_since();
+  if (!since) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               *since);
+}
+
 size_t Server::open_connections() const { return impl_->state->connections(); }
 
 size_t Server::requests_in_flight() const { return impl_->state->in_flight.load(); }

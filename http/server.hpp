@@ -50,9 +50,10 @@ using Handler = std::function<void(Request, Responder)>;
 struct Limits {
   size_t header_bytes = 64U << 10;
   size_t body_bytes = 7U << 20;
-  // What all bodies may hold together until they are answered, the first small_body_bytes of each
-  // not counted; above it a larger body is refused with 503. Most AdmissionReviews have about 10
-  // kB.
+  // What all bodies may hold together, those of requests until they were worked on and those of
+  // answers until they were read, the first small_body_bytes of each not counted. Above it a larger
+  // request is refused with 503, and so is one whose answer is larger. Most AdmissionReviews have
+  // about 10 kB.
   size_t large_bodies_bytes = 64U << 20;
   size_t small_body_bytes = 64U << 10;
   // At the limit the one whose peer lets us wait longest (between requests, or in the middle of
@@ -104,6 +105,10 @@ class Server {
   // Closes the listener, lets requests under way end for at most `grace`, then cuts the rest.
   // True when nothing had to be cut.
   bool stop(std::chrono::milliseconds grace);
+
+  // How long an I/O thread has not done what it was asked to: something holds it up. Zero while all
+  // of them serve. Each call asks anew, so call it now and then.
+  [[nodiscard]] std::chrono::milliseconds held_up() const;
 
   [[nodiscard]] size_t open_connections() const;
   [[nodiscard]] size_t requests_in_flight() const;

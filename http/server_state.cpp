@@ -1,6 +1,7 @@
 #include "http/server_state.hpp"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <memory>
 
 namespace compilecache::http {
@@ -8,14 +9,34 @@ namespace compilecache::http {
 ServerState::ServerState(ServerOptions server_options, Handler request_handler)
     : options(std::move(server_options)),
       handler(std::move(request_handler)),
-      bodies(options.limits.large_bodies_bytes, options.limits.small_body_bytes) {
+      bodies(std::make_shared<BodyBudget>(options.limits.large_bodies_bytes,
+                                          options.limits.small_body_bytes)) {
   for (int i = 0; i < std::max(1, options.threads); ++i) {
     loops.push_back(std::make_unique<boost::asio::io_context>(1));  // of one thread
+    asked_.push_back(std::make_shared<Asked>(std::chrono::steady_clock::time_point::min()));
   }
 }
 
 boost::asio::io_context& ServerState::next_loop() {
   return *loops[next_loop_.fetch_add(1) % loops.size()];
+}
+
+std::optional<std::chrono::steady_clock::time_point> ServerState::owing_since() {
+  using Time = std::chrono::steady_clock::time_point;
+  std::optional<Time> earliest;
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const Time asked = asked_[i]->load();
+    if (asked != Time::min()) {
+      if (!earliest || asked < *earliest) earliest = asked;
+      continue;
+    }
+    post_unless_stopped([&] {
+      asked_[i]->store(std::chrono::steady_clock::now());
+      boost::asio::post(*loops[i], [answered = asked_[i]] { answered->store(Time::min()); });
+    });
+  }
+  return earliest;
 }
 
 bool ServerState::admit(const std::shared_ptr<Connection>& connection) {

@@ -61,10 +61,14 @@ class ServerState {
   // another thread, which costs more than the step.
   boost::asio::io_context& next_loop();
 
+  // Since when a loop owes an answer to the last call of this; nothing once all have answered. Asks
+  // them again.
+  std::optional<std::chrono::steady_clock::time_point> owing_since();
+
   const ServerOptions options;
   const Handler handler;
   std::vector<std::unique_ptr<boost::asio::io_context>> loops;  // one for each thread
-  BodyBudget bodies;
+  const std::shared_ptr<BodyBudget> bodies;
   std::atomic<bool> draining = false;      // every answer asks to close
   std::atomic<bool> closing_idle = false;  // who has its answer is closed as well
   std::atomic<size_t> in_flight = 0;
@@ -72,7 +76,11 @@ class ServerState {
  private:
   std::shared_ptr<Connection> longest_waiting_locked() const;
 
+  // One for each loop: when it was asked last, until it answers.
+  using Asked = std::atomic<std::chrono::steady_clock::time_point>;
+
   mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Asked>> asked_;
   std::condition_variable empty_;
   std::set<std::shared_ptr<Connection>> connections_;
   TlsContext tls_;

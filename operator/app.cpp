@@ -43,6 +43,11 @@ constexpr char kName[] = "compilecache-operator";  // of the Lease, and the repo
 constexpr seconds kStartPatience{60};
 constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
+// For a review to come and its answer to be taken: no API server waits longer than we let it.
+constexpr seconds kWebhookPatience{10};
+// An I/O thread that was held up for so long loses connections, or will never go on.
+constexpr seconds kSlow{2};
+constexpr seconds kHeldUp{20};
 // A sweep's report lists every blob: 20,000 are 2 MB. Not more, since a body is read before it is
 // known who sends it.
 constexpr size_t kLongestInventory = 2U << 20;
@@ -110,6 +115,8 @@ class Operator {
 
   bool leads() const { return elector_ && elector_->is_leader(); }
   bool ready() const;
+  bool overloaded() const;
+  bool healthy() const;
   void answer_plain(const http::Request& request, const http::Responder& respond);
   http::ServerOptions server_options(uint16_t port, bool tls) const;
 
@@ -184,7 +191,7 @@ Status Operator::look_around() {
   auto kubelets = read_kubelets(client_);
   if (!kubelets) return unexpected(kubelets.error());
   webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
-                   events_, metrics_, clock_);
+                   events_, metrics_, clock_, settings_.limits.webhook_threads);
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -202,14 +209,13 @@ http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
 }
 
 Status Operator::listen() {
-  auto plain = http::Server::start(
-      server_options(options_.plain_port, false),
-      [this](http::Request request, http::Responder respond) { answer_plain(request, respond); });
-  if (!plain) return unexpected(plain.error());
-  auto webhook = http::Server::start(server_options(options_.webhook_port, true),
-                                     [this](http::Request request, http::Responder respond) {
-                                       webhook_->handle(std::move(request), std::move(respond));
-                                     });
+  http::ServerOptions webhook_options = server_options(options_.webhook_port, true);
+  webhook_options.limits.body = kWebhookPatience;
+  webhook_options.limits.write = kWebhookPatience;
+  auto webhook =
+      http::Server::start(webhook_options, [this](http::Request request, http::Responder respond) {
+        webhook_->handle(std::move(request), std::move(respond));
+      });
   if (!webhook) return unexpected(webhook.error());
   http::ServerOptions agent_options = server_options(options_.agent_port, true);
   agent_options.limits.body_bytes = kLongestInventory;
@@ -222,9 +228,14 @@ Status Operator::listen() {
         }
       });
   if (!agents) return unexpected(agents.error());
-  plain_server_ = std::move(*plain);
   webhook_server_ = std::move(*webhook);
   agent_server_ = std::move(*agents);
+  // Last, since it tells of the others.
+  auto plain = http::Server::start(
+      server_options(options_.plain_port, false),
+      [this](http::Request request, http::Responder respond) { answer_plain(request, respond); });
+  if (!plain) return unexpected(plain.error());
+  plain_server_ = std::move(*plain);
 
   certificates_->on_change([this](const ServedCertificate& served) {
     for (http::Server* server : {webhook_server_.get(), agent_server_.get()}) {
@@ -285,12 +296,12 @@ void Operator::leave() {
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
   caches_->stop();
-  webhook_->stop();
   // None, where API servers heeded the drain.
   log_info("closing the webhook",
            {{"connections", std::to_string(webhook_server_->open_connections())},
             {"requests", std::to_string(webhook_server_->requests_in_flight())}});
   webhook_server_->stop(kLastRequests);
+  webhook_->stop();
   agent_server_->stop(kLastRequests);
   plain_server_->stop(milliseconds(0));
   events_.stop();
@@ -298,15 +309,28 @@ void Operator::leave() {
 
 bool Operator::ready() const {
   return !draining_ && webhook_ && webhook_->synced() && webhook_server_ &&
-         webhook_server_->has_certificate() && certificates_->trusted();
+         webhook_server_->has_certificate() && certificates_->trusted() && !overloaded();
+}
+
+// Another replica is asked then, or none: API servers go on at once where nobody listens.
+bool Operator::overloaded() const {
+  return webhook_->overloaded() || webhook_server_->held_up() >= kSlow;
+}
+
+// What a restart alone can mend.
+bool Operator::healthy() const {
+  if (webhook_ && webhook_->stuck()) return false;
+  return (!webhook_server_ || webhook_server_->held_up() < kHeldUp) &&
+         (!agent_server_ || agent_server_->held_up() < kHeldUp);
 }
 
 void Operator::answer_plain(const http::Request& request, const http::Responder& respond) {
   if (request.path == "/healthz") {
-    respond(http::text_response(200, "ok"));
+    respond(healthy() ? http::text_response(200, "ok")
+                      : http::text_response(503, "a thread does not go on"));
   } else if (request.path == "/readyz") {
     respond(ready() ? http::text_response(200, "ok")
-                    : http::text_response(503, draining_ ? "ending" : "starting"));
+                    : http::text_response(503, draining_ ? "ending" : "starting or overloaded"));
   } else if (request.path == "/metrics") {
     respond({.status = 200,
              .body = metrics_.text(),

@@ -359,7 +359,8 @@ std::vector<Field> fields_of(Settings& s) {
          return {{"maxConcurrentSaves", number(s.limits.max_concurrent_saves, 1, 10'000)},
                  {"maxConcurrentLoads", number(s.limits.max_concurrent_loads, 1, 10'000)},
                  {"recentPods", number(s.limits.recent_pods, 1, 256)},
-                 {"apiThreads", number(s.limits.api_threads, 1, 256)}};
+                 {"apiThreads", number(s.limits.api_threads, 1, 256)},
+                 {"webhookThreads", number(s.limits.webhook_threads, 2, 64)}};
        })},
       {"agent", nested([&s]() -> std::vector<Field> {
          return {{"indexFallback", flag(s.agent.index_fallback)},

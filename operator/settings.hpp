@@ -52,6 +52,7 @@ struct Settings {
     int max_concurrent_loads = 50;  // of one claim
     int recent_pods = 32;           // in a CompileCache's status.recent
     int api_threads = 8;            // of the agent API, each waits for the API server now and then
+    int webhook_threads = 4;        // that look at pods
     bool operator==(const Limits&) const = default;
   } limits;
 

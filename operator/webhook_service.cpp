@@ -1,17 +1,36 @@
 #include "operator/webhook_service.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/names.hpp"
 #include "api/reasons.hpp"
+#include "base/duration.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::controller {
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr char kPath[] = "/mutate";
+// Most pods have about 10 kB.
+constexpr size_t kLargeReview = 64U << 10;
+// What our configuration says, for whoever does not say how long it waits; and at most.
+constexpr milliseconds kUsualPatience{3000};
+constexpr milliseconds kLongestPatience{10'000};
+constexpr milliseconds kOverloaded{2000};
+constexpr milliseconds kStuck{20'000};
+
+// How long a review may take: API servers say in the query how long they wait ("timeout=3s"), and
+// the answer has to travel and be checked.
+milliseconds patience_of(const http::Request& request) {
+  const auto said = parse_duration(request.query_parameter("timeout").value_or("").substr(0, 32));
+  const milliseconds waits = said ? std::min(*said, kLongestPatience) : kUsualPatience;
+  return waits * 2 / 3;
+}
 
 webhook::ResourceList or_default(const std::map<std::string, std::string>& given,
                                  const webhook::ResourceList& otherwise) {
@@ -43,7 +62,7 @@ webhook::InjectionSettings injection_settings(const Settings& settings, const st
 
 WebhookService::WebhookService(kube::Client client, const kube::Store<api::CompileCache>& caches,
                                webhook::InjectionSettings settings, kube::EventSink& events,
-                               Metrics& metrics, const Clock& clock)
+                               Metrics& metrics, const Clock& clock, int threads)
     : caches_(caches),
       events_(events),
       metrics_(metrics),
@@ -52,17 +71,24 @@ WebhookService::WebhookService(kube::Client client, const kube::Store<api::Compi
                        webhook::parse_limit_range, limits_, clock),
       quota_reflector_(client, {.resource = kube::resources::kResourceQuotas},
                        webhook::parse_resource_quota, quotas_, clock),
-      settings_(std::make_shared<const webhook::InjectionSettings>(std::move(settings))) {}
+      settings_(std::make_shared<const webhook::InjectionSettings>(std::move(settings))),
+      pool_(threads, clock) {}
 
 void WebhookService::start() {
   limit_reflector_.start();
   quota_reflector_.start();
+  pool_.start();
 }
 
 void WebhookService::stop() {
+  pool_.stop();
   limit_reflector_.stop();
   quota_reflector_.stop();
 }
+
+bool WebhookService::overloaded() const { return pool_.longest_wait() >= kOverloaded; }
+
+bool WebhookService::stuck() const { return pool_.longest_work() >= kStuck; }
 
 bool WebhookService::synced() const {
   return caches_.has_synced() && limits_.has_synced() && quotas_.has_synced();
@@ -77,8 +103,22 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
     respond(http::text_response(405, "an AdmissionReview is sent by POST"));
     return;
   }
+  const bool is_large = request.body.size() > kLargeReview;
+  const auto held = std::make_shared<const http::Request>(std::move(request));
   const Monotonic begin = clock_.monotonic();
-  const webhook::AdmissionAnswer answer = webhook::admit(request.body, *this);
+  const bool added =
+      pool_.add(is_large, [this, held, respond, begin] { answer(*held, respond, begin); });
+  if (added) return;
+  // No word about the pod: it would have to be read. API servers go on without us.
+  metrics_.webhook_request(std::string(api::text_of(api::InjectionReason::kTookTooLong).word), 0);
+  respond(http::text_response(503, "too many pods are being created at once; try again"));
+}
+
+void WebhookService::answer(const http::Request& request, const http::Responder& respond,
+                            Monotonic begin) {
+  const Monotonic end = begin + patience_of(request);
+  const webhook::AdmissionAnswer answer =
+      webhook::admit(request.body, *this, [&] { return clock_.monotonic() >= end; });
   respond({.status = 200, .body = answer.body});
   const std::chrono::duration<double> took = clock_.monotonic() - begin;
   metrics_.webhook_request(std::string(api::text_of(answer.report.reason).word), took.count());

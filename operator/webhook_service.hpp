@@ -14,6 +14,7 @@
 #include "kube/store.hpp"
 #include "operator/cluster_view.hpp"
 #include "operator/metrics.hpp"
+#include "operator/review_pool.hpp"
 #include "operator/settings.hpp"
 #include "webhook/admission.hpp"
 
@@ -24,7 +25,9 @@
 //   webhook.start();                                       // watches LimitRanges and
 //   ResourceQuotas server handler: webhook.handle(std::move(request), std::move(respond));
 //
-// Thread-safe; handle() answers at once, from memory.
+// Thread-safe. handle() queues the request for a thread of its own (operator/review_pool.hpp),
+// which answers from memory. A review that cannot be answered before the API server gives up is
+// answered with the pod left alone: kTookTooLong.
 
 namespace compilecache::controller {
 
@@ -36,11 +39,15 @@ class WebhookService : public webhook::AdmissionCluster {
  public:
   WebhookService(kube::Client client, const kube::Store<api::CompileCache>& caches,
                  webhook::InjectionSettings settings, kube::EventSink& events, Metrics& metrics,
-                 const Clock& clock);
+                 const Clock& clock, int threads = 4);
 
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
+  // Whether pods wait for so long that another replica had better be asked.
+  [[nodiscard]] bool overloaded() const;
+  // Whether a thread has been at one pod for so long that it will never end.
+  [[nodiscard]] bool stuck() const;
 
   void handle(http::Request request, http::Responder respond);
 
@@ -56,6 +63,7 @@ class WebhookService : public webhook::AdmissionCluster {
  private:
   using Limits = std::vector<webhook::LimitRule>;
   void change(const std::function<void(webhook::InjectionSettings&)>& how);
+  void answer(const http::Request& request, const http::Responder& respond, Monotonic begin);
   void tell(const webhook::AdmissionAnswer& answer);
 
   const kube::Store<api::CompileCache>& caches_;
@@ -68,6 +76,7 @@ class WebhookService : public webhook::AdmissionCluster {
   kube::Reflector<webhook::Quota> quota_reflector_;
   mutable std::mutex mutex_;
   std::shared_ptr<const webhook::InjectionSettings> settings_;
+  ReviewPool pool_;  // last: its threads use all of the above
 };
 
 }  // namespace compilecache::controller

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 
+#include "api/names.hpp"
 #include "base/base64.hpp"
 #include "base/json_writer.hpp"
 #include "base/strings.hpp"
@@ -20,6 +21,8 @@ constexpr char kReviewVersion[] = "admission.k8s.io/v1";
 constexpr char kOldReviewVersion[] = "admission.k8s.io/v1beta1";
 // The API server cuts longer ones (apiserver pkg/warning), in the middle of a word.
 constexpr size_t kMaxWarning = 256;
+// API servers send UUIDs; what is longer is nobody's, and would only travel back.
+constexpr size_t kLongestUid = 256;
 // For the trees of a usual pod and its patch; larger ones get more where they need it.
 constexpr size_t kScratch = size_t{96} << 10U;
 
@@ -30,6 +33,8 @@ std::string shortened(std::string text) {
   text.resize(first_bytes(text, kMaxWarning - kEllipsis.size()).size());
   return text.append(kEllipsis);
 }
+
+bool late(const TimeIsUp& time_is_up) { return time_is_up && time_is_up(); }
 
 Report refused(const std::string& what) {
   Report report;
@@ -48,7 +53,7 @@ std::string answer_body(std::string_view version, std::string_view uid, const Re
   out.key("response");
   out.begin_object();
   out.field("allowed", true);
-  out.field("uid", uid);
+  out.field("uid", first_bytes(uid, kLongestUid));
   if (!patch.empty()) {
     out.field("patchType", "JSONPatch");
     out.raw_field("patch", "\"" + base64_encode(patch) + "\"");
@@ -68,7 +73,7 @@ std::string answer_body(std::string_view version, std::string_view uid, const Re
 std::string not_a_pod_creation(const Json& request) {
   const Json& kind = object_member(request, "kind");
   const auto this_is = [](const Json& object, const char* name) {
-    return ", this is " + std::string(text_member(object, name));
+    return ", this is " + std::string(first_bytes(text_member(object, name), kMaxWarning));
   };
   if (text_member(kind, "kind") != "Pod" || !text_member(kind, "group").empty()) {
     return "only pods are injected" + this_is(kind, "kind");
@@ -83,28 +88,44 @@ std::string not_a_pod_creation(const Json& request) {
   return {};
 }
 
+// No name of Kubernetes is longer; what goes into logs and Events is cut to it.
+std::string name_in(const Json& object, const char* name) {
+  constexpr size_t kLongestName = 253;
+  return std::string(first_bytes(text_member(object, name), kLongestName));
+}
+
 EventTarget owner_of(const Json& pod) {
   const Json& owner = controller_of(pod);
-  const auto text = [&](const char* name) { return std::string(text_member(owner, name)); };
-  return {text("apiVersion"), text("kind"), text("name"), text("uid")};
+  return {name_in(owner, "apiVersion"), name_in(owner, "kind"), name_in(owner, "name"),
+          name_in(owner, "uid")};
 }
 
 void describe(AdmissionAnswer& answer, const Json& request, const Json& pod) {
   const Json& metadata = object_member(pod, "metadata");
-  answer.ns = text_member(request, "namespace");
-  if (answer.ns.empty()) answer.ns = text_member(metadata, "namespace");
-  answer.pod = text_member(request, "name");
-  if (answer.pod.empty()) answer.pod = text_member(metadata, "name");
-  if (answer.pod.empty()) answer.pod = text_member(metadata, "generateName");
-  answer.cache = wanted_cache(pod).value_or("");
+  answer.ns = name_in(request, "namespace");
+  if (answer.ns.empty()) answer.ns = name_in(metadata, "namespace");
+  answer.pod = name_in(request, "name");
+  if (answer.pod.empty()) answer.pod = name_in(metadata, "name");
+  if (answer.pod.empty()) answer.pod = name_in(metadata, "generateName");
+  answer.cache = name_in(object_member(metadata, "annotations"), api::kCacheAnnotation);
   answer.owner = owner_of(pod);
   answer.dry_run = is_true(member(request, "dryRun"));
+}
+
+Report too_late() {
+  const api::InjectionReasonText& text = api::text_of(InjectionReason::kTookTooLong);
+  Report report;
+  report.reason = InjectionReason::kTookTooLong;
+  report.message = text.sentence;
+  report.warnings.push_back("compilecache.dev: not injected, " + std::string(text.word) + ": " +
+                            report.message);
+  return report;
 }
 
 // The patch, or "", and the report into `answer`. The pod, of the document with that memory, is
 // patched too: a patch that does not apply would block it.
 std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memory,
-                            const AdmissionCluster& cluster) {
+                            const AdmissionCluster& cluster, const TimeIsUp& time_is_up) {
   const auto settings = cluster.settings();
   const auto cache = answer.cache.empty() ? nullptr : cluster.cache(answer.ns, answer.cache);
   const NamespaceFacts facts = cluster.namespace_facts(answer.ns);
@@ -112,6 +133,10 @@ std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memo
       {.pod = pod, .ns = answer.ns, .cache = cache.get(), .facts = facts, .settings = *settings});
   answer.report = std::move(result.report);
   if (result.patch.empty()) return {};
+  if (late(time_is_up)) {
+    answer.report = too_late();
+    return {};
+  }
   std::string patch = patch_text(result.patch);
   const Status applied = apply(patch, pod, memory);
   if (applied) return patch;
@@ -123,20 +148,26 @@ std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memo
   return {};
 }
 
-AdmissionAnswer answer_review(JsonDocument review, const AdmissionCluster& cluster) {
+AdmissionAnswer answer_review(JsonDocument review, const AdmissionCluster& cluster,
+                              const TimeIsUp& time_is_up) {
   AdmissionAnswer answer;
   const Json& request = object_member(review, "request");
   const std::string_view version = text_member(review, "apiVersion");
   std::string patch;
   if (version != kReviewVersion) {
     answer.report = refused("only AdmissionReview of " + std::string(kReviewVersion) +
-                            " is understood, this is \"" + std::string(version) + "\"");
+                            " is understood, this is \"" +
+                            std::string(first_bytes(version, kMaxWarning)) + "\"");
   } else if (const std::string why = not_a_pod_creation(request); !why.empty()) {
     answer.report = refused(why);
   } else {
     Json& pod = *find_member(*find_member(review, "request"), "object");
     describe(answer, request, pod);
-    patch = injection_patch(answer, pod, review.GetAllocator(), cluster);
+    if (late(time_is_up)) {
+      answer.report = too_late();
+    } else {
+      patch = injection_patch(answer, pod, review.GetAllocator(), cluster, time_is_up);
+    }
   }
   // An older API server reads only an answer of its own version.
   const bool known = version == kOldReviewVersion;
@@ -152,11 +183,20 @@ AdmissionAnswer without_review(const std::string& what) {
   return answer;
 }
 
+AdmissionAnswer without_reading(const std::string& body) {
+  AdmissionAnswer answer;
+  answer.report = too_late();
+  answer.body = answer_body(kReviewVersion, read_review_uid(body), answer.report, "");
+  return answer;
+}
+
 }  // namespace
 
-AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster) noexcept {
+AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster,
+                      const TimeIsUp& time_is_up) noexcept {
   try {
     try {
+      if (late(time_is_up)) return without_reading(body);
       // Used again for the next request: allocated anew, it would be returned to the kernel and
       // be filled with zeros each time.
       alignas(std::max_align_t) static thread_local std::array<char, kScratch> scratch;
@@ -165,7 +205,7 @@ AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster) 
       if (!review) {
         return without_review("reading the AdmissionReview: " + review.error().message);
       }
-      return answer_review(std::move(*review), cluster);
+      return answer_review(std::move(*review), cluster, time_is_up);
     } catch (const std::exception& exception) {
       return without_review("answering the AdmissionReview: " + std::string(exception.what()));
     }

@@ -15,9 +15,9 @@
 //   respond({.status = 200, .body = answer.body});
 //   if (!answer.dry_run) events.record(answer.owner, answer.report);
 //
-// A total function: any input whatever gets an answer, and never one that blocks a pod. That means:
-// `allowed` is always true, and the patch has been applied to the received object before it is
-// sent. Where anything is in doubt there is no patch, but a warning.
+// A total function, linear in its input: any input whatever gets an answer, and never one that
+// blocks a pod. That means: `allowed` is always true, and the patch has been applied to the
+// received object before it is sent. Where anything is in doubt there is no patch, but a warning.
 
 namespace compilecache::webhook {
 
@@ -47,6 +47,11 @@ struct AdmissionAnswer {
   bool dry_run = false;  // tell nobody: nothing happened
 };
 
-AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster) noexcept;
+// Whether whoever waits for the answer is about to give up. Asked between the steps of a review.
+using TimeIsUp = std::function<bool()>;
+
+// When the time is up the pod is left alone, with a warning that says so: kTookTooLong.
+AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster,
+                      const TimeIsUp& time_is_up = {}) noexcept;
 
 }  // namespace compilecache::webhook

@@ -5,6 +5,7 @@
 #include "api/names.hpp"
 #include "base/duration.hpp"
 #include "base/strings.hpp"
+#include "webhook/pod_bounds.hpp"
 
 namespace compilecache::webhook {
 
@@ -18,6 +19,9 @@ constexpr size_t kMaxVersion = 128;
 // make the pod invalid, which failurePolicy Ignore does not prevent.
 constexpr size_t kMaxName = 63;
 constexpr std::chrono::hours kMaxDuration{24};
+constexpr size_t kLongestDuration = 64;
+// Misspelt annotations that are told of.
+constexpr size_t kMostUnknown = 8;
 
 tl::unexpected<Skip> invalid(std::string_view name, std::string_view value,
                              std::string_view allowed) {
@@ -41,6 +45,12 @@ Decided<std::vector<std::string>> read_list(const Json& pod, const char* name) {
   const auto value = annotation(pod, name);
   std::vector<std::string> items;
   if (!value) return items;
+  const auto commas = std::count(value->begin(), value->end(), ',');
+  if (value->size() > kLongestNames || static_cast<size_t>(commas) >= kMostNames) {
+    return invalid(name, *value,
+                   "at most " + std::to_string(kMostNames) + " names are allowed, of " +
+                       std::to_string(kLongestNames) + " characters together");
+  }
   for (const std::string& part : split(*value, ',')) {
     const std::string item(trim(part));
     if (item.empty()) return invalid(name, *value, "write names separated by commas");
@@ -53,8 +63,8 @@ Decided<std::vector<std::string>> read_list(const Json& pod, const char* name) {
 Decided<std::optional<std::chrono::milliseconds>> read_duration(const Json& pod, const char* name) {
   const auto value = annotation(pod, name);
   if (!value) return std::nullopt;
-  const auto duration = parse_duration(*value);
-  if (!duration || *duration > kMaxDuration) {
+  const auto duration = parse_duration(value->substr(0, kLongestDuration + 1));
+  if (value->size() > kLongestDuration || !duration || *duration > kMaxDuration) {
     return invalid(name, *value, "write a duration of at most 24h, such as 30s or 1m30s");
   }
   return *duration;
@@ -70,6 +80,7 @@ std::vector<std::string> unknown_annotations(const Json& pod) {
   for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {
     const std::string_view name = text_of(key);
     if (name.starts_with(prefix) && std::find(known.begin(), known.end(), name) == known.end()) {
+      if (unknown.size() == kMostUnknown) break;
       unknown.emplace_back(name);
     }
   }

@@ -22,7 +22,7 @@ struct PodAnnotations {
   bool only_if_unset = false;           // as if every framework said so
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;
-  // Annotations of our domain that mean nothing to us: misspelt, most likely.
+  // Annotations of our domain that mean nothing to us, misspelt most likely; the first eight.
   std::vector<std::string> unknown;
 };
 

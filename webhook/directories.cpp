@@ -1,12 +1,14 @@
 #include "webhook/directories.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "api/names.hpp"
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "webhook/path_safety.hpp"
+#include "webhook/pod_bounds.hpp"
 
 namespace compilecache::webhook {
 
@@ -14,6 +16,9 @@ namespace {
 
 using api::InjectionReason;
 using frameworks::Framework;
+
+constexpr char kOurFolder[] = "/compilecache";
+constexpr std::array<const char*, 4> kMountTexts{"name", "mountPath", "subPath", "subPathExpr"};
 
 std::string default_path(const Framework& framework) {
   return std::string(api::kCachePath) + "/" + framework.name;
@@ -33,6 +38,18 @@ std::string volume_name(const Framework& framework) {
   name.resize(std::min<size_t>(name.size(), 63));
   while (name.ends_with('-')) name.pop_back();
   return name;
+}
+
+// Where the container mounts something, block devices included: no two may share a path.
+std::vector<std::string> taken_paths(const Json& container) {
+  std::vector<std::string> paths;
+  for (const Json& mount : array_member(container, "volumeMounts")) {
+    paths.push_back(normalized_path(text_member(mount, "mountPath")));
+  }
+  for (const Json& device : array_member(container, "volumeDevices")) {
+    paths.push_back(normalized_path(text_member(device, "devicePath")));
+  }
+  return paths;
 }
 
 std::string quoted(const Framework& framework, std::string_view value) {
@@ -63,8 +80,7 @@ class Planner {
  private:
   Decided<void> own_path_is_free() const {
     for (const Json* container : chosen_) {
-      for (const Json& mount : array_member(*container, "volumeMounts")) {
-        const std::string path = normalized_path(text_member(mount, "mountPath"));
+      for (const std::string& path : taken_paths(*container)) {
         if (is_within(path, api::kCachePath) || is_within(api::kCachePath, path)) {
           return skip(InjectionReason::kMountConflict,
                       "container \"" + std::string(text_member(*container, "name")) + "\" mounts " +
@@ -92,10 +108,13 @@ class Planner {
                         std::string(text_member(*container, "name")) +
                         "\" is not literal; write the path itself, or remove the variable");
       }
-      const std::string path = normalized_path(value);
+      const std::string path =
+          value.size() > kLongestDirectory ? std::string() : normalized_path(value);
       if (path.empty()) {
         return skip(InjectionReason::kCacheDirUnsafe,
-                    quoted(framework, value) + " is not an absolute path without \"..\"");
+                    quoted(framework, value) +
+                        " is not an absolute path without \"..\" of at most " +
+                        std::to_string(kLongestDirectory) + " bytes");
       }
       if (chosen && *chosen != path) {
         return skip(InjectionReason::kMountConflict,
@@ -131,7 +150,7 @@ class Planner {
     const Json* covering = nullptr;
     for (const Json* container : chosen_) {
       const Json* mount = innermost_mount(*container, path);
-      const bool same = mount == nullptr || covering == nullptr || *mount == *covering;
+      const bool same = mount == nullptr || covering == nullptr || are_same(*mount, *covering);
       if (container != chosen_.front() && ((mount == nullptr) != (covering == nullptr) || !same)) {
         return skip(InjectionReason::kMountConflict,
                     quoted(framework, path) + " is in different volumes in different containers");
@@ -146,7 +165,7 @@ class Planner {
                         !has_member(*covering, "subPath") &&
                         !has_member(*covering, "subPathExpr") &&
                         !is_true(member(*covering, "readOnly")) && !is_system_path(point) &&
-                        !is_within(api::kCachePath, point);
+                        !is_within(api::kCachePath, point) && !is_within(point, kOurFolder);
     if (!usable) {
       return skip(InjectionReason::kMountConflict,
                   quoted(framework, path) + " is in the pod's volume \"" + name +
@@ -159,6 +178,14 @@ class Planner {
       plan_.agent_mounts.push_back(mount);
     }
     return true;
+  }
+
+  // By what a mount is made of; whatever else the JSON holds is nothing to a cache.
+  static bool are_same(const Json& one, const Json& other) {
+    return is_true(member(one, "readOnly")) == is_true(member(other, "readOnly")) &&
+           std::all_of(kMountTexts.begin(), kMountTexts.end(), [&](const char* name) {
+             return text_member(one, name) == text_member(other, name);
+           });
   }
 
   static const Json* innermost_mount(const Json& container, const std::string& path) {
@@ -193,7 +220,7 @@ class Planner {
                   quoted(framework, path) + ": " + why + "; choose a folder of its own for it");
     };
     if (is_unsafe_mount_point(path)) return unsafe("an empty volume there could hide other files");
-    if (is_within(path, api::kCachePath) || is_within(path, "/compilecache")) {
+    if (is_within(path, kOurFolder)) {
       return unsafe("this path is ours");
     }
     for (const Json* container : chosen_) {
@@ -202,8 +229,7 @@ class Planner {
         return unsafe("the working directory " + directory + " is in it");
       }
       if (runs_something_in(*container, path)) return unsafe("the command uses files in it");
-      for (const Json& mount : array_member(*container, "volumeMounts")) {
-        const std::string point = normalized_path(text_member(mount, "mountPath"));
+      for (const std::string& point : taken_paths(*container)) {
         if (is_within(point, path)) return unsafe("the mount " + point + " is in it");
       }
     }

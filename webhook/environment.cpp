@@ -1,6 +1,7 @@
 #include "webhook/environment.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "api/names.hpp"
 #include "base/json_writer.hpp"
@@ -85,6 +86,17 @@ std::vector<Variable> app_environment(const Json& container,
     }
   }
   return added;
+}
+
+bool is_host(std::string_view text) {
+  constexpr size_t kLongest = 253;
+  const auto is_part = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':';
+  };
+  return !text.empty() && text.size() <= kLongest &&
+         std::all_of(text.begin(), text.end(), is_part) &&
+         std::string_view(".-_").find(text.front()) == std::string_view::npos &&
+         std::string_view("-_").find(text.back()) == std::string_view::npos;
 }
 
 std::string agent_environment(const api::AgentConfig& config) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/agent_config.hpp"
@@ -20,6 +21,10 @@ std::vector<Variable> app_environment(const Json& container,
                                       const std::vector<CacheDirectory>& directories,
                                       const std::vector<const frameworks::Framework*>& frameworks,
                                       const api::CompileCacheSpec::Redis& redis);
+
+// Whether it is the name or address of a host and nothing else: the schema demands it, but an
+// object may be older than the schema, and the kubelet replaces $(NAME) in what becomes a variable.
+bool is_host(std::string_view text);
 
 // JSON of the agents' whole `env`: their configuration as one plain value; who the pod is, and
 // where, from the downward API.

@@ -15,6 +15,7 @@
 #include "webhook/directories.hpp"
 #include "webhook/environment.hpp"
 #include "webhook/own_caches.hpp"
+#include "webhook/pod_bounds.hpp"
 #include "webhook/pod_shape.hpp"
 #include "webhook/resources.hpp"
 #include "webhook/security_context.hpp"
@@ -32,8 +33,6 @@ using frameworks::Framework;
 
 constexpr char kMirrorAnnotation[] = "kubernetes.io/config.mirror";
 constexpr size_t kHashDigits = 16;
-// etcd takes 1.5 MiB, to which the API server adds a list of all fields and their owners.
-constexpr size_t kLargestPod = size_t{1} << 20U;
 constexpr char kOnlyVariables[] =
     "the variables of the Redis server were added to the pod, and nothing else, as the "
     "CompileCache has no spec.storage";
@@ -47,7 +46,7 @@ struct Injection {
   ResourcePlan resources;
   std::vector<std::vector<Variable>> environments;  // of the chosen containers, in their order
   std::vector<Mount> mounts;
-  std::string safe_to_evict;  // "" where the pod does not have that annotation
+  std::string safe_to_evict;  // the whole annotation; "" without volumes of ours
   std::vector<std::string> warnings;
   api::InjectionStatus status;
 };
@@ -57,6 +56,7 @@ Decided<void> check_pod_kind(const InjectionInput& input) {
   if (std::find(excluded.begin(), excluded.end(), input.ns) != excluded.end()) {
     return skip(InjectionReason::kNamespaceExcluded);
   }
+  if (!wanted_cache(input.pod)) return skip(InjectionReason::kNotAnnotated);
   if (annotation(input.pod, kMirrorAnnotation)) return skip(InjectionReason::kMirrorPod);
   const Json& spec = spec_of(input.pod);
   const bool windows =
@@ -200,7 +200,14 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
 api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
                                        const PodAnnotations& annotations) {
   if (annotations.mode != api::Mode::kReadWrite) return {};
+  if (!is_host(input.cache->spec.redis.host)) return {};
   return input.cache->spec.redis;
+}
+
+std::string bad_host(const InjectionInput& input) {
+  return "spec.remoteCache.redis.host: \"" +
+         std::string(first_bytes(input.cache->spec.redis.host, 64)) +
+         "\" cannot be used; write the name or address of a host";
 }
 
 // For a CompileCache that keeps no archives: the variables of its Redis server, and nothing else.
@@ -222,6 +229,9 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod
                 name +
                     " has no spec.storage, and none of its frameworks has a Redis cache; add "
                     "torch to spec.frameworks");
+  }
+  if (!is_host(input.cache->spec.redis.host)) {
+    return skip(InjectionReason::kCacheNotReady, bad_host(input));
   }
   auto chosen = choose_containers(pod, annotations, input.settings);
   if (!chosen) return tl::unexpected(chosen.error());
@@ -287,6 +297,9 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       injection.warnings.push_back(std::move(warning));
     }
   }
+  if (!input.cache->spec.redis.host.empty() && !is_host(input.cache->spec.redis.host)) {
+    injection.warnings.push_back("compilecache.dev: " + bad_host(input));
+  }
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;
 }
@@ -336,7 +349,7 @@ Patch patch_of(const Json& pod, const Injection& injection) {
 
 bool is_injected_already(const Json& pod, const Injection& injection) {
   const auto text = annotation(pod, api::kStatusAnnotation);
-  if (!text) return false;
+  if (!text || text->size() > kLongestStatus) return false;
   const auto status = api::parse_injection_status(std::string(*text));
   if (!status || status->hash != injection.status.hash ||
       status->version != injection.status.version) {
@@ -392,9 +405,6 @@ InjectionResult force_cold(const InjectionInput& input, Plain plain,
 
 InjectionResult injected(const InjectionInput& input, Plain plain,
                          const PodAnnotations& annotations) {
-  if (text_size(plain.pod) > kLargestPod) {
-    return skipped(std::move(plain), {InjectionReason::kPodTooLarge, {}});
-  }
   auto injection = plan_injection(input, plain.pod, annotations);
   if (!injection) return skipped(std::move(plain), injection.error());
   if (is_injected_already(input.pod, *injection)) {
@@ -402,10 +412,13 @@ InjectionResult injected(const InjectionInput& input, Plain plain,
   }
   const auto room = check_room(plain.pod, injection->resources, input.facts);
   if (!room) return skipped(std::move(plain), room.error());
+  Patch patch = patch_of(plain.pod, *injection);
+  const auto growth = check_growth(plain.pod, patch);
+  if (!growth) return skipped(std::move(plain), growth.error());
   InjectionResult result{std::move(plain.patch),
                          report_of(Outcome::kInjected, InjectionReason::kInjected,
                                    injection->loader.empty() ? kOnlyVariables : "")};
-  for (Edit& edit : patch_of(plain.pod, *injection)) result.patch.push_back(std::move(edit));
+  for (Edit& edit : patch) result.patch.push_back(std::move(edit));
   result.report.warnings = std::move(injection->warnings);
   return result;
 }
@@ -436,15 +449,30 @@ InjectionResult decide_plain(const InjectionInput& input, Plain plain) {
 InjectionResult decide(const InjectionInput& input) {
   const auto kind = check_pod_kind(input);
   if (!kind) return skipped({input.pod, {}}, kind.error());
-  Patch strip = strip_injection(input.pod);
-  if (strip.empty()) return decide_plain(input, {input.pod, {}});
+  const auto bounds = check_bounds(input.pod);
+  if (!bounds) return skipped({input.pod, {}}, bounds.error());
+  auto strip = strip_injection(input.pod, input.settings);
+  if (!strip) return skipped({input.pod, {}}, strip.error());
+  if (strip->empty()) return decide_plain(input, {input.pod, {}});
   JsonDocument plain;
   plain.CopyFrom(input.pod, plain.GetAllocator());
-  const Status applied = apply(patch_text(strip), plain, plain.GetAllocator());
+  const Status applied = apply(patch_text(*strip), plain, plain.GetAllocator());
   if (!applied) {
     return skipped({input.pod, {}}, {InjectionReason::kPatchFailed, applied.error().message});
   }
-  return decide_plain(input, Plain{plain, std::move(strip)});
+  return decide_plain(input, Plain{plain, std::move(*strip)});
+}
+
+// What people are told is as long as they read: an Event has 1024 bytes, and names in it are the
+// pod's.
+void shorten(Report& report) {
+  constexpr size_t kLongestMessage = 1000;
+  constexpr size_t kMostWarnings = 16;
+  report.message.resize(first_bytes(report.message, kLongestMessage).size());
+  if (report.warnings.size() > kMostWarnings) report.warnings.resize(kMostWarnings);
+  for (std::string& warning : report.warnings) {
+    warning.resize(first_bytes(warning, kLongestMessage).size());
+  }
 }
 
 }  // namespace
@@ -467,6 +495,10 @@ std::optional<std::string> wanted_cache(const Json& pod) {
   return std::string(*name);
 }
 
-InjectionResult inject(const InjectionInput& input) { return decide(input); }
+InjectionResult inject(const InjectionInput& input) {
+  InjectionResult result = decide(input);
+  shorten(result.report);
+  return result;
+}
 
 }  // namespace compilecache::webhook

@@ -22,22 +22,25 @@
 //
 // It decides in this order, and the first no counts; the words are those of api/reasons.hpp:
 //
-//   namespace excluded, mirror pod, Windows pod
-//   annotations        not_annotated, annotation_invalid
+//   namespace excluded, not_annotated, mirror pod, Windows pod
+//   its size           pod_too_large: before any of its lists is walked
+//   annotations        annotation_invalid
 //   mode               disabled; forced_cold (one variable and nothing else)
 //   the CompileCache   cache_not_found, cache_deleting, injection_paused, cache_not_ready
-//   the nodes, etcd    kubelet_too_old, pod_too_large
+//   the nodes          kubelet_too_old
 //   frameworks, containers, devices
 //                      unknown_framework, container_not_found, resource_claims, unknown_device,
 //                      own_caches
 //   what is taken      name_conflict, mount_conflict, cache_dir_not_literal, cache_dir_unsafe
 //   the namespace      no_room_in_quota, no_room_in_limit_range
+//   what it came to    pod_too_large
 //
 // Nothing that the user wrote is changed or reordered; the QoS class and the Pod Security level
 // stay. Injecting an injected pod changes nothing, and an injection of another version or of other
 // settings is taken out and made anew; where a pod that carries one is not to be injected now, it
-// is only taken out. No I/O, no clock; safe from any thread; throws nothing for any JSON that is
-// not absurdly deep.
+// is only taken out. Nothing takes more than linear time in what the pod's author wrote
+// (webhook/pod_bounds.hpp). No I/O, no clock; safe from any thread; throws nothing for any JSON
+// that is not absurdly deep.
 
 namespace compilecache::webhook {
 

@@ -1,5 +1,6 @@
 #include "webhook/namespace_facts.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -59,12 +60,14 @@ class Reader {
   std::optional<Error> error_;
 };
 
-// "cpu" is an old spelling of "requests.cpu".
-Amounts normalized(const Amounts& amounts) {
+// "cpu" is an old spelling of "requests.cpu". Of a quota that has both, `choose` says which counts.
+template <typename Choose>
+Amounts normalized(const Amounts& amounts, const Choose& choose) {
   Amounts result;
   for (const auto& [resource, amount] : amounts) {
     const bool bare = resource == "cpu" || resource == "memory" || resource == "ephemeral-storage";
-    result[bare ? "requests." + resource : resource] = amount;
+    const auto [at, is_new] = result.emplace(bare ? "requests." + resource : resource, amount);
+    if (!is_new) at->second = choose(at->second, amount);
   }
   return result;
 }
@@ -108,8 +111,9 @@ Result<Quota> parse_resource_quota(const json& object) {
   reader.read(spec, "hard", quota.hard);
   reader.read(object_member(object, "status"), "used", quota.used);
   if (reader.error()) return unexpected(*reader.error());
-  quota.hard = normalized(quota.hard);
-  quota.used = normalized(quota.used);
+  // The API server holds a pod against each.
+  quota.hard = normalized(quota.hard, [](int64_t a, int64_t b) { return std::min(a, b); });
+  quota.used = normalized(quota.used, [](int64_t a, int64_t b) { return std::max(a, b); });
   for (const json& scope : array_member(spec, "scopes")) {
     if (scope.is_string()) quota.scopes.push_back(scope.get<std::string>());
   }

@@ -31,7 +31,8 @@ struct LimitRule {
   [[nodiscard]] bool demands_limit(const std::string& resource) const;
 };
 
-// A ResourceQuota, names normalized: "cpu" and "requests.cpu" are the same.
+// A ResourceQuota, names normalized: "cpu" and "requests.cpu" are the same, and of both the smaller
+// counts.
 struct Quota {
   std::string name;
   Amounts hard, used;  // keys "requests.cpu", "limits.memory", ...

@@ -107,15 +107,6 @@ const Json& controller_of(const Json& pod) {
   return null();
 }
 
-size_t text_size(const Json& value) {
-  size_t size = text_of(value).size();
-  for (const auto& [name, item] : members(value)) size += text_of(name).size() + text_size(item);
-  if (value.IsArray()) {
-    for (const Json& item : value.GetArray()) size += text_size(item);
-  }
-  return size;
-}
-
 bool is_native_sidecar(const Json& container) {
   return text_member(container, "restartPolicy") == "Always";
 }

@@ -49,8 +49,6 @@ const Json& container_at(const Json& pod, size_t index);
 Json::ConstArray init_containers_of(const Json& pod);
 // The controller among the ownerReferences, or null.
 const Json& controller_of(const Json& pod);
-// Bytes of all its names and texts together, near what it takes as a whole.
-size_t text_size(const Json& value);
 // An init container that runs beside the app (restartPolicy Always).
 bool is_native_sidecar(const Json& container);
 

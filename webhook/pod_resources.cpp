@@ -1,6 +1,7 @@
 #include "webhook/pod_resources.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/quantity.hpp"
 
@@ -17,8 +18,16 @@ Amounts read_amounts(const Json& list) {
   return amounts;
 }
 
+// Amounts are never negative; what is beyond all numbers stays the largest.
+int64_t sum_of(int64_t one, int64_t other) {
+  return one > INT64_MAX - other ? INT64_MAX : one + other;
+}
+
 void add(Amounts& sum, const Amounts& more) {
-  for (const auto& [resource, amount] : more) sum[resource] += amount;
+  for (const auto& [resource, amount] : more) {
+    int64_t& total = sum[resource];
+    total = sum_of(total, amount);
+  }
 }
 
 void raise_to(Amounts& top, const Amounts& other) {
@@ -27,16 +36,19 @@ void raise_to(Amounts& top, const Amounts& other) {
   }
 }
 
-// The formula of KEP-753 for requests or for limits.
+// The formula of KEP-753 for requests or for limits. What an init container does not ask for itself
+// has its peak later, when all sidecars run: so the sidecars before it are looked up, not copied.
 Amounts summed(const std::vector<InitContainer>& init, const std::vector<ContainerAmounts>& apps,
                Amounts ContainerAmounts::*list) {
   Amounts sidecars;
   Amounts init_peak;
   for (const InitContainer& container : init) {
-    Amounts running = sidecars;
-    add(running, container.amounts.*list);
-    raise_to(init_peak, running);
-    if (container.is_sidecar) sidecars = std::move(running);
+    for (const auto& [resource, amount] : container.amounts.*list) {
+      const auto before = sidecars.find(resource);
+      const int64_t running = sum_of(before == sidecars.end() ? 0 : before->second, amount);
+      init_peak[resource] = std::max(init_peak[resource], running);
+    }
+    if (container.is_sidecar) add(sidecars, container.amounts.*list);
   }
   Amounts running = sidecars;
   for (const ContainerAmounts& app : apps) add(running, app.*list);

@@ -139,6 +139,45 @@ class Filter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Filter> {
   std::string_view problem_;
 };
 
+// Ends the reading once the uid has come; builds nothing.
+class UidFinder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, UidFinder> {
+ public:
+  bool Default() { return take({}); }
+  bool RawNumber(const char* /*text*/, SizeType /*size*/, bool /*copy*/) { return Default(); }
+  bool String(const char* text, SizeType size, bool /*copy*/) { return take({text, size}); }
+  bool Key(const char* text, SizeType size, bool /*copy*/) {
+    const std::string_view name(text, size);
+    if (depth_ == 1) in_request_ = name == "request";
+    is_uid_ = depth_ == 2 && in_request_ && name == "uid";
+    return true;
+  }
+  bool StartObject() { return open(); }
+  bool EndObject(SizeType /*size*/) { return close(); }
+  bool StartArray() { return open(); }
+  bool EndArray(SizeType /*size*/) { return close(); }
+
+  std::string uid;
+
+ private:
+  bool take(std::string_view text) {
+    if (!is_uid_) return true;
+    uid = text;
+    return false;
+  }
+  bool open() {
+    is_uid_ = false;
+    return ++depth_ <= kMaxDepth;
+  }
+  bool close() {
+    --depth_;
+    return true;
+  }
+
+  size_t depth_ = 0;
+  bool in_request_ = false;
+  bool is_uid_ = false;
+};
+
 // Whether a character that begins in the last two bytes needs bytes beyond them.
 bool ends_within_a_character(std::string_view text) {
   constexpr unsigned char kFirstOfThreeBytes = 0xE0;
@@ -182,6 +221,17 @@ Result<JsonDocument> read_json(const std::string& text) { return read(text, fals
 
 Result<JsonDocument> read_review(const std::string& text, JsonMemory& memory) {
   return read(text, true, &memory);
+}
+
+std::string read_review_uid(const std::string& text) {
+  if (ends_within_a_character(text)) return {};
+  rapidjson::StringStream stream(text.c_str());
+  rapidjson::Reader reader;
+  UidFinder finder;
+  // Its error is how the finder ends it, or what is no review.
+  (void)reader.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNumbersAsStringsFlag>(
+      stream, finder);
+  return std::move(finder.uid);
 }
 
 }  // namespace compilecache::webhook

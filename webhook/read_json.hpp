@@ -18,4 +18,8 @@ Result<JsonDocument> read_json(const std::string& text);
 // out: who asks, the object before, and metadata.managedFields, which is often a third of a pod.
 Result<JsonDocument> read_review(const std::string& text, JsonMemory& memory);
 
+// The uid of an AdmissionReview's request, to which API servers listen in an answer; "" without
+// one. It stands at the beginning: what follows is not read.
+std::string read_review_uid(const std::string& text);
+
 }  // namespace compilecache::webhook

@@ -1,6 +1,7 @@
 #include "webhook/resources.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -46,10 +47,11 @@ class Bounds {
  public:
   Bounds(const NamespaceFacts& facts, const std::string& resource) {
     for (const LimitRule& rule : facts.limits) {
+      // What keeps to the ratio by itself does not raise that of a pod which keeps to it.
+      if (const auto ratio = find(rule.max_ratio, resource)) ratio_ = std::min(ratio_, *ratio);
       if (rule.for_pod) continue;
       if (const auto min = find(rule.min, resource)) min_ = std::max(min_, *min);
       if (const auto max = find(rule.max, resource)) max_ = std::min(max_, *max);
-      if (const auto ratio = find(rule.max_ratio, resource)) ratio_ = std::min(ratio_, *ratio);
     }
   }
 
@@ -194,6 +196,9 @@ class Planner {
 struct Totals {
   ContainerAmounts before, after;
 
+  [[nodiscard]] Pair had(const std::string& resource) const { return pair_of(before, resource); }
+  [[nodiscard]] Pair have(const std::string& resource) const { return pair_of(after, resource); }
+
   // The amount behind a quota's key, or nothing for what it does not count here.
   [[nodiscard]] std::optional<std::pair<int64_t, int64_t>> of(const std::string& key) const {
     const size_t dot = key.find('.');
@@ -204,6 +209,11 @@ struct Totals {
     const std::string resource = key.substr(dot + 1);
     return std::pair{find(before.*member, resource).value_or(0),
                      find(after.*member, resource).value_or(0)};
+  }
+
+ private:
+  static Pair pair_of(const ContainerAmounts& amounts, const std::string& resource) {
+    return {find(amounts.requests, resource), find(amounts.limits, resource)};
   }
 };
 
@@ -239,15 +249,38 @@ Decided<void> check_pod_level(const Json& pod, const std::vector<InitContainer>&
   return {};
 }
 
+// As kubernetes plugin/pkg/admission/limitranger decides, but for what is missing: there it fails a
+// rule. Here it does not, so that in doubt a pod passes for one that fails on our account.
+bool keeps_min(const Pair& pair, int64_t min) {
+  return pair.request.value_or(min) >= min && pair.limit.value_or(min) >= min;
+}
+bool keeps_max(const Pair& pair, int64_t max) {
+  return pair.request.value_or(0) <= max && pair.limit.value_or(0) <= max;
+}
+bool keeps_ratio(const Pair& pair, int64_t ratio) {
+  if (pair.request.value_or(0) == 0 || pair.limit.value_or(0) == 0) return true;
+  return static_cast<double>(*pair.limit) * 1000.0 <=
+         static_cast<double>(ratio) * static_cast<double>(*pair.request);
+}
+
 Decided<void> check_pod_limit(const LimitRule& rule, const Totals& totals) {
-  for (const auto& [resource, max] : rule.max) {
-    for (const char* list : {"requests.", "limits."}) {
-      const auto amounts = totals.of(list + resource);
-      if (amounts->first <= max && amounts->second > max) {
-        return skip(api::InjectionReason::kNoRoomInLimitRange,
-                    "the LimitRange lets a pod have at most " + format_amount(max) + " of " +
-                        resource + "; raise it, or lower what the pod's own containers ask for");
-      }
+  struct Bound {
+    const Amounts& amounts;
+    bool (*keeps)(const Pair& pair, int64_t bound);
+    std::string lets;
+  };
+  const std::array<Bound, 3> bounds{
+      {{rule.min, keeps_min, "lets a pod have no less than "},
+       {rule.max, keeps_max, "lets a pod have at most "},
+       {rule.max_ratio, keeps_ratio, "lets a pod's limits be no more times its requests than "}}};
+  for (const Bound& bound : bounds) {
+    for (const auto& [resource, value] : bound.amounts) {
+      const bool fails =
+          bound.keeps(totals.had(resource), value) && !bound.keeps(totals.have(resource), value);
+      if (!fails) continue;
+      return skip(api::InjectionReason::kNoRoomInLimitRange,
+                  "the LimitRange " + bound.lets + format_amount(value) + " of " + resource +
+                      "; raise it, or change what the pod's own containers ask for");
     }
   }
   return {};
@@ -266,8 +299,9 @@ Decided<void> check_room(const Json& pod, const ResourcePlan& plan, const Namesp
   const std::vector<InitContainer> ours{{with_defaults(plan.loader), false},
                                         {with_defaults(plan.saver), true}};
   const Totals totals{effective_amounts(pod), effective_amounts(pod, ours)};
+  const Qos qos = qos_of(pod);
   for (const Quota& quota : facts.quotas) {
-    if (!applies(quota, pod, qos_of(pod))) continue;
+    if (!applies(quota, pod, qos)) continue;
     const auto room = check_quota(quota, totals);
     if (!room) return room;
   }
@@ -275,10 +309,14 @@ Decided<void> check_room(const Json& pod, const ResourcePlan& plan, const Namesp
     const auto room = check_pod_level(pod, ours);
     if (!room) return room;
   }
+  // Releases differ in whether overhead and the resources of the pod as a whole count here.
+  const Totals containers{summed_amounts(pod), summed_amounts(pod, ours)};
   for (const LimitRule& rule : facts.limits) {
     if (!rule.for_pod) continue;
-    const auto room = check_pod_limit(rule, totals);
-    if (!room) return room;
+    for (const Totals* counted : {&totals, &containers}) {
+      const auto room = check_pod_limit(rule, *counted);
+      if (!room) return room;
+    }
   }
   return {};
 }

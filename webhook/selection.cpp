@@ -7,6 +7,7 @@
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "frameworks/glob.hpp"
+#include "webhook/pod_bounds.hpp"
 
 namespace compilecache::webhook {
 
@@ -116,8 +117,16 @@ Decided<std::vector<size_t>> choose_containers(const Json& pod, const PodAnnotat
   if (containers.Empty()) {
     return skip(InjectionReason::kRequestInvalid, "the pod has no containers");
   }
-  if (!annotations.containers.empty()) return named_containers(containers, annotations.containers);
-  return containers_by_request(pod, containers, settings);
+  auto chosen = annotations.containers.empty()
+                    ? Decided<std::vector<size_t>>(containers_by_request(pod, containers, settings))
+                    : named_containers(containers, annotations.containers);
+  if (chosen && chosen->size() > kMostChosenContainers) {
+    return skip(InjectionReason::kPodTooLarge,
+                "the cache would go into " + std::to_string(chosen->size()) +
+                    " containers of the pod; at most " + std::to_string(kMostChosenContainers) +
+                    " get it: name those that need it in " + api::kContainersAnnotation);
+  }
+  return chosen;
 }
 
 Decided<Selection> select_containers(const Json& pod, const PodAnnotations& annotations,

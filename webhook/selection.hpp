@@ -19,7 +19,7 @@ struct Selection {
 };
 
 // By the annotation, else those that request a GPU, else the default container, whatever it
-// computes on. Skips with kContainerNotFound.
+// computes on. Skips with kContainerNotFound, and kPodTooLarge where it would be too many.
 Decided<std::vector<size_t>> choose_containers(const Json& pod, const PodAnnotations& annotations,
                                                const InjectionSettings& settings);
 

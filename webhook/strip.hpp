@@ -1,17 +1,22 @@
 #pragma once
 
+#include "webhook/decision.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
+#include "webhook/settings.hpp"
 
-// Takes our injection out of a pod: what the status annotation says we added, and nothing that has
-// not one of our names. Nothing for a pod without that annotation, or with one that cannot be read.
-// Pure.
+// Takes our injection out of a pod. The status annotation says what we added, but whoever made the
+// pod may have written it: so it counts only beside the label that every injected pod has, what is
+// taken out must have one of our names, and a variable must also have a value that we give it: a
+// directory in a volume of ours, or what the settings say. What another webhook set stays. Pure.
 //
 // Used before injecting anew (another version of ours, changed settings, a container that came
 // after us), and for pods made from the manifest of an injected one.
 
 namespace compilecache::webhook {
 
-Patch strip_injection(const Json& pod);
+// Empty for a pod that carries none. Skips with kPodTooLarge where there is more to take out than
+// any injection puts in.
+Decided<Patch> strip_injection(const Json& pod, const InjectionSettings& settings);
 
 }  // namespace compilecache::webhook

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/strings.hpp"
 #include "frameworks/glob.hpp"
@@ -17,6 +18,8 @@ using Frameworks = std::vector<const Framework*>;
 using Names = std::vector<std::string>;
 
 constexpr char kPrefix[] = "compilecache.dev: ";
+// Variables that one warning names; it has 256 bytes.
+constexpr size_t kMostNamed = 16;
 
 bool has_any(const Frameworks& frameworks, const Names& names) {
   return std::any_of(frameworks.begin(), frameworks.end(), [&](const Framework* one) {
@@ -63,21 +66,37 @@ bool has_word(const Json& container, const Names& patterns) {
   return false;
 }
 
-// From the downward API, or put together from what is.
-bool is_of_pod(const Json& container, const Json& variable) {
-  if (has_member(member(variable, "valueFrom"), "fieldRef")) return true;
-  const std::string_view value = text_member(variable, "value");
-  const auto all = array_member(container, "env");
-  return std::any_of(all.begin(), all.end(), [&](const Json& other) {
-    return has_member(member(other, "valueFrom"), "fieldRef") &&
-           value.find("$(" + std::string(text_member(other, "name")) + ")") !=
-               std::string_view::npos;
-  });
+bool is_field(const Json& variable) {
+  return has_member(member(variable, "valueFrom"), "fieldRef");
 }
 
-// The variables by which the container meets the trap.
+// The container's variables that come from the downward API.
+std::set<std::string_view> fields_of(const Json& container) {
+  std::set<std::string_view> names;
+  for (const Json& variable : array_member(container, "env")) {
+    if (is_field(variable)) names.insert(text_member(variable, "name"));
+  }
+  return names;
+}
+
+// From the downward API, or put together from what is, by $(NAME).
+bool is_of_pod(const Json& variable, const std::set<std::string_view>& fields) {
+  if (is_field(variable)) return true;
+  std::string_view rest = text_member(variable, "value");
+  for (size_t at = rest.find("$("); at != std::string_view::npos; at = rest.find("$(")) {
+    rest.remove_prefix(at + 2);
+    const size_t end = rest.find(')');
+    if (end == std::string_view::npos) return false;
+    if (fields.contains(rest.substr(0, end))) return true;
+  }
+  return false;
+}
+
+// The variables by which the container meets the trap, as far as a warning has room for them.
 Names met_variables(const Json& container, const Trap& trap) {
   Names met;
+  const auto fields =
+      trap.variables_of_pod.empty() ? std::set<std::string_view>() : fields_of(container);
   for (const Json& variable : array_member(container, "env")) {
     const std::string name(text_member(variable, "name"));
     const std::string set = name + "=" + std::string(text_member(variable, "value"));
@@ -85,9 +104,10 @@ Names met_variables(const Json& container, const Trap& trap) {
       met.push_back(name);
     } else if (matches_any(trap.variables, set)) {
       met.push_back(set);
-    } else if (matches_any(trap.variables_of_pod, name) && is_of_pod(container, variable)) {
+    } else if (matches_any(trap.variables_of_pod, name) && is_of_pod(variable, fields)) {
       met.push_back(name);
     }
+    if (met.size() == kMostNamed) break;
   }
   return met;
 }

@@ -1,10 +1,7 @@
 #include "webhook/volumes.hpp"
 
-#include <algorithm>
-
 #include "api/names.hpp"
 #include "base/json_writer.hpp"
-#include "base/strings.hpp"
 
 namespace compilecache::webhook {
 
@@ -25,6 +22,16 @@ Volume volume(const std::string& name, const char* source, const Write& write) {
   out.end_object();
   out.end_object();
   return {name, out.text()};
+}
+
+// Whether the text, names separated by commas, has that name.
+bool has_item(std::string_view names, std::string_view name) {
+  for (size_t at = names.find(name); at != std::string_view::npos; at = names.find(name, at + 1)) {
+    const bool begins = at == 0 || names[at - 1] == ',';
+    const size_t end = at + name.size();
+    if (begins && (end == names.size() || names[end] == ',')) return true;
+  }
+  return false;
 }
 
 Volume empty_dir(const std::string& name) {
@@ -74,13 +81,14 @@ std::vector<Mount> agent_mounts(const DirectoryPlan& directories, bool store_rea
 }
 
 std::string safe_to_evict_volumes(const Json& pod, const DirectoryPlan& directories) {
-  const auto present = annotation(pod, kSafeToEvictAnnotation);
-  if (!present) return {};
-  std::vector<std::string> names = split(*present, ',');
+  const std::string_view present = annotation(pod, kSafeToEvictAnnotation).value_or("");
+  std::string names(present);
   for (const std::string& name : directories.volumes) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (has_item(present, name)) continue;
+    if (!names.empty()) names += ',';
+    names += name;
   }
-  return join(names, ",");
+  return names;
 }
 
 }  // namespace compilecache::webhook

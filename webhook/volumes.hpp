@@ -21,9 +21,8 @@ std::vector<Volume> pod_volumes(const DirectoryPlan& directories, const std::str
 // code, and only our programs write them.
 std::vector<Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only);
 
-// The pod's cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes with our emptyDirs added;
-// "" when the pod does not have that annotation. Without it an emptyDir keeps the autoscaler from
-// removing the node.
+// The pod's cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes with our emptyDirs added,
+// or these alone: an emptyDir that it does not name keeps the autoscaler from removing the node.
 std::string safe_to_evict_volumes(const Json& pod, const DirectoryPlan& directories);
 
 inline constexpr char kSafeToEvictAnnotation[] =

@@ -6,6 +6,7 @@
 #include <future>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -123,7 +124,7 @@ TEST(Server, ABodyOfExactlyTheLimitIsTaken) {
 }
 
 TEST(Server, LargeBodiesTogetherHaveALimitAndSmallOnesDoNotCount) {
-  const auto server = start(echo, {.large_bodies_bytes = 1500, .small_body_bytes = 100});
+  const auto server = start(echo, {.large_bodies_bytes = 1550, .small_body_bytes = 100});
   const std::string head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: ";
   RawSocket large(server->port());
   large.send(head + "1100\r\n\r\n" + std::string(1099, 'x'));
@@ -178,6 +179,99 @@ TEST(Server, ABodyCountsUntilItsRequestIsAnswered) {
     third.send("POST /" + rest);
     return third.read_until("done").find("200 OK") != std::string::npos;
   });
+}
+
+// A worker may go on with a body whose peer is long gone.
+TEST(Server, ABodyCountsForAsLongAsAnybodyHasIt) {
+  std::promise<Request> kept;
+  const auto server = start(
+      [&](Request request, const Responder& respond) {
+        if (request.path == "/kept") kept.set_value(std::move(request));
+        respond(text_response(200, "done"));
+      },
+      {.large_bodies_bytes = 1000, .small_body_bytes = 0});
+  const std::string rest =
+      " HTTP/1.1\r\nHost: h\r\nContent-Length: 600\r\n\r\n" + std::string(600, 'x');
+  std::optional<Request> request;
+  {
+    RawSocket first(server->port());
+    first.send("POST /kept" + rest);
+    request = kept.get_future().get();
+    EXPECT_THAT(first.read_until("done"), HasSubstr("200 OK"));
+  }
+  RawSocket second(server->port());
+  second.send("POST /" + rest);
+  EXPECT_THAT(second.read_all(), StartsWith("HTTP/1.1 503"));
+  request.reset();
+  wait_for([&] {
+    RawSocket third(server->port());
+    third.send("POST /" + rest);
+    return third.read_until("done").find("200 OK") != std::string::npos;
+  });
+}
+
+// More than a peer's socket takes without being read.
+constexpr size_t kLargeAnswer = 40'000'000;
+constexpr char kMuch[] = "GET /much HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+void answer_much(const Request& request, const Responder& respond) {
+  respond(text_response(200, std::string(request.path == "/much" ? kLargeAnswer : 10, 'a')));
+}
+
+TEST(Server, AnswersThatNobodyReadsCountAndKeepOutNoOrdinaryOne) {
+  const auto server = start(
+      answer_much, {.large_bodies_bytes = 2 * kLargeAnswer + 10, .write = std::chrono::hours(1)});
+  std::list<RawSocket> peers;
+  std::vector<RawSocket*> unread;
+  for (int i = 0; i < 8; ++i) peers.emplace_back(server->port()).send(kMuch);
+  for (RawSocket& peer : peers) {
+    if (peer.read_until("\r\n\r\n").find("200 OK") != std::string::npos) unread.push_back(&peer);
+  }
+  // Two are in memory, the others were told to come again.
+  ASSERT_EQ(unread.size(), 2U);
+  RawSocket ordinary(server->port());
+  ordinary.send(kGet);
+  EXPECT_THAT(ordinary.read_until("aaaaaaaaaa"), HasSubstr("200 OK"));
+  // Read, they count no more.
+  EXPECT_EQ(unread.front()->read_all().size(), kLargeAnswer + 1);
+  wait_for([&] {
+    RawSocket next(server->port());
+    next.send(kMuch);
+    return next.read_until("\r\n\r\n").find("200 OK") != std::string::npos;
+  });
+}
+
+TEST(Server, AnAnswerThatNobodyReadsTimesOut) {
+  const auto server =
+      start(answer_much, {.large_bodies_bytes = kLargeAnswer, .write = milliseconds(50)});
+  RawSocket unread(server->port());
+  unread.send(kMuch);
+  wait_for([&] { return server->requests_in_flight() == 1; });
+  wait_for([&] { return server->open_connections() == 0; });
+  RawSocket next(server->port());
+  next.send(kMuch);
+  EXPECT_THAT(next.read_until("\r\n\r\n"), HasSubstr("200 OK"));
+}
+
+TEST(Server, AThreadThatIsHeldUpIsNoticed) {
+  std::promise<void> held;
+  std::promise<void> go_on;
+  const auto server = start([&](const Request& request, const Responder& respond) {
+    if (request.path == "/x") {
+      held.set_value();
+      go_on.get_future().wait();
+    }
+    respond(text_response(200, "done"));
+  });
+  EXPECT_EQ(server->held_up(), milliseconds(0));
+  wait_for([&] { return server->held_up() == milliseconds(0); });
+  RawSocket client(server->port());
+  client.send(kGet);
+  held.get_future().wait();
+  wait_for([&] { return server->held_up() >= milliseconds(20); });
+  go_on.set_value();
+  EXPECT_THAT(client.read_until("done"), HasSubstr("200 OK"));
+  wait_for([&] { return server->held_up() == milliseconds(0); });
 }
 
 TEST(Server, ARefusalAfterAHeadHasItsBody) {

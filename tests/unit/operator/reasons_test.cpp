@@ -72,6 +72,7 @@ class Service {
     const std::string answer = socket.read_all();
     // The Event and the log line come after the answer.
     server_->stop(std::chrono::seconds(5));
+    service_->stop();
     const std::string log = ::testing::internal::GetCapturedStderr();
     Seen seen{json::parse(answer.substr(answer.find("\r\n\r\n"))).at("response"), json::object(),
               events_.records, metrics_.text()};

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -195,6 +197,64 @@ TEST_F(WebhookBytes, WhatIsNoRequestOrTooLargeIsAnsweredByAStatus) {
   for (const auto& [name, bytes, status] : table)
     EXPECT_THAT(send(bytes), StartsWith(status)) << name;
   expect_still_injecting();
+}
+
+// A service whose threads have not begun yet, and a clock that the test moves.
+class WaitingReviews : public WebhookBytes {
+ protected:
+  WaitingReviews() {
+    server_->stop(std::chrono::seconds(5));
+    kube::Config config;
+    config.server = api_server_.url();
+    late_.emplace(kube::Client(*kube::make_transport(config)), caches_, golden_.settings, events_,
+                  metrics_, time_);
+    server_ = *http::Server::start({.address = "127.0.0.1", .tls = false},
+                                   [this](http::Request request, http::Responder to) {
+                                     late_->handle(std::move(request), std::move(to));
+                                     ++handed_over_;
+                                   });
+  }
+  ~WaitingReviews() override {
+    server_->stop(std::chrono::seconds(5));
+    late_->stop();
+  }
+
+  FakeClock time_;
+  std::optional<WebhookService> late_;
+  std::atomic<int> handed_over_{0};
+};
+
+TEST_F(WaitingReviews, WhatWouldComeTooLateLeavesThePodAloneAndSaysSo) {
+  http::testing::RawSocket client(server_->port());
+  client.send(post(review()));
+  while (handed_over_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(late_->overloaded());
+  time_.advance(std::chrono::seconds(2));
+  EXPECT_TRUE(late_->overloaded());
+  late_->start();
+  const json response = allowed(client.read_all());
+  EXPECT_EQ(response.value("uid", ""), "705ab4f5");
+  EXPECT_FALSE(response.contains("patch"));
+  EXPECT_THAT(response.value("warnings", json::array()).dump(), HasSubstr("took_too_long"));
+  EXPECT_FALSE(late_->overloaded());
+  EXPECT_TRUE(allowed(send(post(review()))).contains("patch"));
+}
+
+// Whatever looking at pods costs, the I/O threads do none of it: they read, refuse and answer.
+TEST_F(WaitingReviews, WhoeverWaitsHoldsUpNobodyElse) {
+  const std::string large = review_of(R"({"x":")" + std::string(300'000, 'a') + "\"}");
+  std::list<http::testing::RawSocket> clients;
+  const auto most = static_cast<int>(ReviewPool::kMostLargeWaiting);
+  for (int i = 0; i < most; ++i) clients.emplace_back(server_->port()).send(post(large));
+  while (handed_over_ < most) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_THAT(send(post(large)), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(send("GET /mutate HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 405"));
+  http::testing::RawSocket ordinary(server_->port());
+  ordinary.send(post(review()));
+  while (handed_over_ < most + 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  late_->start();
+  EXPECT_FALSE(allowed(ordinary.read_all()).is_null());
 }
 
 }  // namespace

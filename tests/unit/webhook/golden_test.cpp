@@ -54,7 +54,8 @@ TEST_P(Golden, InjectingAgainChangesNothing) {
 
 TEST_P(Golden, NothingOfTheUsersIsChangedOrReordered) {
   if (!result_.pod) return;
-  json pod = without_injection(golden_.pod);  // an earlier version's is not the user's
+  json pod =
+      without_injection(golden_.pod, golden_.settings);  // an earlier version's is not the user's
   json patched = *result_.pod;
   // The one value that grows.
   for (json* object : {&pod, &patched}) {
@@ -77,14 +78,14 @@ TEST_P(Golden, TheClaimIsInOurContainersOnly) {
 
 TEST_P(Golden, TakingItOutGivesThePodBack) {
   if (result_.report.reason != api::InjectionReason::kInjected) return;
-  json expected = without_injection(golden_.pod);
+  json expected = without_injection(golden_.pod, golden_.settings);
   // Empty lists say the same as missing ones.
   for (json& container : expected["spec"]["containers"]) {
     for (const char* list : {"env", "volumeMounts"}) {
       if (items(container, list).empty()) container.erase(list);
     }
   }
-  EXPECT_EQ(without_injection(*result_.pod), expected);
+  EXPECT_EQ(without_injection(*result_.pod, golden_.settings), expected);
 }
 
 std::string case_table() {
@@ -131,8 +132,10 @@ TEST(CaseTable, EveryReasonHasACaseAndItsWordIsInTheWarning) {
                 ::testing::StartsWith("compilecache.dev: not injected, " + word + ": "));
   }
   for (const api::InjectionReasonText& text : api::injection_reasons()) {
-    // The first is shown by admission_test, and a patch that fails would be a bug.
+    // Shown by admission_test, bounds_test and inject_test; and a patch that fails would be a bug.
     if (text.reason == api::InjectionReason::kRequestInvalid ||
+        text.reason == api::InjectionReason::kTookTooLong ||
+        text.reason == api::InjectionReason::kNoPodTemplate ||
         text.reason == api::InjectionReason::kPatchFailed) {
       continue;
     }

@@ -83,6 +83,78 @@ TEST(Injection, AForgedStatusTakesNothingOfTheUsersAway) {
   EXPECT_EQ(*golden.run(pod).pod, *golden.run(golden.pod).pod);
 }
 
+// What another webhook set before us, and somebody claims to be ours.
+TEST(Injection, AForgedStatusTakesNothingOfAnotherWebhookAway) {
+  GoldenCase golden = load_golden_case("deployment");
+  json pod = *golden.run(golden.pod).pod;
+  auto forged = *api::parse_injection_status(
+      pod["metadata"]["annotations"][api::kStatusAnnotation].get<std::string>());
+  forged.version = "0.1.0";
+  const std::string app = pod["spec"]["containers"][0]["name"];
+  for (const char* name : {"POLICY", "PROXY", "TRITON_CACHE_DIR"}) {
+    forged.variables.push_back(app + ":" + name);
+  }
+  pod["metadata"]["annotations"][api::kStatusAnnotation] = api::dump(forged);
+  const json theirs = {{{"name", "POLICY"}, {"value", "strict"}},
+                       {{"name", "PROXY"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "x"}}}}}},
+                       {{"name", "TRITON_CACHE_DIR"}, {"value", "/not/mounted"}}};
+  json& env = pod["spec"]["containers"][0]["env"];
+  std::erase_if(env.get_ref<json::array_t&>(),
+                [](const json& one) { return one.at("name") == "TRITON_CACHE_DIR"; });
+  for (const json& one : theirs) env.push_back(one);
+  for (const bool has_cache : {true, false}) {
+    if (!has_cache) golden.cache.reset();
+    const json after = golden.run(pod).pod.value_or(pod);
+    for (const json& one : theirs) {
+      const json& left = after["spec"]["containers"][0]["env"];
+      EXPECT_NE(std::find(left.begin(), left.end(), one), left.end()) << one;
+    }
+  }
+}
+
+TEST(Injection, AStatusBesideNoLabelOfOursIsNobodys) {
+  GoldenCase golden = load_golden_case("deployment");
+  json pod = *golden.run(golden.pod).pod;
+  pod["metadata"]["labels"].erase(api::kCacheLabel);
+  golden.cache.reset();
+  EXPECT_EQ(golden.run(pod).pod, std::nullopt);
+}
+
+// A container that we did not add may mount a volume that we did; left so, the pod would be
+// refused.
+TEST(Injection, NoContainerMountsAVolumeThatWasTakenOut) {
+  GoldenCase golden = load_golden_case("own-init-containers-and-sidecars");
+  json pod = *golden.run(golden.pod).pod;
+  for (json& container : pod["spec"]["initContainers"]) {
+    if (container["name"].get<std::string>().starts_with("compilecache-")) continue;
+    container["volumeMounts"].push_back({{"name", "compilecache-cache"}, {"mountPath", "/c"}});
+  }
+  golden.cache.reset();
+  const json after = golden.run(pod).pod.value();
+  EXPECT_EQ(after.dump().find("compilecache-cache"), std::string::npos);
+}
+
+TEST(Injection, AHostIsNothingButAHost) {
+  for (const char* host : {"$(DB_PASSWORD).evil.example", "a b", "", "redis;x", "-a", "a/b"}) {
+    GoldenCase golden = load_golden_case("remote-cache");
+    golden.cache->spec.redis.host = host;
+    const Injected beside = golden.run(golden.pod);
+    ASSERT_EQ(beside.report.reason, api::InjectionReason::kInjected) << host;
+    EXPECT_EQ(beside.pod->dump().find("REDIS"), std::string::npos) << host;
+    if (*host == '\0') continue;
+    EXPECT_THAT(beside.report.warnings, ::testing::Contains(::testing::HasSubstr("redis.host")));
+    golden = load_golden_case("remote-cache-alone");
+    golden.cache->spec.redis.host = host;
+    EXPECT_EQ(golden.run(golden.pod).pod, std::nullopt) << host;
+  }
+  for (const char* host : {"redis", "redis.ml.svc.", "10.0.0.1", "fd00::1", "::1", "my_redis"}) {
+    GoldenCase golden = load_golden_case("remote-cache");
+    golden.cache->spec.redis.host = host;
+    EXPECT_NE(golden.run(golden.pod).pod->dump().find(std::string("\"") + host + "\""),
+              std::string::npos);
+  }
+}
+
 api::AgentConfig config_of(const json& pod) {
   const json& env = init_container(pod, "compilecache-load").at("env");
   const auto config = api::parse_agent_config(named(env, api::kConfigVariable)->at("value"));

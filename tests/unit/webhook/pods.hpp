@@ -25,8 +25,8 @@ inline JsonDocument tree_of(const json& value) {
 
 inline json to_json(const Patch& patch) { return json::parse(patch_text(patch)); }
 
-inline json without_injection(const json& pod) {
-  return pod.patch(to_json(strip_injection(tree_of(pod))));
+inline json without_injection(const json& pod, const InjectionSettings& settings) {
+  return pod.patch(to_json(strip_injection(tree_of(pod), settings).value()));
 }
 
 inline Qos qos_class(const json& pod) { return qos_of(tree_of(pod)); }

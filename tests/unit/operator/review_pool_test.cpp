@@ -1,0 +1,102 @@
+#include "operator/review_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Work that lasts until it is let go.
+class Held {
+ public:
+  ReviewPool::Work work() {
+    return [this] {
+      begun_.set_value();
+      go_.get_future().wait();
+    };
+  }
+  void wait_until_begun() { begun_.get_future().wait(); }
+  void let_go() { go_.set_value(); }
+
+ private:
+  std::promise<void> begun_, go_;
+};
+
+class Pool : public ::testing::Test {
+ protected:
+  // Returns once a thread has done it.
+  void do_ordinary() {
+    std::promise<void> done;
+    ASSERT_TRUE(pool_.add(false, [&] { done.set_value(); }));
+    done.get_future().wait();
+  }
+
+  FakeClock clock_;
+  ReviewPool pool_{4, clock_};
+};
+
+TEST_F(Pool, LargeOnesGetHalfOfTheThreads) {
+  pool_.start();
+  std::array<Held, 4> large;
+  for (Held& one : large) ASSERT_TRUE(pool_.add(true, one.work()));
+  large[0].wait_until_begun();
+  large[1].wait_until_begun();
+  do_ordinary();
+  large[0].let_go();
+  large[2].wait_until_begun();
+  do_ordinary();
+  for (size_t i = 1; i < large.size(); ++i) large[i].let_go();
+}
+
+TEST_F(Pool, AsManyWaitAsWouldComeInTime) {
+  for (size_t i = 0; i < ReviewPool::kMostLargeWaiting; ++i) ASSERT_TRUE(pool_.add(true, [] {}));
+  EXPECT_FALSE(pool_.add(true, [] {}));
+  for (size_t i = 0; i < ReviewPool::kMostWaiting; ++i) ASSERT_TRUE(pool_.add(false, [] {}));
+  EXPECT_FALSE(pool_.add(false, [] {}));
+  pool_.start();
+  do_ordinary();
+}
+
+TEST_F(Pool, SaysHowLongTheFirstHasWaitedAndTheOldestIsWorkedOn) {
+  EXPECT_EQ(pool_.longest_wait(), milliseconds(0));
+  Held one;
+  ASSERT_TRUE(pool_.add(false, one.work()));
+  clock_.advance(seconds(3));
+  EXPECT_EQ(pool_.longest_wait(), seconds(3));
+  pool_.start();
+  one.wait_until_begun();
+  EXPECT_EQ(pool_.longest_wait(), milliseconds(0));
+  clock_.advance(seconds(5));
+  EXPECT_EQ(pool_.longest_work(), seconds(5));
+  one.let_go();
+  while (pool_.longest_work() != milliseconds(0)) std::this_thread::yield();
+}
+
+TEST_F(Pool, StopEndsWhatIsBeingDoneAndDropsWhatWaits) {
+  std::atomic<int> done{0};
+  auto dropped = std::make_shared<int>();
+  ASSERT_TRUE(pool_.add(false, [&done, dropped] { ++done; }));
+  pool_.stop();
+  EXPECT_EQ(done, 0);
+  EXPECT_EQ(dropped.use_count(), 1);
+  EXPECT_FALSE(pool_.add(false, [] {}));
+}
+
+TEST_F(Pool, WorkThatThrowsTakesNoThreadAway) {
+  pool_.start();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(pool_.add(false, [] { throw std::runtime_error("no memory"); }));
+  }
+  do_ordinary();
+}
+
+}  // namespace
+}  // namespace compilecache::controller
