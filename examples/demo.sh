@@ -298,20 +298,24 @@ What to try next (with --keep):
 TEXT
 }
 
-parse_arguments "$@"
-steps_begin demo "$cache"
-trap at_end EXIT
-trap 'exit 130' INT TERM HUP
-if [ -n "$context" ]; then
-  for program in kubectl jq; do command -v $program >/dev/null || die "$program is not installed here"; done
-  kube version >/dev/null || die "the cluster of the context '$context' does not answer"
-else
-  start_local_cluster
-fi
-install_operator
-make_cache
-run_pod_one
-run_pod_two
-show_table
-check_that_pod_two_was_warm
-what_to_try
+main() {
+  parse_arguments "$@"
+  steps_begin demo "$cache"
+  trap at_end EXIT
+  trap 'exit 130' INT TERM HUP
+  if [ -n "$context" ]; then
+    for program in kubectl jq; do command -v $program >/dev/null || die "$program is not installed here"; done
+    kube version >/dev/null || die "the cluster of the context '$context' does not answer"
+  else
+    start_local_cluster
+  fi
+  install_operator
+  make_cache
+  run_pod_one
+  run_pod_two
+  show_table
+  check_that_pod_two_was_warm
+  what_to_try
+}
+
+main "$@"

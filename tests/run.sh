@@ -8,6 +8,7 @@
 #   tests/run.sh integration        real etcd and kube-apiserver
 #   tests/run.sh e2e                real kubelet, containers and PyTorch, with the image that the Dockerfile makes
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
+#   tests/run.sh fresh --no-compiler-cache
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # Each step says how long it will take; all output is in a log below ${COMPILECACHE_CACHE:-~/.cache/compilecache}, where also
@@ -23,9 +24,10 @@ results=${COMPILECACHE_RESULTS:-$build/results}   # a file for each part that ha
 part=all
 pattern=
 anew=
+compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -33,6 +35,7 @@ parse_arguments() {
       all | unit | fresh | sanitized | threads | fuzz | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
+      --no-compiler-cache) compiler_cache= ;;
       -h | --help) usage; exit 0 ;;
       *) usage >&2; exit 2 ;;
     esac
@@ -115,7 +118,7 @@ run_unit() { run_tests unit "$build" unit; }
 
 run_fresh() {
   local code=0
-  "$project/tests/fresh/run" --compiler-cache || code=$?
+  "$project/tests/fresh/run" ${compiler_cache:+"$compiler_cache"} || code=$?
   echo "fresh: in a new Debian the documented lines $([ $code -eq 0 ] && echo hold || echo "do NOT hold")" >"$results/fresh"
   echo "count $((code != 0)) 1" >>"$results/fresh"
   return $code
@@ -291,50 +294,55 @@ summary() {
   echo "$passed passed, $failed failed, $skipped skipped"
 }
 
-parse_arguments "$@"
-check_machine
-mkdir -p "$build"
-steps_begin tests "$cache"
-trap steps_clean_up EXIT
-trap 'exit 130' INT TERM HUP
-open_results
-plan
-say "tests/run.sh $part: about $(in_words "$(steps_left)"); everything is written to $steps_log"
+main() {
+  local name volumes
+  parse_arguments "$@"
+  check_machine
+  mkdir -p "$build"
+  steps_begin tests "$cache"
+  trap steps_clean_up EXIT
+  trap 'exit 130' INT TERM HUP
+  open_results
+  plan
+  say "tests/run.sh $part: about $(in_words "$(steps_left)"); everything is written to $steps_log"
 
-[ -z "$(missing_packages)" ] || step packages install_packages
-if wants unit || wants integration || wants e2e; then step build build_all; fi
-if wants unit; then part_step unit run_unit; fi
-if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
-if wants sanitized; then part_step sanitized run_sanitized; fi
-name=integration-$$
-if wants integration; then
-  steps_undo rm -f "$build/kubectl-$name"
-  steps_undo "$cluster" down "$name"
-  step control-plane "$cluster" prepare control-plane
-fi
-if [ "$part" = all ] && [ -z "$pattern" ]; then
-  part_step integration beside "threads fuzz" run_integration "$name"
-else
-  if wants threads; then part_step threads run_threads; fi
-  if wants fuzz; then part_step fuzz run_fuzz; fi
-  if wants integration; then part_step integration run_integration "$name"; fi
-fi
-if wants e2e; then
-  step node "$cluster" prepare node
-  step torch "$cluster" prepare next
-  step image build_image
-  name=e2e-$$ volumes=$(mktemp -d)
-  chmod 755 "$volumes"
-  steps_undo rm -f "$build/kubectl-$name"
-  steps_undo rm -rf "$volumes"
-  steps_undo "$cluster" down "$name"
-  if [ "$part" = all ] && [ -z "$pattern" ]; then
-    part_step e2e beside fresh run_e2e "$name" "$volumes"
-  else
-    part_step e2e run_e2e "$name" "$volumes"
+  [ -z "$(missing_packages)" ] || step packages install_packages
+  if wants unit || wants integration || wants e2e; then step build build_all; fi
+  if wants unit; then part_step unit run_unit; fi
+  if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
+  if wants sanitized; then part_step sanitized run_sanitized; fi
+  name=integration-$$
+  if wants integration; then
+    steps_undo rm -f "$build/kubectl-$name"
+    steps_undo "$cluster" down "$name"
+    step control-plane "$cluster" prepare control-plane
   fi
-fi
+  if [ "$part" = all ] && [ -z "$pattern" ]; then
+    part_step integration beside "threads fuzz" run_integration "$name"
+  else
+    if wants threads; then part_step threads run_threads; fi
+    if wants fuzz; then part_step fuzz run_fuzz; fi
+    if wants integration; then part_step integration run_integration "$name"; fi
+  fi
+  if wants e2e; then
+    step node "$cluster" prepare node
+    step torch "$cluster" prepare next
+    step image build_image
+    name=e2e-$$ volumes=$(mktemp -d)
+    chmod 755 "$volumes"
+    steps_undo rm -f "$build/kubectl-$name"
+    steps_undo rm -rf "$volumes"
+    steps_undo "$cluster" down "$name"
+    if [ "$part" = all ] && [ -z "$pattern" ]; then
+      part_step e2e beside fresh run_e2e "$name" "$volumes"
+    else
+      part_step e2e run_e2e "$name" "$volumes"
+    fi
+  fi
 
-[ -n "${COMPILECACHE_RESULTS-}" ] || summary
-[ -n "${COMPILECACHE_RESULTS-}" ] || rm -f "$results/tree"   # a run that ended is not gone on with
-exit "$steps_failed"
+  [ -n "${COMPILECACHE_RESULTS-}" ] || summary
+  [ -n "${COMPILECACHE_RESULTS-}" ] || rm -f "$results/tree"   # a run that ended is not gone on with
+  exit "$steps_failed"
+}
+
+main "$@"
