@@ -277,8 +277,13 @@ FakeAnswer FakeObjects::patch_locked(const FakeRequest& request, const Place& pl
   auto& objects = objects_[place.collection];
   auto found = objects.find(join_key(place.ns, place.name));
   if (found == objects.end()) return refuse(404, "NotFound", "\"" + place.name + "\" not found");
+  const Json change = Json::parse(request.body);
+  const std::string version = text_at(change, "/metadata/resourceVersion");
+  if (!version.empty() && version != text_at(found->second, "/metadata/resourceVersion")) {
+    return refuse(409, "Conflict", "the object has been modified");
+  }
   Json object = found->second;
-  object.merge_patch(Json::parse(request.body));
+  object.merge_patch(change);
   return {200, put_locked(place.collection, std::move(object)).dump()};
 }
 
@@ -291,6 +296,10 @@ FakeAnswer FakeObjects::delete_locked(const FakeRequest& request, const Place& p
   const std::string uid = text_at(options, "/preconditions/uid");
   if (!uid.empty() && uid != text_at(found->second, "/metadata/uid")) {
     return refuse(409, "Conflict", "the UID in the precondition does not match");
+  }
+  const std::string version = text_at(options, "/preconditions/resourceVersion");
+  if (!version.empty() && version != text_at(found->second, "/metadata/resourceVersion")) {
+    return refuse(409, "Conflict", "the ResourceVersion in the precondition does not match");
   }
   erase_locked(place.collection, key);
   return {200, fake_status(200, "", "deleted")};

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -218,17 +219,20 @@ class AgentApiTest : public testing::Test {
   StatusBoard board{32};
   Metrics metrics;
   Events events;
+  std::optional<PodView> fetched;  // that the view lacks, as the API server has it
   bool leading = true;
   int sweeps_wanted = 0;
-  AgentApi agent_api{{view, auth, saves, locks, guard, archives, registry, traffic, crashes, board,
-                      metrics, events},
-                     settings,
-                     {.is_leader = [this] { return leading; },
-                      .fetch_pod = [](const std::string&, const std::string&) -> Result<PodView> {
-                        return fail(ErrorCode::kNotFound, "no such pod");
-                      },
-                      .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
-                     clock};
+  AgentApi agent_api{
+      {view, auth, saves, locks, guard, archives, registry, traffic, crashes, board, metrics,
+       events},
+      settings,
+      {.is_leader = [this] { return leading; },
+       .fetch_pod = [this](const std::string&, const std::string& name) -> Result<PodView> {
+         if (fetched && fetched->name == name) return *fetched;
+         return fail(ErrorCode::kNotFound, "no such pod");
+       },
+       .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
+      clock};
 };
 
 }  // namespace compilecache::controller::test

@@ -98,6 +98,10 @@ class ControlTest : public ::testing::Test {
     archive.last_used_time = then;
     stores.archives.upsert("ml/" + name, std::make_shared<const api::CompileCacheArchive>(archive));
   }
+  // Named by the key of a pod on a node with an H100.
+  static std::string old_one() {
+    return api::archive_name("transformer", {{"GPUProduct", "H100"}});
+  }
   // What a reflector would do.
   void see_jobs() {
     std::vector<kube::Store<SweepJob>::Item> items;
@@ -148,6 +152,7 @@ class ControlTest : public ::testing::Test {
   StatusBoard board{32};
   Metrics metrics;
   Events events;
+  std::string saving;  // the archive that somebody is saving
   kube::Client client = client_of(server);
   Sweeper sweeper{
       client,
@@ -167,7 +172,7 @@ class ControlTest : public ::testing::Test {
   CompileCacheController controller{
       {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
        writer, events, metrics, [] { return true; },
-       [](const std::string&, const std::string&) { return false; }},
+       [this](const std::string&, const std::string& archive) { return saving == archive; }},
       clock};
 };
 
@@ -295,6 +300,8 @@ TEST_F(ControlTest, AConflictThatStaysIsTriedEverMoreRarely) {
     last = done->again_after;
   }
   EXPECT_EQ(last, seconds(30));
+  EXPECT_FALSE(server.objects(kCaches).at("ml/transformer").contains("status"))
+      << "nothing is written over what another has written";
   see_cache(server.objects(kCaches).at("ml/transformer"));
   ASSERT_TRUE(reconcile());
   EXPECT_EQ(condition("Reconciling").at("status"), "True");
@@ -439,6 +446,64 @@ TEST_F(ControlTest, AnArchiveThatStaysInUseIsNotLookedAtEachSecond) {
   ASSERT_TRUE(done);
   EXPECT_EQ(all(kArchives).size(), 1u);
   EXPECT_GT(done->again_after, seconds(60));
+}
+
+// Each of the signs alone keeps an archive that nobody has used for long.
+TEST_F(ControlTest, WhatIsInUseStays) {
+  put_claim();
+  const auto left = [&](const std::string& why) {
+    SCOPED_TRACE(why);
+    put_archive("transformer-new", hours(1));
+    reconcile();
+    stores.archives.erase("ml/transformer-new", nullptr);
+    return server.objects(kArchives).contains("ml/" + old_one());
+  };
+  const auto run_pod = [&](const std::string& phase) {
+    auto injection = std::make_shared<api::InjectionStatus>();
+    injection->key_basis = {
+        .parts = {"GPUProduct"}, .gpu_resource = "nvidia.com/gpu", .gpu_count = 1};
+    PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .node = "n1", .phase = phase};
+    pod.cache = "transformer";
+    pod.injection = injection;
+    stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+  };
+  put_archive(old_one(), hours(900));
+  saving = old_one();
+  EXPECT_TRUE(left("it is being saved"));
+  saving.clear();
+
+  run_pod("Running");
+  board.loaded("ml/transformer",
+               {.pod = "web", .pod_uid = "u-1", .archive = old_one(), .load = "exact"});
+  EXPECT_TRUE(left("a pod has loaded it"));
+  api::CompileCache cache = *stores.caches.get("ml/transformer");
+  board.fill("ml/transformer", cache.status);
+  board.forget("ml/transformer");
+  stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
+  EXPECT_TRUE(left("as an earlier leader has heard"));
+  cache.status.recent = {};
+  stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
+  board.forget("ml/transformer");
+  NodeView node{.name = "n1"};
+  node.facts.gpu_product = "H100";
+  stores.nodes.upsert("n1", std::make_shared<const NodeView>(node));
+  EXPECT_TRUE(left("a pod of its key runs"));
+
+  run_pod("Succeeded");
+  EXPECT_FALSE(left("nothing")) << "the pod has ended";
+}
+
+// Such as of a leader that was deposed: a pod has loaded the archive meanwhile.
+TEST_F(ControlTest, AnArchiveThatHasChangedSinceItWasSeenIsNotDeleted) {
+  put_claim();
+  put_archive("old", hours(900));
+  put_archive("new", hours(1));
+  json used = server.objects(kArchives).at("ml/old");
+  used["metadata"].erase("resourceVersion");
+  used["status"]["lastUsedTime"] = format_time(clock.wall());
+  server.put(kArchives, used);
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(all(kArchives).size(), 2u);
 }
 
 TEST_F(ControlTest, WhatARunningPodLoadedStays) {

@@ -21,6 +21,8 @@ class FakeArchives : public ArchiveWriter {
 
   // Asked before each write; may itself change archives, as another client would.
   std::function<Fault()> fault = [] { return Fault::kNone; };
+  // Told of each list, after it was made and before it is answered.
+  std::function<void()> on_list = [] {};
   // Told of each write that happened.
   std::function<void(const api::CompileCacheArchive& before, const api::CompileCacheArchive& after)>
       on_write = [](const auto&, const auto&) {};
@@ -34,16 +36,21 @@ class FakeArchives : public ArchiveWriter {
 
   Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
                                                      const std::string& cache) override {
-    const std::lock_guard lock(mutex_);
     std::vector<api::CompileCacheArchive> found;
-    for (const auto& [key, archive] : archives) {
-      if (archive.metadata.ns == ns && archive.cache == cache) found.push_back(archive);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [key, archive] : archives) {
+        if (archive.metadata.ns == ns && archive.cache == cache) found.push_back(archive);
+      }
     }
+    const std::function<void()> told = on_list;
+    told();
     return found;
   }
 
   Result<api::CompileCacheArchive> create(const api::CompileCacheArchive& archive) override {
-    const Fault happened = fault();
+    const auto asked = fault;  // which may change
+    const Fault happened = asked();
     if (happened == Fault::kLostRequest) return fail(ErrorCode::kUnavailable, "no connection");
     const std::lock_guard lock(mutex_);
     if (archives.contains(archive.metadata.key())) {
@@ -64,7 +71,8 @@ class FakeArchives : public ArchiveWriter {
   }
 
   Result<api::CompileCacheArchive> update_status(const api::CompileCacheArchive& archive) override {
-    const Fault happened = fault();
+    const auto asked = fault;  // which may change
+    const Fault happened = asked();
     if (happened == Fault::kLostRequest) return fail(ErrorCode::kUnavailable, "no connection");
     const std::lock_guard lock(mutex_);
     const auto found = archives.find(archive.metadata.key());

@@ -1,0 +1,240 @@
+#include <thread>
+
+#include "tests/unit/operator/agent_api_fixture.hpp"
+
+// Who may do what, and what a commit and a sweep must not do to each other: one test for each
+// check.
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using test::digest;
+
+class Guards : public test::AgentApiTest {
+ protected:
+  Guards() {
+    // The blobs of 'f' are garbage, and known as such for long enough.
+    settings.sweep.grace = minutes(10);
+    board.seed("ml/transformer", {});
+    board.set_condemned("ml/transformer", {{digest('f'), format_time(clock.wall())}});
+    write_status();
+    clock.advance(hours(1));
+  }
+  api::SaveAnswer ask(const std::string& pod) {
+    return call<api::SaveAnswer>(
+        "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  }
+  // A commit that names a blob which a sweep may delete.
+  int commit(const std::string& pod, const api::SaveAnswer& granted) {
+    return send("POST", "/v1/saves/" + granted.id + "/commit", pod,
+                api::dump(api::CommitRequest{.fence = granted.fence,
+                                             .parent_digest = granted.parent_digest,
+                                             .manifest_digest = digest('1'),
+                                             .blobs = {digest('1'), digest('f')}}))
+        .status;
+  }
+  // Another replica leads now; the CompileCache's status is what the one before has written.
+  void change_leader() {
+    next = std::make_unique<NextLeader>(*this);
+    next->agent_api.take_over();
+  }
+  struct NextLeader {
+    explicit NextLeader(Guards& test)
+        : saves(test.archives, locks, guard, 50, test.clock, seeded_random(2)),
+          registry(test.archives, seconds(5), test.clock),
+          agent_api({test.view, test.auth, saves, locks, guard, test.archives, registry,
+                     test.traffic, crashes, board, test.metrics, test.events},
+                    test.settings, {}, test.clock) {}
+    CacheLocks locks;
+    SweepGuard guard;
+    SaveCoordinator saves;
+    ArchiveRegistry registry;
+    CrashWatch crashes;
+    StatusBoard board{32};
+    AgentApi agent_api;
+  };
+  int next_leader(const std::string& path, const std::string& pod, const std::string& body) {
+    http::Request request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body;
+    request.headers = {{"Authorization", "Bearer " + pod}};
+    last_answer = next->agent_api.answer(request);
+    return last_answer.status;
+  }
+  std::unique_ptr<NextLeader> next;
+  http::Response last_answer;
+};
+
+TEST_F(Guards, ASaveUnderWayMayNotNameWhatASweepWasToldToDelete) {
+  const auto granted = ask("a");
+  ASSERT_EQ(begin_sweep().deletable, std::vector<std::string>{digest('f')});
+  EXPECT_EQ(commit("a", granted), 409) << "the Job is deleting it";
+  end_sweep("");
+  EXPECT_EQ(commit("a", granted), 409) << "it may have seen the blob before it went";
+  const auto later = ask("a");
+  EXPECT_EQ(commit("a", later), 200) << "it sees for itself what is there";
+}
+
+TEST_F(Guards, ASaveThatWasUnderWayWhenTheNextJobBeganMayNotEither) {
+  const auto granted = ask("a");
+  ASSERT_EQ(begin_sweep().deletable.size(), 1U);
+  board.set_condemned("ml/transformer", {});
+  ASSERT_TRUE(begin_sweep().deletable.empty());  // the first one died
+  EXPECT_EQ(commit("a", granted), 409);
+}
+
+TEST_F(Guards, ANewLeaderRefusesWhatTheStatusListsForAJobThatItDidNotStart) {
+  const auto granted = ask("a");
+  change_leader();
+  EXPECT_EQ(next_leader("/v1/saves/" + granted.id + "/commit", "a",
+                        api::dump(api::CommitRequest{.fence = granted.fence,
+                                                     .manifest_digest = digest('1'),
+                                                     .blobs = {digest('f')}})),
+            409);
+}
+
+TEST_F(Guards, ANewLeaderGivesTheHolderOfALockItsTime) {
+  ask("a");
+  clock.advance(seconds(1));
+  change_leader();
+  EXPECT_TRUE(next->saves.is_saving("ml", archive().metadata.name)) << "not to be collected";
+  ASSERT_EQ(next_leader("/v1/saves", "b",
+                        api::dump(api::SaveRequest{
+                            .cache = "transformer", .attempt = "2", .new_files = 1})),
+            200);
+  EXPECT_EQ(api::parse<api::SaveAnswer>(last_answer.body)->reason, "locked");
+}
+
+TEST_F(Guards, ANewLeaderLetsNothingBeDeletedUntilWhatTheOneBeforeLetThroughIsThere) {
+  change_leader();
+  const std::string begin = api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"});
+  ASSERT_EQ(next_leader("/v1/sweeps", "job", begin), 200);
+  EXPECT_TRUE(api::parse<api::SweepAnswer>(last_answer.body)->deletable.empty());
+  clock.advance(minutes(2));
+  ASSERT_EQ(next_leader("/v1/sweeps", "job", begin), 200);
+  EXPECT_EQ(api::parse<api::SweepAnswer>(last_answer.body)->deletable.size(), 1U);
+}
+
+TEST_F(Guards, NothingIsDeletedBeforeTheLongestLoadIsOver) {
+  cache.spec.load.timeout = hours(3);
+  put_cache();
+  EXPECT_TRUE(begin_sweep().deletable.empty()) << "a loader may still read it";
+  clock.advance(hours(3));
+  EXPECT_EQ(begin_sweep().deletable.size(), 1U);
+}
+
+// Each in the middle of the other: what the one has read is no longer so when it writes. The other
+// thread is given time to do its worst; where the lock holds it back it goes on afterwards.
+TEST_F(Guards, NoCommitComesBetweenWhatASweepReadsAndWhatItTells) {
+  const auto granted = ask("a");
+  std::thread other;
+  std::atomic<int> status{0};
+  archives.on_list = [&] {
+    archives.on_list = [] {};
+    other = std::thread([&] { status = commit("a", granted); });
+    for (int i = 0; i < 200 && status == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  const auto begun = begin_sweep();
+  other.join();
+  EXPECT_TRUE(status == 409 || begun.deletable.empty())
+      << "a head names a blob that the Job deletes";
+}
+
+TEST_F(Guards, NoSweepBeginsBetweenACommitsCheckAndItsWrite) {
+  const auto granted = ask("a");
+  std::thread other;
+  std::atomic<bool> done{false};
+  std::vector<std::string> deletable;
+  archives.fault = [&] {
+    archives.fault = [] { return test::FakeArchives::Fault::kNone; };
+    other = std::thread([&] {
+      deletable = begin_sweep().deletable;
+      done = true;
+    });
+    for (int i = 0; i < 200 && !done; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return test::FakeArchives::Fault::kNone;
+  };
+  const int status = commit("a", granted);
+  other.join();
+  EXPECT_TRUE(status == 409 || deletable.empty()) << "a head names a blob that the Job deletes";
+}
+
+TEST_F(Guards, ASuspectGenerationBeforeTheHeadIsNotKept) {
+  ASSERT_EQ(save("a", '1'), 200);
+  ASSERT_EQ(save("a", '2'), 200);
+  auto& now = archives.archives.begin()->second;
+  mark_suspect(now, digest('1'), "web", "2026-01-02T03:04:05Z");
+  mark_suspect(now, digest('2'), "web", "2026-01-02T03:04:05Z");
+  show(now);
+  EXPECT_EQ(load("c").decision, "none") << "neither is handed out";
+  ASSERT_EQ(save("b", '3'), 200);
+  EXPECT_FALSE(archive().previous.exists()) << "nor is the bad one handed out later";
+}
+
+TEST_F(Guards, OnlyAJobsPodSweeps) {
+  for (const bool job : {false, true}) {
+    PodView pod = *stores.sweep_pods.get("ml/job");
+    pod.owner = std::make_shared<const OwnerView>(
+        OwnerView{"batch/v1", job ? "Job" : "ReplicaSet", "x", "y"});
+    stores.sweep_pods.upsert("ml/job", std::make_shared<const PodView>(pod));
+    const std::string begin =
+        api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"});
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", begin).status, job ? 200 : 403);
+    EXPECT_EQ(send("POST", "/v1/sweeps", "a", begin).status, 403);
+  }
+  PodView bare = *stores.sweep_pods.get("ml/job");
+  bare.owner = nullptr;
+  stores.sweep_pods.upsert("ml/job", std::make_shared<const PodView>(bare));
+  EXPECT_EQ(send("POST", "/v1/sweeps", "job",
+                 api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"}))
+                .status,
+            403)
+      << "a label alone is anybody's to set";
+}
+
+TEST_F(Guards, ATokenIsNotServedForAPodThatHasOnlyItsName) {
+  const auto namesake = [&](const std::string& uid) {
+    fetched = *stores.pods.get("ml/a");
+    fetched->name = "young";
+    fetched->uid = uid;
+  };
+  const std::string body = api::dump(api::LoadRequest{.cache = "transformer"});
+  namesake("uid-young");
+  EXPECT_EQ(send("POST", "/v1/load", "young", body).status, 200) << "the view lacks it so far";
+  namesake("uid-of-the-next-one");
+  EXPECT_EQ(send("POST", "/v1/load", "young", body).status, 403);
+}
+
+TEST_F(Guards, APodDoesNothingToTheArchiveOfAnotherCompileCache) {
+  ASSERT_EQ(save("a", '1'), 200);
+  api::CompileCacheArchive theirs = archive();
+  theirs.metadata.name = "zother-1";
+  theirs.cache = "zother";
+  theirs.lock = {"uid-a/1", "a", 7, ""};
+  archives.archives["ml/zother-1"] = theirs;
+  show(theirs);
+  api::LoadedReport report{.cache = "transformer", .outcome = "ERROR", .reason = "corrupt"};
+  report.archive = "zother-1";
+  report.corrupt_digest = digest('1');
+  EXPECT_EQ(send("POST", "/v1/loaded", "b", api::dump(report)).status, 200);
+  EXPECT_FALSE(is_suspect(archives.archives.at("ml/zother-1")));
+  EXPECT_EQ(send("POST", "/v1/saves/zother-1.7/commit", "a",
+                 api::dump(api::CommitRequest{.fence = 7,
+                                              .parent_digest = digest('1'),
+                                              .manifest_digest = digest('2'),
+                                              .blobs = {digest('2')}}))
+                .status,
+            409);
+  EXPECT_EQ(archives.archives.at("ml/zother-1").head.manifest_digest, digest('1'));
+}
+
+}  // namespace
+}  // namespace compilecache::controller
