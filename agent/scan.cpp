@@ -40,6 +40,7 @@ FileInfo info_of(std::string path, const struct stat& info) {
   file.modified = time_of(info.st_mtim);
   file.changed = time_of(info.st_ctim);
   file.accessed = time_of(info.st_atim);
+  file.owner = info.st_uid;
   return file;
 }
 
@@ -73,7 +74,7 @@ class Walk {
       if (const auto child = open_at(::dirfd(directory), entry->d_name)) {
         below(child.get(), path + "/", depth + 1);
       } else if (errno == EACCES) {
-        ++result_.unreadable_directories;
+        result_.unreadable_directories.add(info.st_uid);
       }
     }
   }
@@ -87,6 +88,27 @@ class Walk {
 };
 
 }  // namespace
+
+void Unreadable::add(const Unreadable& others) {
+  for (const auto& [owner, count] : others.by_owner) by_owner[owner] += count;
+}
+
+uint64_t Unreadable::count() const {
+  uint64_t sum = 0;
+  for (const auto& [owner, count] : by_owner) sum += count;
+  return sum;
+}
+
+int64_t Unreadable::owner() const {
+  int64_t found = -1;
+  uint64_t most = 0;
+  for (const auto& [owner, count] : by_owner) {
+    if (count <= most || owner == static_cast<int64_t>(::geteuid())) continue;
+    found = owner;
+    most = count;
+  }
+  return found;
+}
 
 Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& see) {
   const auto root = open_at(AT_FDCWD, directory.c_str());

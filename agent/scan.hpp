@@ -11,8 +11,19 @@
 
 namespace compilecache::agent {
 
+// Files and directories that this process may not read, by the user who owns them.
+struct Unreadable {
+  std::map<int64_t, uint64_t> by_owner;
+
+  void add(int64_t owner) { ++by_owner[owner]; }
+  void add(const Unreadable& others);
+  [[nodiscard]] uint64_t count() const;
+  // The user who could read most of them; -1: none but this process' own.
+  [[nodiscard]] int64_t owner() const;
+};
+
 struct WalkResult {
-  uint64_t unreadable_directories = 0;
+  Unreadable unreadable_directories;
   bool truncated = false;  // more than kMaxScanned
 };
 

@@ -157,7 +157,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   for (const frameworks::FileInfo* file : plan.pack) {
     const std::string path = root + file->path;
     if (known_unreadable(path, *file)) {
-      ++view.unreadable;
+      view.unreadable.add(file->owner);
       continue;
     }
     view.files.push_back({directory.path + "/" + file->path, path});
@@ -170,7 +170,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   view.unread += plan.unread;
   view.never_packed += plan.never_packed;
   view.not_regular += plan.not_regular;
-  view.unreadable += directory.scan.unreadable_directories;
+  view.unreadable.add(directory.scan.unreadable_directories);
   view.last_activity = std::max(view.last_activity, plan.last_activity);
 }
 
@@ -216,7 +216,7 @@ std::vector<std::string> Watched::differing_factors(const Directory& directory) 
   return {names.begin(), names.end()};
 }
 
-void Watched::set_unreadable(const std::string& path) {
+int64_t Watched::set_unreadable(const std::string& path) {
   for (const Directory& directory : directories_) {
     const std::string root = directory.rules.name() + "/";
     if (!path.starts_with(root)) continue;
@@ -224,8 +224,11 @@ void Watched::set_unreadable(const std::string& path) {
     const auto found = std::find_if(items.begin(), items.end(), [&](const auto& file) {
       return path.compare(root.size(), std::string::npos, file.path) == 0;
     });
-    if (found != items.end()) unreadable_[path] = found->changed;
+    if (found == items.end()) continue;
+    unreadable_[path] = found->changed;
+    return found->owner;
   }
+  return -1;
 }
 
 bool Watched::known_unreadable(const std::string& path, const frameworks::FileInfo& file) const {

@@ -39,7 +39,7 @@ struct SaveView {
   uint64_t bytes = 0;
   std::vector<std::string> busy, left_over;  // "torch/..."
   uint64_t held = 0, held_entries = 0, unread = 0, never_packed = 0, not_regular = 0;
-  uint64_t unreadable = 0;  // files and directories that this user may not read
+  Unreadable unreadable;
   WallTime last_activity{};
 };
 
@@ -65,7 +65,8 @@ class Watched {
   [[nodiscard]] frameworks::Evidence judge() const;
 
   // The writer could not read this file ("torch/..."); it is not new again until it changes.
-  void set_unreadable(const std::string& path);
+  // Returns its owner, -1: not known.
+  int64_t set_unreadable(const std::string& path);
 
  private:
   struct Directory {

@@ -63,6 +63,7 @@ class AgentHandlers {
   void note_start(const Caller& caller, std::string archive, const std::string& manifest);
   void distrust(const Caller& caller, const api::LoadedReport& report);
   std::optional<double> seconds_since_grant(const std::string& id);
+  void learn_owner(const Caller& caller, const api::EffectReport& report);
   void count_save(const Caller& caller, const api::EffectReport& report);
   [[nodiscard]] double compile_seconds_of(const Caller& caller, const std::string& archive,
                                           const std::string& manifest) const;

@@ -27,6 +27,13 @@ void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by)
   counter = std::max<int64_t>(0, counter + by);
 }
 
+// In place of what was known of its image; the oldest go first.
+void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
+  std::erase_if(owners, [&](const auto& known) { return known.image == owner.image; });
+  if (owners.size() >= api::kMostFileOwners) owners.erase(owners.begin());
+  owners.push_back(std::move(owner));
+}
+
 bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
 
 }  // namespace
@@ -73,6 +80,9 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
   if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
   if (totals.condemned.empty()) totals.condemned = status.condemned;
+  for (api::FileOwner& newer : std::exchange(totals.file_owners, status.file_owners)) {
+    set_owner(totals.file_owners, std::move(newer));
+  }
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
 }
 
@@ -88,6 +98,7 @@ void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status
   status.last_save_time = totals.last_save_time;
   status.last_sweep = totals.last_sweep;
   status.condemned = totals.condemned;
+  status.file_owners = totals.file_owners;
   status.seconds_saved = std::llround(found->second.seconds_saved);
 }
 
@@ -248,6 +259,33 @@ std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache)
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<api::CondemnedBlob>()
                                  : found->second.totals.condemned;
+}
+
+bool StatusBoard::note_owner(const std::string& cache, const std::string& image, int64_t user,
+                             const std::string& time) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<api::FileOwner>& owners = entries_[cache].totals.file_owners;
+    const bool known = std::any_of(owners.begin(), owners.end(), [&](const auto& owner) {
+      return owner.image == image && owner.user == user;
+    });
+    if (known) return false;
+    set_owner(owners, {image, user, false, time});
+  }
+  changed(cache);
+  return true;
+}
+
+bool StatusBoard::refuse_owners(const std::string& cache) {
+  bool any = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (api::FileOwner& owner : entries_[cache].totals.file_owners) {
+      any = !std::exchange(owner.refused, true) || any;
+    }
+  }
+  if (any) changed(cache);
+  return any;
 }
 
 std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {

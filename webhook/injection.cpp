@@ -259,15 +259,20 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const api::AgentConfig config = make_agent_config(
       {pod, ns, *input.cache, annotations, *selection, *directories, *frameworks, input.settings});
   const std::string environment = agent_environment(config);
-  const std::string security =
-      agent_security_context(container_at(pod, selection->containers.front()), pod);
+  const Json& first = container_at(pod, selection->containers.front());
+  const std::string security = agent_security_context(first, pod);
+  const SaverUser saver = annotations.mode == api::Mode::kReadOnly
+                              ? SaverUser{}
+                              : saver_user(pod, *selection, *input.cache);
+  const std::string saver_security = agent_security_context(first, pod, saver.user);
 
   Injection injection;
   injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
   // The saver is there in mode ReadOnly too, to tell whether what was loaded is used.
   const AgentContainerInput agents{input.settings, environment,
                                    *directories,   injection.resources,
-                                   security,       annotations.mode == api::Mode::kReadOnly};
+                                   security,       saver_security,
+                                   annotations.mode == api::Mode::kReadOnly};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
   injection.volumes = pod_volumes(*directories, input.cache->spec.storage.claim_name);
@@ -287,6 +292,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       injection.warnings.push_back(std::move(warning));
     }
   }
+  if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;
 }

@@ -7,7 +7,8 @@ std::string loader_container(const AgentContainerInput& input) {
   return agent_container(input, {.name = api::kLoaderContainer,
                                  .command = "load",
                                  .store_read_only = true,
-                                 .resources = input.resources.loader});
+                                 .resources = input.resources.loader,
+                                 .security_context = input.security_context});
 }
 
 }  // namespace compilecache::webhook

@@ -533,7 +533,10 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
   const auto report = operator_.calls("POST", "/v1/effect")[0].body;
   EXPECT_EQ(report["save_reason"], "unreadable");
-  EXPECT_NE(report["save_message"].get<std::string>().find("runAsUser"), std::string::npos);
+  EXPECT_THAT(report["save_message"], HasSubstr("only user 0 may read them"));
+  EXPECT_THAT(report["save_message"], HasSubstr("set spec.save.runAsUser: 0"));
+  EXPECT_EQ(report["unreadable_files"], 1);
+  EXPECT_EQ(report["unreadable_owner"], 0);
   several_quiet_periods();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << "asks for ever: " << saver.log();
   EXPECT_EQ(end(saver), 0);
@@ -541,3 +544,4 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
 
 }  // namespace
 }  // namespace compilecache::agent::testing
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["left_out"], 1);
