@@ -24,6 +24,10 @@ struct Framework {
   // "{host}" and "{port}" stand for its. Only the webhook needs them; they do not travel to agents.
   std::map<std::string, std::string> redis_env;
 
+  // Variables that make the framework start cold and keep nothing, for the mode ForceCold. Only the
+  // webhook needs them.
+  std::map<std::string, std::string> cold_env;
+
   // The variable by which a user may already have chosen the directory (TORCHINDUCTOR_CACHE_DIR); a
   // literal value is honoured. Empty: the framework's directory is always ours.
   std::string directory_variable;

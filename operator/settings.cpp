@@ -205,6 +205,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
   read_map(node, path, problems,
            {{"env", text_map(target.env)},
             {"redisEnv", text_map(target.redis_env)},
+            {"coldEnv", text_map(target.cold_env)},
             {"directoryVariable", text(target.directory_variable)},
             {"onlyIfUnset", flag(target.only_if_unset)},
             {"partOf", texts(target.part_of)},

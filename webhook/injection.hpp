@@ -24,7 +24,7 @@
 //
 //   namespace excluded, mirror pod, Windows pod
 //   annotations        not_annotated, annotation_invalid
-//   mode               disabled; forced_cold (one variable and nothing else)
+//   mode               disabled; forced_cold (variables and nothing else)
 //   the CompileCache   cache_not_found, cache_deleting, injection_paused, cache_not_ready
 //   the nodes, etcd    kubelet_too_old, pod_too_large
 //   frameworks, containers, devices
@@ -42,7 +42,7 @@
 namespace compilecache::webhook {
 
 enum class Outcome {
-  kInjected,   // also: made anew, and the one variable of ForceCold
+  kInjected,   // also: made anew, and the variables of ForceCold
   kUnchanged,  // it is there already
   kSkipped,
 };
