@@ -208,6 +208,7 @@ class Attempt {
     request.parent = parent;
     request.files = std::move(files);
     request.annotations = index_annotations(answer.archive, answer.generation, "", answer.key);
+    request.notes = parts_.watched.factor_notes();
     request.settings.compression_level = config_.compression_level;
     request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression_threads));
     request.settings.frame_bytes = static_cast<uint64_t>(config_.compression_window_bytes);
@@ -264,12 +265,12 @@ class Attempt {
     result.unreadable = files;
   }
 
-  std::optional<SaveResult> commit(const api::SaveAnswer& answer, const std::string& parent,
   struct Written {
     const SaveView& view;
     const archive::WriteResult& written;
     const Unreadable& unreadable;
   };
+  std::optional<SaveResult> commit(const api::SaveAnswer& answer, const std::string& parent,
                                    Head head, const Written& done) {
     const archive::ArchiveInfo& archive = done.written.archive;
     api::CommitRequest request;
@@ -280,8 +281,8 @@ class Attempt {
     request.compressed_bytes = static_cast<int64_t>(archive.compressed_bytes);
     request.plain_bytes = static_cast<int64_t>(archive.plain_bytes);
     request.files = static_cast<int64_t>(archive.files);
-    request.layers = static_cast<int64_t>(archive.layers.size());
     request.left_out = static_cast<int64_t>(done.unreadable.count());
+    request.layers = static_cast<int64_t>(archive.layers.size());
     const double compile_seconds = parts_.watched.judge().compile_seconds();
     // Less than before where the app has cleared files.
     request.compile_seconds = std::max(0.0, compile_seconds - state_.compile_seconds);

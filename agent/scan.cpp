@@ -130,9 +130,12 @@ Result<ScanResult> scan_directory(const std::string& directory) {
   return scan;
 }
 
-Result<std::string> read_quietly(const std::string& path, size_t most) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
-  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+namespace {
+
+constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+// Takes the descriptor.
+Result<std::string> read_open(int fd, const std::string& path, size_t most) {
   std::string text(most + 1, '\0');
   size_t length = 0;
   ssize_t got = 0;
@@ -146,6 +149,20 @@ Result<std::string> read_quietly(const std::string& path, size_t most) {
   if (length > most) return fail(ErrorCode::kTooLarge, "reading " + path + ": it is too large");
   text.resize(length);
   return text;
+}
+
+}  // namespace
+
+Result<std::string> read_quietly(const std::string& path, size_t most) {
+  const int fd = ::open(path.c_str(), kReadFlags | O_NOATIME);
+  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+  return read_open(fd, path, most);
+}
+
+Result<std::string> read_made(const std::string& path, size_t most) {
+  const int fd = ::open(path.c_str(), kReadFlags);
+  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+  return read_open(fd, path, most);
 }
 
 bool ElfCache::whole(const FileInfo& file) {

@@ -47,6 +47,8 @@ Result<ScanResult> scan_directory(const std::string& directory);
 // time, so a file whose time cannot be left alone (another user's) is not read: an error. kTooLarge
 // above `most` bytes.
 Result<std::string> read_quietly(const std::string& path, size_t most);
+// The same of a file that was not loaded, whose access time tells nothing.
+Result<std::string> read_made(const std::string& path, size_t most);
 
 // Whether ELF files are whole, each looked at once for as long as it does not change. Reading must
 // not look like the app's: access times are left alone where the kernel lets us.

@@ -73,8 +73,9 @@ struct Framework {
   std::vector<std::string> elf_files;
 
   // JSON files in which the framework notes what its own key was made of
-  // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, the
-  // old one and the new one tell why.
+  // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, they
+  // tell why. Never in an archive, as they hold values of variables, secret ones among them; names
+  // with keyed digests are (frameworks/factors.hpp).
   std::vector<std::string> key_factors;
 
   // Parts of the key that this framework adds ("DriverVersion" for the CUDA driver's cache).

@@ -35,6 +35,7 @@ Rules::Rules(const Framework& framework)
   for (const auto& pattern : framework.entry_files) entry_files_.emplace_back(pattern);
   for (const auto& pattern : framework.key_factors) key_factors_.emplace_back(pattern);
   for (const auto& completion : framework.completions) {
+  for (Pattern& pattern : compile(framework.key_factors)) never_pack_.push_back(std::move(pattern));
     completions_.push_back({Glob(completion.directory), split(completion.marker, '|')});
   }
 }
