@@ -45,8 +45,13 @@ struct Framework {
   std::vector<std::string> entry_directories;
 
   // Files that stand for one key each where there is no entry directory
-  // ("triton/*/*/__grp__*.json").
+  // ("**/torch_aot_compile/*/rank_*/model"). A new one was compiled.
   std::vector<std::string> entry_files;
+
+  // Files that stand for one key each, too, but may also be written out of an entry that was read:
+  // Inductor's hits leave Triton's kernels ("*/__grp__*.json"). They tell only where no entry does.
+  // Where a description names no entries at all, every file is one of these.
+  std::vector<std::string> derived_files;
 
   // Never in an archive: files, or folders with all that is in them. One component: a name.
   std::vector<std::string> never_pack;

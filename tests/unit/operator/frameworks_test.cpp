@@ -87,14 +87,14 @@ std::unique_ptr<Judged> judge(const std::string& framework, const std::string& c
     }
     judged->directory.add(path, 5);
     ++judged->files;
-    if (rules.is_entry_file(path) || rules.entry_directory(path)) ++judged->entries;
+    if (rules.entry_file(path) != Rules::EntryFile::kNone || rules.entry_directory(path))
+      ++judged->entries;
   }
   judged->plan = frameworks::plan_save(rules, judged->directory.scan, {}, frameworks::at(100),
                                        [](const frameworks::FileInfo&) { return true; });
   return judged;
 }
 
-TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
 // cache_key_factors.json holds raw values of the environment, VLLM_API_KEY in several releases.
 void expect_all_but_factors_packed(const Judged& judged) {
   size_t factors = 0;
@@ -110,6 +110,46 @@ void expect_all_but_factors_packed(const Judged& judged) {
   EXPECT_THAT(judged.plan.busy, IsEmpty());
 }
 
+// What would be packed of these files, which are all there has been for a while.
+std::vector<std::string> packed(const std::string& framework,
+                                const std::vector<std::string>& files) {
+  frameworks::Directory directory;
+  for (const std::string& file : files) directory.add(file, 5);
+  const auto plan =
+      frameworks::plan_save(Rules(shipped().at(framework)), directory.scan, {}, frameworks::at(100),
+                            [](const frameworks::FileInfo&) { return true; });
+  std::vector<std::string> paths;
+  for (const auto* file : plan.pack) paths.push_back(file->path);
+  return paths;
+}
+
+// What @triton.autotune found lies alone in its folder, where no kernel will ever be.
+TEST(ShippedFrameworks, ResultsOfAutotuningArePacked) {
+  const std::string model = "torch_compile_cache/torch_aot_compile/AB/";
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {"triton", "KEY/matmul.autotune.json"},
+      {"torch", "triton/0/KEY/matmul.autotune.json"},
+      {"vllm", "triton_cache/KEY/matmul.autotune.json"},
+      {"vllm", model + "inductor_cache/triton/0/KEY/matmul.autotune.json"}};
+  for (const auto& [framework, file] : rows) {
+    EXPECT_EQ(packed(framework, {file}), std::vector<std::string>{file}) << framework;
+    const std::string kernel = file.substr(0, file.rfind('/') + 1) + "matmul.ttir";
+    EXPECT_THAT(packed(framework, {kernel}), IsEmpty()) << "half a kernel";
+  }
+}
+
+// TORCHINDUCTOR_FORCE_DISABLE_CACHES alone ends vLLM, whichever framework brings it.
+TEST(ShippedFrameworks, ColdIsSaidToVllmTooWhereInductorsCachesAreOff) {
+  for (const auto& [name, framework] : shipped()) {
+    EXPECT_EQ(framework.cold_env.contains("TORCHINDUCTOR_FORCE_DISABLE_CACHES"),
+              framework.cold_env.contains("VLLM_DISABLE_COMPILE_CACHE"))
+        << name;
+  }
+  EXPECT_TRUE(shipped().at("torch").cold_env.contains("TORCHINDUCTOR_FORCE_DISABLE_CACHES"));
+  EXPECT_TRUE(shipped().at("vllm").cold_env.contains("VLLM_DISABLE_COMPILE_CACHE"));
+}
+
+TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
   std::ifstream file(std::string(CC_TESTDATA) + "/../../README.md");
   std::string row;
   while (std::getline(file, row) && !row.starts_with("| `frameworks` |")) {
@@ -173,8 +213,9 @@ TEST(ShippedFrameworks, VllmsCacheOfInductorAndTritonIsPackedWhole) {
   const std::string root = "torch_compile_cache/d4ec7c2a7d/rank_0_0/";
   EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/fxgraph/eo/KEY/file"));
   EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/aotautograd/KEY/entry"));
-  EXPECT_TRUE(rules.is_entry_file(root + "triton_cache/KEY/__grp__kernel.json"));
-  EXPECT_FALSE(rules.is_entry_file(root + "computation_graph.py"));
+  EXPECT_EQ(rules.entry_file(root + "triton_cache/KEY/__grp__kernel.json"),
+            Rules::EntryFile::kDerived);
+  EXPECT_EQ(rules.entry_file(root + "computation_graph.py"), Rules::EntryFile::kNone);
   EXPECT_GT(judged->entries, 30U);
 }
 
