@@ -66,6 +66,8 @@ api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last
     report.save_outcome = api::to_string(save_->outcome);
     report.save_reason = save_->reason;
     report.save_message = save_->message;
+    report.unreadable_files = static_cast<int64_t>(save_->unreadable.count());
+    report.unreadable_owner = save_->unreadable.owner();
   }
   return report;
 }

@@ -1,5 +1,7 @@
 #include "agent/save_attempt.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -81,14 +83,17 @@ class Attempt {
 
   SaveResult nothing_new(const SaveView& view) const {
     const bool nothing_at_all = head_.digest.empty() && view.held == 0;
-    SaveResult result = skipped(view.unreadable > 0 ? "unreadable" : "unchanged");
+    SaveResult result = skipped("unchanged");
     result.message = kNothingNew;
-    if (nothing_at_all && view.unreadable == 0) {
+    if (nothing_at_all) {
       result.outcome = api::Outcome::kDoesNotExist;
       result.reason = "nothing_to_save";
       result.message = "the application has compiled nothing yet";
     }
-    if (view.unreadable > 0) result.message = unreadable_files(view.unreadable);
+    if (view.unreadable.count() > 0) {
+      result.outcome = api::Outcome::kSkipped;
+      say_unreadable(result, view.unreadable);
+    }
     result.manifest_digest = head_.digest;
     return result;
   }
@@ -145,18 +150,18 @@ class Attempt {
       return tell_of_parent(answer, written.error());
     }
     if (!written) return not_written(answer, written.error(), lease);
-    const std::string left_out = note_left_out(*written);
+    Unreadable unreadable = view.unreadable;
+    unreadable.add(note_left_out(*written));
     add_held_now(parent.held, paths, *written);
     std::optional<SaveResult> result;
     if (written->nothing_new) {
       result = release_as_current(answer, std::move(parent), "unchanged");
     } else {
       const std::string extended = std::exchange(parent.digest, written->archive.manifest);
-      result = commit(answer, extended, std::move(parent), view, *written);
+      result = commit(answer, extended, std::move(parent), {view, *written, unreadable});
     }
-    if (result && !left_out.empty() && result->outcome != api::Outcome::kError) {
-      result->reason = "unreadable";
-      result->message = left_out;
+    if (result && unreadable.count() > 0 && result->outcome != api::Outcome::kError) {
+      say_unreadable(*result, unreadable);
     }
     return result;
   }
@@ -214,6 +219,7 @@ class Attempt {
     request.parent = parent;
     request.files = std::move(files);
     request.annotations = index_annotations(answer.archive, answer.generation, "", answer.key);
+    request.notes = parts_.watched.factor_notes();
     request.settings.compression_level = config_.compression_level;
     request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression_threads));
     request.settings.frame_bytes = static_cast<uint64_t>(config_.compression_window_bytes);
@@ -244,28 +250,40 @@ class Attempt {
                   Next::kRetry, kFailedPause);
   }
 
-  // Returns what the user should know, or nothing.
-  std::string note_left_out(const archive::WriteResult& written) const {
-    uint64_t unreadable = 0;
+  Unreadable note_left_out(const archive::WriteResult& written) const {
+    Unreadable unreadable;
     for (const auto& file : written.left_out) {
       const bool temporary = file.reason == archive::LeftOutReason::kBusy ||
                              file.reason == archive::LeftOutReason::kVanished;
-      if (!temporary) parts_.watched.set_unreadable(file.path);
-      if (file.reason == archive::LeftOutReason::kUnreadable) ++unreadable;
+      if (temporary) continue;
+      const int64_t owner = parts_.watched.set_unreadable(file.path);
+      if (file.reason == archive::LeftOutReason::kUnreadable) unreadable.add(owner);
     }
-    return unreadable == 0 ? "" : unreadable_files(unreadable);
+    return unreadable;
   }
 
-  static std::string unreadable_files(uint64_t count) {
-    return std::to_string(count) +
-           " files or directories that the app made cannot be read; give our containers the app's "
-           "user (securityContext.runAsUser) or let the app's umask be 022";
+  static void say_unreadable(SaveResult& result, const Unreadable& files) {
+    result.reason = "unreadable";
+    result.message = std::to_string(files.count()) +
+                     " files or directories that the application made cannot be read by user " +
+                     std::to_string(::geteuid()) + " and are not saved";
+    const std::string owner = std::to_string(files.owner());
+    if (files.owner() >= 0) {
+      result.message += ": only user " + owner +
+                        " may read them; set spec.save.runAsUser: " + owner +
+                        " in the CompileCache, or that securityContext.runAsUser in the pod";
+    }
+    result.unreadable = files;
   }
 
+  struct Written {
+    const SaveView& view;
+    const archive::WriteResult& written;
+    const Unreadable& unreadable;
+  };
   std::optional<SaveResult> commit(const api::SaveAnswer& answer, const std::string& parent,
-                                   Head head, const SaveView& view,
-                                   const archive::WriteResult& written) {
-    const archive::ArchiveInfo& archive = written.archive;
+                                   Head head, const Written& done) {
+    const archive::ArchiveInfo& archive = done.written.archive;
     api::CommitRequest request;
     request.fence = answer.fence;
     request.loaded_digest = parts_.loaded_digest;
@@ -275,13 +293,14 @@ class Attempt {
     request.compressed_bytes = static_cast<int64_t>(archive.compressed_bytes);
     request.plain_bytes = static_cast<int64_t>(archive.plain_bytes);
     request.files = static_cast<int64_t>(archive.files);
+    request.left_out = static_cast<int64_t>(done.unreadable.count());
     request.layers = static_cast<int64_t>(archive.layers.size());
     const double compile_seconds = parts_.watched.judge().compile_seconds();
     // Less than before where the app has cleared files.
     request.compile_seconds = std::max(0.0, compile_seconds - state_.compile_seconds);
     request.complete = limits_.final_save || limits_.asked;
     request.still_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                           SystemClock::instance().wall() - view.last_activity)
+                           SystemClock::instance().wall() - done.view.last_activity)
                            .count();
     request.notices_within_ms = limits_.notices_within.count();
     const auto committed = parts_.coordinator.commit_save(answer.id, request, limits_.patience());
@@ -299,8 +318,8 @@ class Attempt {
     result.outcome = api::Outcome::kSuccess;
     result.manifest_digest = archive.manifest;
     result.generation = committed->generation;
-    result.files = written.added_files;
-    result.bytes = written.written_bytes;
+    result.files = done.written.added_files;
+    result.bytes = done.written.written_bytes;
     return result;
   }
 

@@ -38,6 +38,7 @@ struct SaveResult {
   std::string manifest_digest;
   int64_t generation = 0;
   uint64_t files = 0, bytes = 0;
+  Unreadable unreadable;  // what is not in the archive on that account
 };
 
 // How long a step may take now; shorter when the pod ends.

@@ -40,6 +40,7 @@ FileInfo info_of(std::string path, const struct stat& info) {
   file.modified = time_of(info.st_mtim);
   file.changed = time_of(info.st_ctim);
   file.accessed = time_of(info.st_atim);
+  file.owner = info.st_uid;
   return file;
 }
 
@@ -73,7 +74,7 @@ class Walk {
       if (const auto child = open_at(::dirfd(directory), entry->d_name)) {
         below(child.get(), path + "/", depth + 1);
       } else if (errno == EACCES) {
-        ++result_.unreadable_directories;
+        result_.unreadable_directories.add(info.st_uid);
       }
     }
   }
@@ -87,6 +88,27 @@ class Walk {
 };
 
 }  // namespace
+
+void Unreadable::add(const Unreadable& others) {
+  for (const auto& [owner, count] : others.by_owner) by_owner[owner] += count;
+}
+
+uint64_t Unreadable::count() const {
+  uint64_t sum = 0;
+  for (const auto& [owner, count] : by_owner) sum += count;
+  return sum;
+}
+
+int64_t Unreadable::owner() const {
+  int64_t found = -1;
+  uint64_t most = 0;
+  for (const auto& [owner, count] : by_owner) {
+    if (count <= most || owner == static_cast<int64_t>(::geteuid())) continue;
+    found = owner;
+    most = count;
+  }
+  return found;
+}
 
 Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& see) {
   const auto root = open_at(AT_FDCWD, directory.c_str());
@@ -108,9 +130,12 @@ Result<ScanResult> scan_directory(const std::string& directory) {
   return scan;
 }
 
-Result<std::string> read_quietly(const std::string& path, size_t most) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
-  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+namespace {
+
+constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+// Takes the descriptor.
+Result<std::string> read_open(int fd, const std::string& path, size_t most) {
   std::string text(most + 1, '\0');
   size_t length = 0;
   ssize_t got = 0;
@@ -124,6 +149,20 @@ Result<std::string> read_quietly(const std::string& path, size_t most) {
   if (length > most) return fail(ErrorCode::kTooLarge, "reading " + path + ": it is too large");
   text.resize(length);
   return text;
+}
+
+}  // namespace
+
+Result<std::string> read_quietly(const std::string& path, size_t most) {
+  const int fd = ::open(path.c_str(), kReadFlags | O_NOATIME);
+  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+  return read_open(fd, path, most);
+}
+
+Result<std::string> read_made(const std::string& path, size_t most) {
+  const int fd = ::open(path.c_str(), kReadFlags);
+  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
+  return read_open(fd, path, most);
 }
 
 bool ElfCache::whole(const FileInfo& file) {

@@ -11,8 +11,19 @@
 
 namespace compilecache::agent {
 
+// Files and directories that this process may not read, by the user who owns them.
+struct Unreadable {
+  std::map<int64_t, uint64_t> by_owner;
+
+  void add(int64_t owner) { ++by_owner[owner]; }
+  void add(const Unreadable& others);
+  [[nodiscard]] uint64_t count() const;
+  // The user who could read most of them; -1: none but this process' own.
+  [[nodiscard]] int64_t owner() const;
+};
+
 struct WalkResult {
-  uint64_t unreadable_directories = 0;
+  Unreadable unreadable_directories;
   bool truncated = false;  // more than kMaxScanned
 };
 
@@ -36,6 +47,8 @@ Result<ScanResult> scan_directory(const std::string& directory);
 // time, so a file whose time cannot be left alone (another user's) is not read: an error. kTooLarge
 // above `most` bytes.
 Result<std::string> read_quietly(const std::string& path, size_t most);
+// The same of a file that was not loaded, whose access time tells nothing.
+Result<std::string> read_made(const std::string& path, size_t most);
 
 // Whether ELF files are whole, each looked at once for as long as it does not change. Reading must
 // not look like the app's: access times are left alone where the kernel lets us.

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "frameworks/factors.hpp"
+#include "base/sha256.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -21,6 +21,10 @@ constexpr int kYoungQuietPeriods = 2;
 constexpr size_t kLongestFactors = 128U << 10;
 constexpr size_t kMostFactors = 16;
 constexpr size_t kMostDiffering = 12;
+constexpr size_t kNoteDigits = 16;
+
+// Of the notes in an archive's config about the keys of a framework.
+std::string note_prefix(const std::string& framework) { return "factors/" + framework + "/"; }
 
 // As in boost::hash_combine.
 void mix(size_t& hash, size_t value) {
@@ -70,6 +74,9 @@ void add_held(HeldFiles& held, const std::vector<std::string_view>& paths) {
 Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
                  const ControlDirectory& control)
     : control_(control),
+      store_(config.store_path),
+      loaded_manifest_(load.manifest_digest),
+      factors_key_(config.cache_uid),
       loaded_(load.loaded()),
       young_(config.quiet_period_ms * kYoungQuietPeriods) {
   for (const auto& directory : config.directories) {
@@ -157,7 +164,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   for (const frameworks::FileInfo* file : plan.pack) {
     const std::string path = root + file->path;
     if (known_unreadable(path, *file)) {
-      ++view.unreadable;
+      view.unreadable.add(file->owner);
       continue;
     }
     view.files.push_back({directory.path + "/" + file->path, path});
@@ -170,7 +177,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   view.unread += plan.unread;
   view.never_packed += plan.never_packed;
   view.not_regular += plan.not_regular;
-  view.unreadable += directory.scan.unreadable_directories;
+  view.unreadable.add(directory.scan.unreadable_directories);
   view.last_activity = std::max(view.last_activity, plan.last_activity);
 }
 
@@ -189,26 +196,75 @@ frameworks::Evidence Watched::judge() const {
   return evidence;
 }
 
-// Each new file is compared with the loaded one that it is most like: that is the key which was
-// nearly met.
-std::vector<std::string> Watched::differing_factors(const Directory& directory) {
-  // Each rank notes the same.
-  std::set<std::string> loaded, made;
+std::vector<frameworks::Factors> Watched::factors_of(const Directory& directory,
+                                                     bool loaded) const {
+  std::vector<frameworks::Factors> found;
+  if (factors_key_.empty()) return found;
   for (const auto& file : directory.scan.items) {
-    if (file.type != frameworks::FileType::kRegular || !directory.rules.is_key_factors(file.path)) {
+    if (file.type != frameworks::FileType::kRegular || !directory.rules.is_key_factors(file.path) ||
+        directory.loaded.files.contains(file.path) != loaded) {
       continue;
     }
-    auto& texts = directory.loaded.files.contains(file.path) ? loaded : made;
-    if (texts.size() == kMostFactors) continue;
-    if (auto text = read_quietly(directory.path + "/" + file.path, kLongestFactors)) {
-      texts.insert(std::move(*text));
+    const std::string path = directory.path + "/" + file.path;
+    const auto text =
+        loaded ? read_quietly(path, kLongestFactors) : read_made(path, kLongestFactors);
+    if (!text) continue;
+    const auto factors = frameworks::read_factors(*text, factors_key_);
+    // Each rank notes the same.
+    if (!factors || std::find(found.begin(), found.end(), *factors) != found.end()) continue;
+    found.push_back(*factors);
+    if (found.size() == kMostFactors) break;
+  }
+  return found;
+}
+
+std::map<std::string, std::string> Watched::factor_notes() const {
+  std::map<std::string, std::string> notes;
+  for (const Directory& directory : directories_) {
+    for (const auto& factors : factors_of(directory, false)) {
+      const std::string text = frameworks::dump(factors);
+      notes[note_prefix(directory.rules.name()) + sha256_hex(text).substr(0, kNoteDigits)] = text;
     }
   }
+  return notes;
+}
+
+const std::vector<frameworks::Factors>& Watched::noted_factors(const std::string& framework) const {
+  if (!noted_) {
+    noted_.emplace();
+    const auto manifest = archive::read_manifest(store_, loaded_manifest_);
+    const auto config = manifest ? archive::read_config(store_, *manifest)
+                                 : Result<archive::Config>(unexpected(manifest.error()));
+    if (!config) {
+      log_info("by what the framework's key differs is not known",
+               {{"error", config.error().message}});
+      return (*noted_)[framework];
+    }
+    for (const auto& [name, text] : config->notes) {
+      for (const Directory& directory : directories_) {
+        if (!name.starts_with(note_prefix(directory.rules.name()))) continue;
+        if (auto factors = frameworks::parse_factors(text)) {
+          (*noted_)[directory.rules.name()].push_back(std::move(*factors));
+        }
+      }
+    }
+  }
+  return (*noted_)[framework];
+}
+
+// Each new table is compared with the loaded one that it is most like: that is the key which was
+// nearly met.
+std::vector<std::string> Watched::differing_factors(const Directory& directory) const {
+  const auto made = factors_of(directory, false);
+  if (made.empty()) return {};
+  std::vector<frameworks::Factors> loaded = factors_of(directory, true);
+  const auto& noted = noted_factors(directory.rules.name());
+  loaded.insert(loaded.end(), noted.begin(), noted.end());
   std::set<std::string> names;
-  for (const std::string& text : made) {
+  for (const auto& after : made) {
     std::optional<std::vector<std::string>> fewest;
-    for (const std::string& before : loaded) {
-      auto differing = frameworks::differing_factors(before, text);
+    for (const auto& before : loaded) {
+      auto differing = frameworks::differing_factors(before, after);
       if (differing && (!fewest || differing->size() < fewest->size())) fewest = *differing;
     }
     if (fewest) names.insert(fewest->begin(), fewest->end());
@@ -216,7 +272,7 @@ std::vector<std::string> Watched::differing_factors(const Directory& directory) 
   return {names.begin(), names.end()};
 }
 
-void Watched::set_unreadable(const std::string& path) {
+int64_t Watched::set_unreadable(const std::string& path) {
   for (const Directory& directory : directories_) {
     const std::string root = directory.rules.name() + "/";
     if (!path.starts_with(root)) continue;
@@ -224,8 +280,11 @@ void Watched::set_unreadable(const std::string& path) {
     const auto found = std::find_if(items.begin(), items.end(), [&](const auto& file) {
       return path.compare(root.size(), std::string::npos, file.path) == 0;
     });
-    if (found != items.end()) unreadable_[path] = found->changed;
+    if (found == items.end()) continue;
+    unreadable_[path] = found->changed;
+    return found->owner;
   }
+  return -1;
 }
 
 bool Watched::known_unreadable(const std::string& path, const frameworks::FileInfo& file) const {

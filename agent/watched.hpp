@@ -14,6 +14,7 @@
 #include "archive/manifest.hpp"
 #include "archive/write.hpp"
 #include "frameworks/effect.hpp"
+#include "frameworks/factors.hpp"
 #include "frameworks/plan.hpp"
 
 // The pod's cache directories as the saver sees them: looked at now and then, judged by what
@@ -39,7 +40,7 @@ struct SaveView {
   uint64_t bytes = 0;
   std::vector<std::string> busy, left_over;  // "torch/..."
   uint64_t held = 0, held_entries = 0, unread = 0, never_packed = 0, not_regular = 0;
-  uint64_t unreadable = 0;  // files and directories that this user may not read
+  Unreadable unreadable;
   WallTime last_activity{};
 };
 
@@ -64,8 +65,14 @@ class Watched {
   [[nodiscard]] SaveView plan(const HeldFiles& held, std::optional<WallTime> saved_at);
   [[nodiscard]] frameworks::Evidence judge() const;
 
+  // What the app's files say of the framework's own keys, for the archive that is written (name of
+  // a note to its text): names with keyed digests. Empty without a CompileCache, whose uid is the
+  // key.
+  [[nodiscard]] std::map<std::string, std::string> factor_notes() const;
+
   // The writer could not read this file ("torch/..."); it is not new again until it changes.
-  void set_unreadable(const std::string& path);
+  // Returns its owner, -1: not known.
+  int64_t set_unreadable(const std::string& path);
 
  private:
   struct Directory {
@@ -76,12 +83,20 @@ class Watched {
     ScanResult scan;
   };
   void read_loaded(Directory& directory);
-  [[nodiscard]] static std::vector<std::string> differing_factors(const Directory& directory);
+  // One for each file of the app's own (or of those that were loaded, from an old archive).
+  [[nodiscard]] std::vector<frameworks::Factors> factors_of(const Directory& directory,
+                                                            bool loaded) const;
+  // What was noted in the archive that was loaded, by framework.
+  const std::vector<frameworks::Factors>& noted_factors(const std::string& framework) const;
+  [[nodiscard]] std::vector<std::string> differing_factors(const Directory& directory) const;
   void add_plan(Directory& directory, const frameworks::SavePlan& plan, SaveView& view) const;
   [[nodiscard]] bool known_unreadable(const std::string& path,
                                       const frameworks::FileInfo& file) const;
 
   const ControlDirectory& control_;
+  const std::string store_, loaded_manifest_;
+  const std::string factors_key_;
+  mutable std::optional<std::map<std::string, std::vector<frameworks::Factors>>> noted_;
   bool loaded_ = false;
   bool told_unknown_ = false;  // that what was loaded cannot be read
   std::chrono::milliseconds young_;

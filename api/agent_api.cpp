@@ -26,13 +26,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RenewRequest, fence)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, loaded_digest, parent_digest,
                                                 manifest_digest, blobs, compressed_bytes,
                                                 plain_bytes, files, layers, compile_seconds,
-                                                complete, still_ms, notices_within_ms)
+                                                complete, still_ms, notices_within_ms, left_out)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitAnswer, manifest_digest, generation, saved_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, counted_effect, reason,
                                                 final_report, compiling, loaded_entries,
                                                 read_entries, new_entries, compile_seconds,
                                                 new_names, differing, save_outcome, save_reason,
-                                                save_message)
+                                                save_message, unreadable_files, unreadable_owner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BlobInfo, digest, size)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_digest, generation,
                                                 saved_at, blobs, compressed_bytes, plain_bytes,

@@ -105,6 +105,7 @@ struct CommitRequest {
   std::vector<std::string> blobs;
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
   double compile_seconds = 0;
+  int64_t left_out = 0;  // files that the saver may not read
   // That is all there will be, as far as anybody can know: the application has asked for this save,
   // or has ended.
   bool complete = false;
@@ -136,6 +137,9 @@ struct EffectReport {
   // The last save's outcome, where one was tried.
   std::string save_outcome;  // SUCCESS, SKIPPED, ERROR or empty
   std::string save_reason, save_message;
+  // Files and directories of the application that the saver may not read, and the user who owns
+  // (most of) them; -1: there are none.
+  int64_t unreadable_files = 0, unreadable_owner = -1;
 };
 
 struct BlobInfo {

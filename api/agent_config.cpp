@@ -30,6 +30,10 @@ template <typename Visit>
 void visit_fields(Is<Framework> auto& framework, Visit&& visit) {
   visit("build_directories", framework.build_directories);
   visit("completions", framework.completions);
+  if (!std::is_const_v<std::remove_reference_t<decltype(framework)>> ||
+      !framework.derived_files.empty()) {
+    visit("derived_files", framework.derived_files);
+  }
   visit("directory_variable", framework.directory_variable);
   visit("elf_files", framework.elf_files);
   visit("entry_directories", framework.entry_directories);

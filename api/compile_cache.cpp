@@ -28,6 +28,16 @@ class SpecReader {
     }
   }
 
+  void read_number(const char* section, const char* name, std::optional<int64_t>& into) {
+    const json* value = find(section, name);
+    if (value == nullptr) return;
+    if (value->is_number_integer()) {
+      into = value->get<int64_t>();
+    } else {
+      refuse(section, name, "must be a whole number, not " + value->dump());
+    }
+  }
+
   void read_duration(const char* section, const char* name, milliseconds& into) {
     std::string text;
     if (!read_text(section, name, text)) return;
@@ -103,6 +113,7 @@ void read_spec(SpecReader& reader, CompileCacheSpec& spec) {
   reader.read_bytes("save", "maxArchiveSize", spec.save.max_archive_size);
   reader.read_duration("save", "lockTimeout", spec.save.lock_timeout);
   reader.read("save", "allowedServiceAccounts", spec.save.allowed_service_accounts);
+  reader.read_number("save", "runAsUser", spec.save.run_as_user);
 
   reader.read_duration("retention", "unusedFor", spec.retention.unused_for);
   reader.read_bytes("retention", "maxTotalSize", spec.retention.max_total_size);
@@ -143,6 +154,9 @@ void check_spec(SpecReader& reader, const CompileCacheSpec& spec) {
   if (!contains({"OnChange", "Once", "Never"}, spec.save.policy)) {
     reader.refuse("save", "policy",
                   "\"" + spec.save.policy + "\" is none of OnChange, Once, Never");
+  }
+  if (spec.save.run_as_user && !is_user(*spec.save.run_as_user)) {
+    reader.refuse("save", "runAsUser", "must be from 0 to " + std::to_string(kLargestUser));
   }
   for (const std::string& part : spec.key) {
     if (!contains({"GPUProduct", "GPUCount", "Architecture", "Image", "Workload", "DriverVersion",
@@ -195,6 +209,27 @@ json recent_json(const RecentPods& pods) {
   return items;
 }
 
+// What is none goes: pods that are given it would be refused.
+std::vector<FileOwner> parse_file_owners(const json& items) {
+  std::vector<FileOwner> owners;
+  for (const json& item : items) {
+    FileOwner owner{field<std::string>(item, "image", ""), field<int64_t>(item, "user", -1),
+                    field<bool>(item, "refused", false), field<std::string>(item, "time", "")};
+    if (is_user(owner.user) && owners.size() < kMostFileOwners) owners.push_back(std::move(owner));
+  }
+  return owners;
+}
+
+json file_owners_json(const std::vector<FileOwner>& owners) {
+  json items = json::array();
+  for (const FileOwner& owner : owners) {
+    json& item = items.emplace_back(json{{"image", owner.image}, {"user", owner.user}});
+    if (owner.refused) item["refused"] = true;
+    set_if(item, "time", owner.time);
+  }
+  return items;
+}
+
 CompileCacheStatus parse_status(const json& status) {
   CompileCacheStatus parsed;
   parsed.observed_generation = field<int64_t>(status, "observedGeneration", 0);
@@ -225,6 +260,7 @@ CompileCacheStatus parse_status(const json& status) {
         {field<std::string>(item, "digest", ""), field<std::string>(item, "since", "")});
   }
   parsed.crashing = field<std::vector<std::string>>(status, "crashing", {});
+  parsed.file_owners = parse_file_owners(child(status, "fileOwners"));
   parsed.stuck_pods = field<std::vector<std::string>>(status, "stuckPods", {});
   const json& breaker = child(status, "breaker");
   parsed.breaker = {
@@ -346,6 +382,7 @@ json to_json(const CompileCacheStatus& status) {
       {"secondsSaved", status.seconds_saved},
       {"condemned", json::array()},
       {"crashing", status.crashing},
+      {"fileOwners", file_owners_json(status.file_owners)},
       {"stuckPods", status.stuck_pods},
   };
   for (const CondemnedBlob& blob : status.condemned) {

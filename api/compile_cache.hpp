@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,7 @@ struct CompileCacheSpec {
     uint64_t max_archive_size = 1ULL << 30;
     milliseconds lock_timeout{30'000};
     std::vector<std::string> allowed_service_accounts;
+    std::optional<int64_t> run_as_user;  // of the saver; nothing: the pod's, or what was learned
     bool operator==(const Save&) const = default;
   } save;
   struct Retention {
@@ -126,6 +128,21 @@ struct CondemnedBlob {
   bool operator==(const CondemnedBlob&) const = default;
 };
 
+// Users as Kubernetes takes them (validation of runAsUser).
+inline constexpr int64_t kLargestUser = 2'147'483'647;
+inline bool is_user(int64_t user) { return user >= 0 && user <= kLargestUser; }
+
+// Whose files the pods of an image leave that nobody else can read (vLLM writes with mode 0600), as
+// a saver has told. Savers of later pods that name no user run as that one.
+struct FileOwner {
+  std::string image;     // as the pod names it
+  int64_t user = 0;      // is_user()
+  bool refused = false;  // pods with it were not admitted: not given any more
+  std::string time;      // when it was learned, RFC 3339
+  bool operator==(const FileOwner&) const = default;
+};
+inline constexpr size_t kMostFileOwners = 32;
+
 // Whether pods are injected, in short (operator/breaker.hpp); the condition InjectionPaused says
 // why.
 struct Breaker {
@@ -151,6 +168,7 @@ struct CompileCacheStatus {
   int64_t seconds_saved = 0;
   std::vector<CondemnedBlob> condemned;
   std::vector<std::string> crashing;  // manifests that made pods crash: what holds one is not saved
+  std::vector<FileOwner> file_owners;  // one for each image, latest last; at most kMostFileOwners
   std::vector<std::string> stuck_pods;
   Breaker breaker;
 };

@@ -20,6 +20,7 @@ ArchiveHead parse_head(const json& object) {
   head.files = field<int64_t>(object, "files", 0);
   head.layers = field<int64_t>(object, "layers", 0);
   head.compile_seconds = field<double>(object, "compileSeconds", 0);
+  head.left_out = field<int64_t>(object, "leftOut", 0);
   head.saved_at = field<std::string>(object, "savedAt", "");
   head.saved_by = field<std::string>(object, "savedBy", "");
   head.image_id = field<std::string>(object, "imageID", "");
@@ -36,6 +37,7 @@ json head_json(const ArchiveHead& head) {
               {"layers", head.layers},
               {"compileSeconds", head.compile_seconds},
               {"blobs", head.blobs}};
+  set_if(object, "leftOut", head.left_out);
   set_if(object, "savedAt", head.saved_at);
   set_if(object, "savedBy", head.saved_by);
   set_if(object, "imageID", head.image_id);

@@ -91,6 +91,7 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   }
   bool number_float(number_float_t, const string_t&) override { return scalar(); }
   bool string(string_t& value) override {
+    if (place_ == Place::kNotes && !skipping()) return take_note(value);
     if (place_ != Place::kFile) return scalar();
     if (key_ == "path") {
       file_.path = std::move(value);
@@ -113,6 +114,7 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   bool start_object(std::size_t) override {
     if (!skipping()) {
       if (place_ == Place::kStart) return enter(Place::kRoot);
+      if (place_ == Place::kRoot && key_ == "notes") return enter(Place::kNotes);
       if (place_ == Place::kLayers) {
         layer_ = {};
         return enter(Place::kLayer);
@@ -133,7 +135,7 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
       return enter(Place::kLayers);
     }
     if (place_ == Place::kFile) return take_file() && enter(Place::kFiles);
-    return enter(Place::kStart);
+    return enter(place_ == Place::kNotes ? Place::kRoot : Place::kStart);
   }
   bool start_array(std::size_t) override {
     if (!skipping() && place_ == Place::kRoot && key_ == "files") return enter(Place::kFiles);
@@ -148,7 +150,7 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   }
 
  private:
-  enum class Place { kStart, kRoot, kLayers, kLayer, kFiles, kFile };
+  enum class Place { kStart, kRoot, kLayers, kLayer, kFiles, kFile, kNotes };
 
   [[nodiscard]] bool skipping() const { return skipped_ > 0; }
   bool enter(Place place) {
@@ -173,6 +175,13 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   bool stop(const tl::unexpected<Error>& error) {
     if (status_) status_ = error;
     return false;
+  }
+
+  bool take_note(std::string& text) {
+    if (config_.notes.size() >= kMostNotes || text.size() > kLongestNote)
+      return stop(corrupt("too many notes, or too long ones"));
+    config_.notes[key_] = std::move(text);
+    return true;
   }
 
   bool take_file() {
@@ -291,7 +300,13 @@ Result<std::string> encode_config(const Config& config) {
               ",\"contentBytes\":" + std::to_string(layer.content_bytes) + "}");
     separator = ",";
   }
-  out.write("],\"files\":[");
+  if (!config.notes.empty()) {
+    out.write(
+        "],\"notes\":" + Json(config.notes).dump(-1, ' ', false, Json::error_handler_t::replace) +
+        ",\"files\":[");
+  } else {
+    out.write("],\"files\":[");
+  }
   separator = "\n";
   for (const FileEntry& file : config.files) {
     out.write(separator + json_of(file));

@@ -54,9 +54,14 @@ struct LayerStats {
   uint64_t content_bytes = 0;  // of the files in it, superseded ones included
 };
 
+inline constexpr size_t kMostNotes = 64, kLongestNote = 64U << 10;
+
 struct Config {
   std::vector<FileEntry> files;    // sorted by path, paths unique
   std::vector<LayerStats> layers;  // as many as the manifest's
+  // What its writers noted about it, by name; nothing here depends on them. At most kMostNotes, of
+  // kLongestNote bytes each.
+  std::map<std::string, std::string> notes;
 
   // Null when the archive does not hold it.
   [[nodiscard]] const FileEntry* find(std::string_view path) const;

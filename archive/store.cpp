@@ -1,5 +1,6 @@
 #include "archive/store.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -32,21 +33,33 @@ Result<bool> exists(const std::string& path) {
   return unexpected(local_error("looking for " + path, errno));
 }
 
-// Makes the directory 0777, durably, if it is not there; if it is, its mode must do or be ours to
-// change.
-Status make_open_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), kOpenToAll) == 0) {
-    const std::string parent = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
-    if (auto synced = sync_directory(parent); !synced) return synced;
-  } else if (errno != EEXIST) {
+// True: it was not there before.
+Result<bool> make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), kOpenToAll) != 0) {
+    if (errno == EEXIST) return false;
     return unexpected(local_error("creating directory " + path, errno));
   }
+  const std::string parent = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+  if (auto synced = sync_directory(parent); !synced) return unexpected(synced.error());
+  return true;
+}
+
+// The directory itself: a link could lead to what is not ours.
+Result<Fd> open_directory_itself(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd.valid()) return fd;
+  if (errno == ENOTDIR || errno == ELOOP)
+    return fail(ErrorCode::kConflict, path + " is a link or no directory; move it away");
+  return unexpected(local_error("opening directory " + path, errno));
+}
+
+Status make_open(const Fd& directory, const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return unexpected(local_error("looking at " + path, errno));
-  if (!S_ISDIR(info.st_mode))
-    return fail(ErrorCode::kConflict, path + " is not a directory; move it away");
+  if (::fstat(directory.get(), &info) != 0)
+    return unexpected(local_error("looking at " + path, errno));
   if ((info.st_mode & (kOpenToAll | S_ISVTX)) == kOpenToAll) return {};
-  if (::chmod(path.c_str(), ((info.st_mode & 07777) | kOpenToAll) & ~unsigned{S_ISVTX}) != 0) {
+  if (::fchmod(directory.get(),
+               ((info.st_mode & 07777) | kOpenToAll) & ~unsigned{S_ISVTX}) != 0) {
     return unexpected(local_error("making " + path +
                                       " writable for pods of every user (chmod 0777 it as its "
                                       "owner, or let the Job run as root)",
@@ -55,17 +68,60 @@ Status make_open_directory(const std::string& path) {
   return {};
 }
 
-// `store` and the parents of it that are missing. Existing parents are somebody else's.
-Status make_store_directory(const std::string& store) {
+// A directory of the store: 0777, made durably if it is not there; if it is, its mode must do or be
+// ours to change.
+Status make_open_directory(const std::string& path) {
+  if (auto made = make_directory(path); !made) return unexpected(made.error());
+  auto directory = open_directory_itself(path);
+  if (!directory) return unexpected(directory.error());
+  return make_open(*directory, path);
+}
+
+// Whether nothing is in it but what a preparation that died has left.
+Result<bool> is_empty(const Fd& directory, const std::string& path) {
+  const int copy = ::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0);
+  DIR* list = copy < 0 ? nullptr : ::fdopendir(copy);
+  if (list == nullptr) {
+    const int problem = errno;
+    if (copy >= 0) ::close(copy);
+    return unexpected(local_error("listing " + path, problem));
+  }
+  bool empty = true;
+  errno = 0;
+  while (const dirent* entry = ::readdir(list)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && !is_incomplete_name(name)) empty = false;
+  }
+  const int problem = errno;
+  ::closedir(list);
+  if (problem != 0) return unexpected(local_error("listing " + path, problem));
+  return empty;
+}
+
+// The store and the parents of it that are missing. Existing parents are somebody else's, and so is
+// a folder with something in it that does not say that it is a store.
+Status make_store_directory(const std::string& store, bool is_store) {
   for (size_t slash = store.find('/', 1); slash != std::string::npos;
        slash = store.find('/', slash + 1)) {
     const std::string parent = store.substr(0, slash);
-    auto there = exists(parent);
-    if (!there) return unexpected(there.error());
-    if (*there) continue;
-    if (auto made = make_open_directory(parent); !made) return made;
+    auto made = make_directory(parent);
+    if (!made) return unexpected(made.error());
+    if (!*made) continue;
+    if (auto opened = make_open_directory(parent); !opened) return opened;
   }
-  return make_open_directory(store);
+  if (auto made = make_directory(store); !made) return unexpected(made.error());
+  auto directory = open_directory_itself(store);
+  if (!directory) return unexpected(directory.error());
+  if (!is_store) {
+    auto empty = is_empty(*directory, store);
+    if (!empty) return unexpected(empty.error());
+    if (!*empty) {
+      return fail(ErrorCode::kConflict, store +
+                                            " holds files that are not ours; choose another "
+                                            "spec.storage.subPath, or name for the CompileCache");
+    }
+  }
+  return make_open(*directory, store);
 }
 
 std::string marker_text(const StoreOwner& owner) {
@@ -181,7 +237,7 @@ Result<PreparedStore> prepare_store(const std::string& store, const StoreOwner& 
   prepared.created = !claim->any;
   if (foreign) prepared.adopted_from = claim->owner.value_or(StoreOwner{});
 
-  if (auto made = make_store_directory(store); !made) return unexpected(made.error());
+  if (auto made = make_store_directory(store, claim->any); !made) return unexpected(made.error());
   // The marker first: whoever comes while the rest is missing knows whose it is.
   if (auto written = write_if_different(store, kMarkerName, marker_text(owner)); !written)
     return unexpected(written.error());

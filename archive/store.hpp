@@ -33,7 +33,8 @@ struct PreparedStore {
 
 // Makes the store, or makes it whole again; calling it twice does what calling it once does.
 // Missing parent directories are made too, 0777 each. kConflict: it belongs to somebody else and
-// `adopt` is false (nothing was changed); kIo and kForbidden: the file system says no, with what to
+// `adopt` is false, or is a folder with files in it that is no store, or a link (nothing was
+// changed); kIo and kForbidden: the file system says no, with what to
 // do about it.
 Result<PreparedStore> prepare_store(const std::string& store, const StoreOwner& owner, bool adopt);
 

@@ -89,6 +89,7 @@ class ArchiveWriter {
   Status end_pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item, const ContentHash& hash);
   Status changed(size_t source, const LeftOut& why);
   Status finish_layer(LayerWriter& layer);
+  void take_notes();
   Result<WriteResult> commit(Plan plan);
   Result<FinishedBlob> put_blob(const std::string& content);
 
@@ -487,8 +488,20 @@ Result<FinishedBlob> ArchiveWriter::put_blob(const std::string& content) {
   return finished;
 }
 
+// Where there are too many, the parent's go.
+void ArchiveWriter::take_notes() {
+  for (const auto* notes : {&request_.notes, &parent_.notes}) {
+    for (const auto& [name, text] : *notes) {
+      if (config_.notes.size() < kMostNotes && text.size() <= kLongestNote) {
+        config_.notes.emplace(name, text);
+      }
+    }
+  }
+}
+
 Result<WriteResult> ArchiveWriter::commit(Plan plan) {
   config_.files = std::move(plan.files);
+  take_notes();
   auto encoded = encode_config(config_);
   if (!encoded) return unexpected(encoded.error());
   auto config = put_blob(*encoded);

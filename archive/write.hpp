@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct WriteRequest {
   std::string parent;             // digest of its manifest, or empty
   std::vector<SourceFile> files;  // what may be new; at most one for each path
   Annotations annotations;        // of the manifest
+  std::map<std::string, std::string> notes;  // beside the parent's (Config::notes)
   WriteSettings settings;
   // Digests that are about to be deleted: written anew even if a blob of that name is there.
   std::vector<std::string> without;

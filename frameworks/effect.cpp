@@ -8,7 +8,7 @@
 namespace compilecache::frameworks {
 namespace {
 
-// Distinct entries of one kind, by folder or file.
+// Distinct entries of one kind.
 struct Entries {
   std::unordered_set<std::string_view> loaded, read;
   std::unordered_map<std::string_view, WallTime> made;  // when their first file was
@@ -39,6 +39,12 @@ constexpr std::chrono::seconds kBetweenEntries{5};
 // No kernel takes longer; a pod that died while it compiled may have been dead for hours.
 constexpr std::chrono::minutes kLongestStep{5};
 
+// By the app, since it was loaded. Both times: the loader may set the one, and chmod sets the
+// other.
+bool written_anew(const FileInfo& file, const LoadedFiles& loaded) {
+  return file.modified > loaded.at && file.changed > loaded.at;
+}
+
 api::Effect judge(uint64_t read, uint64_t made, bool reads_visible) {
   if (!reads_visible) return api::Effect::kUnknown;
   if (read > 0) return made > 0 ? api::Effect::kPartial : api::Effect::kFull;
@@ -52,18 +58,32 @@ double Evidence::compile_seconds() const {
 }
 
 void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* loaded) {
-  Entries folders;
-  Entries files;
-  const auto entry_of = [&](std::string_view path) -> std::pair<Entries*, std::string_view> {
-    if (const auto folder = rules.entry_directory(path)) return {&folders, *folder};
-    if (rules.is_entry_file(path)) return {&files, path};
-    return {nullptr, {}};
+  Entries entries;
+  Entries derived;
+  struct Found {
+    Entries* kind = nullptr;
+    std::string_view entry;
+    bool is_folder = false;
+  };
+  const auto entry_of = [&](std::string_view path) -> Found {
+    if (const auto folder = rules.entry_directory(path)) return {&entries, *folder, true};
+    switch (rules.entry_file(path)) {
+      case Rules::EntryFile::kProof:
+        return {&entries, path};
+      case Rules::EntryFile::kDerived:
+        return {&derived, path};
+      case Rules::EntryFile::kNone:
+        break;
+    }
+    return {};
   };
 
   if (loaded != nullptr) {
     reads_visible_ = reads_visible_ && loaded->reads_visible;
     for (const std::string& path : loaded->files) {
-      if (const auto [kind, entry] = entry_of(path); kind != nullptr) kind->loaded.insert(entry);
+      if (const Found found = entry_of(path); found.kind != nullptr) {
+        found.kind->loaded.insert(found.entry);
+      }
     }
   }
   const Classified unfinished = find_unfinished(rules, scan);
@@ -72,14 +92,15 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
     if (file.type != FileType::kRegular || unfinished.unit_of[i] >= 0) continue;
     const bool was_loaded = loaded != nullptr && loaded->files.contains(file.path);
     if (!was_loaded && rules.never_packed(file.path)) continue;
-    const auto [kind, entry] = entry_of(file.path);
-    if (was_loaded) {
-      if (kind != nullptr && file.accessed > kUnreadTime) kind->read.insert(entry);
+    const Found found = entry_of(file.path);
+    if (was_loaded && !written_anew(file, *loaded)) {
+      if (found.kind != nullptr && file.accessed > kUnreadTime)
+        found.kind->read.insert(found.entry);
       continue;
     }
-    if (kind != nullptr) make(*kind, entry, file.modified);
-    const size_t hash = std::hash<std::string_view>{}(entry) | 1;
-    made_.push_back({file.modified, kind == &folders ? hash : 0});
+    if (found.kind != nullptr) make(*found.kind, found.entry, file.modified);
+    const size_t hash = std::hash<std::string_view>{}(found.entry) | 1;
+    made_.push_back({file.modified, found.is_folder ? hash : 0});
   }
 
   const auto sum = [&](Counts& counts, const Entries& entries) {
@@ -90,8 +111,8 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
       counts.names.push_back(std::move(name));
     }
   };
-  sum(folders_, folders);
-  sum(files_, files);
+  sum(entries_, entries);
+  sum(derived_, derived);
 }
 
 Duration EffectJudge::compile_time() const {
@@ -108,10 +129,10 @@ Duration EffectJudge::compile_time() const {
 }
 
 Evidence EffectJudge::result() const {
-  const bool folders_tell = folders_.read + folders_.made > 0;
-  const bool files_tell = files_.read + files_.made > 0;
-  const bool by_folders = folders_tell || (!files_tell && folders_.loaded > 0);
-  const Counts& counts = by_folders ? folders_ : files_;
+  const bool entries_tell = entries_.read + entries_.made > 0;
+  const bool derived_tell = derived_.read + derived_.made > 0;
+  const bool by_entries = entries_tell || (!derived_tell && entries_.loaded > 0);
+  const Counts& counts = by_entries ? entries_ : derived_;
   Evidence evidence;
   evidence.effect = judge(counts.read, counts.made, reads_visible_);
   evidence.loaded_entries = counts.loaded;

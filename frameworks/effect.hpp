@@ -17,9 +17,9 @@
 //
 // Entries decide, not files: a warm run reads the entry, while a changed setting misses every graph
 // and makes one new entry. An entry made in a folder that was loaded is a new one as well: the app
-// looked there and compiled nevertheless. Entry files (Triton's) count only where no entry folder
-// (Inductor's) tells: Inductor writes Triton's files out of its own entries on a hit, so new ones
-// prove no compile.
+// looked there and compiled nevertheless, and so is a loaded one that was written anew: it was not
+// good enough. Derived files (Triton's) count only where no entry (Inductor's) tells: Inductor
+// writes Triton's files out of its own entries on a hit, so new ones prove no compile.
 
 namespace compilecache::frameworks {
 
@@ -63,7 +63,7 @@ class EffectJudge {
   };
   [[nodiscard]] Duration compile_time() const;
 
-  Counts folders_, files_;
+  Counts entries_, derived_;
   bool reads_visible_ = true;
   std::vector<Made> made_;
 };

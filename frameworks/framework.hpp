@@ -24,6 +24,10 @@ struct Framework {
   // "{host}" and "{port}" stand for its. Only the webhook needs them; they do not travel to agents.
   std::map<std::string, std::string> redis_env;
 
+  // Variables that make the framework start cold and keep nothing, for the mode ForceCold. Only the
+  // webhook needs them.
+  std::map<std::string, std::string> cold_env;
+
   // The variable by which a user may already have chosen the directory (TORCHINDUCTOR_CACHE_DIR); a
   // literal value is honoured. Empty: the framework's directory is always ours.
   std::string directory_variable;
@@ -41,8 +45,13 @@ struct Framework {
   std::vector<std::string> entry_directories;
 
   // Files that stand for one key each where there is no entry directory
-  // ("triton/*/*/__grp__*.json").
+  // ("**/torch_aot_compile/*/rank_*/model"). A new one was compiled.
   std::vector<std::string> entry_files;
+
+  // Files that stand for one key each, too, but may also be written out of an entry that was read:
+  // Inductor's hits leave Triton's kernels ("*/__grp__*.json"). They tell only where no entry does.
+  // Where a description names no entries at all, every file is one of these.
+  std::vector<std::string> derived_files;
 
   // Never in an archive: files, or folders with all that is in them. One component: a name.
   std::vector<std::string> never_pack;
@@ -69,8 +78,9 @@ struct Framework {
   std::vector<std::string> elf_files;
 
   // JSON files in which the framework notes what its own key was made of
-  // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, the
-  // old one and the new one tell why.
+  // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, they
+  // tell why. Never in an archive, as they hold values of variables, secret ones among them; names
+  // with keyed digests are (frameworks/factors.hpp).
   std::vector<std::string> key_factors;
 
   // Parts of the key that this framework adds ("DriverVersion" for the CUDA driver's cache).

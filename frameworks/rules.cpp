@@ -33,7 +33,9 @@ Rules::Rules(const Framework& framework)
       elf_files_(compile(framework.elf_files)) {
   for (const auto& pattern : framework.entry_directories) entry_directories_.emplace_back(pattern);
   for (const auto& pattern : framework.entry_files) entry_files_.emplace_back(pattern);
+  for (const auto& pattern : framework.derived_files) derived_files_.emplace_back(pattern);
   for (const auto& pattern : framework.key_factors) key_factors_.emplace_back(pattern);
+  for (Pattern& pattern : compile(framework.key_factors)) never_pack_.push_back(std::move(pattern));
   for (const auto& completion : framework.completions) {
     completions_.push_back({Glob(completion.directory), split(completion.marker, '|')});
   }
@@ -123,11 +125,17 @@ std::optional<std::string_view> Rules::entry_directory(std::string_view path) co
   return std::nullopt;
 }
 
-bool Rules::is_entry_file(std::string_view path) const {
-  if (entry_directories_.empty() && entry_files_.empty()) return true;
+Rules::EntryFile Rules::entry_file(std::string_view path) const {
+  if (entry_directories_.empty() && entry_files_.empty() && derived_files_.empty()) {
+    return EntryFile::kDerived;
+  }
   const auto parts = components(path);
-  return std::any_of(entry_files_.begin(), entry_files_.end(),
-                     [&](const Glob& glob) { return glob.matches(parts); });
+  const auto any = [&](const std::vector<Glob>& globs) {
+    return std::any_of(globs.begin(), globs.end(),
+                       [&](const Glob& glob) { return glob.matches(parts); });
+  };
+  if (any(entry_files_)) return EntryFile::kProof;
+  return any(derived_files_) ? EntryFile::kDerived : EntryFile::kNone;
 }
 
 bool Rules::is_key_factors(std::string_view path) const {

@@ -39,9 +39,10 @@ class Rules {
 
   // The entry directory that the file is in.
   [[nodiscard]] std::optional<std::string_view> entry_directory(std::string_view path) const;
-  // Whether the file itself stands for a key. Where a description names no entries at all, every
-  // file does.
-  [[nodiscard]] bool is_entry_file(std::string_view path) const;
+  // Whether the file itself stands for a key, and whether a new one then proves that something was
+  // compiled (Framework::entry_files) or not (derived_files).
+  enum class EntryFile { kNone, kProof, kDerived };
+  [[nodiscard]] EntryFile entry_file(std::string_view path) const;
   // Whether the file says what the framework's own key was made of.
   [[nodiscard]] bool is_key_factors(std::string_view path) const;
   // What is only useful whole: the entry directory or completable folder of the file, else the
@@ -64,7 +65,7 @@ class Rules {
 
   std::string name_;
   std::vector<Pattern> never_pack_, temporary_, build_directories_, elf_files_;
-  std::vector<Glob> entry_directories_, entry_files_, key_factors_;
+  std::vector<Glob> entry_directories_, entry_files_, derived_files_, key_factors_;
   std::vector<CompletionRule> completions_;
 };
 

@@ -21,6 +21,7 @@ struct FileInfo {
   FileType type = FileType::kRegular;
   uint64_t size = 0;
   WallTime modified{}, changed{}, accessed{};  // mtime, ctime, atime
+  int64_t owner = -1;                          // its user; -1: not known
 };
 // Every file and folder, in any order.
 using Scan = std::vector<FileInfo>;

@@ -23,6 +23,7 @@ constexpr size_t kMessageLength = 512;
 constexpr size_t kStatusMessageLength = 256;
 constexpr size_t kKeyLength = 1024;
 constexpr milliseconds kChecking{30'000};
+constexpr size_t kImageLength = 512;
 constexpr double kLongestCompile =
     1e7;  // seconds; what an agent says is not to be believed blindly
 
@@ -410,6 +411,22 @@ std::optional<double> AgentHandlers::seconds_since_grant(const std::string& id) 
   return std::chrono::duration<double>(clock_.monotonic() - granted.mapped()).count();
 }
 
+// The savers of later pods of the image get that user, where such a pod may have it
+// (webhook/security_context.hpp).
+void AgentHandlers::learn_owner(const Caller& caller, const api::EffectReport& report) {
+  const std::string& image = caller.pod->injection->key_basis.image;
+  const int64_t user = report.unreadable_owner;
+  if (report.unreadable_files <= 0 || !api::is_user(user) || image.empty()) return;
+  if (image.size() > kImageLength) return;
+  const std::string now = format_time(clock_.wall());
+  if (!parts_.board.note_owner(caller.key(), image, user, now)) return;
+  event(caller, true, "CacheFilesUnreadable",
+        std::to_string(report.unreadable_files) + " files of image " + image +
+            " are not saved, as only user " + std::to_string(user) +
+            " may read them; later pods' savers run as that user, where pod and containers name "
+            "none (or set spec.save.runAsUser)");
+}
+
 // Reports repeat the last save's outcome; each change of it counts once. Commits were counted when
 // they were made.
 void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& report) {
@@ -451,6 +468,7 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
   if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
   if (caller.sweeper) return unexpected(app_key(caller).error());
   count_save(caller, report);
+  learn_owner(caller, report);
   if (report.compiling) {
     if (const auto key = key_of(caller)) {
       parts_.traffic.compiling(

@@ -65,6 +65,7 @@ class AgentHandlers {
   std::string doubt_head(const Caller& caller, const api::ArchiveKey& key,
                          const api::SaveRequest& request);
   std::optional<double> seconds_since_grant(const std::string& id);
+  void learn_owner(const Caller& caller, const api::EffectReport& report);
   void count_save(const Caller& caller, const api::EffectReport& report);
   [[nodiscard]] double compile_seconds_of(const Caller& caller, const std::string& archive,
                                           const std::string& manifest) const;

@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMostNames = 32;
 constexpr int kMostPauseDoublings = 20;
+constexpr char kUntilThen[] = ". Until that is mended pods are created without the cache";
 constexpr char kBreakerOpen[] = "Open";
 constexpr char kBreakerClosed[] = "Closed";
 
@@ -66,22 +67,30 @@ bool is_large_enough(const Evidence& evidence, const Settings::Breaker& rules) {
          evidence.pods.size() * 100 >= all * static_cast<size_t>(rules.share_percent);
 }
 
-BreakerState opened_breaker(const BreakerState& before, const Evidence& evidence,
-                            const Settings::Breaker& rules, WallTime now) {
+BreakerState opened_breaker(const BreakerState& before, const Settings::Breaker& rules,
+                            WallTime now) {
   BreakerState state;
   state.open = true;
   state.since = now;
   const bool again = before.since && now - *before.since < rules.longest_pause;
   state.openings = again ? before.openings + 1 : 1;
   state.probe_at = now + std::chrono::duration_cast<WallTime::duration>(pause_of(state, rules));
+  return state;
+}
+
+void say_stuck(BreakerState& state, const Evidence& evidence) {
   const StuckPod& first = *evidence.pods.front();
   state.node = first.node;
   state.reason = to_string(first.trouble);
   state.message = std::to_string(evidence.pods.size()) + " of " +
                   std::to_string(evidence.pods.size() + evidence.past) +
                   " pods could not start with what is injected; pod " + first.name + ": " +
-                  first.text + ". Until that is mended pods are created without the cache";
-  return state;
+                  first.text + kUntilThen;
+}
+
+void say_refused(BreakerState& state, const RefusedPod& refused) {
+  state.reason = to_string(Trouble::kRefused);
+  state.message = "pods are not admitted with what is injected; " + refused.text + kUntilThen;
 }
 
 BreakerState closed_breaker(const BreakerState& before, const char* reason, const char* message,
@@ -96,6 +105,11 @@ BreakerState closed_breaker(const BreakerState& before, const char* reason, cons
 
 void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const BreakerSight& sight,
                   const Settings::Breaker& rules, WallTime now) {
+  if (sight.refused && (!before.since || sight.refused->time > *before.since)) {
+    verdict.state = opened_breaker(before, rules, now);
+    say_refused(verdict.state, *sight.refused);
+    return;
+  }
   const Evidence evidence = collect_evidence(before, sight.seen, rules);
   if (!is_large_enough(evidence, rules)) return;
   if (!evidence.everywhere && evidence.nodes.size() < 2 && sight.nodes > 1) {
@@ -106,7 +120,8 @@ void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const Bre
       return;
     }
   }
-  verdict.state = opened_breaker(before, evidence, rules, now);
+  verdict.state = opened_breaker(before, rules, now);
+  say_stuck(verdict.state, evidence);
 }
 
 void judge_open(BreakerVerdict& verdict, const BreakerSight& sight, const Settings::Breaker& rules,

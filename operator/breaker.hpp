@@ -24,7 +24,8 @@
 // It opens on evidence that has lasted (patience), from more than one node where there is more than
 // one (or, much later, from one alone where nobody else got past), and only where pods in trouble
 // are a share of those made at about the same time: an odd pod among many that start never opens
-// it. It closes when those pods get past by themselves, or when a probe, a sweep Job on the node
+// it. A pod that was not admitted on our account opens it at once: without us it would be there. It
+// closes when those pods get past by themselves, or when a probe, a sweep Job on the node
 // that failed, has run; neither sooner than a pause after it opened, which doubles with every
 // opening and failed probe, so that it flaps ever more rarely.
 
@@ -124,11 +125,18 @@ BreakerState read_breaker(const api::CompileCacheStatus& status);
 void write_breaker(const BreakerState& state, int64_t generation, const std::string& now,
                    api::CompileCacheStatus& status);
 
+// A pod that was not admitted on account of our containers.
+struct RefusedPod {
+  std::string text;  // for people
+  WallTime time{};
+};
+
 struct BreakerSight {
   const StuckPods& seen;
   size_t nodes = 0;  // of the cluster
   Probe probe = Probe::kNone;
   bool spec_changed = false;  // since it opened: worth a probe at once
+  std::optional<RefusedPod> refused = std::nullopt;  // the latest
 };
 
 struct BreakerVerdict {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/names.hpp"
+#include "api/reasons.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
@@ -24,7 +25,8 @@ constexpr seconds kLoaderMargin{90};
 // An Event is written again every two minutes or sooner while what it tells lasts.
 constexpr minutes kEventLife{5};
 constexpr int kMostEvents = 500;
-constexpr size_t kLongestEvent = 240;
+constexpr size_t kLongestEvent = 240, kLongestRefusal = 600;
+constexpr size_t kMostOwners = 1000;
 // For the other replicas' webhooks to hear that injection is paused.
 constexpr seconds kHeard{3};
 constexpr seconds kProbeLook{5};
@@ -45,18 +47,6 @@ const kube::Fields& event_fields() {
   static const kube::Fields kFields{"/involvedObject/uid", "/message", "/lastTimestamp",
                                     "/eventTime", "/series/lastObservedTime"};
   return kFields;
-}
-
-// When it was last seen to be so.
-std::optional<WallTime> time_of_event(const json& event) {
-  std::optional<WallTime> latest;
-  for (const auto& path : {"/lastTimestamp", "/eventTime", "/series/lastObservedTime"}) {
-    const json::json_pointer pointer(path);
-    if (!event.contains(pointer) || !event.at(pointer).is_string()) continue;
-    const auto time = parse_time(event.at(pointer).get<std::string>());
-    if (time && (!latest || *time > *latest)) latest = *time;
-  }
-  return latest;
 }
 
 kube::ObjectReference about(const api::CompileCache& cache) {
@@ -109,7 +99,8 @@ Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts&
                                                {.seen = seen,
                                                 .nodes = view_.nodes(),
                                                 .probe = probe_of(*state, key),
-                                                .spec_changed = changed},
+                                                .spec_changed = changed,
+                                                .refused = refused_pod(*state, cache)},
                                                settings_.breaker, now);
   again = sooner(again, take_verdict(*state, verdict, key, now));
   write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
@@ -176,6 +167,48 @@ Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,
   }
   state.failed_mounts = std::move(found);
   return seen.read_events;
+}
+
+// The latest in the namespace, since what is refused does not say which CompileCache it wanted.
+std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
+                                                     const api::CompileCache& cache) const {
+  std::optional<RefusedPod> latest;
+  if (state.breaker.open) return latest;
+  const WallTime earliest = std::max(clock_.wall() - kEventLife,
+                                     state.breaker.since.value_or(WallTime{}));
+  for (const auto& refusal : view_.refusals(cache.metadata.ns)) {
+    if (!refusal->time || *refusal->time <= earliest) continue;
+    if (latest && *refusal->time <= latest->time) continue;
+    const RefusedPlace place = place_in(refusal->message);
+    const bool ours = place == RefusedPlace::kOurs ||
+                      (place == RefusedPlace::kMayBeOurs && was_injected(state, *refusal));
+    if (!ours) continue;
+    latest = {refusal->kind + " " + refusal->name + ": " +
+                  std::string(first_bytes(refusal->message, kLongestRefusal)),
+              *refusal->time};
+  }
+  return latest;
+}
+
+// The webhook says so in an Event about the same owner.
+bool BreakerKeeper::was_injected(State& state, const Refusal& refusal) const {
+  if (state.injected_owners.contains(refusal.uid)) return true;
+  const std::string reason(api::text_of(api::InjectionReason::kInjected).event);
+  bool found = false;
+  auto listed =
+      client_.list(kube::resources::kEvents,
+                   {.ns = refusal.ns,
+                    .field_selector = "involvedObject.uid=" + refusal.uid + ",reason=" + reason,
+                    .limit = kMostEvents},
+                   event_fields(), {[&] { found = false; }, [&](const json&) { found = true; }});
+  if (!listed) {
+    log_warn("reading whether pods that are not admitted were injected",
+             {{"owner", refusal.ns + "/" + refusal.name}, {"error", listed.error().message}});
+    return false;
+  }
+  if (state.injected_owners.size() >= kMostOwners) state.injected_owners.clear();
+  if (found) state.injected_owners.insert(refusal.uid);
+  return found;
 }
 
 // Read, not watched: a cluster's Events are many, and these matter only while a pod waits.

@@ -48,7 +48,8 @@ class BreakerKeeper {
     std::optional<Monotonic> events_read;
     std::optional<WallTime> probe_asked;
     int64_t probed_generation = 0;
-    std::set<std::string> replaced;  // uids
+    std::set<std::string> replaced;         // uids
+    std::set<std::string> injected_owners;  // uids
   };
 
   std::shared_ptr<State> state_of(const api::CompileCache& cache);
@@ -61,6 +62,8 @@ class BreakerKeeper {
                                                                 const api::CompileCache& cache,
                                                                 const VolumeSight& volume,
                                                                 const char* reason) const;
+  std::optional<RefusedPod> refused_pod(State& state, const api::CompileCache& cache) const;
+  bool was_injected(State& state, const Refusal& refusal) const;
   Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache,
                         WallTime now);
   Probe probe_of(const State& state, const std::string& cache) const;

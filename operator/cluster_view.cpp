@@ -134,10 +134,15 @@ bool is_disrupted(const json& status) {
   });
 }
 
+// Of several that make one value ("a.b/major+a.b/minor") those that are there, joined by dots.
 std::string first_label(const json& labels, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    std::string value = text(labels, name.c_str());
-    if (!value.empty()) return value;
+    std::vector<std::string> values;
+    for (const std::string& part : split(name, '+')) {
+      std::string value = text(labels, part.c_str());
+      if (!value.empty()) values.push_back(std::move(value));
+    }
+    if (!values.empty()) return join(values, ".");
   }
   return "";
 }

@@ -15,6 +15,7 @@
 #include "kube/fields.hpp"
 #include "kube/resource.hpp"
 #include "kube/store.hpp"
+#include "operator/refusals.hpp"
 #include "operator/settings.hpp"
 
 // What the operator sees of the cluster: slim structs in stores that reflectors fill, and questions
@@ -111,6 +112,7 @@ struct ClusterStores {
   kube::Store<NodeView> nodes;
   kube::Store<api::CompileCache> caches;
   kube::Store<api::CompileCacheArchive> archives;
+  kube::Store<Refusal> refusals;  // field selector: reason=FailedCreate
 };
 
 class ClusterView {
@@ -137,6 +139,10 @@ class ClusterView {
       std::string_view ns, std::string_view name) const;
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(
       std::string_view ns, std::string_view cache) const;
+  // Pods of the namespace that were not admitted, whatever for.
+  [[nodiscard]] std::vector<std::shared_ptr<const Refusal>> refusals(std::string_view ns) const {
+    return stores_.refusals.list(ns);
+  }
 
  private:
   const ClusterStores& stores_;

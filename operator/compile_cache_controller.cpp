@@ -30,6 +30,13 @@ kube::ObjectReference reference(const api::CompileCache& cache) {
           cache.metadata.uid};
 }
 
+// Pods are not admitted on account of the user that our container runs as.
+bool user_is_refused(const api::CompileCacheStatus& status) {
+  const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition);
+  return paused != nullptr && paused->status == "True" &&
+         paused->reason == to_string(Trouble::kRefused) && is_about_a_user(paused->message);
+}
+
 std::vector<std::string> framework_names(const Settings& settings) {
   std::vector<std::string> names;
   for (const auto& [name, framework] : settings.frameworks) names.push_back(name);
@@ -342,6 +349,9 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
   status.active_pods =
       static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
   const Duration again = parts_.breaker.look(cache, facts, status);
+  if (user_is_refused(status) && parts_.board.refuse_owners(cache.metadata.key())) {
+    parts_.board.fill(cache.metadata.key(), status);
+  }
   update_conditions(
       status.conditions,
       {.generation = cache.metadata.generation,

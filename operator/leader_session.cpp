@@ -115,6 +115,7 @@ struct LeaderSession::Impl {
   std::optional<kube::Reflector<api::CompileCacheArchive>> archives;
   std::optional<kube::Reflector<Claim>> claim_reflector;
   std::optional<kube::Reflector<SweepJob>> job_reflector;
+  std::optional<kube::Reflector<Refusal>> refusals;
   std::optional<kube::Workers> workers;
   kube::Cancellation stopping;
   std::thread thread;
@@ -291,6 +292,13 @@ void LeaderSession::Impl::add_handlers() {
     const auto& job = after ? after : before;
     enqueue(job->ns, job->cache, Duration::zero(), priority);
   });
+  on_changes(parts.stores.refusals, [this](const auto& before, const auto& after, auto priority) {
+    const auto& refusal = after ? after : before;
+    if (place_in(refusal->message) == RefusedPlace::kElsewhere) return;
+    for (const auto& cache : parts.stores.caches.list(refusal->ns)) {
+      queue.add(cache->metadata.key(), priority);
+    }
+  });
   on_changes(claims, [this](const auto& before, const auto& after, auto priority) {
     claim_changed(after ? *after : *before, priority);
   });
@@ -330,12 +338,18 @@ void LeaderSession::Impl::start_reflectors() {
                         kube::ReflectorOptions{.resource = kube::resources::kJobs,
                                                .label_selector = api::kSweepLabel},
                         parse_sweep_job, jobs, clock);
+  refusals.emplace(client,
+                   kube::ReflectorOptions{.resource = kube::resources::kEvents,
+                                          .field_selector = "reason=FailedCreate",
+                                          .fields = refusal_fields()},
+                   parse_refusal, parts.stores.refusals, clock);
   pods->start();
   sweep_pods->start();
   nodes->start();
   archives->start();
   claim_reflector->start();
   job_reflector->start();
+  refusals->start();
 }
 
 bool LeaderSession::Impl::wait_for_stores() {
@@ -345,7 +359,8 @@ bool LeaderSession::Impl::wait_for_stores() {
        [this] { return parts.stores.sweep_pods.has_synced(); },
        [this] { return parts.stores.nodes.has_synced(); },
        [this] { return parts.stores.archives.has_synced(); },
-       [this] { return claims.has_synced(); }, [this] { return jobs.has_synced(); }},
+       [this] { return claims.has_synced(); }, [this] { return jobs.has_synced(); },
+       [this] { return parts.stores.refusals.has_synced(); }},
       kSyncPatience, stopping);
 }
 

@@ -142,6 +142,8 @@ std::string_view to_string(Trouble trouble) {
       return "ClaimNotMounted";
     case Trouble::kUnschedulable:
       return "Unschedulable";
+    case Trouble::kRefused:
+      return "PodsRefused";
     case Trouble::kSlowLoader:
       break;
   }

@@ -26,6 +26,7 @@ enum class Trouble {
   kMemory,         // ... was killed for its memory
   kMount,          // the kubelet cannot mount a volume of ours
   kUnschedulable,  // the claim leaves no node
+  kRefused,        // a policy does not admit a container of ours
   kSlowLoader,     // the loader runs for longer than it ever may
 };
 // "ImageNotPulled": the reason of the condition InjectionPaused.

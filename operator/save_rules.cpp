@@ -65,7 +65,7 @@ Status check_commit_request(const api::CommitRequest& request) {
     if (!is_digest(blob)) return refuse("one of the blobs is no SHA-256 digest");
   }
   if (request.compressed_bytes < 0 || request.plain_bytes < 0 || request.files < 0 ||
-      request.layers < 0 || !(request.compile_seconds >= 0)) {
+      request.layers < 0 || request.left_out < 0 || !(request.compile_seconds >= 0)) {
     return refuse("a size is negative");
   }
   return {};
@@ -180,6 +180,7 @@ void put_head(const SaveContext& context, const api::CommitRequest& request, con
   head.files = request.files;
   head.layers = request.layers;
   head.compile_seconds = request.compile_seconds;
+  head.left_out = request.left_out;
   if (!request.parent_digest.empty()) {
     // On top of what it loaded or saved itself; a pod that started cold compiled it all once more.
     const bool on_top = context.loaded_head || archive.head.saved_by == context.pod;

@@ -35,6 +35,7 @@ struct Settings {
   // Node labels that name the GPU's product and the driver's version; the first that is present
   // counts.
   std::vector<std::string> gpu_product_labels{"nvidia.com/gpu.product"};
+  // Labels that make one version together are joined by '+'.
   std::vector<std::string> driver_version_labels{"nvidia.com/cuda.driver-version.full"};
   // Node labels that stand for instruction sets in the key of pods without a GPU. Those that say
   // "true" are joined by their last part: "AVX2+AVX512F". No such labels on the nodes: nothing in

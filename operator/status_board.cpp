@@ -29,6 +29,13 @@ void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by)
 
 constexpr size_t kMostCrashing = 32;
 
+// In place of what was known of its image; the oldest go first.
+void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
+  std::erase_if(owners, [&](const auto& known) { return known.image == owner.image; });
+  if (owners.size() >= api::kMostFileOwners) owners.erase(owners.begin());
+  owners.push_back(std::move(owner));
+}
+
 bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
 
 }  // namespace
@@ -78,6 +85,9 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   if (totals.condemned.empty()) totals.condemned = status.condemned;
   const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
   for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
+  for (api::FileOwner& newer : std::exchange(totals.file_owners, status.file_owners)) {
+    set_owner(totals.file_owners, std::move(newer));
+  }
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
 }
 
@@ -94,6 +104,7 @@ void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status
   status.last_sweep = totals.last_sweep;
   status.condemned = totals.condemned;
   status.crashing = totals.crashing;
+  status.file_owners = totals.file_owners;
   status.seconds_saved = std::llround(found->second.seconds_saved);
 }
 
@@ -293,6 +304,33 @@ std::vector<std::string> StatusBoard::crashing(const std::string& cache) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
+}
+
+bool StatusBoard::note_owner(const std::string& cache, const std::string& image, int64_t user,
+                             const std::string& time) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<api::FileOwner>& owners = entries_[cache].totals.file_owners;
+    const bool known = std::any_of(owners.begin(), owners.end(), [&](const auto& owner) {
+      return owner.image == image && owner.user == user;
+    });
+    if (known) return false;
+    set_owner(owners, {image, user, false, time});
+  }
+  changed(cache);
+  return true;
+}
+
+bool StatusBoard::refuse_owners(const std::string& cache) {
+  bool any = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (api::FileOwner& owner : entries_[cache].totals.file_owners) {
+      any = !std::exchange(owner.refused, true) || any;
+    }
+  }
+  if (any) changed(cache);
+  return any;
 }
 
 StatusBoard::PodCount StatusBoard::pod_of(const std::string& cache,

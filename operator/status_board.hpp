@@ -14,7 +14,7 @@
 #include "api/outcomes.hpp"
 
 // What the leader has seen pods do, added up for each CompileCache: the counters, the recent pods,
-// the time saved and the condemned digests of its status. Everything is in memory; the status is
+// the time saved, the owners of files and the condemned digests of its status. Everything is in memory; the status is
 // its backup.
 //
 //   StatusBoard board(settings.limits.recent_pods);
@@ -71,8 +71,8 @@ class StatusBoard {
   // forget().
   void seed(const std::string& cache, const api::CompileCacheStatus& status);
   // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
-  // last_sweep, seconds_saved, condemned, crashing. The rest is the caller's. Nothing happens
-  // before seed().
+  // last_sweep, seconds_saved, condemned, crashing, file_owners. The rest is the caller's. Nothing
+  // happens before seed().
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
   // The CompileCache is gone, or we are no leader any more.
   void forget(const std::string& cache);
@@ -103,6 +103,13 @@ class StatusBoard {
   void add_crashing(const std::string& cache, const std::string& manifest);
   void remove_crashing(const std::string& cache, const std::string& manifest);
   [[nodiscard]] std::vector<std::string> crashing(const std::string& cache) const;
+
+  // Only that user can read files that a pod of the image left. False: that was known.
+  bool note_owner(const std::string& cache, const std::string& image, int64_t user,
+                  const std::string& time);
+  // Pods that ran our container as such a user were not admitted: none is given any more. False:
+  // there was none.
+  bool refuse_owners(const std::string& cache);
 
   // The archive that a running pod loaded; empty: none that is known of.
   [[nodiscard]] std::string archive_of(const std::string& cache, const std::string& pod_uid) const;

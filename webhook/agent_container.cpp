@@ -39,7 +39,7 @@ std::string agent_container(const AgentContainerInput& input, const AgentContain
   out.raw_field("env", input.environment);
   write_resources(out, container.resources);
   if (container.is_sidecar) out.field("restartPolicy", "Always");
-  out.raw_field("securityContext", input.security_context);
+  out.raw_field("securityContext", container.security_context);
   out.field("terminationMessagePolicy", "FallbackToLogsOnError");
   out.raw_field("volumeMounts", "[" + join(to_json(mounts), ",") + "]");
   out.end_object();

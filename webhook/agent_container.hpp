@@ -16,6 +16,7 @@ struct AgentContainer {
   bool store_read_only = false;
   bool is_sidecar = false;
   const ContainerAmounts& resources;
+  const std::string& security_context;  // JSON
 };
 
 std::string agent_container(const AgentContainerInput& input, const AgentContainer& container);

@@ -15,7 +15,8 @@ struct AgentContainerInput {
   const std::string& environment;  // JSON, webhook/environment.hpp
   const DirectoryPlan& directories;
   const ResourcePlan& resources;
-  const std::string& security_context;  // JSON
+  const std::string& security_context;        // JSON
+  const std::string& saver_security_context;  // and the saver's
   bool saver_reads_only = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "api/names.hpp"
 #include "base/json_writer.hpp"
@@ -10,7 +11,6 @@ namespace compilecache::webhook {
 
 namespace {
 
-constexpr char kForceCold[] = "TORCHINDUCTOR_FORCE_DISABLE_CACHES";
 constexpr std::string_view kDirectory = "{directory}";
 constexpr std::string_view kHost = "{host}";
 constexpr std::string_view kPort = "{port}";
@@ -115,9 +115,17 @@ std::string agent_environment(const api::AgentConfig& config) {
   return out.text();
 }
 
-std::vector<Variable> cold_environment(const Json& container) {
-  if (find_named(array_member(container, "env"), kForceCold) != nullptr) return {};
-  return {{kForceCold, "1"}};
+std::vector<Variable> cold_environment(
+    const Json& container, const std::vector<const frameworks::Framework*>& frameworks) {
+  std::map<std::string, std::string> wanted;
+  for (const frameworks::Framework* framework : frameworks) {
+    wanted.insert(framework->cold_env.begin(), framework->cold_env.end());
+  }
+  std::vector<Variable> added;
+  for (const auto& [name, value] : wanted) {
+    if (find_named(array_member(container, "env"), name) == nullptr) added.push_back({name, value});
+  }
+  return added;
 }
 
 }  // namespace compilecache::webhook

@@ -30,8 +30,9 @@ bool is_host(std::string_view text);
 // where, from the downward API.
 std::string agent_environment(const api::AgentConfig& config);
 
-// Of mode ForceCold: PyTorch's switch that turns every compile cache off. Empty where the container
-// has it already.
-std::vector<Variable> cold_environment(const Json& container);
+// Of mode ForceCold: what makes the frameworks start cold, by name, without any variable that the
+// container has already.
+std::vector<Variable> cold_environment(const Json& container,
+                                       const std::vector<const frameworks::Framework*>& frameworks);
 
 }  // namespace compilecache::webhook

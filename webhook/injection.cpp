@@ -269,15 +269,23 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const api::AgentConfig config = make_agent_config(
       {pod, ns, *input.cache, annotations, *selection, *directories, *frameworks, input.settings});
   const std::string environment = agent_environment(config);
-  const std::string security =
-      agent_security_context(container_at(pod, selection->containers.front()), pod);
+  const Json& first = container_at(pod, selection->containers.front());
+  const std::string security = agent_security_context(first, pod);
+  const SaverUser saver = annotations.mode == api::Mode::kReadOnly
+                              ? SaverUser{}
+                              : saver_user(pod, *selection, *input.cache);
+  const std::string saver_security = agent_security_context(first, pod, saver.user);
 
   Injection injection;
   injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
   // The saver is there in mode ReadOnly too, to tell whether what was loaded is used.
-  const AgentContainerInput agents{input.settings, environment,
-                                   *directories,   injection.resources,
-                                   security,       annotations.mode == api::Mode::kReadOnly};
+  const AgentContainerInput agents{input.settings,
+                                   environment,
+                                   *directories,
+                                   injection.resources,
+                                   security,
+                                   saver_security,
+                                   annotations.mode == api::Mode::kReadOnly};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
   injection.volumes = pod_volumes(*directories, input.cache->spec.storage.claim_name);
@@ -300,6 +308,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   if (!input.cache->spec.redis.host.empty() && !is_host(input.cache->spec.redis.host)) {
     injection.warnings.push_back("compilecache.dev: " + bad_host(input));
   }
+  if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;
 }
@@ -391,13 +400,28 @@ InjectionResult skipped(Plain plain, const Skip& why) {
   return result;
 }
 
+// Without its CompileCache a pod can start cold all the same, and what is not known has nothing to
+// say.
+std::vector<const Framework*> cold_frameworks(const InjectionInput& input,
+                                              const PodAnnotations& annotations) {
+  const api::CompileCacheSpec usual;
+  const auto& of_cache = input.cache == nullptr ? usual.frameworks : input.cache->spec.frameworks;
+  std::vector<const Framework*> known;
+  for (const auto& name : annotations.frameworks.empty() ? of_cache : annotations.frameworks) {
+    const auto found = input.settings.frameworks.find(name);
+    if (found != input.settings.frameworks.end()) known.push_back(&found->second);
+  }
+  return known;
+}
+
 InjectionResult force_cold(const InjectionInput& input, Plain plain,
                            const PodAnnotations& annotations) {
   const auto chosen = choose_containers(plain.pod, annotations, input.settings);
   if (!chosen) return skipped(std::move(plain), chosen.error());
+  const auto frameworks = cold_frameworks(input, annotations);
   for (const size_t index : *chosen) {
     patch_variables(plain.patch, plain.pod, index,
-                    cold_environment(container_at(plain.pod, index)));
+                    cold_environment(container_at(plain.pod, index), frameworks));
   }
   const Outcome outcome = plain.patch.empty() ? Outcome::kUnchanged : Outcome::kInjected;
   return {std::move(plain.patch), report_of(outcome, InjectionReason::kForcedCold)};

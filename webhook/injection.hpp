@@ -25,7 +25,7 @@
 //   namespace excluded, not_annotated, mirror pod, Windows pod
 //   its size           pod_too_large: before any of its lists is walked
 //   annotations        annotation_invalid
-//   mode               disabled; forced_cold (one variable and nothing else)
+//   mode               disabled; forced_cold (variables and nothing else)
 //   the CompileCache   cache_not_found, cache_deleting, injection_paused, cache_not_ready
 //   the nodes          kubelet_too_old
 //   frameworks, containers, devices
@@ -45,7 +45,7 @@
 namespace compilecache::webhook {
 
 enum class Outcome {
-  kInjected,   // also: made anew, and the one variable of ForceCold
+  kInjected,   // also: made anew, and the variables of ForceCold
   kUnchanged,  // it is there already
   kSkipped,
 };

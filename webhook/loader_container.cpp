@@ -8,7 +8,8 @@ std::string loader_container(const AgentContainerInput& input) {
                                  .program = {"compilecache-agent"},
                                  .command = "load",
                                  .store_read_only = true,
-                                 .resources = input.resources.loader});
+                                 .resources = input.resources.loader,
+                                 .security_context = input.security_context});
 }
 
 }  // namespace compilecache::webhook

@@ -9,7 +9,8 @@ std::string saver_container(const AgentContainerInput& input) {
                                  .command = "save",
                                  .store_read_only = input.saver_reads_only,
                                  .is_sidecar = true,
-                                 .resources = input.resources.saver});
+                                 .resources = input.resources.saver,
+                                 .security_context = input.saver_security_context});
 }
 
 }  // namespace compilecache::webhook

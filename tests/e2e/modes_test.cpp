@@ -107,6 +107,7 @@ class Modes : public Sandbox {
     EXPECT_EQ(at(result, "/misses"), 0) << "it does not even ask its cache";
     const json made = pod(name);
     EXPECT_EQ(of_app(made, "TORCHINDUCTOR_FORCE_DISABLE_CACHES"), "1");
+    EXPECT_EQ(of_app(made, "VLLM_DISABLE_COMPILE_CACHE"), "1") << "vLLM would end without it";
     EXPECT_EQ(of_app(made, "TORCHINDUCTOR_CACHE_DIR"), nullptr);
     EXPECT_FALSE(made["spec"].contains("initContainers"));
   }

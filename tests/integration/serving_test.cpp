@@ -32,6 +32,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kPodsPerSecond = 50;
+constexpr char kCold[] =
+    "frameworks: {torch: {coldEnv: {TORCHINDUCTOR_FORCE_DISABLE_CACHES: \"1\"}}}\n";
 
 // The replicas of the webhook behind one Service, which knows those that are ready, a moment late.
 class Replicas {
@@ -193,7 +195,7 @@ class Serving : public ::testing::Test {
 };
 
 TEST_F(Serving, BothReplicasAreReplacedTwice) {
-  Replicas replicas("");
+  Replicas replicas(kCold);
   ASSERT_TRUE(replicas.add() && replicas.add());
   send_pods_to(replicas.port());
   ASSERT_TRUE(first_pod_is_injected());
@@ -208,7 +210,7 @@ TEST_F(Serving, BothReplicasAreReplacedTwice) {
 TEST_F(Serving, CertificateAndAuthorityRotate) {
   // Lives of seconds; another test's authority of ten years goes first.
   kubectl({"delete", "secret", "compilecache-certificates", "-n", kOperatorNamespace});
-  Replicas replicas("certificates: {authorityLife: 40s, leafLife: 5s}");
+  Replicas replicas(std::string(kCold) + "certificates: {authorityLife: 40s, leafLife: 5s}");
   ASSERT_TRUE(replicas.add() && replicas.add());
   send_pods_to(replicas.port());
   ASSERT_TRUE(first_pod_is_injected());
@@ -273,7 +275,7 @@ TEST_F(Serving, ACertificateOfSomebodyElseIsServedAndReplaced) {
               0);
   };
   kubectl({"delete", "secret", "compilecache-certificates", "-n", kOperatorNamespace});
-  Replicas replicas("", {"--certificates", mounted.folder()});
+  Replicas replicas(kCold, {"--certificates", mounted.folder()});
   ASSERT_TRUE(replicas.add());
   send_pods_to(replicas.port());
   write_bundle(first.pem());

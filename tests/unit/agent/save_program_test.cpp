@@ -180,8 +180,40 @@ TEST_F(Save, TheEffectFollowsWhatTheAppReadsAndMakes) {
   EXPECT_EQ(last["new_entries"], 1);
 }
 
-// vLLM's own key: the saver names what differs, and never looks like a reader.
-TEST_F(Save, WhatDiffersInTheFrameworksKeyIsNamed) {
+// vLLM's own key, with raw values of the environment: names and keyed digests travel, and the next
+// pod's saver names what differs.
+TEST_F(Save, WhatDiffersInTheFrameworksKeyIsNamedAndNoValueTravels) {
+  config_.directories[0].framework.key_factors = {"**/cache_key_factors.json"};
+  AgentProcess first = start("save");
+  write("one/cache_key_factors.json",
+        R"({"code_hash": "1", "env": {"VLLM_API_KEY": "s3cret", "A": "1"}})");
+  write("fxgraph/ab/ONE/file", "entry one");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << first.log();
+  EXPECT_EQ(end(first), 0);
+  const std::string head = operator_.head();
+  EXPECT_THAT(paths_of(head), ElementsAre("torch/fxgraph/ab/ONE/file"));
+  const auto manifest = archive::read_manifest(store_, head);
+  ASSERT_TRUE(manifest);
+  const auto config = archive::read_config(store_, *manifest);
+  ASSERT_TRUE(config);
+  ASSERT_EQ(config->notes.size(), 1u);
+  EXPECT_THAT(config->notes.begin()->second, HasSubstr("env/VLLM_API_KEY"));
+  EXPECT_EQ(config->notes.begin()->second.find("s3cret"), std::string::npos);
+
+  remove_cache();
+  ASSERT_EQ(run("load"), 0);
+  AgentProcess second = start("save");
+  write("two/cache_key_factors.json",
+        R"({"code_hash": "1", "env": {"VLLM_API_KEY": "s3cret", "A": "2"}})");
+  write("fxgraph/gh/OTHER/file", "compiled although something was loaded");
+  EXPECT_TRUE(last_effect_is("none")) << second.log();
+  EXPECT_EQ(end(second), 0);
+  const auto last = operator_.calls("POST", "/v1/effect").back().body;
+  EXPECT_EQ(last["differing"], nlohmann::json::array({"A"}));
+}
+
+// An archive of a release that packed the file.
+TEST_F(Save, WhatDiffersFromAnOldArchiveIsNamed) {
   config_.directories[0].framework.key_factors = {"**/cache_key_factors.json"};
   const auto archive = put_archive(
       {{"torch/fxgraph/ab/ONE/file", "entry one"},
@@ -529,11 +561,15 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   AgentProcess saver = start("save", {}, kNobody);
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/open"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["left_out"], 1);
   ASSERT_TRUE(eventually([&] { return saver.log().find("cannot be read") != std::string::npos; }));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
   const auto report = operator_.calls("POST", "/v1/effect")[0].body;
   EXPECT_EQ(report["save_reason"], "unreadable");
-  EXPECT_NE(report["save_message"].get<std::string>().find("runAsUser"), std::string::npos);
+  EXPECT_THAT(report["save_message"], HasSubstr("only user 0 may read them"));
+  EXPECT_THAT(report["save_message"], HasSubstr("set spec.save.runAsUser: 0"));
+  EXPECT_EQ(report["unreadable_files"], 1);
+  EXPECT_EQ(report["unreadable_owner"], 0);
   several_quiet_periods();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << "asks for ever: " << saver.log();
   EXPECT_EQ(end(saver), 0);

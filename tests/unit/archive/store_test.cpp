@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "archive/fs.hpp"
 #include "archive/index.hpp"
 #include "archive/sweep.hpp"
 #include "archive_fixture.hpp"
@@ -62,6 +63,45 @@ TEST_F(Store, PreparingTwiceChangesNothingAndMendsWhatIsMissing) {
   EXPECT_TRUE(fs::exists(store_ + "/oci-layout"));
   EXPECT_EQ(read_index(store_).entries.size(), 1U);
   EXPECT_EQ(load(saved.archive.manifest).size(), 1U);
+}
+
+// A CompileCache with the name of a database's folder on the claim.
+TEST_F(Store, AFolderOfSomebodyElseIsLeftAsItIs) {
+  const std::string data = temp_.path("volume/data");
+  fs::create_directories(data);
+  fs::permissions(data, fs::perms::owner_all);
+  write_file(data + "/PG_VERSION", "17");
+  for (const bool adopt : {false, true}) {
+    const auto prepared = prepare_store(data, owner_, adopt);
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().code, ErrorCode::kConflict);
+    EXPECT_NE(prepared.error().message.find("spec.storage.subPath"), std::string::npos);
+    EXPECT_EQ(mode_of(data), 0700U);
+    EXPECT_EQ(std::distance(fs::directory_iterator(data), {}), 1);
+  }
+  fs::remove(data + "/PG_VERSION");
+  write_file(data + "/" + incomplete_name(), "of a preparation that died");
+  EXPECT_TRUE(prepare_store(data, owner_, false)) << "an empty folder will do";
+  EXPECT_EQ(mode_of(data), 0777U);
+}
+
+TEST_F(Store, IsNeverMadeThroughALink) {
+  const std::string data = temp_.path("volume/data");
+  fs::create_directories(data);
+  fs::permissions(data, fs::perms::owner_all);
+  fs::create_directory_symlink(data, temp_.path("volume/link"));
+  const auto linked = prepare_store(temp_.path("volume/link"), owner_, false);
+  ASSERT_FALSE(linked);
+  EXPECT_EQ(linked.error().code, ErrorCode::kConflict);
+  ASSERT_TRUE(prepare_store(store_, owner_, false));
+  for (const char* name : {"/blobs", "/nodes"}) {
+    fs::remove_all(store_ + name);
+    fs::create_directory_symlink(data, store_ + name);
+    EXPECT_FALSE(prepare_store(store_, owner_, false)) << name;
+    fs::remove(store_ + name);
+  }
+  EXPECT_EQ(mode_of(data), 0700U);
+  EXPECT_TRUE(fs::is_empty(data));
 }
 
 TEST_F(Store, OfAnotherOwnerIsRefusedUnlessAdopted) {

@@ -97,6 +97,15 @@ TEST(Strings, LabelValuesAreValidAndStayApart) {
   EXPECT_NE(one, two);
 }
 
+// RFC 4231, cases 2 and 6.
+TEST(Sha256, WithAKeyIsTheStandardOne) {
+  EXPECT_EQ(hmac_sha256_hex("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hmac_sha256_hex(std::string(131, '\xaa'),
+                            "Test Using Larger Than Block-Size Key - Hash Key First"),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 TEST(Sha256Pair, IsWhatEachWouldBeAlone) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += std::to_string(i);

@@ -66,7 +66,8 @@ json other_than_default() {
     "frameworks": ["vllm"], "version": "v2", "key": ["GPUProduct"],
     "load": {"fallback": "Exact", "waitForFirst": "1s", "timeout": "2s"},
     "save": {"policy": "Once", "quietPeriod": "3s", "atTermination": "4s", "maxArchiveSize": "5Mi",
-             "lockTimeout": "6s", "allowedServiceAccounts": ["e"]},
+             "lockTimeout": "6s", "allowedServiceAccounts": ["e"],
+             "runAsUser": 15},
     "retention": {"unusedFor": "7h", "maxTotalSize": "8Gi", "keepPerGPU": 9, "incompleteTimeout": "10s",
                   "sweepInterval": "11h"},
     "remoteCache": {"redis": {"host": "f", "port": 12}},
@@ -84,11 +85,12 @@ TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(parsed->spec, expected);
 }
 
-TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheClaimAndTheRemoteCache) {
+TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheClaimTheUserAndTheRemoteCache) {
   json spec{{"storage", {{"claimName", "c"}}}};
   const json spec_schema = schema("crds/compilecaches.yaml", "spec");
   fill_defaults(spec_schema, spec);
   std::set<std::string> expected = leaves(spec_schema, "");
+  expected.erase("save.runAsUser");
   expected.erase("remoteCache.redis.host");
   expected.erase("remoteCache.redis.port");
   EXPECT_EQ(leaves_of_value(spec, ""), expected);
@@ -125,6 +127,7 @@ CompileCacheStatus full_status() {
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
   status.crashing = {"sha256:2"};
+  status.file_owners = {{"app:1", 1000, true, "2026-01-01T00:00:00Z"}};
   status.stuck_pods = {"pod"};
   status.breaker = {"Open", "2026-01-01T00:00:00Z", 1, 2, "2026-01-01T00:00:00Z", "node"};
   return status;
@@ -155,7 +158,7 @@ CompileCacheArchive full_archive() {
   archive.key = {{"GPUProduct", "H100"}};
   archive.claim_name = "c";
   archive.path = "a";
-  archive.head = {"sha256:1", 1, 2, 3, 4, 5, 6.5, "time", "pod", "image", {"sha256:1"}};
+  archive.head = {"sha256:1", 1, 2, 3, 4, 5, 6.5, 7, "time", "pod", "image", {"sha256:1"}};
   archive.previous = archive.head;
   archive.lock = {"uid/nonce", "pod", 7, "time"};
   archive.last_used_time = "time";

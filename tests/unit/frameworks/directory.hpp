@@ -30,7 +30,7 @@ inline Framework torch() {
 inline Framework triton() {
   Framework framework;
   framework.name = "triton";
-  framework.entry_files = {"*/__grp__*.json"};
+  framework.derived_files = {"*/__grp__*.json"};
   framework.temporary = {"**/tmp.*"};
   framework.completions = {{"*", "__grp__*.json|*.so"}};
   return framework;

@@ -193,6 +193,66 @@ TEST(Effect, WhatTheAppDoesBetweenCompilesIsNotCompiling) {
   EXPECT_DOUBLE_EQ(judge(directory).compile_seconds(), 10 + 5 + 6 + 40 + 1 + 300);
 }
 
+// vLLM's ahead-of-time model beside Inductor's entries.
+Framework vllm() {
+  Framework framework;
+  framework.name = "vllm";
+  framework.entry_directories = {"**/fxgraph/*/*"};
+  framework.entry_files = {"**/torch_aot_compile/*/rank_*/model"};
+  framework.derived_files = {"**/triton_cache/*/__grp__*.json"};
+  return framework;
+}
+
+constexpr char kModel[] = "torch_compile_cache/torch_aot_compile/AB/rank_0_0/model";
+constexpr char kGraph[] = "torch_compile_cache/torch_aot_compile/AB/inductor_cache/fxgraph/a/KEY/f";
+
+Evidence judge_vllm(const Directory& directory) {
+  const Rules rules(vllm());
+  EffectJudge judge;
+  judge.add(rules, directory.scan, &directory.loaded);
+  return judge.result();
+}
+
+TEST(Effect, AModelThatTheArchiveLackedIsNewWork) {
+  Directory directory;
+  directory.load(kGraph);
+  directory.read(kGraph, 3);
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kFull);
+  directory.add(kModel, 5);
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kPartial);
+  EXPECT_EQ(judge_vllm(directory).new_names, std::vector<std::string>{std::string("vllm/") + kModel});
+}
+
+// Truncated, or stale by its source: vLLM reads it, compiles again and puts another in its place.
+TEST(Effect, AModelThatWasWrittenAnewIsNewWork) {
+  Directory directory;
+  for (const char* path : {kGraph, kModel}) directory.load(path);
+  for (const char* path : {kGraph, kModel}) directory.read(path, 3);
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kFull);
+  FileInfo& model = directory.find(kModel);
+  model.changed = at(5);
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kFull) << "only its mode was changed";
+  model.modified = at(5);
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kPartial);
+  EXPECT_EQ(judge_vllm(directory).new_entries, 1u);
+  directory.find(kGraph).accessed = kUnreadTime;
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kNone) << "nothing else was of use";
+  model.modified = at(9);
+  model.changed = at(-1);
+  EXPECT_EQ(judge_vllm(directory).read_entries, 1u) << "saved on a node whose clock is ahead";
+}
+
+TEST(Effect, DerivedFilesTellOnlyWhereNoEntryDoes) {
+  Directory directory;
+  directory.load(kModel);
+  directory.load("triton_cache/K/__grp__k.json");
+  directory.read(kModel, 3);
+  directory.add("triton_cache/OTHER/__grp__k.json", 5);
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kFull);
+  directory.find(kModel).accessed = kUnreadTime;
+  EXPECT_EQ(judge_vllm(directory).effect, Effect::kNone);
+}
+
 struct Pair {
   Directory torch_directory = restored();
   Directory triton_directory;

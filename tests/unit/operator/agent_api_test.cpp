@@ -372,6 +372,29 @@ TEST_F(AgentApi, OneThatSendsWithoutEndKeepsNobodyWaiting) {
   agent_api.stop();
 }
 
+TEST_F(AgentApi, TheOwnerOfUnreadableFilesIsLearned) {
+  const auto told = [&](int64_t files, int64_t owner) {
+    const api::EffectReport report{
+        .cache = "transformer", .unreadable_files = files, .unreadable_owner = owner};
+    EXPECT_EQ(send("POST", "/v1/effect", "a", api::dump(report)).status, 200);
+    return status().file_owners;
+  };
+  load("a");
+  EXPECT_TRUE(told(0, 0).empty()) << "all could be read";
+  for (const int64_t no_user : {int64_t{-1}, int64_t{1} << 31, std::numeric_limits<int64_t>::min()}) {
+    EXPECT_TRUE(told(2, no_user).empty()) << "a pod with that user would be refused: " << no_user;
+  }
+  const auto owners = told(2, 0);
+  ASSERT_EQ(owners.size(), 1U);
+  EXPECT_EQ(owners[0].image, "torch:1");
+  EXPECT_EQ(owners[0].user, 0);
+  EXPECT_EQ(events.reasons.back(), "CacheFilesUnreadable");
+  EXPECT_NE(events.messages.back().find("spec.save.runAsUser"), std::string::npos);
+  const size_t said = events.reasons.size();
+  EXPECT_EQ(told(2, 0), owners);
+  EXPECT_EQ(events.reasons.size(), said) << "once";
+}
+
 TEST_F(AgentApi, SweepsDeleteInTwoSteps) {
   for (const char manifest : {'1', '2', '3'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));

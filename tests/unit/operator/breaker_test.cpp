@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <list>
+#include <nlohmann/json.hpp>
 
 #include "base/time_format.hpp"
 
@@ -49,7 +50,7 @@ class World {
     std::vector<PodLook> looks;
     for (const Pod& pod : pods_) looks.push_back({&pod.view, pod.sign});
     seen = troubles.look(looks, failed_mounts, now);
-    verdict = judge_breaker(verdict.state, {seen, nodes, probe, spec_changed}, rules, now);
+    verdict = judge_breaker(verdict.state, {seen, nodes, probe, spec_changed, refused}, rules, now);
     if (verdict.state.open != was_open_) troubles.settle();
     was_open_ = verdict.state.open;
     return verdict;
@@ -70,6 +71,7 @@ class World {
   Settings::Breaker rules;
   WallTime now{hours(24 * 365 * 56)};
   size_t nodes = 3;
+  std::optional<RefusedPod> refused;
   std::map<std::string, std::string> failed_mounts;
   PodTroubles troubles{rules};
   StuckPods seen;
@@ -323,6 +325,54 @@ TEST(Breaker, NamesABoundedNumber) {
   for (int i = 0; i < 500; ++i) world.add("n" + std::to_string(i % 7), Kind::kTrouble);
   world.look();
   EXPECT_EQ(world.after(seconds(30)).stuck.size(), 32U);
+}
+
+TEST(Breaker, APodThatWasNotAdmittedOnOurAccountOpensItAtOnce) {
+  World world;
+  for (int i = 0; i < 10; ++i) world.add("n1");
+  world.look();
+  const RefusedPod refused{"ReplicaSet web-1: compilecache-save must not run as root", world.now};
+  world.refused = refused;
+  ASSERT_TRUE(world.look().state.open) << "without us it would be there";
+  EXPECT_EQ(world.verdict.state.reason, "PodsRefused");
+  EXPECT_NE(world.verdict.state.message.find(refused.text), std::string::npos);
+
+  ASSERT_FALSE(world.after(minutes(1), Probe::kSucceeded).state.open);
+  EXPECT_FALSE(world.after(seconds(1)).state.open) << "that is known";
+  world.refused->time = world.now;
+  EXPECT_TRUE(world.after(seconds(1)).state.open) << "that is new";
+}
+
+TEST(Refusals, TellWhetherOurContainersAreMeant) {
+  const auto place = [](const std::string& message) { return place_in(message); };
+  EXPECT_EQ(place("[psp-allowed-users] Container compilecache-save is attempting to run as "
+                  "disallowed user 0"),
+            RefusedPlace::kOurs);
+  EXPECT_EQ(place("unable to validate against any security context constraint: "
+                  "[spec.initContainers[1].securityContext.runAsUser: Invalid value: 0]"),
+            RefusedPlace::kMayBeOurs);
+  EXPECT_EQ(place("rule run-as-non-root-user failed at path "
+                  "/spec/initContainers/1/securityContext/runAsUser/"),
+            RefusedPlace::kMayBeOurs);
+  EXPECT_EQ(place("spec.initContainers[2].image: not allowed"), RefusedPlace::kElsewhere);
+  EXPECT_EQ(place("exceeded quota: pods"), RefusedPlace::kElsewhere);
+  EXPECT_TRUE(is_about_a_user("spec.initContainers[1].securityContext.runAsUser: Invalid value: 0"));
+  EXPECT_TRUE(is_about_a_user("Running as root is not allowed"));
+  EXPECT_FALSE(is_about_a_user("the registry of image \"compilecache\" is not allowed"));
+}
+
+TEST(Refusals, AreReadFromAnyEvent) {
+  const auto read = [](const char* text) { return *parse_refusal(nlohmann::json::parse(text)); };
+  const Refusal whole = read(R"({"involvedObject": {"namespace": "ml", "kind": "ReplicaSet",
+      "name": "web-1", "uid": "u1"}, "message": "no", "lastTimestamp": null,
+      "eventTime": "2026-11-01T10:00:00.000000Z",
+      "series": {"lastObservedTime": "2026-11-01T10:00:05.000000Z"}})");
+  EXPECT_EQ(whole.ns + "/" + whole.kind + "/" + whole.name + "/" + whole.uid,
+            "ml/ReplicaSet/web-1/u1");
+  EXPECT_EQ(whole.time, *parse_time("2026-11-01T10:00:05Z"));
+  for (const char* odd : {"{}", "[]", R"({"involvedObject": 1, "message": {}, "series": 2})"}) {
+    EXPECT_FALSE(read(odd).time) << odd;
+  }
 }
 
 TEST(Breaker, RemembersOnlyPodsThatHaveSomethingToTell) {

@@ -118,6 +118,23 @@ TEST(ClusterView, ReadsNodesByTheSettingsLabels) {
   EXPECT_EQ(node->facts, (api::NodeFacts{"MI300X", "amd64", "550.1", "AVX2+AVX512F"}));
 }
 
+// Without the label that has the whole version, as older GPU feature discovery leaves it.
+TEST(ClusterView, SeveralLabelsMakeOneDriverVersion) {
+  Settings settings;
+  settings.driver_version_labels = {"a/full", "a/driver.major+a/driver.minor+a/driver.rev"};
+  const auto version = [&](const std::string& labels) {
+    return parse_node(kube::parse_json(R"({"metadata": {"name": "n1", "labels": )" + labels + "}}",
+                                       node_fields()),
+                      settings)
+        ->facts.driver_version;
+  };
+  EXPECT_EQ(version(R"({"a/driver.major": "550", "a/driver.minor": "90", "a/driver.rev": "07"})"),
+            "550.90.07");
+  EXPECT_EQ(version(R"({"a/driver.major": "550", "a/driver.minor": "90"})"), "550.90");
+  EXPECT_EQ(version(R"({"a/full": "560.1", "a/driver.major": "550"})"), "560.1");
+  EXPECT_EQ(version("{}"), "");
+}
+
 TEST(ClusterView, AnswersFromTheStores) {
   ClusterStores stores;
   const ClusterView view(stores);

@@ -64,6 +64,7 @@ TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
     Framework ours = shipped().at(directory.framework.name);
     // These do not travel to agents.
     ours.redis_env.clear();
+    ours.cold_env.clear();
     ours.part_of.clear();
     EXPECT_EQ(directory.framework, ours) << directory.framework.name;
   }
@@ -86,11 +87,79 @@ std::unique_ptr<Judged> judge(const std::string& framework, const std::string& c
     }
     judged->directory.add(path, 5);
     ++judged->files;
-    if (rules.is_entry_file(path) || rules.entry_directory(path)) ++judged->entries;
+    if (rules.entry_file(path) != Rules::EntryFile::kNone || rules.entry_directory(path))
+      ++judged->entries;
   }
   judged->plan = frameworks::plan_save(rules, judged->directory.scan, {}, frameworks::at(100),
                                        [](const frameworks::FileInfo&) { return true; });
   return judged;
+}
+
+// cache_key_factors.json holds raw values of the environment, VLLM_API_KEY in several releases.
+void expect_all_but_factors_packed(const Judged& judged) {
+  size_t factors = 0;
+  for (const auto& file : judged.directory.scan) {
+    if (file.path.ends_with("/cache_key_factors.json")) ++factors;
+  }
+  EXPECT_GT(factors, 0U);
+  EXPECT_EQ(judged.plan.never_packed, factors);
+  EXPECT_EQ(judged.plan.pack.size(), judged.files - factors);
+  for (const auto* file : judged.plan.pack) {
+    EXPECT_FALSE(file->path.ends_with("cache_key_factors.json")) << file->path;
+  }
+  EXPECT_THAT(judged.plan.busy, IsEmpty());
+}
+
+// What would be packed of these files, which are all there has been for a while.
+std::vector<std::string> packed(const std::string& framework,
+                                const std::vector<std::string>& files) {
+  frameworks::Directory directory;
+  for (const std::string& file : files) directory.add(file, 5);
+  const auto plan =
+      frameworks::plan_save(Rules(shipped().at(framework)), directory.scan, {}, frameworks::at(100),
+                            [](const frameworks::FileInfo&) { return true; });
+  std::vector<std::string> paths;
+  for (const auto* file : plan.pack) paths.push_back(file->path);
+  return paths;
+}
+
+// What @triton.autotune found lies alone in its folder, where no kernel will ever be.
+TEST(ShippedFrameworks, ResultsOfAutotuningArePacked) {
+  const std::string model = "torch_compile_cache/torch_aot_compile/AB/";
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {"triton", "KEY/matmul.autotune.json"},
+      {"torch", "triton/0/KEY/matmul.autotune.json"},
+      {"vllm", "triton_cache/KEY/matmul.autotune.json"},
+      {"vllm", model + "inductor_cache/triton/0/KEY/matmul.autotune.json"}};
+  for (const auto& [framework, file] : rows) {
+    EXPECT_EQ(packed(framework, {file}), std::vector<std::string>{file}) << framework;
+    const std::string kernel = file.substr(0, file.rfind('/') + 1) + "matmul.ttir";
+    EXPECT_THAT(packed(framework, {kernel}), IsEmpty()) << "half a kernel";
+  }
+}
+
+TEST(ShippedFrameworks, WhatEnginesLeaveBehindIsNotPacked) {
+  const std::string rank = "torch_compile_cache/torch_aot_compile/AB/rank_0_0/";
+  EXPECT_EQ(packed("vllm", {rank + "model", rank + "tmpabcdefgh", rank + "model.123.tmp",
+                            "modelinfos/tmpabcdefgh", "modelinfos/Qwen3.json",
+                            "gpu_p2p_access_cache_for_0,1.json", "deep_gemm/tmp/x"}),
+            (std::vector<std::string>{rank + "model", "modelinfos/Qwen3.json"}));
+  EXPECT_EQ(packed("sglang", {"jit/a.so", "ple/table", "model_streamer/x", "a/.staging-1/x.so",
+                              "gpu_p2p_access_cache_for_0.json", "x/computation_graph_17.py"}),
+            std::vector<std::string>{"jit/a.so"});
+  EXPECT_EQ(packed("tilelang", {"KEY/kernel.so", ".staging/KEY/kernel.so"}),
+            std::vector<std::string>{"KEY/kernel.so"});
+}
+
+// TORCHINDUCTOR_FORCE_DISABLE_CACHES alone ends vLLM, whichever framework brings it.
+TEST(ShippedFrameworks, ColdIsSaidToVllmTooWhereInductorsCachesAreOff) {
+  for (const auto& [name, framework] : shipped()) {
+    EXPECT_EQ(framework.cold_env.contains("TORCHINDUCTOR_FORCE_DISABLE_CACHES"),
+              framework.cold_env.contains("VLLM_DISABLE_COMPILE_CACHE"))
+        << name;
+  }
+  EXPECT_TRUE(shipped().at("torch").cold_env.contains("TORCHINDUCTOR_FORCE_DISABLE_CACHES"));
+  EXPECT_TRUE(shipped().at("vllm").cold_env.contains("VLLM_DISABLE_COMPILE_CACHE"));
 }
 
 TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
@@ -109,6 +178,8 @@ TEST(ShippedFrameworks, EachSaysWhereItsDirectoryIsAndHowAUserMayChooseIt) {
   for (const auto& [name, framework] : shipped()) {
     EXPECT_EQ(framework.env.at(framework.directory_variable), "{directory}") << name;
     for (const auto& [variable, value] : framework.env) {
+      // With both the one that is named first in spec.frameworks counts.
+      if (name == "vllm" && variable == "TRITON_CACHE_DIR") continue;
       EXPECT_TRUE(owners.emplace(variable, name).second) << variable << " is also " << name << "'s";
     }
   }
@@ -145,22 +216,21 @@ TEST(ShippedFrameworks, OnlyTheDriversCacheIsBoundToTheDriver) {
 
 TEST(ShippedFrameworks, VllmsBinaryCacheIsPackedWholeWithAnEntryForEachSubgraph) {
   const auto judged = judge("vllm", "vllm-binary-llama-t4");
-  EXPECT_EQ(judged->plan.pack.size(), judged->files);
-  EXPECT_THAT(judged->plan.busy, IsEmpty());
+  expect_all_but_factors_packed(*judged);
   EXPECT_EQ(judged->entries, 17U);
 }
 
 TEST(ShippedFrameworks, VllmsCacheOfInductorAndTritonIsPackedWhole) {
   const auto judged = judge("vllm", "vllm-triton-rocm");
-  EXPECT_EQ(judged->plan.pack.size(), judged->files);
-  EXPECT_THAT(judged->plan.busy, IsEmpty());
+  expect_all_but_factors_packed(*judged);
   // Of Inductor's two kinds and of Triton's kernels.
   const Rules rules(shipped().at("vllm"));
   const std::string root = "torch_compile_cache/d4ec7c2a7d/rank_0_0/";
   EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/fxgraph/eo/KEY/file"));
   EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/aotautograd/KEY/entry"));
-  EXPECT_TRUE(rules.is_entry_file(root + "triton_cache/KEY/__grp__kernel.json"));
-  EXPECT_FALSE(rules.is_entry_file(root + "computation_graph.py"));
+  EXPECT_EQ(rules.entry_file(root + "triton_cache/KEY/__grp__kernel.json"),
+            Rules::EntryFile::kDerived);
+  EXPECT_EQ(rules.entry_file(root + "computation_graph.py"), Rules::EntryFile::kNone);
   EXPECT_GT(judged->entries, 30U);
 }
 

@@ -126,6 +126,24 @@ TEST(StatusBoard, CollectedArchivesCountForTheNextSweep) {
   EXPECT_EQ(status_of(board).last_sweep.removed_archives, 0);
 }
 
+TEST(StatusBoard, TheOwnersOfFilesAreOneForEachImage) {
+  StatusBoard board(32);
+  EXPECT_TRUE(board.note_owner(kCache, "vllm:1", 0, "t2"));
+  board.seed(kCache, {.file_owners = {{"vllm:1", 7, false, "t1"}, {"sglang:1", 5, false, "t1"}}});
+  EXPECT_EQ(status_of(board).file_owners,
+            (std::vector<api::FileOwner>{{"sglang:1", 5, false, "t1"}, {"vllm:1", 0, false, "t2"}}));
+  EXPECT_FALSE(board.note_owner(kCache, "vllm:1", 0, "t3")) << "known";
+  EXPECT_TRUE(board.refuse_owners(kCache));
+  EXPECT_FALSE(board.refuse_owners(kCache));
+  EXPECT_FALSE(board.note_owner(kCache, "vllm:1", 0, "t4")) << "known to be refused";
+  EXPECT_TRUE(status_of(board).file_owners.back().refused);
+  EXPECT_TRUE(board.note_owner(kCache, "vllm:1", 9, "t5"));
+  EXPECT_EQ(status_of(board).file_owners.back(), (api::FileOwner{"vllm:1", 9, false, "t5"}));
+  for (int i = 0; i < 100; ++i) board.note_owner(kCache, "app:" + std::to_string(i), 0, "t6");
+  EXPECT_EQ(status_of(board).file_owners.size(), api::kMostFileOwners);
+  EXPECT_EQ(status_of(board).file_owners.back().image, "app:99");
+}
+
 TEST(StatusBoard, SaysThatSomethingChanged) {
   StatusBoard board(32);
   int changes = 0;

@@ -50,6 +50,7 @@ InjectionSettings settings_of(const json& object) {
     framework.name = name;
     framework.env = value.at("env");
     framework.redis_env = value.value("redisEnv", framework.redis_env);
+    framework.cold_env = value.value("coldEnv", framework.cold_env);
     framework.directory_variable = value.at("directoryVariable");
     framework.key_parts = value.value("keyParts", std::vector<std::string>());
     framework.only_if_unset = value.value("onlyIfUnset", false);
