@@ -170,6 +170,11 @@ class Loader {
 
   void load(milliseconds budget) {
     budget_ = budget;
+    // Before the archive is read: a loader that is killed for what it found in there is not to try
+    // again for ever.
+    filling_ = true;
+    if (const auto marked = write_file(control_.loading_marker(), ""); !marked)
+      return fail_with(marked.error());
     const auto volume_from = SystemClock::instance().monotonic();
     volume_from_ = volume_from;
     watchdog_.arm(budget);
@@ -221,12 +226,9 @@ class Loader {
                     "raise that limit to have it loaded");
   }
 
-  // Before anything is written: the marker for a loader that comes after us if we are killed, and
-  // what the saver has to know of the files.
+  // Before anything is written: what the saver has to know of the files.
   Status note_loading(const archive::Config& contents) {
-    filling_ = true;
     if (cancelled_) return fail(ErrorCode::kCancelled, "the load was given up before it began");
-    if (const auto marked = write_file(control_.loading_marker(), ""); !marked) return marked;
     std::string paths;
     for (const auto& file : contents.files) paths += file.path + "\n";
     return control_.write_loaded(paths);
@@ -308,12 +310,14 @@ class Loader {
       empty_directories();
       note_outcome(api::Outcome::kError, reason, "the load was given up");
       write_status();
-      empty_directories();  // what the other thread wrote in the meantime
-      // With it still there the next loader empties them.
-      if (!filled()) static_cast<void>(remove_file(control_.loading_marker()));
+      empty_directories();  // what the other threads made in the meantime
+      // They may go on until this process is gone: while the mark is there, who waits for it
+      // empties the directories once more (empty_after_load), and so does the next loader.
+      if ((volume_idle_ || !leaving_) && !filled())
+        static_cast<void>(remove_file(control_.loading_marker()));
     }
     log_warn("starting cold", {{"outcome", "ERROR"}, {"reason", reason}});
-    leaving_();
+    if (leaving_) leaving_();
     ::_exit(0);
   }
 
@@ -345,14 +349,18 @@ void run_load(const api::AgentConfig& config, Termination& termination,
   loader->run(after_crash);
 }
 
-void empty_after_crash(const api::AgentConfig& config) {
+void empty_after_load(const api::AgentConfig& config) {
   const ControlDirectory control(config.control_path);
   if (!file_exists(control.loading_marker())) return;
+  bool empty = true;
   for (const auto& directory : config.directories) {
     if (const auto cleared = clear_directory(directory.path, config.control_path); !cleared) {
       log_warn("cannot empty a directory", {{"error", cleared.error().message}});
     }
+    empty = empty && !directory_filled(directory.path, config.control_path);
   }
+  // With it still there the next loader empties them.
+  if (empty) static_cast<void>(remove_file(control.loading_marker()));
 }
 
 }  // namespace compilecache::agent

@@ -193,6 +193,13 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
     if (file_.size > limits_.max_plain_bytes ||
         (plain_bytes_ += file_.size) > limits_.max_plain_bytes)
       return stop(fail(ErrorCode::kTooLarge, "config: the files are too large"));
+    const std::string_view previous =
+        config_.files.empty() ? std::string_view() : config_.files.back().path;
+    directories_ += new_directories(previous, file_.path);
+    if (directories_ > limits_.max_directories)
+      return stop(fail(ErrorCode::kTooLarge, "config: too many directories"));
+    if ((path_bytes_ += file_.path.size() + file_.from.size()) > limits_.max_path_bytes)
+      return stop(fail(ErrorCode::kTooLarge, "config: the paths are too long"));
     beginnings_.push_back(config_.files.size());
     config_.files.push_back(std::move(file_));
     return true;
@@ -221,6 +228,8 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   FileEntry file_;
   bool has_hash_ = false;
   uint64_t plain_bytes_ = 0;
+  uint64_t directories_ = 0;
+  uint64_t path_bytes_ = 0;
   std::vector<size_t> beginnings_;  // files with which the last path begins
 };
 

@@ -43,6 +43,10 @@ inline constexpr size_t kMaxLayers = 4;
 // would not take.
 struct Limits {
   uint64_t max_entries = 80'000;
+  // That files imply: two for each file. What a few bytes of a path imply costs a system call.
+  uint64_t max_directories = 160'000;
+  // Of all paths together, as they are kept while an archive is read.
+  uint64_t max_path_bytes = 64ULL << 20;
   uint64_t max_plain_bytes = 64ULL << 30;
   // Of plain to compressed bytes of a layer, counted after the first 64 MiB of plain bytes. Real
   // caches of near-equal files reach 220 (vLLM's subgraphs).
@@ -77,6 +81,10 @@ bool is_digest(std::string_view text);
 // "." or ".." component, at most kMaxPathBytes long (255 for each component) and kMaxPathDepth
 // deep. The error says what is wrong.
 Status check_archive_path(std::string_view path);
+
+// How many directories `path` implies that `previous`, the path before it in sorted order, does
+// not.
+uint64_t new_directories(std::string_view previous, std::string_view path);
 
 // The digests that only a path of the form blobs/sha256/<hex> can have: "STORE/blobs/sha256/<hex>".
 std::string blob_path(const std::string& store, std::string_view digest);

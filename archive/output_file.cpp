@@ -65,6 +65,8 @@ Status OutputFile::copy_to(const Target& target) {
   if (!created) return unexpected(created.error());
   std::vector<uint8_t> chunk(std::min<uint64_t>(entry_.size, kCopyBytes));
   for (uint64_t done = 0; done < entry_.size;) {
+    // There may be thousands of copies.
+    if (auto fine = session_.check_anywhere(); !fine) return fine;
     auto count = pread_full(fd_.get(), chunk, done, targets_.front().place.path());
     if (!count) return unexpected(count.error());
     if (*count == 0) return fail(ErrorCode::kIo, "copying to " + target.place.path());

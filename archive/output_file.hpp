@@ -21,8 +21,9 @@ class OutputFile {
   };
 
   // All must outlive it. Without targets the content is only checked.
-  OutputFile(Destination* destination, const FileEntry& entry, std::vector<Target> targets)
-      : destination_(destination), entry_(entry), targets_(std::move(targets)) {}
+  OutputFile(ReadSession& session, Destination* destination, const FileEntry& entry,
+             std::vector<Target> targets)
+      : session_(session), destination_(destination), entry_(entry), targets_(std::move(targets)) {}
 
   [[nodiscard]] uint64_t size() const { return entry_.size; }
   // Has to have heard of bytes before they are taken.
@@ -37,6 +38,7 @@ class OutputFile {
   Status finish();
   Status copy_to(const Target& target);
 
+  ReadSession& session_;
   Destination* destination_;
   const FileEntry& entry_;
   const std::vector<Target> targets_;
