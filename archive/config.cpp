@@ -1,6 +1,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <istream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,8 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
       if (!hash) return stop(corrupt(hash.error().message));
       file_.sha256 = *hash;
       has_hash_ = true;
+    } else if (key_ == "mtime") {
+      if (!take_modified(value)) return stop(corrupt("a time that is no number of nanoseconds"));
     }
     return scalar();
   }
@@ -173,6 +176,14 @@ class ConfigHandler : public nlohmann::json_sax<Json> {
   bool stop(const tl::unexpected<Error>& error) {
     if (status_) status_ = error;
     return false;
+  }
+
+  bool take_modified(const std::string& text) {
+    int64_t time = 0;
+    const char* end = text.data() + text.size();
+    const auto [last, problem] = std::from_chars(text.data(), end, time);
+    file_.modified_ns = time;
+    return problem == std::errc() && last == end;
   }
 
   bool take_file() {
@@ -286,6 +297,8 @@ std::string json_of(const FileEntry& file) {
                     "\",\"layer\":" + std::to_string(file.layer);
   if (file.executable) out += ",\"executable\":true";
   if (!file.from.empty()) out += ",\"from\":" + quoted(file.from);
+  // As text: many readers of JSON keep no more than 53 bits of a number.
+  if (file.modified_ns) out += ",\"mtime\":\"" + std::to_string(*file.modified_ns) + "\"";
   return out + "}";
 }
 

@@ -60,7 +60,7 @@ Status FileSink::begin_file(const TarEntry& entry) {
     if (auto fine = session_.check(); !fine) return fine;
     auto place = destination_->locate(file->path);
     if (!place) return unexpected(place.error());
-    targets.push_back({std::move(**place), file->executable});
+    targets.push_back({std::move(**place), file->executable, file->modified_ns});
   }
   current_ = ContentQueue::begin(std::make_unique<OutputFile>(
       session_, destination_, *wanted.front().file, std::move(targets)));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ class OutputFile {
   struct Target {
     Place place;
     bool executable = false;
+    std::optional<int64_t> modified_ns;  // none: the time of loading
   };
 
   // All must outlive it. Without targets the content is only checked.
