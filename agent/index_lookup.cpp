@@ -2,6 +2,8 @@
 
 #include <sys/utsname.h>
 
+#include <charconv>
+
 #include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
@@ -16,6 +18,13 @@ api::ArchiveKey key_of(const archive::IndexEntry& entry) {
     if (name.starts_with(prefix)) key[name.substr(prefix.size())] = value;
   }
   return key;
+}
+
+std::string fmt_seconds(double seconds) {
+  char text[32];
+  const auto written =
+      std::to_chars(text, text + sizeof(text), seconds, std::chars_format::fixed, 3);
+  return {text, written.ptr};
 }
 
 std::string saved_at(const archive::IndexEntry& entry) {
@@ -91,10 +100,14 @@ std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
 }
 
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,
-                                       const std::string& saved_at, const api::ArchiveKey& key) {
+                                       const std::string& saved_at, const api::ArchiveKey& key,
+                                       double compile_seconds) {
   archive::Annotations annotations{{archive::kAnnotationName, archive},
                                    {archive::kAnnotationGeneration, std::to_string(generation)}};
   if (!saved_at.empty()) annotations[archive::kAnnotationSavedAt] = saved_at;
+  if (compile_seconds > 0) {
+    annotations[archive::kAnnotationCompileSeconds] = fmt_seconds(compile_seconds);
+  }
   for (const auto& [part, value] : key) {
     annotations[archive::kAnnotationKeyPrefix + part] = value;
   }

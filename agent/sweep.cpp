@@ -143,9 +143,9 @@ class Sweeper {
                  {{"archive", known.name}, {"error", manifest.error().message}});
         continue;
       }
-      entries.push_back(
-          {known.manifest_digest, manifest->size,
-           index_annotations(known.name, known.generation, known.saved_at, known.key)});
+      entries.push_back({known.manifest_digest, manifest->size,
+                         index_annotations(known.name, known.generation, known.saved_at, known.key,
+                                           archive::compile_seconds(manifest->annotations))});
     }
     keep_later_entries(archives, entries);
     if (const auto written = archive::write_index(config_.store_path, entries); !written) {

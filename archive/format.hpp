@@ -32,6 +32,9 @@ inline constexpr const char* kAnnotationName = "org.opencontainers.image.ref.nam
 inline constexpr const char* kAnnotationGeneration = "dev.compilecache.generation";
 // RFC 3339.
 inline constexpr const char* kAnnotationSavedAt = "dev.compilecache.saved-at";
+// How long the pods that made the archive compiled, in seconds, "41.237": half of it is what a load
+// may cost. Of the manifest too, so that an index can be written anew.
+inline constexpr const char* kAnnotationCompileSeconds = "dev.compilecache.compile-seconds";
 // Followed by the name of a part of the key: "dev.compilecache.key.GPUProduct".
 inline constexpr const char* kAnnotationKeyPrefix = "dev.compilecache.key.";
 

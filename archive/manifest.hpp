@@ -37,6 +37,9 @@ struct Manifest {
   Annotations annotations;
 };
 
+// What kAnnotationCompileSeconds says; 0: not known, or no time that anybody compiles.
+double compile_seconds(const Annotations& annotations);
+
 struct FileEntry {
   std::string path;  // in the archive: "torch/ab/cabc.py"; the first component is called its root
   uint64_t size = 0;
