@@ -9,6 +9,7 @@
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
 #include "agent/load_choice.hpp"
+#include "agent/load_pace.hpp"
 #include "agent/pod.hpp"
 #include "agent/status_file.hpp"
 #include "archive/extract.hpp"
@@ -84,6 +85,7 @@ class Loader {
     LoadChoice choice = choose_archive(
         config_, node_name(), *coordinator_, [this](milliseconds time) { return rest(time); },
         [this] { watchdog_.arm(kAskingTime); });
+    watchdog_.disarm();
     status_ = std::move(choice.status);
     operator_answers_ = choice.operator_answered;
     if (!choice.load) return finish(status_.outcome, status_.reason, status_.message);
@@ -234,16 +236,10 @@ class Loader {
     return control_.write_loaded(paths);
   }
 
-  // A quarter of the budget is enough to see whether the rest will do.
   bool go_on(const archive::Progress& progress) {
     if (cancelled_) return false;
-    if (progress.total_compressed_bytes == 0) return true;
-    const std::chrono::duration<double> passed = SystemClock::instance().monotonic() - volume_from_;
-    const std::chrono::duration<double> budget = budget_;
-    if (passed < budget / 4) return true;
-    const double done = static_cast<double>(progress.compressed_bytes) /
-                        static_cast<double>(progress.total_compressed_bytes);
-    too_slow_ = passed.count() > budget.count() * done;
+    too_slow_ =
+        comes_too_late(SystemClock::instance().monotonic() - volume_from_, budget_, progress);
     return !too_slow_;
   }
 
