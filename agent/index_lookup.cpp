@@ -11,6 +11,9 @@
 namespace compilecache::agent {
 namespace {
 
+// An index may name thousands.
+constexpr size_t kToldUnreadable = 10;
+
 api::ArchiveKey key_of(const archive::IndexEntry& entry) {
   const std::string_view prefix = archive::kAnnotationKeyPrefix;
   api::ArchiveKey key;
@@ -76,13 +79,16 @@ std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::
 
 std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
   std::vector<api::FoundArchive> found;
+  size_t unreadable = 0;
   for (const archive::IndexEntry& entry : archive::read_index(store).entries) {
     const auto manifest = archive::read_manifest(store, entry.digest);
     const auto config = manifest ? archive::read_config(store, *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));
     if (!config) {
-      log_warn("an archive of the index cannot be read",
-               {{"digest", entry.digest}, {"error", config.error().message}});
+      if (++unreadable <= kToldUnreadable) {
+        log_warn("an archive of the index cannot be read",
+                 {{"digest", entry.digest}, {"error", config.error().message}});
+      }
       continue;
     }
     const archive::ArchiveInfo info = archive::describe(*manifest, *config);
@@ -95,6 +101,9 @@ std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
                      .plain_bytes = static_cast<int64_t>(info.plain_bytes),
                      .files = static_cast<int64_t>(info.files),
                      .layers = static_cast<int64_t>(info.layers.size())});
+  }
+  if (unreadable > kToldUnreadable) {
+    log_warn("archives of the index cannot be read", {{"count", std::to_string(unreadable)}});
   }
   return found;
 }

@@ -125,8 +125,9 @@ class Sweeper {
       return;
     }
     const ErrorCode code = verified.error().code;
-    // Another release's archive says nothing of its bytes.
-    if (code == ErrorCode::kIo || code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) {
+    // Anything else (another release's archive, no memory) says nothing of its bytes.
+    if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound &&
+        code != ErrorCode::kTooLarge) {
       return note_failure("cannot check an archive", verified.error().message);
     }
     report_.corrupt.push_back(manifest);

@@ -101,6 +101,8 @@ Status decode(const BufferPool::Buffer& compressed, BufferPool::Buffer& plain,
     return corrupt("a zstd frame of another length than the seek table says");
   thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
                                                                                   &ZSTD_freeDCtx);
+  if (context == nullptr)
+    return fail(ErrorCode::kInternal, "decoding a frame: there is no memory for it");
   const size_t size = ZSTD_decompressDCtx(context.get(), plain.data(), plain.size(),
                                           compressed.data(), compressed.size());
   if (ZSTD_isError(size) != 0) return corrupt(std::string("decoding: ") + ZSTD_getErrorName(size));
