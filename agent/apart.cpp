@@ -89,16 +89,23 @@ class Watch {
 
   Apart run() {
     while (!ended_) {
-      if (until_ && Clock::now() >= *until_) {
-        ::kill(process_, SIGKILL);
-        return Apart::kEnded;
-      }
+      if (until_ && Clock::now() >= *until_) return kill();
       wait();
     }
     return *ended_;
   }
 
  private:
+  // Until it is gone, but for one that hangs in the kernel.
+  Apart kill() {
+    ::kill(process_, SIGKILL);
+    until_.reset();
+    told_ = -1;
+    leave_within(kLeavingTime);
+    while (!ended_ && Clock::now() < *until_) wait();
+    return Apart::kEnded;
+  }
+
   void wait() {
     pollfd ready[2] = {{signals_.fd(), POLLIN, 0}, {told_, POLLIN, 0}};
     const auto left = until_ ? std::chrono::ceil<milliseconds>(*until_ - Clock::now()).count() : -1;

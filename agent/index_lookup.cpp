@@ -2,12 +2,17 @@
 
 #include <sys/utsname.h>
 
+#include <charconv>
+
 #include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {
 namespace {
+
+// An index may name thousands.
+constexpr size_t kToldUnreadable = 10;
 
 api::ArchiveKey key_of(const archive::IndexEntry& entry) {
   const std::string_view prefix = archive::kAnnotationKeyPrefix;
@@ -16,6 +21,13 @@ api::ArchiveKey key_of(const archive::IndexEntry& entry) {
     if (name.starts_with(prefix)) key[name.substr(prefix.size())] = value;
   }
   return key;
+}
+
+std::string fmt_seconds(double seconds) {
+  char text[32];
+  const auto written =
+      std::to_chars(text, text + sizeof(text), seconds, std::chars_format::fixed, 3);
+  return {text, written.ptr};
 }
 
 std::string saved_at(const archive::IndexEntry& entry) {
@@ -67,13 +79,16 @@ std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::
 
 std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
   std::vector<api::FoundArchive> found;
+  size_t unreadable = 0;
   for (const archive::IndexEntry& entry : archive::read_index(store).entries) {
     const auto manifest = archive::read_manifest(store, entry.digest);
     const auto config = manifest ? archive::read_config(store, *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));
     if (!config) {
-      log_warn("an archive of the index cannot be read",
-               {{"digest", entry.digest}, {"error", config.error().message}});
+      if (++unreadable <= kToldUnreadable) {
+        log_warn("an archive of the index cannot be read",
+                 {{"digest", entry.digest}, {"error", config.error().message}});
+      }
       continue;
     }
     const archive::ArchiveInfo info = archive::describe(*manifest, *config);
@@ -87,14 +102,21 @@ std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
                      .files = static_cast<int64_t>(info.files),
                      .layers = static_cast<int64_t>(info.layers.size())});
   }
+  if (unreadable > kToldUnreadable) {
+    log_warn("archives of the index cannot be read", {{"count", std::to_string(unreadable)}});
+  }
   return found;
 }
 
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,
-                                       const std::string& saved_at, const api::ArchiveKey& key) {
+                                       const std::string& saved_at, const api::ArchiveKey& key,
+                                       double compile_seconds) {
   archive::Annotations annotations{{archive::kAnnotationName, archive},
                                    {archive::kAnnotationGeneration, std::to_string(generation)}};
   if (!saved_at.empty()) annotations[archive::kAnnotationSavedAt] = saved_at;
+  if (compile_seconds > 0) {
+    annotations[archive::kAnnotationCompileSeconds] = fmt_seconds(compile_seconds);
+  }
   for (const auto& [part, value] : key) {
     annotations[archive::kAnnotationKeyPrefix + part] = value;
   }

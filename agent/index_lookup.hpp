@@ -37,7 +37,9 @@ std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::
 // All that the index names and the store has. What cannot be read is left out and logged.
 std::vector<api::FoundArchive> archives_in_index(const std::string& store);
 
+// `compile_seconds` 0: not known.
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,
-                                       const std::string& saved_at, const api::ArchiveKey& key);
+                                       const std::string& saved_at, const api::ArchiveKey& key,
+                                       double compile_seconds = 0);
 
 }  // namespace compilecache::agent

@@ -9,6 +9,7 @@
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
 #include "agent/load_choice.hpp"
+#include "agent/load_pace.hpp"
 #include "agent/pod.hpp"
 #include "agent/status_file.hpp"
 #include "archive/extract.hpp"
@@ -78,6 +79,7 @@ class Loader {
     LoadChoice choice = choose_archive(
         config_, node_name(), *coordinator_, [this](milliseconds time) { return rest(time); },
         [this] { watchdog_.arm(kAskingTime); });
+    watchdog_.disarm();
     status_ = std::move(choice.status);
     operator_answers_ = choice.operator_answered;
     if (!choice.load) return finish(status_.outcome, status_.reason, status_.message);
@@ -164,6 +166,11 @@ class Loader {
 
   void load(milliseconds budget) {
     budget_ = budget;
+    // Before the archive is read: a loader that is killed for what it found in there is not to try
+    // again for ever.
+    filling_ = true;
+    if (const auto marked = write_file(control_.loading_marker(), ""); !marked)
+      return fail_with(marked.error());
     const auto volume_from = SystemClock::instance().monotonic();
     volume_from_ = volume_from;
     watchdog_.arm(budget);
@@ -215,27 +222,18 @@ class Loader {
                     "raise that limit to have it loaded");
   }
 
-  // Before anything is written: the marker for a loader that comes after us if we are killed, and
-  // what the saver has to know of the files.
+  // Before anything is written: what the saver has to know of the files.
   Status note_loading(const archive::Config& contents) {
-    filling_ = true;
     if (cancelled_) return fail(ErrorCode::kCancelled, "the load was given up before it began");
-    if (const auto marked = write_file(control_.loading_marker(), ""); !marked) return marked;
     std::string paths;
     for (const auto& file : contents.files) paths += file.path + "\n";
     return control_.write_loaded(paths);
   }
 
-  // A quarter of the budget is enough to see whether the rest will do.
   bool go_on(const archive::Progress& progress) {
     if (cancelled_) return false;
-    if (progress.total_compressed_bytes == 0) return true;
-    const std::chrono::duration<double> passed = SystemClock::instance().monotonic() - volume_from_;
-    const std::chrono::duration<double> budget = budget_;
-    if (passed < budget / 4) return true;
-    const double done = static_cast<double>(progress.compressed_bytes) /
-                        static_cast<double>(progress.total_compressed_bytes);
-    too_slow_ = passed.count() > budget.count() * done;
+    too_slow_ =
+        comes_too_late(SystemClock::instance().monotonic() - volume_from_, budget_, progress);
     return !too_slow_;
   }
 
@@ -303,12 +301,14 @@ class Loader {
       empty_directories();
       note_outcome(api::Outcome::kError, reason, "the load was given up");
       write_status();
-      empty_directories();  // what the other thread wrote in the meantime
-      // With it still there the next loader empties them.
-      if (!filled()) static_cast<void>(remove_file(control_.loading_marker()));
+      empty_directories();  // what the other threads made in the meantime
+      // They may go on until this process is gone: while the mark is there, who waits for it
+      // empties the directories once more (empty_after_load), and so does the next loader.
+      if ((volume_idle_ || !leaving_) && !filled())
+        static_cast<void>(remove_file(control_.loading_marker()));
     }
     log_warn("starting cold", {{"outcome", "ERROR"}, {"reason", reason}});
-    leaving_();
+    if (leaving_) leaving_();
     ::_exit(0);
   }
 
@@ -340,14 +340,18 @@ void run_load(const api::AgentConfig& config, Termination& termination,
   loader->run(after_crash);
 }
 
-void empty_after_crash(const api::AgentConfig& config) {
+void empty_after_load(const api::AgentConfig& config) {
   const ControlDirectory control(config.control_path);
   if (!file_exists(control.loading_marker())) return;
+  bool empty = true;
   for (const auto& directory : config.directories) {
     if (const auto cleared = clear_directory(directory.path, config.control_path); !cleared) {
       log_warn("cannot empty a directory", {{"error", cleared.error().message}});
     }
+    empty = empty && !directory_filled(directory.path, config.control_path);
   }
+  // With it still there the next loader empties them.
+  if (empty) static_cast<void>(remove_file(control.loading_marker()));
 }
 
 }  // namespace compilecache::agent

@@ -12,12 +12,14 @@ namespace compilecache::agent {
 // thread when this one hangs), and what is not loaded whole is not there at all. The outcome is in
 // the control directory (status_file.hpp), in the log and with the operator.
 //
-// `leaving` is called before the process is ended from another thread (apart.hpp). `after_crash`: a
-// loader before this one crashed, so nothing is loaded; what it left is removed and reported.
+// `leaving` is called before the process is ended from another thread (apart.hpp); none: nobody
+// waits for this process and comes after it. `after_crash`: a loader before this one crashed, so
+// nothing is loaded; what it left is removed and reported.
 void run_load(const api::AgentConfig& config, Termination& termination,
               std::function<void()> leaving, bool after_crash);
 
-// Removes what a loader had begun to fill, without a report: where reporting crashes too.
-void empty_after_crash(const api::AgentConfig& config);
+// Removes what a loader that is gone had begun to fill, if it did not come to do so itself: it
+// crashed, or threads of it were still making files when it was ended. Without a report.
+void empty_after_load(const api::AgentConfig& config);
 
 }  // namespace compilecache::agent

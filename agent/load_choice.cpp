@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/index_lookup.hpp"
+#include "api/load_budget.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 
@@ -143,6 +144,8 @@ class Chooser {
     status.manifest_digest = found->entry.digest;
     status.generation = static_cast<int64_t>(found->entry.generation());
     status.match = found->match;
+    choice_.budget =
+        api::load_budget(choice_.budget, archive::compile_seconds(found->entry.annotations));
     if (const auto product = found->key.find(api::kGpuProductPart); product != found->key.end()) {
       status.gpu_product = product->second;
     }

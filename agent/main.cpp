@@ -109,12 +109,11 @@ int load(const Options& options) {
     if (ended == Apart::kCrashed) {
       log_error("the loader crashed; starting cold", {});
       ended = load_apart(options, true);
-      if (ended == Apart::kEnded) return 0;
-      if (const auto config = read_agent_config(options.config_file)) empty_after_crash(*config);
     } else if (ended == Apart::kNotStarted) {
-      load_here(
-          options, [] {}, false);
+      load_here(options, nullptr, false);
+      return 0;
     }
+    if (const auto config = read_agent_config(options.config_file)) empty_after_load(*config);
   } catch (const std::exception& error) {
     log_error("starting cold", {{"error", error.what()}});
   }

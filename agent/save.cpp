@@ -138,6 +138,7 @@ class Saver {
     if (digest.empty()) return;
     if (auto head = read_head(config_.store_path, digest)) {
       head_ = std::move(*head);
+      head_.ours = digest == load_.manifest_digest || state_.saves > 0;
     } else {
       log_info("what the archive holds is not known; the operator will say",
                {{"error", head.error().message}});

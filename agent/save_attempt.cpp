@@ -145,7 +145,7 @@ class Attempt {
                         {"parent", parent.digest},
                         {"fence", std::to_string(answer.fence)}});
     const std::vector<std::string> paths = paths_of(view);
-    const auto written = write(answer, parent.digest, std::move(view.files), lease);
+    const auto written = write(answer, parent, std::move(view.files), lease);
     if (!written && !lease.lost() && is_about_parent(written.error())) {
       return tell_of_parent(answer, written.error());
     }
@@ -213,13 +213,26 @@ class Attempt {
     return std::nullopt;
   }
 
-  Result<archive::WriteResult> write(const api::SaveAnswer& answer, const std::string& parent,
-                                     std::vector<archive::SourceFile> files, Lease& lease) const {
+  // As the operator reckons (put_head): on top of what this pod loaded or saved; else it compiled
+  // the same once more.
+  [[nodiscard]] double compile_seconds_with(const Head& parent) const {
+    const double added = new_compile_seconds(parts_.watched.judge().compile_seconds());
+    return parent.ours ? parent.compile_seconds + added : std::max(parent.compile_seconds, added);
+  }
+  // Less than before where the app has cleared files.
+  [[nodiscard]] double new_compile_seconds(double all) const {
+    return std::max(0.0, all - state_.compile_seconds);
+  }
+
+  Result<archive::WriteResult> write(const api::SaveAnswer& answer, const Head& parent,
+                                     std::vector<archive::SourceFile> files, Lease& lease) {
     archive::WriteRequest request;
-    request.parent = parent;
+    request.parent = parent.digest;
     request.files = std::move(files);
-    request.annotations = index_annotations(answer.archive, answer.generation, "", answer.key);
     request.notes = parts_.watched.factor_notes();
+    archive_seconds_ = compile_seconds_with(parent);
+    request.annotations =
+        index_annotations(answer.archive, answer.generation, "", answer.key, archive_seconds_);
     request.settings.compression_level = config_.compression_level;
     request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression_threads));
     request.settings.frame_bytes = static_cast<uint64_t>(config_.compression_window_bytes);
@@ -296,8 +309,7 @@ class Attempt {
     request.left_out = static_cast<int64_t>(done.unreadable.count());
     request.layers = static_cast<int64_t>(archive.layers.size());
     const double compile_seconds = parts_.watched.judge().compile_seconds();
-    // Less than before where the app has cleared files.
-    request.compile_seconds = std::max(0.0, compile_seconds - state_.compile_seconds);
+    request.compile_seconds = new_compile_seconds(compile_seconds);
     request.complete = limits_.final_save || limits_.asked;
     request.still_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                            SystemClock::instance().wall() - done.view.last_activity)
@@ -312,6 +324,8 @@ class Attempt {
     state_.compile_seconds = compile_seconds;
     note_on_volume(answer, *committed, archive);
     head_ = std::move(head);
+    head_.compile_seconds = archive_seconds_;
+    head_.ours = true;
     note_state();
 
     SaveResult result;
@@ -326,9 +340,9 @@ class Attempt {
   // For loads without the operator. Neither is the truth, so a failure is only worth a line.
   void note_on_volume(const api::SaveAnswer& answer, const api::CommitAnswer& committed,
                       const archive::ArchiveInfo& archive) const {
-    archive::IndexEntry entry{
-        archive.manifest, archive.manifest_bytes,
-        index_annotations(answer.archive, committed.generation, committed.saved_at, answer.key)};
+    archive::IndexEntry entry{archive.manifest, archive.manifest_bytes,
+                              index_annotations(answer.archive, committed.generation,
+                                                committed.saved_at, answer.key, archive_seconds_)};
     if (const auto noted = archive::upsert_index_entry(config_.store_path, entry); !noted) {
       log_warn("the index on the volume was not updated", {{"error", noted.error().message}});
     }
@@ -377,6 +391,7 @@ class Attempt {
   SaverState& state_;
   const SaveLimits& limits_;
   std::string corrupt_, missing_;  // blobs of the head, for the operator
+  double archive_seconds_ = 0;  // of the archive being made
 };
 
 }  // namespace
@@ -386,7 +401,7 @@ Result<Head> read_head(const std::string& store, const std::string& digest) {
   if (!manifest) return unexpected(manifest.error());
   const auto config = archive::read_config(store, *manifest);
   if (!config) return unexpected(config.error());
-  return Head{digest, held_files(*config)};
+  return Head{digest, held_files(*config), archive::compile_seconds(manifest->annotations), false};
 }
 
 SaveResult save_once(const SaveParts& parts, Head& head, SaverState& state,

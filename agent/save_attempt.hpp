@@ -17,6 +17,8 @@ namespace compilecache::agent {
 struct Head {
   std::string digest;  // empty: none
   HeldFiles held;
+  double compile_seconds = 0;  // that it says it took; 0: it does not say
+  bool ours = false;           // what this pod loaded or made, not only saw
 };
 // Reads what the archive holds; an error leaves nothing behind.
 Result<Head> read_head(const std::string& store, const std::string& digest);

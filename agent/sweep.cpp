@@ -128,8 +128,9 @@ class Sweeper {
       return;
     }
     const ErrorCode code = verified.error().code;
-    // Another release's archive says nothing of its bytes.
-    if (code == ErrorCode::kIo || code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) {
+    // Anything else (another release's archive, no memory) says nothing of its bytes.
+    if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound &&
+        code != ErrorCode::kTooLarge) {
       return note_failure("cannot check an archive", verified.error().message);
     }
     report_.corrupt.push_back(manifest);
@@ -146,9 +147,9 @@ class Sweeper {
                  {{"archive", known.name}, {"error", manifest.error().message}});
         continue;
       }
-      entries.push_back(
-          {known.manifest_digest, manifest->size,
-           index_annotations(known.name, known.generation, known.saved_at, known.key)});
+      entries.push_back({known.manifest_digest, manifest->size,
+                         index_annotations(known.name, known.generation, known.saved_at, known.key,
+                                           archive::compile_seconds(manifest->annotations))});
     }
     keep_later_entries(archives, entries);
     if (const auto written = archive::write_index(config_.store_path, entries); !written) {

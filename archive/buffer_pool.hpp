@@ -12,7 +12,7 @@
 namespace compilecache::archive {
 
 // Memory for frames under way, with a bound. Buffers go back when the last holder lets go, and are
-// used again.
+// used again; those that lie idle count, and go where they stand in the way of others.
 //
 // Thread-safe; must outlive its buffers.
 class BufferPool {
@@ -42,14 +42,20 @@ class BufferPool {
   [[nodiscard]] bool fits(uint64_t size) const;
   // A buffer of this size, whether it fits or not.
   Shared take(size_t size);
+  // What is taken of the process's memory: buffers in use and idle ones.
+  [[nodiscard]] uint64_t held_bytes() const;
 
  private:
-  void give_back(Buffer* buffer, size_t counted);
+  void give_back(Buffer* buffer);
+  // With the lock; the buffer is not to be freed with it.
+  std::unique_ptr<Buffer> take_spare(size_t size);
+  std::vector<std::unique_ptr<Buffer>> spares_in_the_way();
 
   const uint64_t limit_;
   Activity& activity_;
   mutable std::mutex mutex_;
-  uint64_t used_ = 0;
+  uint64_t used_ = 0;  // capacities of the buffers in use
+  uint64_t idle_ = 0;  // and of the spare ones
   std::vector<std::unique_ptr<Buffer>> spare_;
 };
 

@@ -13,18 +13,18 @@ namespace compilecache::archive {
 namespace {
 
 constexpr mode_t kOpenToAll = 0777;
-constexpr size_t kMaxOpenDirectories = 200;
+// Any process may have 1024 descriptors; one limited to less still loads.
+constexpr size_t kMaxOpenDirectories = 100;
 constexpr int kOpenDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 // An app of any user must be able to write there, whatever our umask is.
-Status open_to_all(const OpenDirectory& directory) {
+Status open_to_all(int fd, const Folder& folder) {
   struct stat info {};
-  if (::fstat(directory.fd.get(), &info) != 0)
-    return unexpected(local_error("looking at " + directory.path, errno));
+  if (::fstat(fd, &info) != 0) return unexpected(local_error("looking at " + folder.path(), errno));
   if ((info.st_mode & kOpenToAll) == kOpenToAll) return {};
-  if (::fchmod(directory.fd.get(), (info.st_mode & 07777) | kOpenToAll) == 0) return {};
+  if (::fchmod(fd, (info.st_mode & 07777) | kOpenToAll) == 0) return {};
   return unexpected(local_error(
-      "making " + directory.path + " writable for every user (make it 0777, or let its owner load)",
+      "making " + folder.path() + " writable for every user (make it 0777, or let its owner load)",
       errno));
 }
 
@@ -62,6 +62,15 @@ Result<std::unique_ptr<Destination>> Destination::open(const std::vector<RootMap
   return destination;
 }
 
+size_t Destination::ChildHash::operator()(const Child& child) const {
+  const size_t parent = std::hash<const Folder*>{}(child.first);
+  return std::hash<std::string_view>{}(child.second) ^ (parent * 0x9e3779b97f4a7c15);
+}
+
+size_t Destination::ChildHash::operator()(const FolderPtr& folder) const {
+  return (*this)(ChildEqual::child(folder));
+}
+
 Status Destination::open_root(const RootMapping& mapping) {
   const auto same = [&](const Root& root) {
     return root.prefix == (mapping.root.empty() ? "" : mapping.root + "/");
@@ -71,22 +80,21 @@ Status Destination::open_root(const RootMapping& mapping) {
     return fail(ErrorCode::kInvalid, "mapping \"" + mapping.root + "\" to \"" + mapping.directory +
                                          "\": want one directory for each top-level name");
   }
-  bool created = true;
+  bool made = true;
   if (::mkdir(mapping.directory.c_str(), kOpenToAll) != 0) {
     if (errno != EEXIST) return unexpected(local_error("creating " + mapping.directory, errno));
-    created = false;
+    made = false;
   } else {
-    created_roots_.push_back(mapping.directory);
+    made_roots_.push_back(mapping.directory);
   }
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   Fd fd(uninterrupted([&] { return ::open(mapping.directory.c_str(), kFlags); }));
   if (!fd.valid()) return unexpected(local_error("opening " + mapping.directory, errno));
-  auto root = std::make_shared<OpenDirectory>();
-  root->fd = std::move(fd);
-  root->path = mapping.directory;
-  root->created = created;
-  if (auto opened = open_to_all(*root); !opened) return opened;
-  roots_.push_back({mapping.root.empty() ? "" : mapping.root + "/", std::move(root)});
+  const Folder folder{nullptr, mapping.directory, made};
+  if (auto opened = open_to_all(fd.get(), folder); !opened) return opened;
+  roots_.push_back({mapping.root.empty() ? "" : mapping.root + "/",
+                    std::make_shared<const Folder>(folder),
+                    std::make_shared<const Fd>(std::move(fd))});
   return {};
 }
 
@@ -108,56 +116,60 @@ bool Destination::is_mapped(std::string_view archive_path) const {
 Result<std::optional<Place>> Destination::locate(const std::string& archive_path) {
   const Root* root = root_of(archive_path);
   if (root == nullptr) return std::nullopt;
-  const std::string_view relative = std::string_view(archive_path).substr(root->prefix.size());
-  const size_t slash = relative.rfind('/');
-  const std::string_view folder = slash == std::string_view::npos ? "" : relative.substr(0, slash);
-  auto opened = directory(*root, folder);
-  if (!opened) return unexpected(opened.error());
-  const size_t name = slash == std::string_view::npos ? 0 : slash + 1;
-  return Place{std::move(*opened), std::string(relative.substr(name))};
-}
-
-Result<std::shared_ptr<OpenDirectory>> Destination::directory(const Root& root,
-                                                              std::string_view relative) {
-  if (relative.empty()) return root.directory;
-  const std::string path = root.directory->path + "/" + std::string(relative);
-  if (const auto known = open_.find(path); known != open_.end()) return known->second;
-  const size_t slash = relative.rfind('/');
-  auto parent = directory(root, slash == std::string_view::npos ? "" : relative.substr(0, slash));
-  if (!parent) return unexpected(parent.error());
-  const size_t name = slash == std::string_view::npos ? 0 : slash + 1;
-  auto opened = enter(*parent, std::string(relative.substr(name)));
-  if (!opened) return unexpected(opened.error());
-  // Files that are being created keep theirs; the others are opened again when needed.
-  if (open_.size() >= kMaxOpenDirectories) open_.clear();
-  open_[path] = *opened;
-  return *opened;
-}
-
-Result<std::shared_ptr<OpenDirectory>> Destination::enter(
-    const std::shared_ptr<OpenDirectory>& parent, const std::string& name) {
-  auto directory = std::make_shared<OpenDirectory>();
-  directory->path = parent->path + "/" + name;
-  const bool made = ::mkdirat(parent->fd.get(), name.c_str(), kOpenToAll) == 0;
-  if (!made && errno != EEXIST)
-    return unexpected(local_error("creating directory " + directory->path, errno));
-  if (made) {
-    created_paths_[directory->path] = true;
-    if (!parent->created) remember(parent, name);
+  FolderPtr folder = root->folder;
+  std::string_view rest = std::string_view(archive_path).substr(root->prefix.size());
+  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+    auto entered = enter(folder, rest.substr(0, slash));
+    if (!entered) return unexpected(entered.error());
+    folder = std::move(*entered);
+    rest.remove_prefix(slash + 1);
   }
-  directory->created = created_paths_.contains(directory->path);
-  directory->fd = Fd(
-      uninterrupted([&] { return ::openat(parent->fd.get(), name.c_str(), kOpenDirectoryFlags); }));
-  if (!directory->fd.valid())
-    return unexpected(local_error("opening directory " + directory->path, errno));
-  if (auto opened = open_to_all(*directory); !opened) return unexpected(opened.error());
-  return directory;
+  return Place{std::move(folder), std::string(rest)};
+}
+
+Result<Destination::FolderPtr> Destination::enter(const FolderPtr& parent, std::string_view name) {
+  if (const auto known = folders_.find(Child{parent.get(), name}); known != folders_.end())
+    return *known;
+  auto folder = std::make_shared<Folder>(Folder{parent, std::string(name), false});
+  auto above = opened(*parent);
+  if (!above) return unexpected(above.error());
+  folder->made = ::mkdirat((*above)->get(), folder->name.c_str(), kOpenToAll) == 0;
+  if (!folder->made && errno != EEXIST)
+    return unexpected(local_error("creating directory " + folder->path(), errno));
+  if (folder->made && !parent->made) remember(parent, folder->name);
+  folders_.insert(folder);
+  auto fd = opened(*folder);
+  if (!fd) return unexpected(fd.error());
+  if (auto open = open_to_all((*fd)->get(), *folder); !open) return unexpected(open.error());
+  return folder;
+}
+
+Result<std::shared_ptr<const Fd>> Destination::opened(const Folder& folder) {
+  if (!folder.parent) {
+    const auto same = [&](const Root& root) { return root.folder.get() == &folder; };
+    return std::find_if(roots_.begin(), roots_.end(), same)->fd;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = open_.find(&folder); known != open_.end()) return known->second;
+  }
+  auto above = opened(*folder.parent);
+  if (!above) return above;
+  auto fd = std::make_shared<const Fd>(uninterrupted(
+      [&] { return ::openat((*above)->get(), folder.name.c_str(), kOpenDirectoryFlags); }));
+  if (!fd->valid()) return unexpected(local_error("opening directory " + folder.path(), errno));
+  const std::lock_guard lock(mutex_);
+  if (open_.size() >= kMaxOpenDirectories) open_.clear();
+  open_[&folder] = fd;
+  return fd;
 }
 
 Result<Fd> Destination::create(const Place& place) {
+  auto folder = opened(*place.folder);
+  if (!folder) return unexpected(folder.error());
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  Fd fd(uninterrupted(
-      [&] { return ::openat(place.directory->fd.get(), place.name.c_str(), kFlags, 0666); }));
+  Fd fd(
+      uninterrupted([&] { return ::openat((*folder)->get(), place.name.c_str(), kFlags, 0666); }));
   if (!fd.valid()) {
     const int error = errno;
     if (error == EEXIST) {
@@ -166,28 +178,27 @@ Result<Fd> Destination::create(const Place& place) {
     }
     return unexpected(local_error("creating " + place.path(), error));
   }
-  if (!place.directory->created) remember(place.directory, place.name);
+  if (!place.folder->made) remember(place.folder, place.name);
   return fd;
 }
 
-void Destination::remember(const std::shared_ptr<OpenDirectory>& parent, const std::string& name) {
+void Destination::remember(const FolderPtr& parent, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  created_.push_back({parent, name});
+  made_.push_back({parent, name});
 }
 
 Status Destination::remove_created() {
-  const std::lock_guard lock(mutex_);
-  open_.clear();
   std::string left;
-  for (auto it = created_.rbegin(); it != created_.rend(); ++it) {
-    if (!remove_tree(it->parent->fd.get(), it->name.c_str()))
-      left = it->parent->path + "/" + it->name;
+  for (auto it = made_.rbegin(); it != made_.rend(); ++it) {
+    const auto folder = opened(*it->folder);
+    if (!folder || !remove_tree((*folder)->get(), it->name.c_str())) left = it->path();
   }
-  for (auto it = created_roots_.rbegin(); it != created_roots_.rend(); ++it) {
+  for (auto it = made_roots_.rbegin(); it != made_roots_.rend(); ++it) {
     if (!remove_tree(AT_FDCWD, it->c_str())) left = *it;
   }
-  created_.clear();
-  created_roots_.clear();
+  open_.clear();
+  made_.clear();
+  made_roots_.clear();
   if (left.empty()) return {};
   return fail(ErrorCode::kIo, "removing what was created: " + left +
                                   " is still there; empty it before the app starts");

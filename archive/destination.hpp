@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,17 +19,20 @@
 
 namespace compilecache::archive {
 
-struct OpenDirectory {
-  Fd fd;
-  std::string path;      // for messages
-  bool created = false;  // by us; then removing its topmost created parent removes all in it
+// A directory of the destination. Without a descriptor, as there may be as many as there are files.
+struct Folder {
+  std::shared_ptr<const Folder> parent;  // null: one of the mapped ones
+  std::string name;                      // in its parent; of a mapped one its whole path
+  bool made = false;  // by us; then removing its topmost made parent removes all in it
+
+  [[nodiscard]] std::string path() const { return parent ? parent->path() + "/" + name : name; }
 };
 
 struct Place {
-  std::shared_ptr<OpenDirectory> directory;
+  std::shared_ptr<const Folder> folder;
   std::string name;
 
-  [[nodiscard]] std::string path() const { return directory->path + "/" + name; }
+  [[nodiscard]] std::string path() const { return folder->path() + "/" + name; }
 };
 
 class Destination {
@@ -48,28 +52,43 @@ class Destination {
   Status remove_created();
 
  private:
+  using FolderPtr = std::shared_ptr<const Folder>;
   struct Root {
     std::string prefix;  // "torch/", or ""
-    std::shared_ptr<OpenDirectory> directory;
+    FolderPtr folder;
+    std::shared_ptr<const Fd> fd;
   };
-  struct Created {
-    std::shared_ptr<OpenDirectory> parent;
-    std::string name;
+  using Child = std::pair<const Folder*, std::string_view>;
+  struct ChildHash {
+    using is_transparent = void;
+    size_t operator()(const Child& child) const;
+    size_t operator()(const FolderPtr& folder) const;
+  };
+  struct ChildEqual {
+    using is_transparent = void;
+    static Child child(const FolderPtr& folder) { return {folder->parent.get(), folder->name}; }
+    static Child child(const Child& child) { return child; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return child(a) == child(b);
+    }
   };
 
   Status open_root(const RootMapping& mapping);
   [[nodiscard]] const Root* root_of(std::string_view archive_path) const;
-  Result<std::shared_ptr<OpenDirectory>> directory(const Root& root, std::string_view relative);
-  Result<std::shared_ptr<OpenDirectory>> enter(const std::shared_ptr<OpenDirectory>& parent,
-                                               const std::string& name);
-  void remember(const std::shared_ptr<OpenDirectory>& parent, const std::string& name);
+  // Makes it where it is not there.
+  Result<FolderPtr> enter(const FolderPtr& parent, std::string_view name);
+  // Its descriptor, from those that are open or opened now. Thread-safe.
+  Result<std::shared_ptr<const Fd>> opened(const Folder& folder);
+  void remember(const FolderPtr& parent, const std::string& name);
 
   std::vector<Root> roots_;
-  std::vector<std::string> created_roots_;
-  std::unordered_map<std::string, std::shared_ptr<OpenDirectory>> open_;  // by full path
-  std::unordered_map<std::string, bool> created_paths_;                   // directories made by us
+  std::vector<std::string> made_roots_;
+  std::unordered_set<FolderPtr, ChildHash, ChildEqual> folders_;
+
   std::mutex mutex_;
-  std::vector<Created> created_;  // whatever was made in a directory that was there before
+  std::unordered_map<const Folder*, std::shared_ptr<const Fd>> open_;  // a bounded number
+  std::vector<Place> made_;  // whatever was made in a directory that was there before
 };
 
 }  // namespace compilecache::archive

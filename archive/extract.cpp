@@ -40,10 +40,12 @@ Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) 
     read = sink.end_layer();
     if (!read) read = unexpected(read.error().with("layer " + layer.digest + " in " + store));
   }
-  if (!read) session.failure.set(read.error());  // so that the tasks under way stop
-  session.pool.drain();
-  if (!read) return read;
-  auto done = session.failure.status();
+  if (!read) {
+    session.failure.set(read.error());  // so that the tasks under way stop
+    session.pool.drain();
+    return read;
+  }
+  auto done = session.drain();
   if (!done) return unexpected(done.error().with("archive " + manifest.digest + " in " + store));
   return done;
 }

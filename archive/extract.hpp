@@ -54,11 +54,11 @@ struct ExtractReport {
 };
 
 // Files come out 0666 (0777 if executable) and directories 0777 whatever the umask, so that an app
-// of any user can extend them; every file's access time is 1970-01-01T00:00:01Z, so that a later
-// read shows. kNotFound: a blob is missing; kCorrupt: a blob is not what its digest promises, or
-// not an archive that a writer of ours makes (the message names the digest); kConflict: a file is
-// already there; kTooLarge: over a limit; kCancelled; kIo. After any error the directories are as
-// before.
+// of any user can extend them; every file's time of writing is the one that it was saved with, its
+// access time is 1970-01-01T00:00:01Z, so that a later read shows. kNotFound: a blob is missing;
+// kCorrupt: a blob is not what its digest promises, or not an archive that a writer of ours makes
+// (the message names the digest); kConflict: a file is already there; kTooLarge: over a limit;
+// kCancelled; kIo. After any error the directories are as before.
 Result<ExtractReport> extract(const std::string& store, const std::string& manifest_digest,
                               const ExtractOptions& options);
 

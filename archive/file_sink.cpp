@@ -5,7 +5,7 @@
 namespace compilecache::archive {
 
 FileSink::FileSink(ReadSession& session, const Config& config, Destination* destination)
-    : queue_(session), config_(config), destination_(destination) {}
+    : session_(session), queue_(session), config_(config), destination_(destination) {}
 
 void FileSink::begin_layer(uint32_t layer) {
   wanted_.clear();
@@ -56,12 +56,14 @@ Status FileSink::begin_file(const TarEntry& entry) {
   for (auto& [file, seen] : wanted) {
     seen = true;
     if (destination_ == nullptr) continue;
+    // A frame may have many thousands of files, and each implies up to thirty directories.
+    if (auto fine = session_.check(); !fine) return fine;
     auto place = destination_->locate(file->path);
     if (!place) return unexpected(place.error());
-    targets.push_back({std::move(**place), file->executable});
+    targets.push_back({std::move(**place), file->executable, file->modified_ns});
   }
-  current_ = ContentQueue::begin(
-      std::make_unique<OutputFile>(destination_, *wanted.front().file, std::move(targets)));
+  current_ = ContentQueue::begin(std::make_unique<OutputFile>(
+      session_, destination_, *wanted.front().file, std::move(targets)));
   if (entry.size == 0) queue_.add(current_, {}, nullptr);
   return {};
 }

@@ -38,6 +38,7 @@ class FileSink : public LayerSink {
   std::span<Wanted> wanted_as(std::string_view path);
   static Status check(const TarEntry& entry, std::span<const Wanted> wanted);
 
+  ReadSession& session_;
   ContentQueue queue_;
   const Config& config_;
   Destination* destination_;

@@ -110,6 +110,11 @@ std::string digest_in(std::string_view text) {
   return "";
 }
 
+uint64_t new_directories(std::string_view previous, std::string_view path) {
+  const auto differ = std::mismatch(previous.begin(), previous.end(), path.begin(), path.end());
+  return static_cast<uint64_t>(std::count(differ.second, path.end(), '/'));
+}
+
 std::string blob_path(const std::string& store, std::string_view digest) {
   return store + "/blobs/sha256/" + std::string(digest.substr(kDigestPrefix.size()));
 }

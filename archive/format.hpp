@@ -32,6 +32,9 @@ inline constexpr const char* kAnnotationName = "org.opencontainers.image.ref.nam
 inline constexpr const char* kAnnotationGeneration = "dev.compilecache.generation";
 // RFC 3339.
 inline constexpr const char* kAnnotationSavedAt = "dev.compilecache.saved-at";
+// How long the pods that made the archive compiled, in seconds, "41.237": half of it is what a load
+// may cost. Of the manifest too, so that an index can be written anew.
+inline constexpr const char* kAnnotationCompileSeconds = "dev.compilecache.compile-seconds";
 // Followed by the name of a part of the key: "dev.compilecache.key.GPUProduct".
 inline constexpr const char* kAnnotationKeyPrefix = "dev.compilecache.key.";
 
@@ -43,6 +46,10 @@ inline constexpr size_t kMaxLayers = 4;
 // would not take.
 struct Limits {
   uint64_t max_entries = 80'000;
+  // That files imply: two for each file. What a few bytes of a path imply costs a system call.
+  uint64_t max_directories = 160'000;
+  // Of all paths together, as they are kept while an archive is read.
+  uint64_t max_path_bytes = 64ULL << 20;
   uint64_t max_plain_bytes = 64ULL << 30;
   // Of plain to compressed bytes of a layer, counted after the first 64 MiB of plain bytes. Real
   // caches of near-equal files reach 220 (vLLM's subgraphs).
@@ -80,6 +87,10 @@ Status check_archive_path(std::string_view path);
 
 // The first digest that a text names, such as the message of an error; else empty.
 std::string digest_in(std::string_view text);
+
+// How many directories `path` implies that `previous`, the path before it in sorted order, does
+// not.
+uint64_t new_directories(std::string_view previous, std::string_view path);
 
 // The digests that only a path of the form blobs/sha256/<hex> can have: "STORE/blobs/sha256/<hex>".
 std::string blob_path(const std::string& store, std::string_view digest);

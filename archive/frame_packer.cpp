@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "archive/compressibility.hpp"
 #include "archive/stored_frame.hpp"
@@ -66,17 +66,24 @@ CompressorSettings fit_memory(CompressorSettings settings) {
 }
 
 struct FramePacker::Context {
-  static void* take(void*, size_t size) {
+  // A context has two or three.
+  using Blocks = std::vector<LargeBytes>;
+
+  static void* take(void* blocks, size_t size) {
     try {
-      return make_large_bytes(size).release();
+      return static_cast<Blocks*>(blocks)->emplace_back(make_large_bytes(size)).get();
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
   }
-  static void give_back(void*, void* bytes) { std::free(bytes); }
+  static void give_back(void* blocks, void* bytes) {
+    std::erase_if(*static_cast<Blocks*>(blocks),
+                  [&](const LargeBytes& block) { return block.get() == bytes; });
+  }
 
+  Blocks blocks;
   std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{
-      ZSTD_createCCtx_advanced({&take, &give_back, nullptr}), &ZSTD_freeCCtx};
+      ZSTD_createCCtx_advanced({&take, &give_back, &blocks}), &ZSTD_freeCCtx};
 };
 
 FramePacker::FramePacker(const CompressorSettings& settings)

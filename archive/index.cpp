@@ -18,6 +18,8 @@ using Json = nlohmann::json;
 
 constexpr const char* kIndexName = "index.json";
 constexpr uint64_t kMaxIndexBytes = 8ULL << 20;
+// Eight thousand archives; a store keeps a few for each GPU product. In memory 30 MB at most.
+constexpr size_t kMaxIndexValues = 200'000;
 
 std::optional<IndexEntry> parse_entry(const Json& json) {
   const auto digest = string_member(json, "digest");
@@ -68,7 +70,7 @@ void keep_newest(std::vector<IndexEntry>& entries) {
 
 Index parse_index(const std::string& text, const std::string& path) {
   Index index;
-  auto json = parse_json(text, path);
+  auto json = parse_json(text, path, kMaxIndexValues);
   if (!json) {
     index.problems.push_back(json.error().message);
     return index;
@@ -78,12 +80,17 @@ Index parse_index(const std::string& text, const std::string& path) {
     index.problems.push_back(path + " has no list of manifests");
     return index;
   }
+  size_t bad = 0;
   for (const Json& item : *manifests) {
     if (auto entry = parse_entry(item)) {
       index.entries.push_back(std::move(*entry));
     } else {
-      index.problems.push_back(path + " has an entry without usable digest and size");
+      ++bad;
     }
+  }
+  if (bad > 0) {
+    index.problems.push_back(path +
+                             " has entries without usable digest and size: " + std::to_string(bad));
   }
   keep_newest(index.entries);
   return index;

@@ -29,7 +29,7 @@ struct IndexEntry {
 struct Index {
   // One for each name, the highest generation, sorted by name; entries without a name all stay.
   std::vector<IndexEntry> entries;
-  // What could not be used, for a log line.
+  // What could not be used, for a log line: few, however many entries are bad.
   std::vector<std::string> problems;
 };
 

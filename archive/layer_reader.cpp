@@ -101,6 +101,8 @@ Status decode(const BufferPool::Buffer& compressed, BufferPool::Buffer& plain,
     return corrupt("a zstd frame of another length than the seek table says");
   thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
                                                                                   &ZSTD_freeDCtx);
+  if (context == nullptr)
+    return fail(ErrorCode::kInternal, "decoding a frame: there is no memory for it");
   const size_t size = ZSTD_decompressDCtx(context.get(), plain.data(), plain.size(),
                                           compressed.data(), compressed.size());
   if (ZSTD_isError(size) != 0) return corrupt(std::string("decoding: ") + ZSTD_getErrorName(size));
@@ -254,8 +256,7 @@ class LayerReader {
     session_.progress.compressed_bytes += table.size();
     if (!reader_.hashes()) {
       // What is wrong must be known while it can be said of this layer.
-      session_.pool.drain();
-      if (auto failed = session_.failure.status(); !failed) return failed;
+      if (auto done = session_.drain(); !done) return done;
       if (table == table_bytes_) return {};
     } else {
       auto digest = reader_.digest();
@@ -285,6 +286,21 @@ Status ReadSession::check() {
   if (checkpoint && !checkpoint(progress))
     return fail(ErrorCode::kCancelled, "reading the archive: given up by the caller");
   return {};
+}
+
+Status ReadSession::check_anywhere() {
+  return std::this_thread::get_id() == thread_ ? check() : failure.status();
+}
+
+Status ReadSession::drain() {
+  while (!pool.drain_for(kLongestWait)) {
+    auto fine = check();
+    if (fine) continue;
+    failure.set(fine.error());
+    pool.drain();
+    return fine;
+  }
+  return failure.status();
 }
 
 void ReadSession::guarded(const std::function<Status()>& work) {

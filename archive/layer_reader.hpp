@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "archive/blob.hpp"
 #include "archive/buffer_pool.hpp"
@@ -46,8 +47,14 @@ class ReadSession {
         buffers(settings.memory_bytes, activity),
         pool(settings.threads) {}
 
-  // kCancelled when the checkpoint says so; the first failure of any task.
+  // kCancelled when the checkpoint says so; the first failure of any task. On the thread that made
+  // the session.
   Status check();
+  // The same for long work on any thread, which may be a task's: the others hear of what the
+  // session's own thread is told.
+  Status check_anywhere();
+  // Until all tasks are done. When the checkpoint says so they are told to give up, and waited for.
+  Status drain();
   // Does what a task has to do: an error or exception of it becomes the failure of the session.
   void guarded(const std::function<Status()>& work);
 
@@ -59,6 +66,9 @@ class ReadSession {
   Activity activity;
   BufferPool buffers;
   TaskPool pool;  // destroyed first, so that no task outlives what it uses
+
+ private:
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 // kNotFound: the blob is missing; kCorrupt: it is not what its digest promises, or not a layer of

@@ -1,6 +1,7 @@
 #include "archive/manifest.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "archive/blob.hpp"
@@ -61,7 +62,21 @@ Result<Manifest> parse_manifest(const std::string& text) {
   return manifest;
 }
 
+// Ten days; of a stranger's larger number half would be no bound.
+constexpr double kLongestCompile = 10 * 86'400;
+
 }  // namespace
+
+double compile_seconds(const Annotations& annotations) {
+  const auto found = annotations.find(kAnnotationCompileSeconds);
+  if (found == annotations.end()) return 0;
+  const std::string& text = found->second;
+  double seconds = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool good = problem == std::errc() && end == text.data() + text.size() && seconds > 0 &&
+                    seconds <= kLongestCompile;
+  return good ? seconds : 0;
+}
 
 const FileEntry* Config::find(std::string_view path) const {
   const auto found = std::lower_bound(

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ struct Manifest {
   Annotations annotations;
 };
 
+// What kAnnotationCompileSeconds says; 0: not known, or no time that anybody compiles.
+double compile_seconds(const Annotations& annotations);
+
 struct FileEntry {
   std::string path;  // in the archive: "torch/ab/cabc.py"; the first component is called its root
   uint64_t size = 0;
@@ -45,6 +49,9 @@ struct FileEntry {
   // The path under which that layer holds it, where that is another one: equal files are stored
   // once.
   std::string from;
+  // When the file was last written, in nanoseconds since 1970; an archive of 0.1 does not say. Of
+  // equal files each has its own.
+  std::optional<int64_t> modified_ns;
 
   [[nodiscard]] const std::string& stored_as() const { return from.empty() ? path : from; }
 };

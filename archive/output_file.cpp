@@ -12,13 +12,22 @@ namespace {
 
 constexpr size_t kCopyBytes = 256U << 10;
 
+timespec time_of(int64_t nanoseconds) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  const int64_t rest = (nanoseconds % kSecond + kSecond) % kSecond;
+  return {(nanoseconds - rest) / kSecond, rest};
+}
+
 Status set_attributes(int fd, const OutputFile::Target& target) {
   if (::fchmod(fd, target.executable ? 0777 : 0666) != 0)
     return unexpected(local_error("chmod of " + target.place.path(), errno));
-  // The first read moves the access time, also where the volume is mounted with relatime.
-  const timespec times[2] = {{1, 0}, {0, UTIME_OMIT}};
+  // The first read moves the access time, also where the volume is mounted with relatime. By the
+  // time of writing build tools know what they built: ninja notes it to the nanosecond.
+  const timespec modified =
+      target.modified_ns ? time_of(*target.modified_ns) : timespec{0, UTIME_OMIT};
+  const timespec times[2] = {{1, 0}, modified};
   if (::futimens(fd, times) != 0)
-    return unexpected(local_error("setting the access time of " + target.place.path(), errno));
+    return unexpected(local_error("setting the times of " + target.place.path(), errno));
   return {};
 }
 
@@ -65,6 +74,8 @@ Status OutputFile::copy_to(const Target& target) {
   if (!created) return unexpected(created.error());
   std::vector<uint8_t> chunk(std::min<uint64_t>(entry_.size, kCopyBytes));
   for (uint64_t done = 0; done < entry_.size;) {
+    // There may be thousands of copies.
+    if (auto fine = session_.check_anywhere(); !fine) return fine;
     auto count = pread_full(fd_.get(), chunk, done, targets_.front().place.path());
     if (!count) return unexpected(count.error());
     if (*count == 0) return fail(ErrorCode::kIo, "copying to " + target.place.path());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,11 +19,13 @@ class OutputFile {
   struct Target {
     Place place;
     bool executable = false;
+    std::optional<int64_t> modified_ns;  // none: the time of loading
   };
 
   // All must outlive it. Without targets the content is only checked.
-  OutputFile(Destination* destination, const FileEntry& entry, std::vector<Target> targets)
-      : destination_(destination), entry_(entry), targets_(std::move(targets)) {}
+  OutputFile(ReadSession& session, Destination* destination, const FileEntry& entry,
+             std::vector<Target> targets)
+      : session_(session), destination_(destination), entry_(entry), targets_(std::move(targets)) {}
 
   [[nodiscard]] uint64_t size() const { return entry_.size; }
   // Has to have heard of bytes before they are taken.
@@ -37,6 +40,7 @@ class OutputFile {
   Status finish();
   Status copy_to(const Target& target);
 
+  ReadSession& session_;
   Destination* destination_;
   const FileEntry& entry_;
   const std::vector<Target> targets_;

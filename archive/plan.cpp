@@ -94,6 +94,7 @@ FileEntry entry_of(const Source& source, uint32_t layer) {
   file.executable = source.stamp.executable;
   file.sha256 = file.size == 0 ? empty_hash() : source.hash.value_or(ContentHash{});
   file.layer = layer;
+  file.modified_ns = source.stamp.modified_ns;
   return file;
 }
 
@@ -141,6 +142,8 @@ Plan make_plan(const Config& parent, const std::vector<Source>& sources) {
     const FileEntry* held = parent.find(source.file.path);
     if (held != nullptr && same_content(*held, source)) {
       plan.files.push_back(*held);
+      // Another time alone is nothing new, but goes along with what is.
+      plan.files.back().modified_ns = source.stamp.modified_ns;
       continue;
     }
     ++plan.added_files;

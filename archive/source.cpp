@@ -33,8 +33,10 @@ tl::unexpected<LeftOut> busy(const SourceFile& file) {
   return left_out(file, LeftOutReason::kBusy, file.local + " changed while it was read");
 }
 
+// Some file systems hold years that 64 bits of nanoseconds do not: those are cut.
 int64_t nanoseconds(const timespec& time) {
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  constexpr int64_t kMost = INT64_MAX / 1'000'000'000 - 1;
+  return std::clamp<int64_t>(time.tv_sec, -kMost, kMost) * 1'000'000'000 + time.tv_nsec;
 }
 
 FileStamp stamp_of(const struct stat& info) {

@@ -38,7 +38,12 @@ void TaskPool::push(std::deque<Task>& queue, Task task) {
 
 void TaskPool::drain() {
   std::unique_lock lock(mutex_);
-  idle_.wait(lock, [this] { return urgent_.empty() && normal_.empty() && running_ == 0; });
+  idle_.wait(lock, [this] { return idle(); });
+}
+
+bool TaskPool::drain_for(std::chrono::milliseconds longest) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_for(lock, longest, [this] { return idle(); });
 }
 
 void TaskPool::work() {
@@ -55,7 +60,8 @@ void TaskPool::work() {
       task();
     }  // what the task holds is gone before anybody hears that it is done
     lock.lock();
-    if (--running_ == 0 && urgent_.empty() && normal_.empty()) idle_.notify_all();
+    --running_;
+    if (idle()) idle_.notify_all();
   }
 }
 

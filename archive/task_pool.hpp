@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -28,9 +29,13 @@ class TaskPool {
   void post(Task task);
   // Until no task is queued or running. Not to be called by a task.
   void drain();
+  // The same for a while; false: there are still some.
+  bool drain_for(std::chrono::milliseconds longest);
 
  private:
   void work();
+  // With the lock.
+  [[nodiscard]] bool idle() const { return urgent_.empty() && normal_.empty() && running_ == 0; }
   void push(std::deque<Task>& queue, Task task);
 
   std::mutex mutex_;

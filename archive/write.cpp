@@ -112,6 +112,27 @@ class ArchiveWriter {
   WriteResult result_;
 };
 
+// What a reader would refuse is not written.
+Status check_limits(const std::vector<FileEntry>& files, const Limits& limits) {
+  uint64_t directories = 0;
+  uint64_t path_bytes = 0;
+  std::string_view previous;
+  for (const FileEntry& file : files) {
+    // Twice: another path may come to store its content.
+    path_bytes += 2 * file.path.size();
+    directories += new_directories(previous, file.path);
+    previous = file.path;
+  }
+  const auto check = [](uint64_t count, const char* what, uint64_t most) -> Status {
+    if (count <= most) return {};
+    return fail(ErrorCode::kTooLarge, "an archive of " + std::to_string(count) + " " + what +
+                                          ": allowed are " + std::to_string(most));
+  };
+  if (auto few = check(files.size(), "files", limits.max_entries); !few) return few;
+  if (auto few = check(path_bytes, "bytes of paths", limits.max_path_bytes); !few) return few;
+  return check(directories, "directories", limits.max_directories);
+}
+
 // Takes the parent's files that are still in use over into the new layer.
 class CopySink : public LayerSink {
  public:
@@ -312,11 +333,8 @@ Result<WriteResult> ArchiveWriter::write() {
     if (!request_.parent.empty()) result_.archive = describe(parent_manifest_, parent_);
     return result_;
   }
-  if (plan.files.size() > request_.settings.limits.max_entries) {
-    return fail(ErrorCode::kTooLarge, "an archive of " + std::to_string(plan.files.size()) +
-                                          " files: allowed are " +
-                                          std::to_string(request_.settings.limits.max_entries));
-  }
+  if (auto fits = check_limits(plan.files, request_.settings.limits); !fits)
+    return unexpected(fits.error());
   if (plan.files.size() > kManyFiles)
     settings_.frame_bytes = std::min(settings_.frame_bytes, kFrameOfMany);
   const size_t lists = std::max(plan.files.size(), parent_.files.size()) * kBytesOfAFile;

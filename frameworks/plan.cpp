@@ -23,7 +23,7 @@ class Planner {
     note_read_units();
     for (size_t i = 0; i < scan_.size(); ++i) {
       const FileInfo& item = scan_[i];
-      plan_.last_activity = std::max({plan_.last_activity, item.modified, item.changed});
+      plan_.last_activity = std::max(plan_.last_activity, last_change(item));
       if (item.type != FileType::kDirectory && classified_.unit_of[i] < 0) decide(item);
     }
     for (const UnfinishedUnit& unit : classified_.units) note_unfinished(unit.path, unit.newest);
@@ -38,12 +38,17 @@ class Planner {
     return know_.held != nullptr && know_.held->contains(path);
   }
 
+  // By this machine's clock. A loaded file's modification time is that of the machine that made it.
+  [[nodiscard]] WallTime last_change(const FileInfo& file) const {
+    return is_loaded(file.path) ? file.changed : std::max(file.modified, file.changed);
+  }
+
   // Whether this pod wrote the file after it was loaded or last saved. Its modification time may
   // have been set to what it was before (cp -p, rsync); ctime cannot be. A ctime that only says
   // chmod costs the writer a look at the content.
   [[nodiscard]] bool rewritten(const FileInfo& file) const {
     const bool loaded = is_loaded(file.path);
-    const WallTime written = std::max(file.modified, file.changed);
+    const WallTime written = last_change(file);
     if (loaded && written <= know_.loaded->at) return false;
     return know_.saved_at ? written + kTick > *know_.saved_at : loaded;
   }

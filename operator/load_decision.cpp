@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/load_budget.hpp"
 #include "operator/archive_trust.hpp"
 
 namespace compilecache::controller {
@@ -9,7 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLeastBudget{5'000};
 constexpr milliseconds kAskAgain{1'000};
 // Rarer when it takes minutes; and all who wait ask a hundred times a second together, so that a
 // thousand of them do not keep the operator from answering.
@@ -105,8 +105,8 @@ api::LoadAnswer decide(const LoadSituation& situation) {
   }
   const Choice choice = choose(situation);
   if (choice.head == nullptr) return none(why_none(situation));
-  const milliseconds left =
-      load_budget(situation.timeout, choice.head->compile_seconds) - situation.waited_for_place;
+  const milliseconds left = api::load_budget(situation.timeout, choice.head->compile_seconds) -
+                            situation.waited_for_place;
   if (left <= milliseconds(0)) return none("too_many_loads");
   if (situation.too_many_loads) {
     api::LoadAnswer answer = wait("too_many_loads", left);
@@ -120,12 +120,6 @@ api::LoadAnswer decide(const LoadSituation& situation) {
 }
 
 }  // namespace
-
-milliseconds load_budget(milliseconds timeout, double compile_seconds) {
-  if (compile_seconds <= 0) return timeout;
-  const milliseconds half(static_cast<int64_t>(compile_seconds * 500));
-  return std::min(timeout, std::max(kLeastBudget, half));
-}
 
 milliseconds settle_time(const api::CommitRequest& saved) {
   if (saved.complete) return milliseconds(0);

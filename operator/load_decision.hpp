@@ -44,10 +44,6 @@ struct LoadSituation {
 
 api::LoadAnswer decide_load(const LoadSituation& situation);
 
-// How long a load may take: the timeout, and never longer than half of the compile time that the
-// archive is known to save, but at least 5 s.
-std::chrono::milliseconds load_budget(std::chrono::milliseconds timeout, double compile_seconds);
-
 // How long others are still held after the first pod's save: until its cache directory has been
 // still for half of the time that it compiled, at most 30 s, since a short quiet period alone may
 // lie between two of its graphs. Nothing when the save is complete.

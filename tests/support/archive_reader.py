@@ -161,6 +161,8 @@ def read_archive(store, digest, into):
                 with open(target, "xb") as out:
                     out.write(content)
                 os.chmod(target, 0o777 if file.get("executable") else 0o666)
+                if "mtime" in file:
+                    os.utime(target, ns=(10**9, int(file["mtime"])))
         require(not wanted, f"layer {number} lacks {list(wanted)[:3]}")
 
 

@@ -2,9 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/coordinator.hpp"
+#include <cstdlib>
+#include <filesystem>
 
-// How long a loader lets the operator make it wait. No time passes here.
+#include "agent/coordinator.hpp"
+#include "agent/index_lookup.hpp"
+#include "agent/load_pace.hpp"
+#include "archive/format.hpp"
+#include "archive/index.hpp"
+#include "archive/store.hpp"
+
+// How long a loader lets the operator make it wait, and how long it may take then. No time passes
+// here.
 
 namespace compilecache::agent {
 namespace {
@@ -26,8 +35,11 @@ class WaitingOperator : public Coordinator {
     answer.decision = request.waited_ms < until_ms_ ? "wait" : "load";
     answer.match = "exact";
     answer.retry_after_ms = 1000;
+    answer.budget_ms = budget_ms;
     return answer;
   }
+  int64_t budget_ms = 0;
+
   Status loaded(const api::LoadedReport&, Patience) override { return {}; }
   Result<api::SaveAnswer> begin_save(const api::SaveRequest&, Patience) override {
     return unused();
@@ -77,6 +89,68 @@ TEST(LoadChoice, OthersStartAtOnceWithoutAnAnswer) {
   EXPECT_FALSE(choice.load);
   EXPECT_EQ(choice.status.reason, "operator_unreachable");
   EXPECT_EQ(choice.status.waited_ms, 0);
+}
+
+milliseconds budget_said(int64_t budget_ms, int64_t timeout_ms) {
+  api::AgentConfig config;
+  config.load_timeout_ms = timeout_ms;
+  WaitingOperator coordinator(0);
+  coordinator.budget_ms = budget_ms;
+  return choose_archive(
+             config, "node-1", coordinator, [](milliseconds) { return true; }, [] {})
+      .budget;
+}
+
+TEST(LoadChoice, TheOperatorsBudgetCountsWhereItIsShorter) {
+  EXPECT_EQ(budget_said(7'000, 60'000), milliseconds(7'000));
+  EXPECT_EQ(budget_said(90'000, 60'000), milliseconds(60'000));
+  EXPECT_EQ(budget_said(0, 60'000), milliseconds(60'000)) << "it knows none";
+}
+
+// What a loader makes of an index that says so of the time that its archive took.
+milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout_ms = 60'000) {
+  std::string folder = (std::filesystem::temp_directory_path() / "load-choice-XXXXXX").string();
+  EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+  api::AgentConfig config;
+  config.store_path = folder + "/store";
+  config.load_timeout_ms = timeout_ms;
+  config.key_basis.parts = {"Architecture"};
+  EXPECT_TRUE(archive::prepare_store(config.store_path, {}, false));
+  auto annotations = index_annotations("demo", 1, "", {{"Architecture", architecture()}});
+  if (!compile_seconds.empty()) annotations[archive::kAnnotationCompileSeconds] = compile_seconds;
+  EXPECT_TRUE(archive::upsert_index_entry(config.store_path,
+                                          {"sha256:" + std::string(64, 'a'), 100, annotations}));
+  WaitingOperator coordinator(0, 1);
+  const LoadChoice choice = choose_archive(
+      config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(choice.load) << choice.status.message;
+  EXPECT_EQ(choice.status.source, "index");
+  return choice.budget;
+}
+
+TEST(LoadChoice, WithoutTheOperatorALoadMayTakeHalfOfWhatTheIndexSaysItSaves) {
+  EXPECT_EQ(budget_of_index("41.5"), milliseconds(20'750));
+  EXPECT_EQ(budget_of_index("4"), milliseconds(5'000)) << "at least 5 s";
+  EXPECT_EQ(budget_of_index("4", 3'000), milliseconds(3'000)) << "never over spec.load.timeout";
+  EXPECT_EQ(budget_of_index("4000"), milliseconds(60'000));
+}
+
+TEST(LoadChoice, AnIndexThatSaysNoUsableTimeLeavesTheTimeout) {
+  for (const char* text : {"", "0", "-5", "nan", "inf", "1e300", "7 s", "0x10", "\xff"}) {
+    EXPECT_EQ(budget_of_index(text), milliseconds(60'000)) << text;
+  }
+}
+
+TEST(LoadPace, WhatWouldNotBeDoneInTimeIsSeenAtAQuarterOfIt) {
+  using seconds = std::chrono::seconds;
+  const auto done = [](uint64_t percent) { return archive::Progress{percent, 0, 100, 0}; };
+  EXPECT_FALSE(comes_too_late(seconds(9), seconds(40), done(0))) << "too early to tell";
+  EXPECT_TRUE(comes_too_late(seconds(10), seconds(40), done(24)));
+  EXPECT_FALSE(comes_too_late(seconds(10), seconds(40), done(25))) << "just in time";
+  EXPECT_TRUE(comes_too_late(seconds(30), seconds(40), done(74)));
+  EXPECT_FALSE(comes_too_late(seconds(39), seconds(40), done(100)));
+  EXPECT_FALSE(comes_too_late(seconds(39), seconds(40), archive::Progress{})) << "not known yet";
 }
 
 TEST(LoadChoice, DoesNotWaitForEver) {

@@ -16,6 +16,7 @@
 #include "archive/index.hpp"
 #include "archive/seek_table.hpp"
 #include "archive/store.hpp"
+#include "archive/write.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // `compilecache-agent save`, run as a process: when it saves and what it tells.
@@ -329,6 +330,73 @@ TEST_F(Save, CompileTimeNeverShrinks) {
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
   EXPECT_NEAR(committed_seconds("demo-1.1"), 200, 5);
   EXPECT_EQ(committed_seconds("demo-1.2"), 0);
+  EXPECT_EQ(end(saver), 0);
+}
+
+// For loads that the operator does not answer.
+TEST_F(Save, ArchiveAndIndexSayHowLongAllOfItTook) {
+  const auto said = [&] {
+    const auto manifest = archive::read_manifest(store_, operator_.head());
+    EXPECT_TRUE(manifest);
+    const auto index = archive::read_index(store_);
+    EXPECT_EQ(index.entries.size(), 1u);
+    const double seconds = archive::compile_seconds(manifest->annotations);
+    EXPECT_EQ(archive::compile_seconds(index.entries.at(0).annotations), seconds);
+    return seconds;
+  };
+  const auto saved_by_a_pod = [&](const std::string& save) {
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/" + save + "/commit", 1)) << saver.log();
+    EXPECT_EQ(end(saver), 0);
+  };
+  make("ab/first", 1000);
+  make("ab/second", 900);
+  saved_by_a_pod("demo-1.1");
+  EXPECT_NEAR(said(), 100, 5);
+  make("ab/third", 850);
+  saved_by_a_pod("demo-1.2");
+  EXPECT_NEAR(said(), 150, 5) << "the same pod went on";
+  remove_cache();  // another pod, which compiles again what the archive has, and more
+  make("ab/first", 1000);
+  make("ab/other", 940);
+  saved_by_a_pod("demo-1.3");
+  EXPECT_NEAR(said(), 150, 5);
+}
+
+// What a build tool notes of them is saved too: it builds nothing again where they are the same.
+TEST_F(Save, WhenFilesWereWrittenIsSavedAndLoadedToTheNanosecond) {
+  std::map<std::string, fs::file_time_type> written;
+  for (const char* name : {"build/a.o", "build/b.o", "build/.ninja_log"}) {
+    write(name, std::string(name) == "build/.ninja_log" ? "log" : "the same content");
+    written[name] = fs::last_write_time(torch_ + "/" + name);
+  }
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  remove_cache();
+  EXPECT_EQ(run("load"), 0);
+  ASSERT_EQ(status()["outcome"], "SUCCESS") << log_;
+  for (const auto& [name, time] : written)
+    EXPECT_EQ(fs::last_write_time(torch_ + "/" + name), time) << name;
+}
+
+// Whose clock is ahead: what was loaded is from another machine.
+TEST_F(Save, ALoadedFileOfTheFutureIsNotTakenForANewOne) {
+  const std::string local = root_ + "/ahead";
+  std::ofstream(local) << "content";
+  fs::last_write_time(local, fs::file_time_type::clock::now() + std::chrono::hours(5));
+  archive::WriteRequest request;
+  request.files = {{local, "torch/ab/ahead"}};
+  const auto written = archive::write_archive(store_, std::move(request));
+  ASSERT_TRUE(written);
+  operator_.set_head(written->archive.manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  ASSERT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_GT(fs::last_write_time(torch_ + "/ab/ahead"), fs::file_time_type::clock::now());
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[0].body["new_files"], 1);
   EXPECT_EQ(end(saver), 0);
 }
 

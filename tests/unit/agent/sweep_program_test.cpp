@@ -9,6 +9,7 @@
 #include "archive/format.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"
+#include "archive/write.hpp"
 #include "base/clock.hpp"
 #include "base/time_format.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
@@ -67,6 +68,25 @@ TEST_F(Sweep, RemovesWhatIsCondemnedAndTellsWhatIsLeft) {
   ASSERT_EQ(index.entries.size(), 1u);
   EXPECT_EQ(index.entries[0].digest, live.manifest);
   EXPECT_EQ(index.entries[0].generation(), 2u);
+}
+
+TEST_F(Sweep, TheIndexSaysAgainHowLongAnArchiveTook) {
+  const std::string local = root_ + "/local";
+  std::ofstream(local) << "content";
+  archive::WriteRequest request;
+  request.files = {{local, "torch/live"}};
+  request.annotations[archive::kAnnotationCompileSeconds] = "41.500";
+  const auto live = archive::write_archive(store_, std::move(request));
+  ASSERT_TRUE(live);
+  plan({{"archives",
+         {{{"name", "demo-1"},
+           {"manifest_digest", live->archive.manifest},
+           {"generation", 2},
+           {"key", {{"GPUProduct", "H100"}}}}}}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  const auto index = archive::read_index(store_);
+  ASSERT_EQ(index.entries.size(), 1u);
+  EXPECT_EQ(archive::compile_seconds(index.entries[0].annotations), 41.5);
 }
 
 TEST_F(Sweep, LeftoversOfAKilledSaveGoWhenTheyAreOld) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <random>
 
 #include "archive/format.hpp"
 #include "archive/store.hpp"
@@ -101,6 +102,35 @@ TEST_F(Volume, ALoadThatHangsInTheMiddleLeavesNothing) {
   volume_->hang();
   EXPECT_EQ(loader.wait(), 0);
   expect_cold();
+}
+
+TEST_F(Volume, ALoadThatWouldComeTooLateIsGivenUpBeforeItsTimeIsUp) {
+  std::mt19937 random(1);  // five frames that do not compress
+  std::string noise(20 << 20, '\0');
+  for (char& byte : noise) byte = static_cast<char>(random());
+  operator_.set_head(put_archive({{"torch/noise", noise}}).manifest, 1);
+  config_.load_timeout_ms = 6'000;
+  volume_->throughput(2'500'000);
+  EXPECT_EQ(run("load"), 0);
+  expect_cold();
+  EXPECT_EQ(status()["reason"], "too_slow") << log_;
+}
+
+// Whatever was being made: here many copies of one content, in directories of their own.
+TEST_F(Volume, ALoadThatIsGivenUpWhileItMakesFilesLeavesNothing) {
+  std::map<std::string, std::string> files;
+  for (int i = 0; i < 3'000; ++i)
+    files["torch/" + std::to_string(i) + "/same"] = std::string(9, 'x');
+  operator_.set_head(put_archive(files).manifest, 1);
+  torch_ = volume_->path("torch");  // where creating takes its time
+  config_.directories[0].path = torch_;
+  config_.load_timeout_ms = 200;
+  fs::create_directories(volume_->backing("torch"));
+  volume_->delay(std::chrono::microseconds(300));
+  EXPECT_EQ(run("load"), 0);
+  volume_->delay(std::chrono::microseconds(0));
+  expect_cold();
+  EXPECT_EQ(status()["reason"], "timeout") << log_;
 }
 
 TEST_F(Volume, SigtermEndsALoadThatHangs) {

@@ -38,7 +38,13 @@ std::string read_file(const std::string& path) {
 
 void write_tree(const std::string& root, const Tree& tree) {
   fs::create_directories(root);
-  for (const auto& [path, file] : tree) write_file(root + "/" + path, file.bytes, file.executable);
+  // Written at one time, so that equal trees make equal archives.
+  const auto when = fs::file_time_type::clock::from_sys(
+      std::chrono::sys_seconds(std::chrono::seconds(1'700'000'000)));
+  for (const auto& [path, file] : tree) {
+    write_file(root + "/" + path, file.bytes, file.executable);
+    fs::last_write_time(root + "/" + path, when);
+  }
 }
 
 Tree read_tree(const std::string& root) {

@@ -294,9 +294,23 @@ std::vector<Kind> bomb_kinds() {
       limited({"too_many_files_in_config", "too many files", long_list},
               [](Limits& limits) { limits.max_entries = 5; }),
       limited(config("config_bomb", "larger than accepted",
-                     R"({"formatVersion":1,"x":")" + std::string(4 << 20, 'x') + "\"}"),
+                     R"({"formatVersion":1)" + std::string(4 << 20, ' ') + "}"),
               [](Limits& limits) { limits.max_config_plain_bytes = 1 << 20; }),
+      limited({"too_many_directories_in_config", "too many directories",
+               [](MaliciousTest& test) {
+                 return test.archive_of(tar_file("a/b/c/d", "") + tar_end(),
+                                        {listed("a/b/c/d", "")});
+               }},
+              [](Limits& limits) { limits.max_directories = 2; }),
+      limited({"too_long_paths_in_config", "paths are too long", long_list},
+              [](Limits& limits) { limits.max_path_bytes = 89; }),
   };
+}
+
+std::string many_values(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += ",0";
+  return text;
 }
 
 std::vector<Kind> json_kinds() {
@@ -366,6 +380,19 @@ std::vector<Kind> json_kinds() {
              R"({"formatVersion":1,"files":[{"path":"x","sha256":"zz"}]})"),
       config("files_that_are_numbers", "something else than objects",
              R"({"formatVersion":1,"layers":[],"files":[1,2]})"),
+      config("config_of_one_long_string", "a string longer than any path",
+             R"({"formatVersion":1,"x":")" + std::string(4 << 20, 'x') + "\"}"),
+      config("config_of_one_long_name", "a string longer than any path",
+             R"({"formatVersion":1,"files":[{")" + std::string(4 << 20, '\\') + "\":1}]}"),
+      config("config_of_one_long_number", "a string longer than any path",
+             R"({"formatVersion":1,"x":)" + std::string(4 << 20, '1') + "}"),
+      config("time_that_is_no_number", "no number of nanoseconds",
+             R"({"formatVersion":1,"layers":[{}],"files":[{"path":"x","size":0,"mtime":"1.5"}]})"),
+      config("time_beyond_64_bits", "no number of nanoseconds",
+             R"({"formatVersion":1,"layers":[{}],"files":[{"path":"x","size":0,"mtime":")" +
+                 std::string(30, '9') + "\"}]}"),
+      manifest("manifest_of_many_values", "more values than are accepted",
+               head + digest + R"(,"size":1},"layers":[],"x":[0)" + many_values(300'000) + "]}"),
       config("too_many_layers_in_config", "too many layers",
              R"({"formatVersion":1,"layers":[{},{},{},{},{}],"files":[]})"),
       {"config_that_is_not_zstd", "unpacking it",

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <functional>
 
+#include "archive/format.hpp"
+#include "archive/index.hpp"
 #include "archive_fixture.hpp"
 
 // What a save and a load may take, whatever the archive's size: the kernel refuses them more, and
@@ -120,6 +122,40 @@ TEST_F(Memory, OfACompactionIsBounded) {
   };
   ASSERT_TRUE(within(RLIM_INFINITY, change));
   ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
+}
+
+// Few bytes of a stranger's that would become very many.
+TEST_F(Memory, OfABombIsBounded) {
+  const auto bomb = [&] {
+    const std::string plain = R"({"formatVersion":1,"layers":[],"files":[{"path":")" +
+                              std::string(248U << 20, 'x') + "\"}]}";
+    write_file(temp_.path("bomb"), plain);
+    return true;
+  };
+  ASSERT_TRUE(within(RLIM_INFINITY, bomb));
+  run("zstd -q --rm " + temp_.path("bomb") + " -o " + temp_.path("bomb.zst"));
+  const auto put = [&](const std::string& file) {
+    const std::string digest = "sha256:" + run("sha256sum < " + file).substr(0, 64);
+    std::filesystem::copy(file, blob_path(store_, digest));
+    return digest;
+  };
+  const auto size = std::filesystem::file_size(temp_.path("bomb.zst"));
+  const std::string config = put(temp_.path("bomb.zst"));
+  write_file(temp_.path("manifest-of-it"),
+             std::string(R"({"schemaVersion":2,"artifactType":")") + kArtifactType +
+                 R"(","config":{"mediaType":")" + kConfigMediaType + R"(","digest":")" + config +
+                 R"(","size":)" + std::to_string(size) + R"(},"layers":[]})");
+  const std::string manifest = put(temp_.path("manifest-of-it"));
+  EXPECT_TRUE(within(kLoad, [&] {
+    ExtractOptions options;
+    options.roots = {{"torch", temp_.path("loaded")}};
+    const auto loaded = extract(store_, manifest, options);
+    return !loaded && loaded.error().code == ErrorCode::kCorrupt;
+  }));
+  std::string index = R"({"manifests":[)";
+  while (index.size() < (8U << 20) - 10) index += "0,";
+  write_file(store_ + "/index.json", index + "0]}");
+  EXPECT_TRUE(within(kLoad, [&] { return read_index(store_).entries.empty(); }));
 }
 
 // As many as an archive may have: then the lists of files are most of it.

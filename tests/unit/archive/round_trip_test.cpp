@@ -63,7 +63,7 @@ TEST_F(RoundTrip, KeepsOddNamesSizesAndModes) {
   EXPECT_EQ(load(saved.archive.manifest, 7), tree);
 }
 
-TEST_F(RoundTrip, EqualContentMakesEqualDigests) {
+TEST_F(RoundTrip, EqualContentAndTimesMakeEqualDigests) {
   const Tree tree = {{"b", {noise(5 << 20, 2), false}}, {"a/x", {"1", true}}, {"a/y", {"1", true}}};
   const auto first = save(tree);
   WriteSettings other_threads;

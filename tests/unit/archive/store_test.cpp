@@ -216,6 +216,26 @@ TEST_F(Store, IndexReadsWhateverItFinds) {
   EXPECT_EQ(index.problems.size(), 1U);
 }
 
+// Whoever may write to the volume may write it.
+TEST_F(Store, AnIndexOfVeryManyValuesIsAnEmptyOneWithShortProblems) {
+  const auto many = [](const std::string& piece, size_t count) {
+    std::string text = R"({"manifests":[)";
+    for (size_t i = 0; i < count; ++i) text += piece;
+    return text + "0]}";
+  };
+  for (const std::string& text :
+       {many("0,", (8U << 20) / 2 - 20), many("{},", 30'000), many("\"\xff\",", 1),
+        many(R"({"annotations":{"a":"","b":""}},)", 200'000), std::string(7 << 20, 'x')}) {
+    write_file(store_ + "/index.json", text);
+    const auto index = read_index(store_);
+    EXPECT_TRUE(index.entries.empty()) << text.substr(0, 50);
+    EXPECT_EQ(index.problems.size(), 1U) << text.substr(0, 50);
+    EXPECT_LT(index.problems.front().size(), 500U) << text.substr(0, 50);
+  }
+  ASSERT_TRUE(upsert_index_entry(store_, entry("a", 1, '1'))) << "it is replaced";
+  EXPECT_EQ(read_index(store_).entries.size(), 1U);
+}
+
 TEST_F(Store, ListsBlobsAndNothingElse) {
   const auto saved = save({{"a", {noise(1000, 60), false}}});
   write_file(store_ + "/blobs/sha256/0123.incomplete", "x");

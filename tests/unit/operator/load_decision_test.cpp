@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "api/load_budget.hpp"
 #include "operator/archive_trust.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
 
@@ -173,11 +174,11 @@ TEST(LoadDecision, RefreshLoadsNothing) {
 }
 
 TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
-  EXPECT_EQ(load_budget(seconds(120), 0), seconds(120));
-  EXPECT_EQ(load_budget(seconds(120), 60), seconds(30));
-  EXPECT_EQ(load_budget(seconds(120), 2), seconds(5));
-  EXPECT_EQ(load_budget(seconds(120), 3600), seconds(120));
-  EXPECT_EQ(load_budget(seconds(3), 2), seconds(3));
+  EXPECT_EQ(api::load_budget(seconds(120), 0), seconds(120));
+  EXPECT_EQ(api::load_budget(seconds(120), 60), seconds(30));
+  EXPECT_EQ(api::load_budget(seconds(120), 2), seconds(5));
+  EXPECT_EQ(api::load_budget(seconds(120), 3600), seconds(120));
+  EXPECT_EQ(api::load_budget(seconds(3), 2), seconds(3));
 }
 
 TEST(ArchiveTrust, ASuspectHeadGivesWayToTheGenerationBefore) {
