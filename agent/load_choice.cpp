@@ -45,6 +45,12 @@ class Chooser {
 
  private:
   void choose() {
+    if (!config_.ask_operator && !config_.operator_address.empty()) {
+      return look_into_index(
+          {ErrorCode::kUnavailable,
+           "the operator never heard of earlier pods of this namespace, so it is "
+           "not asked; see docs/network-policy.md"});
+    }
     if (const auto answer = ask()) {
       choice_.operator_answered = true;
       take(*answer);

@@ -257,6 +257,11 @@ const Condition* find_condition(const std::vector<Condition>& conditions, const 
   return nullptr;
 }
 
+bool is_not_asked(const std::vector<Condition>& conditions) {
+  const Condition* unheard = find_condition(conditions, kPodsUnheardCondition);
+  return unheard != nullptr && unheard->status == "True" && unheard->reason == kNotAskedReason;
+}
+
 bool set_condition(std::vector<Condition>& conditions, Condition condition,
                    const std::string& now) {
   condition.last_transition_time = now;

@@ -83,6 +83,7 @@ Result<Caller> AgentHandlers::caller(std::string_view token) {
         "pod " + caller.ns() + "/" + caller.pod->name +
             " does not carry our injection; only pods that the webhook injected are served");
   }
+  if (!caller.sweeper && hooks_.spoke) hooks_.spoke(*caller.pod);
   const std::string& name = caller.sweeper ? caller.pod->sweep : caller.pod->cache;
   caller.cache = parts_.view.cache(caller.ns(), name);
   if (caller.cache == nullptr || caller.cache->metadata.deleting) {

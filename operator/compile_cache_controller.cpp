@@ -281,7 +281,11 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
   status.gpu_products = static_cast<int64_t>(products.size());
   status.active_pods =
       static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
-  const Duration again = parts_.breaker.look(cache, facts, status);
+  Duration again = parts_.breaker.look(cache, facts, status);
+  const Silence silence =
+      parts_.heard.silence(cache.metadata.ns, cache.metadata.name, clock_.monotonic());
+  again = sooner(again, silence.again);
+  update_unheard(status.conditions, silence, cache.metadata.generation, format_time(clock_.wall()));
   update_conditions(
       status.conditions,
       {.generation = cache.metadata.generation,
@@ -292,10 +296,21 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
   return {std::move(status), again};
 }
 
+// One Event when pods begin to be unheard.
+void CompileCacheController::tell_unheard(const api::CompileCache& cache,
+                                          const std::vector<api::Condition>& before,
+                                          const std::vector<api::Condition>& after) {
+  const api::Condition* was = api::find_condition(before, api::kPodsUnheardCondition);
+  const api::Condition* is = api::find_condition(after, api::kPodsUnheardCondition);
+  if (is == nullptr || is->status != "True" || (was != nullptr && was->status == "True")) return;
+  parts_.events.warning(reference(cache), api::kPodsUnheardCondition, is->message);
+}
+
 // One Event for each change of the reason of Ready.
 void CompileCacheController::tell_change(const api::CompileCache& cache,
                                          const std::vector<api::Condition>& before,
                                          const std::vector<api::Condition>& after) {
+  tell_unheard(cache, before, after);
   const api::Condition* was = api::find_condition(before, kReady);
   const api::Condition* is = api::find_condition(after, kReady);
   if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {
@@ -305,7 +320,8 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
   const bool good =
       is->status == "True" ||
       (stalled != nullptr && stalled->status == "False" && is->reason != "StoreUnusable" &&
-       is->reason != "CannotPrepare" && is->reason != kInjectionPausedCondition);
+       is->reason != "CannotPrepare" && is->reason != kInjectionPausedCondition &&
+       is->reason != api::kPodsUnheardCondition);
   parts_.events.record({reference(cache),
                         good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
                         is->message});

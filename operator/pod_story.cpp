@@ -232,8 +232,17 @@ class Teller {
     if (loader.at("state").contains("running")) return "the loader is running";
     const std::string ended = text(loader, "/state/terminated/reason");
     if (!ended.empty() && ended != "Completed") return "the loader ended: " + ended;
+    if (is_silenced()) return "the operator has never heard of pods like this one";
     return "the operator does not know: status.recent holds the last pods only, and a pod that met "
            "no operator is told of later";
+  }
+
+  // Egress to the operator is denied to pods of this namespace.
+  [[nodiscard]] bool is_silenced() const {
+    if (recent_ || !facts_.cache) return false;
+    const auto* unheard =
+        api::find_condition(facts_.cache->status.conditions, api::kPodsUnheardCondition);
+    return unheard != nullptr && unheard->status == "True";
   }
 
   json container_status(const char* list, const std::string& name) const {
@@ -355,6 +364,11 @@ class Teller {
   void advise() {
     if (!story_.injected) return advise_injection();
     if (!story_.effect.empty()) advise_effect();
+    if (is_silenced()) {
+      change(
+          "let pods of this namespace reach the operator: docs/network-policy.md has the "
+          "NetworkPolicy that is needed");
+    }
     if (const auto* known = find_load_reason(story_.load_reason); known != nullptr) {
       change(std::string(known->change));
     }

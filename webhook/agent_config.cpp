@@ -114,6 +114,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.token_file = std::string(api::kTokenPath) + "/token";
   config.store_path = api::store_path(input.cache);
   config.index_fallback = input.settings.index_fallback;
+  config.ask_operator = !api::is_not_asked(input.cache.status.conditions);
   for (const CacheDirectory& directory : input.directories.directories) {
     config.directories.push_back({*directory.framework, directory.path});
   }

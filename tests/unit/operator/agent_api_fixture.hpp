@@ -212,10 +212,12 @@ class AgentApiTest : public testing::Test {
   Events events;
   bool leading = true;
   int sweeps_wanted = 0;
+  std::vector<std::string> spoke;
   AgentApi agent_api{{view, auth, saves, locks, guard, archives, registry, traffic, crashes, board,
                       metrics, events},
                      settings,
                      {.is_leader = [this] { return leading; },
+                      .spoke = [this](const PodView& pod) { spoke.push_back(pod.name); },
                       .fetch_pod = [](const std::string&, const std::string&) -> Result<PodView> {
                         return fail(ErrorCode::kNotFound, "no such pod");
                       },

@@ -67,6 +67,14 @@ TEST_F(AgentApi, OnlyOurPodsAreServed) {
   EXPECT_EQ(send("POST", "/v1/load", "c", "{}").status, 404);
 }
 
+TEST_F(AgentApi, WhoSpokeIsKnownWhateverItSaid) {
+  load("a");
+  begin_sweep();
+  send("POST", "/v1/load", "stranger", "{}");
+  send("POST", "/v1/effect", "b", "{broken");
+  EXPECT_EQ(spoke, (std::vector<std::string>{"a", "b"})) << "neither strangers nor sweep Jobs";
+}
+
 TEST_F(AgentApi, GarbageIsAnsweredNotServed) {
   EXPECT_EQ(send("POST", "/v1/load", "a", "{broken").status, 400);
   EXPECT_EQ(send("POST", "/v1/load", "a", "[]").status, 400);

@@ -162,9 +162,10 @@ class ControlTest : public ::testing::Test {
   CrashWatch crashes;
   KubeArchiveWriter archive_writer{client};
   ArchiveRegistry registry{archive_writer, settings.status_interval, clock};
+  HeardPods heard{settings.agent};
   CompileCacheController controller{
       {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
-       writer, events, metrics, [] { return true; },
+       heard, writer, events, metrics, [] { return true; },
        [](const std::string&, const std::string&) { return false; }},
       clock};
 };
@@ -177,6 +178,43 @@ TEST_F(ControlTest, AMissingClaimIsToldInConditionsAndAnEvent) {
   EXPECT_EQ(events.records[0].reason, "ClaimNotFound");
   EXPECT_EQ(events.records[0].type, kube::EventType::kWarning);
   EXPECT_TRUE(all(kJobs).empty());
+}
+
+TEST_F(ControlTest, PodsThatAreNeverHeardOfAreToldInAConditionAndOneEvent) {
+  put_claim();
+  reconcile_and_see();
+  sweeper.reported("ml/transformer", "");
+  heard.begin();
+  for (const char* name : {"web-1", "web-2", "web-3"}) {
+    PodView pod{.ns = "ml", .name = name, .uid = name, .cache = "transformer"};
+    pod.injection = std::make_shared<const api::InjectionStatus>();
+    pod.containers = std::make_shared<const std::vector<ContainerView>>(
+        1, ContainerView{.name = api::kLoaderContainer, .ended_reason = "Completed"});
+    heard.seen(pod, clock.monotonic());
+  }
+  const auto first = reconcile();
+  ASSERT_TRUE(first);
+  EXPECT_LE(first->again_after, settings.agent.unheard_after) << "they are looked at again in time";
+  reconcile_and_see();
+  EXPECT_EQ(condition("PodsUnheard").at("status"), "False");
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  clock.advance(settings.agent.unheard_after);
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_EQ(condition("PodsUnheard").at("reason"), "NotAsked");
+  EXPECT_EQ(condition("Ready").at("status"), "False");
+  EXPECT_NE(condition("Ready").at("message").get<std::string>().find("web-1"), std::string::npos);
+  EXPECT_EQ(std::count_if(events.records.begin(), events.records.end(),
+                          [](const auto& event) {
+                            return event.reason == "PodsUnheard" &&
+                                   event.type == kube::EventType::kWarning;
+                          }),
+            2)
+      << "of the condition and of Ready";
+  heard.spoke({.ns = "ml", .name = "web-4", .uid = "web-4", .cache = "transformer"});
+  for (const char* name : {"web-1", "web-2", "web-3"}) heard.gone({.ns = "ml", .uid = name});
+  reconcile_and_see();
+  EXPECT_EQ(condition("PodsUnheard").at("status"), "False");
+  EXPECT_EQ(condition("Ready").at("status"), "True");
 }
 
 TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {

@@ -100,6 +100,17 @@ api::RecentPod recent(const std::string& load) {
   return pod;
 }
 
+TEST(PodStory, APodThatCannotReachTheOperatorIsToldSo) {
+  PodFacts silent = facts(recent("exact"));
+  silent.cache->status.recent = std::vector<api::RecentPod>{};
+  silent.cache->status.conditions = {{.type = api::kPodsUnheardCondition, .status = "True"}};
+  const PodStory story = tell_story(silent);
+  EXPECT_THAT(story.load_why, HasSubstr("has never heard of pods like this one"));
+  EXPECT_THAT(story.change, Contains(HasSubstr("docs/network-policy.md")));
+  silent.cache->status.conditions[0].status = "False";
+  EXPECT_THAT(tell_story(silent).change, IsEmpty());
+}
+
 TEST(PodStory, AWarmPodNeedsNothing) {
   api::RecentPod pod = recent("exact");
   pod.archive = api::archive_name("llama", key());
