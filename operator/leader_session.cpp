@@ -253,7 +253,8 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   };
   hooks.sweep_reported = [this](const PodView& pod, const api::SweepRequest& request) {
     if (request.phase != "end") return;
-    sweeper->reported(kube::object_key(pod.ns, request.cache), request.storage_error);
+    sweeper->reported(kube::object_key(pod.ns, request.cache), pod.owner ? pod.owner->uid : "",
+                      request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
   agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic,
