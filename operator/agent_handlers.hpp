@@ -76,6 +76,9 @@ class AgentHandlers {
   Status adopt(const Caller& caller, const api::SweepRequest& request);
   Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
   Result<api::SweepAnswer> sweep_begins(const Caller& caller);
+  Status take_verdicts(const Caller& caller, const api::SweepRequest& request,
+                       std::vector<api::CompileCacheArchive>& archives);
+  Status take_inventory(const Caller& caller, const api::SweepRequest& request);
   Status sweep_ends(const Caller& caller, const api::SweepRequest& request);
 
   AgentApiParts parts_;

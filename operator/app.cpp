@@ -43,8 +43,8 @@ constexpr char kName[] = "compilecache-operator";  // of the Lease, and the repo
 constexpr seconds kStartPatience{60};
 constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
-// A sweep's report lists every blob: 20,000 are 2 MB. Not more, since a body is read before it is
-// known who sends it.
+// A sweep tells what it found in pages of half a megabyte. Not much more, since a body is read
+// before it is known who sends it.
 constexpr size_t kLongestInventory = 2U << 20;
 
 std::string identity(const OperatorOptions& options) {

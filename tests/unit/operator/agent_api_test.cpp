@@ -315,6 +315,26 @@ TEST_F(AgentApi, SweepsDeleteInTwoSteps) {
   EXPECT_EQ(save("c", '1'), 200);
 }
 
+TEST_F(AgentApi, AnInventoryInPagesIsAsGoodAsOneInOne) {
+  for (const char manifest : {'1', '2', '3', '4'}) ASSERT_EQ(save("a", manifest), 200);
+  clock.advance(minutes(5));
+  begin_sweep();
+  api::SweepRequest page{.cache = "transformer", .phase = "inventory"};
+  page.inventory = {{digest('1'), 1}};
+  page.up_to = digest('1');
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
+  }
+  api::SweepRequest end{.cache = "transformer", .phase = "end"};
+  for (const char blob : {'2', '3', '4'}) end.inventory.push_back({digest(blob), 1});
+  end.after = digest('1');
+  EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
+  ASSERT_EQ(status().condemned.size(), 2U);
+  EXPECT_EQ(status().condemned[0].digest, digest('1'));
+  EXPECT_EQ(status().condemned[1].digest, digest('2'));
+  EXPECT_EQ(save("b", '5'), 200) << "a sweep that is over keeps nobody from saving";
+}
+
 TEST_F(AgentApi, WhatIsNotInTheStatusYetIsNotDeleted) {
   for (const char manifest : {'1', '2', '3'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));
