@@ -356,7 +356,8 @@ json to_json(const CompileCacheStatus& status) {
   }
   object["summary"] = {{"size", format_bytes(static_cast<uint64_t>(status.total_bytes))},
                        {"loads", summary(status.loads)},
-                       {"effect", summary(status.effect)}};
+                       {"effect", summary(status.effect)},
+                       {"saves", summary(status.saves)}};
   set_if(object, "lastSaveTime", status.last_save_time);
   if (!status.last_sweep.time.empty()) {
     object["lastSweep"] = {{"time", status.last_sweep.time},

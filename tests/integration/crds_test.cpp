@@ -187,11 +187,13 @@ TEST_F(Installed, ColumnsTellWhatThereIs) {
   set_status(
       "cc/one",
       R"({"archives": 2, "gpuProducts": 1, "totalBytes": 606208, "lastSaveTime": "2026-01-01T00:00:00Z",
-                           "summary": {"size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full"},
+                           "summary": {"size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full",
+                                       "saves": "4 committed, 1 failed"},
                            "conditions": [{"type": "Ready", "status": "True"}]})");
   const std::string caches = kubectl({"get", "cc", "-n", namespace_}).out;
-  for (const char* text : {"CLAIM", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT", "LAST SAVE",
-                           "READY", "AGE", "592Ki", "3 exact, 1 missing", "2 full", "True"}) {
+  for (const char* text :
+       {"CLAIM", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT", "SAVES", "LAST SAVE", "READY",
+        "AGE", "592Ki", "3 exact, 1 missing", "2 full", "4 committed, 1 failed", "True"}) {
     EXPECT_NE(caches.find(text), std::string::npos) << text << " is not in\n" << caches;
   }
   ASSERT_EQ(testing::apply(archive()), "");
