@@ -129,6 +129,11 @@ class Teller {
     if (mode == "Disabled") return because(Reason::kDisabled);
     if (mode == "ForceCold") return because(Reason::kForcedCold);
     if (said_at_admission()) return;
+    if (facts_.cache_unread || facts_.events_unread) {
+      story_.injection = "unknown";
+      story_.injection_why = "what says why could not be read";
+      return;
+    }
     if (!facts_.cache) return because(Reason::kCacheNotFound);
     if (facts_.cache->metadata.deleting) return because(Reason::kCacheDeleting);
     if (const auto* ready = api::find_condition(facts_.cache->status.conditions, "Ready");
@@ -222,6 +227,10 @@ class Teller {
   }
 
   std::string why_no_report() const {
+    if (facts_.cache_unread) {
+      return "CompileCache " + story_.cache + ", which has the pod's report, could not be read";
+    }
+    if (!facts_.cache) return "CompileCache " + story_.cache + " does not exist any more";
     const json loader = container_status("initContainerStatuses", api::kLoaderContainer);
     if (loader.is_null() || loader.at("state").contains("waiting")) {
       std::string why = "the loader has not started";
@@ -363,6 +372,11 @@ class Teller {
 
   void advise() {
     if (!story_.injected) return advise_injection();
+    if (facts_.cache_unread) {
+      change("ask with an account that may read CompileCaches and their archives in the namespace");
+    } else if (!facts_.cache) {
+      change("create CompileCache " + story_.cache + " again, or take the annotation off");
+    }
     if (!story_.effect.empty()) advise_effect();
     if (is_silenced()) {
       change(
@@ -389,6 +403,9 @@ class Teller {
   }
 
   void advise_injection() {
+    if (story_.injection == "unknown") {
+      return change("ask with an account that may read CompileCaches and Events of the namespace");
+    }
     if (story_.injection == "not_asked") {
       change(
           "see that the operator runs (kubectl get pods -n compilecache-system), then create the "
