@@ -56,7 +56,8 @@ class Chooser {
       take(*answer);
     } else if (refused(answer.error().code)) {
       choice_.operator_answered = true;
-      none("refused", answer.error().message);
+      none(answer.error().code == ErrorCode::kNotFound ? "cache_gone" : "refused",
+           answer.error().message);
     } else {
       log_info("no answer from the operator; looking into the index on the volume",
                {{"error", answer.error().message}});

@@ -8,6 +8,7 @@
 
 #include "agent/index_lookup.hpp"
 #include "agent/lease.hpp"
+#include "agent/store_trouble.hpp"
 #include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
@@ -62,7 +63,10 @@ class Attempt {
       if (view.files.empty()) return nothing_new(view);
       const auto answer = begin(view);
       if (!answer) {
-        return failed("operator_unreachable", answer.error().message, Next::kRetry,
+        const std::string reason = no_answer(answer.error().code);
+        // It has been refused, and asking again would only hold up the pod's end.
+        const bool silent = reason == "operator_unreachable";
+        return failed(reason, answer.error().message, silent ? Next::kRetry : Next::kWhenChanged,
                       kUnansweredPause);
       }
       if (answer->decision == "busy") return busy(*answer);
@@ -104,6 +108,12 @@ class Attempt {
     return parts_.coordinator.begin_save(request, limits_.patience());
   }
 
+  static const char* no_answer(ErrorCode code) {
+    if (code == ErrorCode::kNotFound) return "cache_gone";
+    const bool refused = code == ErrorCode::kForbidden || code == ErrorCode::kUnauthorized;
+    return refused ? "refused" : "operator_unreachable";
+  }
+
   static SaveResult busy(const api::SaveAnswer& answer) {
     SaveResult result = skipped("busy", Next::kRetry);
     result.message = "another pod is saving" + (answer.reason.empty() ? "" : ": " + answer.reason);
@@ -125,7 +135,8 @@ class Attempt {
     auto granted = parent_of(answer);
     if (!granted) {
       release(answer);
-      return failed("io", granted.error().message, Next::kRetry, kFailedPause);
+      return failed(store_trouble(config_.store_path, granted.error(), StoreUse::kRead),
+                    granted.error().message, Next::kRetry, kFailedPause);
     }
     Head parent = std::move(*granted);
     SaveView view = parts_.watched.plan(parent.held, state_.saved_at);
@@ -157,6 +168,13 @@ class Attempt {
     } else {
       const std::string extended = std::exchange(parent.digest, written->archive.manifest);
       result = commit(answer, extended, std::move(parent), view, *written);
+    }
+    if (result && view.truncated && result->outcome != api::Outcome::kError) {
+      result->reason = "too_many_files";
+      result->message =
+          "there are more files and folders than the saver looks at; those beyond the "
+          "first " +
+          std::to_string(kMaxScanned) + " are not saved";
     }
     if (result && !left_out.empty() && result->outcome != api::Outcome::kError) {
       result->reason = "unreadable";
@@ -229,8 +247,10 @@ class Attempt {
     if (error.code == ErrorCode::kCancelled) {
       return failed("out_of_time", error.message, Next::kRetry, kUnansweredPause);
     }
-    return failed(error.code == ErrorCode::kUnavailable ? "busy_files" : "io", error.message,
-                  Next::kRetry, kFailedPause);
+    return failed(error.code == ErrorCode::kUnavailable
+                      ? "busy_files"
+                      : store_trouble(config_.store_path, error, StoreUse::kWrite),
+                  error.message, Next::kRetry, kFailedPause);
   }
 
   // Returns what the user should know, or nothing.

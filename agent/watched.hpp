@@ -40,6 +40,7 @@ struct SaveView {
   std::vector<std::string> busy, left_over;  // "torch/..."
   uint64_t held = 0, held_entries = 0, unread = 0, never_packed = 0, not_regular = 0;
   uint64_t unreadable = 0;  // files and directories that this user may not read
+  bool truncated = false;   // there are more than kMaxScanned
   WallTime last_activity{};
 };
 

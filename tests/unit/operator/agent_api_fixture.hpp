@@ -20,8 +20,8 @@
 namespace compilecache::controller::test {
 
 using nlohmann::json;
-using std::chrono::minutes;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 class Events : public kube::EventSink {
@@ -122,6 +122,11 @@ class AgentApiTest : public testing::Test {
     report.manifest_digest = archive.head.manifest_digest;
     report.corrupt_digest = corrupt;
     report.milliseconds = 37;
+    EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
+  }
+  void report_cold(const std::string& pod) {
+    const api::LoadedReport report{
+        .cache = "transformer", .outcome = "DOES_NOT_EXIST", .reason = "no_archive"};
     EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
   }
   void report_effect(const std::string& pod, const std::string& effect, double compile_seconds) {

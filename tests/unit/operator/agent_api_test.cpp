@@ -294,6 +294,34 @@ TEST_F(AgentApi, SaveOutcomesAreCountedOnce) {
   EXPECT_EQ(status().saves, (api::SaveCounters{.unchanged = 1, .refused = 2, .failed = 1}));
 }
 
+TEST_F(AgentApi, AStoreThatIsGoneIsMadeAnewAtTheFirstFailure) {
+  api::EffectReport failed{.cache = "transformer"};
+  failed.save_outcome = "ERROR";
+  failed.save_reason = "volume_full";
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(failed)).status, 200);
+  EXPECT_EQ(sweeps_wanted, 0) << "no sweep helps";
+  failed.save_reason = "store_missing";
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(failed)).status, 200);
+  }
+  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_EQ(status().saves.failed, 2);
+  api::LoadedReport missing{
+      .cache = "transformer", .outcome = "DOES_NOT_EXIST", .reason = "store_missing"};
+  ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(missing)).status, 200);
+  EXPECT_EQ(sweeps_wanted, 2);
+}
+
+TEST_F(AgentApi, ASaveThatIsNotWholeIsTold) {
+  report_cold("a");
+  api::EffectReport saved{.cache = "transformer"};
+  saved.save_outcome = "SUCCESS";
+  saved.save_reason = "too_many_files";
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(saved)).status, 200);
+  EXPECT_EQ(status().recent.list().at(0).save_reason, "too_many_files");
+  EXPECT_EQ(events.reasons.back(), "CacheSaveIncomplete");
+}
+
 TEST_F(AgentApi, SweepsDeleteInTwoSteps) {
   for (const char manifest : {'1', '2', '3'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));
