@@ -197,7 +197,8 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
   int64_t removed = 0;
   for (const StaleArchive& stale : plan) {
-    if (remove(cache, stale.name, to_string(stale.reason))) ++removed;
+    const bool has_blobs = stale.reason != StaleReason::kUncommitted;
+    if (remove(cache, stale.name, to_string(stale.reason)) && has_blobs) ++removed;
   }
   if (removed > 0) {
     parts_.board.archives_removed(cache.metadata.key(), removed);
@@ -206,7 +207,10 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
 
   Duration next = kLookAgain;
   for (const auto& archive : archives) {
-    const Duration left = last_used(archive) + cache.spec.retention.unused_for - now;
+    const auto keep = archive.head.exists() ? cache.spec.retention.unused_for
+                                            : cache.spec.retention.incomplete_timeout;
+    const Duration left = last_used(archive) + keep - now;
+    if (left < Duration::zero()) continue;  // it stays for a reason of its own
     next = std::min(next, std::max<Duration>(left + seconds(1), kSoonest));
   }
   return next;
@@ -258,6 +262,8 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
     if (parts_.is_saving(cache.metadata.ns, archive->metadata.name)) {
       names.insert(archive->metadata.name);
+    } else if (!archive->head.exists()) {
+      names.erase(archive->metadata.name);  // whatever runs under its key, it holds nothing
     }
   }
   return names;

@@ -449,6 +449,23 @@ TEST_F(ControlTest, WhatARunningPodLoadedStays) {
   EXPECT_EQ(all(kArchives).size(), 2u);
 }
 
+TEST_F(ControlTest, WhatAFailedFirstSaveLeavesGoesThoughItsPodRuns) {
+  put_claim();
+  reconcile_and_see();
+  put_archive("blank", hours(1));
+  auto blank = *stores.archives.get("ml/blank");
+  blank.head = {};
+  stores.archives.upsert("ml/blank", std::make_shared<const api::CompileCacheArchive>(blank));
+  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+  board.loaded("ml/transformer",
+               {.pod = "web", .pod_uid = "u-1", .archive = "blank", .load = "exact"});
+  const size_t jobs_before = all(kJobs).size();
+  reconcile_and_see();
+  EXPECT_TRUE(all(kArchives).empty());
+  EXPECT_EQ(all(kJobs).size(), jobs_before) << "there are no blobs to sweep";
+}
+
 TEST_F(ControlTest, AThousandReportsAreOneWrite) {
   put_claim();
   reconcile_and_see();
