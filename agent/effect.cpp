@@ -27,7 +27,8 @@ int run_effect(const api::AgentConfig& config, bool as_json) {
                              {"differing", evidence.differing},
                              {"compileSeconds", evidence.compile_seconds()}};
   if (as_json) {
-    std::printf("%s\n", found.dump(2).c_str());
+    std::printf("%s\n",
+                found.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     std::printf("%s: of %lu loaded entries %lu were read; %lu are new\n",
                 load.loaded() ? found["effect"].get<std::string>().c_str() : "nothing was loaded",

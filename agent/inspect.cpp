@@ -13,6 +13,7 @@
 #include "archive/manifest.hpp"
 #include "archive/store.hpp"
 #include "archive/sweep.hpp"
+#include "base/printable.hpp"
 #include "base/quantity.hpp"
 
 namespace compilecache::agent {
@@ -147,43 +148,50 @@ json describe_store(const std::string& store) {
 }
 
 std::string bytes(const json& count) { return format_bytes(count.get<uint64_t>()); }
-const char* text(const json& value) { return value.get_ref<const std::string&>().c_str(); }
+std::string shown(const json& value) { return printable(value.get_ref<const std::string&>()); }
+// Names are strangers' and need not be UTF-8.
+std::string json_text(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace);
+}
 
 void print_archive(const json& archive) {
-  std::printf("%-32s %4lu  %-28s ", text(archive["name"]),
-              archive["generation"].get<unsigned long>(), product_of(archive).c_str());
+  std::printf("%-32s %4lu  %-28s ", shown(archive["name"]).c_str(),
+              archive["generation"].get<unsigned long>(), printable(product_of(archive)).c_str());
   if (archive.contains("error")) {
-    std::printf("%s\n", text(archive["error"]));
+    std::printf("%s\n", shown(archive["error"]).c_str());
     return;
   }
   std::printf("%6lu files  %8s stored  %8s plain  %s\n", archive["files"].get<unsigned long>(),
               bytes(archive["compressedBytes"]).c_str(), bytes(archive["plainBytes"]).c_str(),
-              annotation(archive, archive::kAnnotationSavedAt).c_str());
+              printable(annotation(archive, archive::kAnnotationSavedAt)).c_str());
   for (const auto& layer : archive["layers"]) {
-    std::printf("  layer %.19s…  %8s stored, %8s of files, %8s in use\n", text(layer["digest"]),
-                bytes(layer["compressedBytes"]).c_str(), bytes(layer["contentBytes"]).c_str(),
-                bytes(layer["usedBytes"]).c_str());
+    std::printf("  layer %.19s…  %8s stored, %8s of files, %8s in use\n",
+                shown(layer["digest"]).c_str(), bytes(layer["compressedBytes"]).c_str(),
+                bytes(layer["contentBytes"]).c_str(), bytes(layer["usedBytes"]).c_str());
   }
 }
 
 void print_store(const json& found) {
   if (found.contains("owner") && found["owner"]["compileCache"] != "") {
-    std::printf("store %s of CompileCache %s in namespace %s\n\n", text(found["store"]),
-                text(found["owner"]["compileCache"]), text(found["owner"]["namespace"]));
+    std::printf("store %s of CompileCache %s in namespace %s\n\n", shown(found["store"]).c_str(),
+                shown(found["owner"]["compileCache"]).c_str(),
+                shown(found["owner"]["namespace"]).c_str());
   } else if (found.contains("owner")) {
-    std::printf("store %s, made by hand\n\n", text(found["store"]));
+    std::printf("store %s, made by hand\n\n", shown(found["store"]).c_str());
   }
   for (const auto& archive : found["archives"]) print_archive(archive);
-  if (found["archives"].empty()) std::printf("%s holds no archive\n", text(found["store"]));
+  if (found["archives"].empty())
+    std::printf("%s holds no archive\n", shown(found["store"]).c_str());
   std::printf("\n");
   for (const auto& [product, sums] : found["products"].items()) {
-    std::printf("product %-28s %3d archives  %8s\n", product.c_str(), sums["archives"].get<int>(),
-                bytes(sums["compressedBytes"]).c_str());
+    std::printf("product %-28s %3d archives  %8s\n", printable(product).c_str(),
+                sums["archives"].get<int>(), bytes(sums["compressedBytes"]).c_str());
   }
   std::printf("%s stored; %s more without sharing; %s that no archive of the index needs\n",
               bytes(found["storedBytes"]).c_str(), bytes(found["sharedBytes"]).c_str(),
               bytes(found["unreferencedBytes"]).c_str());
-  for (const auto& problem : found["problems"]) std::printf("problem: %s\n", text(problem));
+  for (const auto& problem : found["problems"])
+    std::printf("problem: %s\n", shown(problem).c_str());
 }
 
 json verify_one(const std::string& store, const archive::IndexEntry& entry) {
@@ -200,10 +208,10 @@ json verify_one(const std::string& store, const archive::IndexEntry& entry) {
 
 void print_verified(const json& result) {
   if (result["whole"].get<bool>()) {
-    std::printf("whole   %s %s, %lu files\n", text(result["digest"]), text(result["name"]),
-                result["files"].get<unsigned long>());
+    std::printf("whole   %s %s, %lu files\n", shown(result["digest"]).c_str(),
+                shown(result["name"]).c_str(), result["files"].get<unsigned long>());
   } else {
-    std::printf("CORRUPT %s\n", text(result["error"]));
+    std::printf("CORRUPT %s\n", shown(result["error"]).c_str());
   }
 }
 
@@ -212,11 +220,14 @@ void print_verified(const json& result) {
 int run_inspect(const std::string& store, bool as_json) {
   const json found = describe_store(store);
   if (as_json) {
-    std::printf("%s\n", found.dump(2).c_str());
+    std::printf("%s\n", json_text(found).c_str());
   } else {
     print_store(found);
   }
-  return found["problems"].empty() ? 0 : 1;
+  const json& archives = found["archives"];
+  const bool all_read = std::none_of(archives.begin(), archives.end(),
+                                     [](const json& each) { return each.contains("error"); });
+  return found["problems"].empty() && all_read ? 0 : 1;
 }
 
 int run_verify(const std::string& store, const std::string& wanted, bool as_json) {
@@ -235,9 +246,10 @@ int run_verify(const std::string& store, const std::string& wanted, bool as_json
     if (!as_json) print_verified(results.back());
   }
   if (as_json) {
-    std::printf("%s\n", results.dump(2).c_str());
+    std::printf("%s\n", json_text(results).c_str());
   } else {
-    for (const auto& problem : index.problems) std::printf("problem: %s\n", problem.c_str());
+    for (const auto& problem : index.problems)
+      std::printf("problem: %s\n", printable(problem).c_str());
     if (entries.empty() && wanted.empty()) std::printf("%s holds no archive\n", store.c_str());
     if (entries.empty() && !wanted.empty())
       std::printf("%s holds no archive %s; `inspect %s` lists them\n", store.c_str(),

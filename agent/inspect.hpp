@@ -10,7 +10,7 @@
 namespace compilecache::agent {
 
 // Whose store it is, its archives with their layers, GPU products, and how many bytes are shared.
-// 1: it is no store, or its index cannot be read.
+// 1: it is no store, or its index or an archive of it cannot be read.
 int run_inspect(const std::string& store, bool json);
 
 // Reads every byte of one archive (its name or its manifest's digest) or of all in the index. 1:

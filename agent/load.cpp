@@ -12,6 +12,7 @@
 #include "agent/load_pace.hpp"
 #include "agent/pod.hpp"
 #include "agent/status_file.hpp"
+#include "agent/store_trouble.hpp"
 #include "archive/extract.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -244,6 +245,10 @@ class Loader {
     if (error.code == ErrorCode::kCorrupt)
       status_.corrupt_digest = archive::digest_in(error.message);
     const bool missing = error.code == ErrorCode::kNotFound;
+    if (missing || reason == "io") {
+      const std::string trouble = store_trouble(config_.store_path, error, StoreUse::kRead);
+      if (trouble != "io") reason = trouble == "volume_full" ? "disk_full" : trouble;
+    }
     finish(missing ? api::Outcome::kDoesNotExist : api::Outcome::kError, reason, error.message);
   }
 

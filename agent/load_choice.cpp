@@ -46,12 +46,19 @@ class Chooser {
 
  private:
   void choose() {
+    if (!config_.ask_operator && !config_.operator_address.empty()) {
+      return look_into_index(
+          {ErrorCode::kUnavailable,
+           "the operator never heard of earlier pods of this namespace, so it is "
+           "not asked; see docs/network-policy.md"});
+    }
     if (const auto answer = ask()) {
       choice_.operator_answered = true;
       take(*answer);
     } else if (refused(answer.error().code)) {
       choice_.operator_answered = true;
-      none("refused", answer.error().message);
+      none(answer.error().code == ErrorCode::kNotFound ? "cache_gone" : "refused",
+           answer.error().message);
     } else {
       log_info("no answer from the operator; looking into the index on the volume",
                {{"error", answer.error().message}});

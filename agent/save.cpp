@@ -362,7 +362,10 @@ class Saver {
                                 {"files", result.files},
                                 {"bytes", result.bytes},
                                 {"time", format_time(SystemClock::instance().wall())}};
-    if (const auto told = write_file(control_.save_result(), answer.dump(2) + "\n"); !told) {
+    if (const auto told =
+            write_file(control_.save_result(),
+                       answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+        !told) {
       log_warn("cannot answer the app's request", {{"error", told.error().message}});
     }
     answered_ = asked;

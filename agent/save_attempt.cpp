@@ -11,6 +11,7 @@
 #include "agent/container_memory.hpp"
 #include "agent/index_lookup.hpp"
 #include "agent/lease.hpp"
+#include "agent/store_trouble.hpp"
 #include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
@@ -65,7 +66,10 @@ class Attempt {
       if (view.files.empty()) return nothing_new(view);
       const auto answer = begin(view);
       if (!answer) {
-        return failed("operator_unreachable", answer.error().message, Next::kRetry,
+        const std::string reason = no_answer(answer.error().code);
+        // It has been refused, and asking again would only hold up the pod's end.
+        const bool silent = reason == "operator_unreachable";
+        return failed(reason, answer.error().message, silent ? Next::kRetry : Next::kWhenChanged,
                       kUnansweredPause);
       }
       if (answer->decision == "busy") return busy(*answer);
@@ -111,6 +115,12 @@ class Attempt {
     request.refresh = refreshing();
     request.final_save = limits_.final_save;
     return parts_.coordinator.begin_save(request, limits_.patience());
+  }
+
+  static const char* no_answer(ErrorCode code) {
+    if (code == ErrorCode::kNotFound) return "cache_gone";
+    const bool refused = code == ErrorCode::kForbidden || code == ErrorCode::kUnauthorized;
+    return refused ? "refused" : "operator_unreachable";
   }
 
   static SaveResult busy(const api::SaveAnswer& answer) {
@@ -160,6 +170,13 @@ class Attempt {
       const std::string extended = std::exchange(parent.digest, written->archive.manifest);
       result = commit(answer, extended, std::move(parent), {view, *written, unreadable});
     }
+    if (result && view.truncated && result->outcome != api::Outcome::kError) {
+      result->reason = "too_many_files";
+      result->message =
+          "there are more files and folders than the saver looks at; those beyond the "
+          "first " +
+          std::to_string(kMaxScanned) + " are not saved";
+    }
     if (result && unreadable.count() > 0 && result->outcome != api::Outcome::kError) {
       say_unreadable(*result, unreadable);
     }
@@ -204,7 +221,8 @@ class Attempt {
     release(answer);
     std::string& told = error.code == ErrorCode::kCorrupt ? corrupt_ : missing_;
     if (!is_about_parent(error) || !told.empty()) {
-      return failed("io", error.message, Next::kRetry, kFailedPause);
+      return failed(store_trouble(config_.store_path, error, StoreUse::kRead), error.message,
+                    Next::kRetry, kFailedPause);
     }
     told = archive::digest_in(error.message);
     if (told.empty()) told = answer.parent_digest;
@@ -259,8 +277,10 @@ class Attempt {
     if (error.code == ErrorCode::kCancelled) {
       return failed("out_of_time", error.message, Next::kRetry, kUnansweredPause);
     }
-    return failed(error.code == ErrorCode::kUnavailable ? "busy_files" : "io", error.message,
-                  Next::kRetry, kFailedPause);
+    return failed(error.code == ErrorCode::kUnavailable
+                      ? "busy_files"
+                      : store_trouble(config_.store_path, error, StoreUse::kWrite),
+                  error.message, Next::kRetry, kFailedPause);
   }
 
   Unreadable note_left_out(const archive::WriteResult& written) const {

@@ -61,6 +61,11 @@ LoadStatus status_of(const json& object) {
   return status;
 }
 
+// Messages name files, and those need not be UTF-8.
+std::string text_of(const json& object) {
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 Error unreadable(const std::string& path, const std::string& why) {
   return Error{ErrorCode::kInvalid, "reading " + path + ": " + why};
 }
@@ -68,7 +73,7 @@ Error unreadable(const std::string& path, const std::string& why) {
 }  // namespace
 
 Status ControlDirectory::write_status(const LoadStatus& status) const {
-  return write_file(status_file(), status_json(status).dump(2) + "\n");
+  return write_file(status_file(), text_of(status_json(status)));
 }
 
 Result<LoadStatus> ControlDirectory::read_status() const {
@@ -106,7 +111,7 @@ Status ControlDirectory::write_saver_state(const SaverState& state) const {
               {"compileSeconds", state.compile_seconds},
               {"loadReported", state.load_reported}};
   if (state.saved_at) object["savedAt"] = format_micro_time(*state.saved_at);
-  return write_file(path_ + "/saver.json", object.dump(2) + "\n");
+  return write_file(path_ + "/saver.json", text_of(object));
 }
 
 SaverState ControlDirectory::read_saver_state() const {

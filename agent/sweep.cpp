@@ -1,5 +1,6 @@
 #include "agent/sweep.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -19,6 +20,16 @@ using std::chrono::milliseconds;
 
 // A Job is in no hurry, and the leader may be changing.
 constexpr Patience kPatience{60'000};
+// Of one message; the operator takes no more than 2 MiB.
+constexpr size_t kBlobsInAPage = 5000;
+constexpr size_t kBytesInAPage = 512U << 10;
+
+// About as long as it is as JSON.
+size_t length_of(const api::FoundArchive& found) {
+  size_t length = 512 + found.blobs.size() * 80;
+  for (const auto& [part, value] : found.key) length += part.size() + value.size() + 8;
+  return length;
+}
 
 class Sweeper {
  public:
@@ -32,7 +43,7 @@ class Sweeper {
     if (const auto prepared = prepare(); !prepared) {
       log_error("the volume cannot be used", {{"error", prepared.error().message}});
       report_.storage_error = prepared.error().message;
-      tell();
+      tell_end();
       return false;
     }
     begun_ = std::chrono::floor<std::chrono::seconds>(SystemClock::instance().wall());
@@ -50,8 +61,7 @@ class Sweeper {
     distrusted_.insert(plan->distrusted.begin(), plan->distrusted.end());
     for (const auto& whole : report_.verified) distrusted_.erase(whole);
     rewrite_index(plan->archives);
-    take_inventory();
-    return tell() && !failed_;
+    return take_inventory() && tell_end() && !failed_;
   }
 
  private:
@@ -61,19 +71,28 @@ class Sweeper {
     if (!config_.sweep.adopt) return true;
     const auto owner = archive::read_store_owner(config_.store_path);
     if (!owner || owner->cluster == config_.sweep.cluster_uid) return true;
-    api::SweepRequest request;
-    request.cache = config_.cache;
-    request.phase = "adopt";
-    request.found = archives_in_index(config_.store_path);
-    const auto told = coordinator_.sweep(request, kPatience);
-    if (told) {
-      log_info("told the operator of another cluster's archives",
-               {{"archives", std::to_string(request.found.size())}});
-      return true;
-    }
-    log_error("cannot tell the operator of another cluster's archives",
-              {{"error", told.error().message}});
-    return false;
+    auto found = archives_in_index(config_.store_path);
+    log_info("telling the operator of another cluster's archives",
+             {{"archives", std::to_string(found.size())}});
+    size_t next = 0;
+    do {
+      api::SweepRequest page;
+      page.phase = "adopt";
+      size_t length = 0;
+      while (next < found.size() && (page.found.empty() || length < kBytesInAPage)) {
+        length += length_of(found[next]);
+        page.found.push_back(std::move(found[next++]));
+      }
+      if (!tell(page, "cannot tell the operator of another cluster's archives")) return false;
+    } while (next < found.size());
+    return true;
+  }
+
+  bool tell(api::SweepRequest& page, const std::string& otherwise) {
+    page.cache = config_.cache;
+    const auto told = coordinator_.sweep(page, kPatience);
+    if (!told) log_error(otherwise, {{"error", told.error().message}});
+    return told.has_value();
   }
 
   Status prepare() {
@@ -182,22 +201,38 @@ class Sweeper {
     return parse_time(found->second).value_or(WallTime{});
   }
 
-  void take_inventory() {
-    const auto blobs = archive::list_blobs(config_.store_path);
-    if (!blobs) return note_failure("cannot list the blobs", blobs.error().message);
-    for (const auto& blob : *blobs) {
-      report_.inventory.push_back({blob.digest, static_cast<int64_t>(blob.size)});
+  // What does not fit the last message goes before it, in pages, and with the first what was
+  // checked: blobs of a corrupt archive are garbage.
+  bool take_inventory() {
+    auto blobs = archive::list_blobs(config_.store_path);
+    if (!blobs) {
+      note_failure("cannot list the blobs", blobs.error().message);
+      return true;
     }
+    blobs_ = blobs->size();
+    std::sort(blobs->begin(), blobs->end(),
+              [](const auto& a, const auto& b) { return a.digest < b.digest; });
+    api::SweepRequest page;
+    page.verified = report_.verified;
+    page.corrupt = report_.corrupt;
+    for (const auto& blob : *blobs) {
+      if (page.inventory.size() == kBlobsInAPage) {
+        page.phase = "inventory";
+        page.up_to = page.inventory.back().digest;
+        if (!tell(page, "cannot tell the operator what is there")) return false;
+        page = {.after = page.up_to};
+      }
+      page.inventory.push_back({blob.digest, static_cast<int64_t>(blob.size)});
+    }
+    report_.inventory = std::move(page.inventory);
+    report_.after = page.after;
+    return true;
   }
 
-  bool tell() {
+  bool tell_end() {
     report_.phase = "end";
-    const auto told = coordinator_.sweep(report_, kPatience);
-    if (!told) {
-      log_error("cannot tell the operator of the sweep", {{"error", told.error().message}});
-      return false;
-    }
-    log_info("swept", {{"blobs", std::to_string(report_.inventory.size())},
+    if (!tell(report_, "cannot tell the operator of the sweep")) return false;
+    log_info("swept", {{"blobs", std::to_string(blobs_)},
                        {"removed_blobs", std::to_string(report_.removed_blobs)},
                        {"removed_incomplete", std::to_string(report_.removed_incomplete)},
                        {"freed_bytes", std::to_string(report_.freed_bytes)},
@@ -210,6 +245,7 @@ class Sweeper {
   api::SweepRequest report_;
   std::set<std::string> distrusted_;  // manifests that the index must not name
   WallTime begun_{};  // when the operator was asked, in whole seconds
+  size_t blobs_ = 0;
   bool failed_ = false;
 };
 

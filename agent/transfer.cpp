@@ -9,6 +9,7 @@
 #include "archive/format.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"
+#include "base/printable.hpp"
 #include "base/quantity.hpp"
 
 namespace compilecache::agent {
@@ -29,8 +30,11 @@ Result<archive::IndexEntry> find_archive(const std::string& store, const std::st
 }
 
 int report_failure(const Error& error, bool as_json) {
-  if (as_json) std::printf("%s\n", json{{"error", error.message}}.dump(2).c_str());
-  std::fprintf(stderr, "%s\n", error.message.c_str());
+  if (as_json)
+    std::printf(
+        "%s\n",
+        json{{"error", error.message}}.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+  std::fprintf(stderr, "%s\n", printable(error.message).c_str());
   return 1;
 }
 
@@ -62,7 +66,7 @@ int run_export(const std::string& store, const std::string& wanted, const std::s
                       {"archive", entry->digest},
                       {"image", image},
                       {"bytes", exported->bytes}};
-    std::printf("%s\n", object.dump(2).c_str());
+    std::printf("%s\n", object.dump(2, ' ', false, json::error_handler_t::replace).c_str());
   } else {
     std::printf("%s: %s %s, %s\n", file.c_str(), image ? "image" : "archive",
                 exported->digest.c_str(), format_bytes(exported->bytes).c_str());
@@ -83,11 +87,11 @@ int run_import(const std::string& store, const std::string& file, const std::str
                       {"digest", imported->archive.manifest},
                       {"files", imported->archive.files},
                       {"existed", imported->existed}};
-    std::printf("%s\n", object.dump(2).c_str());
+    std::printf("%s\n", object.dump(2, ' ', false, json::error_handler_t::replace).c_str());
   } else {
     std::printf(
         "%s %s generation %lu: %s, %lu files\n", imported->existed ? "already there:" : "imported",
-        imported->name.c_str(), static_cast<unsigned long>(imported->generation),
+        printable(imported->name).c_str(), static_cast<unsigned long>(imported->generation),
         imported->archive.manifest.c_str(), static_cast<unsigned long>(imported->archive.files));
   }
   return 0;

@@ -178,6 +178,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   view.never_packed += plan.never_packed;
   view.not_regular += plan.not_regular;
   view.unreadable.add(directory.scan.unreadable_directories);
+  view.truncated |= directory.scan.truncated;
   view.last_activity = std::max(view.last_activity, plan.last_activity);
 }
 

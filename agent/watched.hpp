@@ -41,6 +41,7 @@ struct SaveView {
   std::vector<std::string> busy, left_over;  // "torch/..."
   uint64_t held = 0, held_entries = 0, unread = 0, never_packed = 0, not_regular = 0;
   Unreadable unreadable;
+  bool truncated = false;  // there are more than kMaxScanned
   WallTime last_activity{};
 };
 

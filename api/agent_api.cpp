@@ -37,9 +37,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BlobInfo, digest, size)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_digest, generation,
                                                 saved_at, blobs, compressed_bytes, plain_bytes,
                                                 files, layers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, found, inventory,
-                                                freed_bytes, removed_blobs, removed_incomplete,
-                                                corrupt, verified, storage_error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, found, inventory, after,
+                                                up_to, freed_bytes, removed_blobs,
+                                                removed_incomplete, corrupt, verified,
+                                                storage_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepArchive, name, key, manifest_digest,
                                                 generation, saved_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check, distrusted,

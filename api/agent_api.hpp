@@ -157,15 +157,20 @@ struct FoundArchive {
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
 };
 
-// A sweep Job asks twice: phase "begin" (what is live, what may be deleted), then "end" (what is
-// there now). Before both comes "adopt" where it is about to take over a store of another cluster.
+// A sweep Job says "begin" (what is live, what may be deleted?) and "end" (what is there now).
+// Before both comes "adopt" where it is about to take over a store of another cluster. What may be
+// long is told in pages, each a message that may be repeated: "adopt" with some of the archives,
+// "inventory", before "end", with the blobs after one digest up to another.
 struct SweepRequest {
   std::string cache;
-  std::string phase;  // "adopt", "begin", "end"
+  std::string phase;  // "adopt", "begin", "inventory", "end"
   // adopt:
   std::vector<FoundArchive> found;
-  // end:
+  // inventory, end: all blobs that are there whose digests are after `after` and, where `up_to` is
+  // not empty, not after that.
   std::vector<BlobInfo> inventory;
+  std::string after, up_to;
+  // end:
   int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;
   std::vector<std::string> corrupt;   // manifests that were asked to be checked and are corrupt
   std::vector<std::string> verified;  // and those that are whole

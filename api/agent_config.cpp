@@ -75,13 +75,14 @@ void visit_fields(Is<AgentConfig::Sweep> auto& sweep, Visit&& visit) {
 
 template <typename Visit>
 void visit_fields(Is<AgentConfig> auto& config, Visit&& visit) {
+  // The text is in every pod, and hardly anybody changes what is written only where it is unusual.
+  static const AgentConfig usual;
+  const bool reads = !std::is_const_v<std::remove_reference_t<decltype(config)>>;
+  if (reads || !config.ask_operator) visit("ask_operator", config.ask_operator);
   visit("at_termination_ms", config.at_termination_ms);
   visit("cache", config.cache);
   visit("cache_uid", config.cache_uid);
   visit("compression_level", config.compression_level);
-  // The text is in every pod, and hardly anybody changes these.
-  static const AgentConfig usual;
-  const bool reads = !std::is_const_v<std::remove_reference_t<decltype(config)>>;
   if (reads || config.compression_threads != usual.compression_threads) {
     visit("compression_threads", config.compression_threads);
   }

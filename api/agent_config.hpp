@@ -31,6 +31,9 @@ struct AgentConfig {
   // The OCI layout of this CompileCache, "<mount>/<subPath>/<cache>".
   std::string store_path;
   bool index_fallback = true;
+  // Whether the loader asks the operator before it starts. Not where pods of the namespace were
+  // never heard of: it would wait in vain. The saver tries all the same.
+  bool ask_operator = true;
 
   struct Directory {
     frameworks::Framework framework;

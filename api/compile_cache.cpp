@@ -294,6 +294,11 @@ const Condition* find_condition(const std::vector<Condition>& conditions, const 
   return nullptr;
 }
 
+bool is_not_asked(const std::vector<Condition>& conditions) {
+  const Condition* unheard = find_condition(conditions, kPodsUnheardCondition);
+  return unheard != nullptr && unheard->status == "True" && unheard->reason == kNotAskedReason;
+}
+
 bool set_condition(std::vector<Condition>& conditions, Condition condition,
                    const std::string& now) {
   condition.last_transition_time = now;
@@ -390,7 +395,8 @@ json to_json(const CompileCacheStatus& status) {
   }
   object["summary"] = {{"size", format_bytes(static_cast<uint64_t>(status.total_bytes))},
                        {"loads", summary(status.loads)},
-                       {"effect", summary(status.effect)}};
+                       {"effect", summary(status.effect)},
+                       {"saves", summary(status.saves)}};
   set_if(object, "lastSaveTime", status.last_save_time);
   if (!status.last_sweep.time.empty()) {
     object["lastSweep"] = {{"time", status.last_sweep.time},

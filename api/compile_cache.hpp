@@ -44,6 +44,12 @@ struct Condition {
   std::string last_transition_time;
   int64_t observed_generation = 0;
 };
+// True: the operator never heard of pods that it injected. With this reason new pods of the
+// namespace are told not to ask it.
+inline constexpr char kPodsUnheardCondition[] = "PodsUnheard";
+inline constexpr char kNotAskedReason[] = "NotAsked";
+bool is_not_asked(const std::vector<Condition>& conditions);
+
 // The condition of that type, or nullptr.
 const Condition* find_condition(const std::vector<Condition>& conditions, const std::string& type);
 // Adds or replaces; the transition time moves only when the status changes. Returns whether
@@ -157,7 +163,7 @@ struct Breaker {
 
 struct CompileCacheStatus {
   int64_t observed_generation = 0;
-  std::vector<Condition> conditions;  // Ready, StorageReady, Reconciling, Stalled, InjectionPaused
+  std::vector<Condition> conditions;  // Ready, StorageReady, Reconciling, Stalled, ...
   int64_t archives = 0, gpu_products = 0, total_bytes = 0, active_pods = 0;
   LoadCounters loads;
   EffectCounters effect;

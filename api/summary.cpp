@@ -35,4 +35,9 @@ std::string summary(const EffectCounters& effect) {
                    {effect.unknown, "unknown"}});
 }
 
+std::string summary(const SaveCounters& saves) {
+  return in_words(
+      {{saves.committed, "committed"}, {saves.refused, "refused"}, {saves.failed, "failed"}});
+}
+
 }  // namespace compilecache::api

@@ -13,5 +13,7 @@ namespace compilecache::api {
 std::string summary(const LoadCounters& loads);
 // "2 full, 1 partial"
 std::string summary(const EffectCounters& effect);
+// "4 committed, 1 failed"; those that found nothing new are not told.
+std::string summary(const SaveCounters& saves);
 
 }  // namespace compilecache::api

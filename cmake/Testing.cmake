@@ -1,13 +1,15 @@
 # cc_add_test(NAME SOURCES a_test.cpp ... LIBS cc_base ... [LABEL unit])
 #
-# One GoogleTest program, run by ctest as one test.
+# One GoogleTest program, run by ctest as one test. Its exit status alone says how it went; with
+# CC_NO_SKIPS in the environment a skipped test fails (tests/support/no_skips.cpp).
 function(cc_add_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LIBS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} cc_no_skips GTest::gtest GTest::gmock
+                                        GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
 endfunction()

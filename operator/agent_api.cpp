@@ -17,9 +17,9 @@ namespace {
 using http::Request;
 using http::Response;
 
-// Messages are a few hundred bytes; only a sweep's inventory is long (100,000 blobs are 10 MB).
+// Messages are a few hundred bytes; only a sweep's pages are long (5,000 blobs are 500 KB).
 constexpr size_t kMaxBody = 256U << 10;
-constexpr size_t kMaxSweepBody = 16U << 20;
+constexpr size_t kMaxSweepBody = 2U << 20;
 // Requests that wait for a worker. With an answer in 20 ms and 8 workers that is 10 s of work.
 constexpr size_t kMaxWaiting = 4096;
 // ... of one address: a node's pods may share one, and each has two requests under way at most.

@@ -56,6 +56,8 @@ struct AgentApiParts {
 // What it asks of the rest.
 struct AgentApiHooks {
   std::function<bool()> is_leader;
+  // An application's pod has called, whatever it asks for.
+  std::function<void(const PodView& pod)> spoke;
   // A pod that the view does not have yet, from the API server; kNotFound when there is none.
   std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
   // A sweep of that CompileCache is wanted soon: an archive became suspect, a commit met a

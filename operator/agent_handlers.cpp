@@ -33,6 +33,11 @@ Status check_cache(const Caller& caller, const std::string& named) {
                                          caller.cache->metadata.name + ", not for " + named);
 }
 
+// The store's folder is not as a sweep Job leaves it.
+bool can_be_prepared(const std::string& reason) {
+  return reason == "store_missing" || reason == "store_forbidden";
+}
+
 // Why a saver did not save although all is well: the head holds it, or there was nothing, or others
 // were at it.
 bool is_unchanged(const std::string& reason) {
@@ -85,6 +90,7 @@ Result<Caller> AgentHandlers::caller(std::string_view token) {
         "pod " + caller.ns() + "/" + caller.pod->name +
             " does not carry our injection; only pods that the webhook injected are served");
   }
+  if (!caller.sweeper && hooks_.spoke) hooks_.spoke(*caller.pod);
   const std::string& name = caller.sweeper ? caller.pod->sweep : caller.pod->cache;
   caller.cache = parts_.view.cache(caller.ns(), name);
   if (caller.cache == nullptr || caller.cache->metadata.deleting) {
@@ -212,6 +218,9 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   const std::string& cache = caller.cache->metadata.name;
   parts_.traffic.end(caller.ns() + "/" + caller.cache->spec.storage.claim_name, caller.pod->uid);
   if (report.reason == "corrupt" || !report.corrupt_digest.empty()) distrust(caller, report);
+  if (can_be_prepared(report.reason) && hooks_.sweep_wanted) {
+    hooks_.sweep_wanted(caller.ns(), cache);
+  }
   const bool again = report.outcome == api::to_string(api::Outcome::kSkipped) &&
                      parts_.board.load_of(caller.key(), caller.pod->uid).has_value();
   if (again) return {};  // init containers ran again over a directory that is filled
@@ -451,10 +460,19 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   };
   const std::string why =
       cut(report.save_reason, kReasonLength) + ": " + cut(report.save_message, kMessageLength);
+  if (*outcome == api::Outcome::kSuccess && !report.save_reason.empty()) {  // but not all
+    parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
+      pod.save_reason = cut(report.save_reason, kReasonLength);
+    });
+    return event(caller, true, "CacheSaveIncomplete", why);
+  }
   if (*outcome == api::Outcome::kSuccess || is_idle(report.save_reason)) return;
   if (is_unchanged(report.save_reason)) return count(SaveSeen::kUnchanged, "unchanged");
   if (*outcome == api::Outcome::kError && report.save_reason != "too_large") {
     count(SaveSeen::kFailed, "failed");
+    if (can_be_prepared(report.save_reason) && hooks_.sweep_wanted) {
+      hooks_.sweep_wanted(caller.ns(), cache);
+    }
     return event(caller, true, "CacheSaveFailed", why);
   }
   count(SaveSeen::kRefused, "refused");

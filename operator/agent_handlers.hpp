@@ -81,8 +81,11 @@ class AgentHandlers {
   Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
   void note_heads(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Status miss_blobs(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives,
-                    const std::set<std::string>& present);
+                    const api::SweepRequest& page);
   Result<api::SweepAnswer> sweep_begins(const Caller& caller);
+  Status take_verdicts(const Caller& caller, const api::SweepRequest& request,
+                       std::vector<api::CompileCacheArchive>& archives);
+  Status take_inventory(const Caller& caller, const api::SweepRequest& request);
   Status sweep_ends(const Caller& caller, const api::SweepRequest& request);
 
   AgentApiParts parts_;

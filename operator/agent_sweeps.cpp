@@ -1,5 +1,6 @@
 // The calls of sweep Jobs, part of agent_handlers.hpp.
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
@@ -57,13 +58,17 @@ Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
     if (answer && hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
     return answer;
   }
+  if (request.phase == "inventory") {
+    if (const Status done = take_inventory(caller, request); !done) return unexpected(done.error());
+    return api::SweepAnswer{};
+  }
   if (request.phase == "end") {
     if (const Status done = sweep_ends(caller, request); !done) return unexpected(done.error());
     if (hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
     return api::SweepAnswer{};
   }
   return fail(ErrorCode::kInvalid,
-              "reading a SweepRequest: phase is neither adopt nor begin nor end");
+              "reading a SweepRequest: phase is neither adopt nor begin nor inventory nor end");
 }
 
 // Doing it twice does what doing it once does: the Job may die before its marker is in the store.
@@ -133,26 +138,33 @@ void AgentHandlers::note_heads(const Caller& caller,
   heads_at_begin_[caller.key()] = std::move(manifests);
 }
 
-// A head whose blobs the Job did not find is handed out no more until the next one has read it.
+// A head whose blobs the Job did not find is handed out no more until the next one has read it. A
+// page tells of the blobs within its bounds alone.
 Status AgentHandlers::miss_blobs(const Caller& caller,
                                  const std::vector<api::CompileCacheArchive>& archives,
-                                 const std::set<std::string>& present) {
+                                 const api::SweepRequest& page) {
   std::set<std::string> expected;
   {
     const std::lock_guard lock(mutex_);
-    expected = std::exchange(heads_at_begin_[caller.key()], {});
+    expected = page.up_to.empty() ? std::exchange(heads_at_begin_[caller.key()], {})
+                                  : heads_at_begin_[caller.key()];
   }
+  std::set<std::string> present;
+  for (const api::BlobInfo& blob : page.inventory) present.insert(blob.digest);
+  const auto is_missing = [&](const std::string& blob) {
+    return blob > page.after && (page.up_to.empty() || blob <= page.up_to) &&
+           !present.contains(blob);
+  };
   for (const api::CompileCacheArchive& archive : archives) {
     if (!expected.contains(archive.head.manifest_digest)) continue;
-    for (const std::string& blob : archive.head.blobs) {
-      if (present.contains(blob)) continue;
-      const auto marked =
-          parts_.registry.suspect(caller.ns(), archive.metadata.name, blob, caller.pod->name);
-      if (!marked) return unexpected(marked.error());
-      if (*marked && hooks_.sweep_wanted) {
-        hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
-      }
-      break;
+    const auto& blobs = archive.head.blobs;
+    const auto missing = std::find_if(blobs.begin(), blobs.end(), is_missing);
+    if (missing == blobs.end()) continue;
+    const auto marked =
+        parts_.registry.suspect(caller.ns(), archive.metadata.name, *missing, caller.pod->name);
+    if (!marked) return unexpected(marked.error());
+    if (*marked && hooks_.sweep_wanted) {
+      hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
     }
   }
   return {};
@@ -201,6 +213,60 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   return answer;
 }
 
+namespace {
+
+LedgerFacts ledger_facts(const api::SweepRequest& request,
+                         const std::vector<api::CompileCacheArchive>& archives,
+                         std::vector<api::CondemnedBlob> listed, WallTime now) {
+  LedgerFacts facts;
+  for (const api::BlobInfo& blob : request.inventory) facts.inventory.push_back(blob.digest);
+  facts.after = request.after;
+  facts.up_to = request.up_to;
+  facts.referenced = referenced_digests(archives);
+  facts.listed = std::move(listed);
+  facts.now = now;
+  return facts;
+}
+
+}  // namespace
+
+// What the Job found of the archives that it was asked to check; `archives` is as they are then.
+Status AgentHandlers::take_verdicts(const Caller& caller, const api::SweepRequest& request,
+                                    std::vector<api::CompileCacheArchive>& archives) {
+  for (const api::CompileCacheArchive& archive : archives) {
+    // A manifest that is not this archive's changes nothing.
+    for (const std::string& manifest : request.verified) {
+      if (const Status done = parts_.registry.verified(archive, manifest); !done) return done;
+    }
+    for (const std::string& manifest : request.corrupt) {
+      if (const Status done = parts_.registry.corrupt(archive, manifest); !done) return done;
+    }
+  }
+  if (request.corrupt.empty()) return {};
+  auto now = parts_.archives.list(caller.ns(), caller.cache->metadata.name);  // heads are gone
+  if (!now) return unexpected(now.error().with("hearing what a sweep has checked"));
+  archives = std::move(*now);
+  return {};
+}
+
+// A page of what is there. Judged by itself, so that neither a repeated page nor one that another
+// leader heard does harm; the Job still has its list.
+Status AgentHandlers::take_inventory(const Caller& caller, const api::SweepRequest& request) {
+  const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+  auto archives = parts_.archives.list(caller.ns(), caller.cache->metadata.name);
+  if (!archives) return unexpected(archives.error().with("taking a sweep's inventory"));
+  if (const Status taken = take_verdicts(caller, request, *archives); !taken) return taken;
+  if (const Status seen = miss_blobs(caller, *archives, request); !seen) return seen;
+  const auto saves = in_flight(caller, *archives);
+  if (!saves) return unexpected(saves.error().with("taking a sweep's inventory"));
+  LedgerFacts facts =
+      ledger_facts(request, *archives, parts_.board.condemned(caller.key()), clock_.wall());
+  facts.handed = parts_.guard.handed(caller.key());
+  facts.saves_in_flight = !saves->empty();
+  parts_.board.set_condemned(caller.key(), condemn(facts));
+  return {};
+}
+
 Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& request) {
   const std::string& cache = caller.cache->metadata.name;
   if (!request.storage_error.empty()) {
@@ -213,30 +279,14 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
   auto archives = parts_.archives.list(caller.ns(), cache);
   if (!archives) return unexpected(archives.error().with("ending a sweep"));
-  for (const api::CompileCacheArchive& archive : *archives) {
-    // A manifest that is not this archive's changes nothing.
-    for (const std::string& manifest : request.verified) {
-      if (const Status done = parts_.registry.verified(archive, manifest); !done) return done;
-    }
-    for (const std::string& manifest : request.corrupt) {
-      if (const Status done = parts_.registry.corrupt(archive, manifest); !done) return done;
-    }
-  }
-  if (!request.corrupt.empty()) {  // their heads are gone
-    archives = parts_.archives.list(caller.ns(), cache);
-    if (!archives) return unexpected(archives.error().with("ending a sweep"));
-  }
-  LedgerFacts facts;
-  for (const api::BlobInfo& blob : request.inventory) facts.inventory.push_back(blob.digest);
-  const std::set<std::string> present(facts.inventory.begin(), facts.inventory.end());
-  if (const Status seen = miss_blobs(caller, *archives, present); !seen) return seen;
-  facts.referenced = referenced_digests(*archives);
-  facts.listed = parts_.board.condemned(caller.key());
+  if (const Status taken = take_verdicts(caller, request, *archives); !taken) return taken;
+  if (const Status seen = miss_blobs(caller, *archives, request); !seen) return seen;
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("ending a sweep"));
+  LedgerFacts facts =
+      ledger_facts(request, *archives, parts_.board.condemned(caller.key()), clock_.wall());
   facts.handed = parts_.guard.ends(caller.key(), *saves);
   facts.saves_in_flight = !saves->empty();
-  facts.now = clock_.wall();
   const auto condemned = condemn(facts);
   parts_.board.set_condemned(caller.key(), condemned);
   parts_.board.swept(caller.key(), {.time = format_time(facts.now),
@@ -246,7 +296,6 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   log_info("sweep ended", {{"reason", "job_ended"},
                            {"namespace", caller.ns()},
                            {"cache", cache},
-                           {"blobs", std::to_string(request.inventory.size())},
                            {"freed_bytes", std::to_string(request.freed_bytes)},
                            {"removed_blobs", std::to_string(request.removed_blobs)},
                            {"removed_incomplete", std::to_string(request.removed_incomplete)},

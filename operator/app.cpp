@@ -48,8 +48,8 @@ constexpr seconds kWebhookPatience{10};
 // An I/O thread that was held up for so long loses connections, or will never go on.
 constexpr seconds kSlow{2};
 constexpr seconds kHeldUp{20};
-// A sweep's report lists every blob: 20,000 are 2 MB. Not more, since a body is read before it is
-// known who sends it.
+// A sweep tells what it found in pages of half a megabyte. Not much more, since a body is read
+// before it is known who sends it.
 constexpr size_t kLongestInventory = 2U << 20;
 
 std::string identity(const OperatorOptions& options) {

@@ -102,7 +102,7 @@ Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts&
                                                 .spec_changed = changed,
                                                 .refused = refused_pod(*state, cache)},
                                                settings_.breaker, now);
-  again = sooner(again, take_verdict(*state, verdict, key, now));
+  again = sooner(again, take_verdict(*state, verdict, key));
   write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
   status.stuck_pods = verdict.stuck;
   if (replace_) again = sooner(again, replace_stuck(*state, seen, cache));
@@ -111,7 +111,7 @@ Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts&
 
 // When to come again for the probe's sake; 0: none is due.
 Duration BreakerKeeper::take_verdict(State& state, const BreakerVerdict& verdict,
-                                     const std::string& cache, WallTime now) {
+                                     const std::string& cache) {
   const BreakerState before = std::exchange(state.breaker, verdict.state);
   if (before.open != verdict.state.open) {
     state.troubles.settle();
@@ -120,13 +120,12 @@ Duration BreakerKeeper::take_verdict(State& state, const BreakerVerdict& verdict
         {{"cache", cache}, {"reason", verdict.state.reason}, {"message", verdict.state.message}});
   }
   if (!verdict.state.open || verdict.state.failed_probes != before.failed_probes) {
-    state.probe_asked.reset();
+    state.probe.reset();
   }
   if (!verdict.probe) return Duration(0);
-  if (state.probe_asked) return kProbeLook;
-  state.probe_asked = now;
+  if (state.probe) return kProbeLook;
   const std::string node = view_.node(verdict.state.node) ? verdict.state.node : "";
-  sweeper_.probe(cache, node);
+  state.probe = sweeper_.probe(cache, node);
   log_info("probing whether pods can start again", {{"cache", cache}, {"node", node}});
   return seconds(1);
 }
@@ -242,8 +241,8 @@ Result<std::map<std::string, std::string>> BreakerKeeper::read_failed_mounts(
 }
 
 Probe BreakerKeeper::probe_of(const State& state, const std::string& cache) const {
-  if (!state.breaker.open || !state.probe_asked) return Probe::kNone;
-  switch (sweeper_.probed(cache, *state.probe_asked)) {
+  if (!state.breaker.open || !state.probe) return Probe::kNone;
+  switch (sweeper_.probed(cache, *state.probe)) {
     case Sweeper::Probed::kSucceeded:
       return Probe::kSucceeded;
     case Sweeper::Probed::kFailed:

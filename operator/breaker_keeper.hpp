@@ -46,7 +46,7 @@ class BreakerKeeper {
     BreakerState breaker;
     std::map<std::string, std::string> failed_mounts;  // by pod uid
     std::optional<Monotonic> events_read;
-    std::optional<WallTime> probe_asked;
+    std::optional<int64_t> probe;  // that was asked for
     int64_t probed_generation = 0;
     std::set<std::string> replaced;         // uids
     std::set<std::string> injected_owners;  // uids
@@ -64,8 +64,7 @@ class BreakerKeeper {
                                                                 const char* reason) const;
   std::optional<RefusedPod> refused_pod(State& state, const api::CompileCache& cache) const;
   bool was_injected(State& state, const Refusal& refusal) const;
-  Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache,
-                        WallTime now);
+  Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache);
   Probe probe_of(const State& state, const std::string& cache) const;
   Duration replace_stuck(State& state, const StuckPods& seen, const api::CompileCache& cache);
   bool replace(const api::CompileCache& cache, const StuckPod& pod);

@@ -39,6 +39,21 @@ class Plan {
     }
   }
 
+  // Nothing is lost with them.
+  void drop_uncommitted(WallTime before) {
+    const auto group = products_.find(kUncommitted);
+    if (group == products_.end()) return;
+    auto& members = group->second;
+    for (size_t i = members.size(); i-- > 0;) {
+      const api::CompileCacheArchive& archive = *members[i].archive;
+      const bool tells_something = archive.previous.exists() || !archive.conditions.empty();
+      if (tells_something || !archive.lock.holder.empty()) continue;
+      if (members[i].used < before && !members[i].protected_from_us) {
+        drop(members, i, StaleReason::kUncommitted);
+      }
+    }
+  }
+
   // The oldest go first, so that the newest of a product is asked about when it may be alone.
   void drop_unused(WallTime before) {
     for (auto& [name, members] : products_) {
@@ -68,8 +83,7 @@ class Plan {
   std::vector<StaleArchive> take() { return std::move(stale_); }
 
  private:
-  // Objects whose first save has not been committed; they hold nothing, so only time makes them
-  // stale.
+  // Objects whose first save has not been committed; they hold nothing.
   static constexpr char kUncommitted[] = "";
 
   static std::string product(const api::CompileCacheArchive& archive) {
@@ -118,6 +132,8 @@ class Plan {
 
 const char* to_string(StaleReason reason) {
   switch (reason) {
+    case StaleReason::kUncommitted:
+      return "incompleteTimeout";
     case StaleReason::kUnused:
       return "unusedFor";
     case StaleReason::kTooManyOfProduct:
@@ -144,6 +160,7 @@ std::vector<StaleArchive> plan_collection(const std::vector<api::CompileCacheArc
                                           const api::CompileCacheSpec::Retention& retention,
                                           const std::set<std::string>& in_use, WallTime now) {
   Plan plan(archives, in_use);
+  plan.drop_uncommitted(now - retention.incomplete_timeout);
   size_t dropped = 0;
   do {
     dropped = plan.dropped();

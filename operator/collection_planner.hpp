@@ -15,6 +15,7 @@
 //   for (const StaleArchive& stale : plan) ...   // delete the object; a sweep takes its blobs
 //
 // Rules, in this order:
+//   incompleteTimeout  its first save was not committed, nobody holds its lock, and it is that old
 //   unusedFor     nobody loaded or saved it for that long
 //   keepPerGPU    of each GPU product only that many stay, the last saved ones
 //   maxTotalSize  the least recently used go until the rest fits
@@ -26,8 +27,9 @@
 
 namespace compilecache::controller {
 
-enum class StaleReason { kUnused, kTooManyOfProduct, kOverTotalSize };
-// "unusedFor", "keepPerGPU", "maxTotalSize": the field of spec.retention that asked for it.
+enum class StaleReason { kUncommitted, kUnused, kTooManyOfProduct, kOverTotalSize };
+// "incompleteTimeout", "unusedFor", "keepPerGPU", "maxTotalSize": the field of spec.retention that
+// asked for it.
 const char* to_string(StaleReason reason);
 
 struct StaleArchive {

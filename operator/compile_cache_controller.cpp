@@ -251,7 +251,9 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   int64_t removed = remove_orphans(cache);
   for (const StaleArchive& stale : plan) {
     const std::string rule = to_string(stale.reason);
-    if (remove(cache, stale.name, rule, "is stale by spec.retention." + rule)) ++removed;
+    const bool uncommitted = stale.reason == StaleReason::kUncommitted;
+    const std::string why = uncommitted ? "was never committed" : "is stale by spec.retention." + rule;
+    if (remove(cache, stale.name, rule, why) && !uncommitted) ++removed;
   }
   if (removed > 0) {
     parts_.board.archives_removed(cache.metadata.key(), removed);
@@ -261,9 +263,13 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
 
   Duration next = kLookAgain;
   for (const auto& archive : archives) {
+    const auto keep = archive.head.exists() ? cache.spec.retention.unused_for
+                                            : cache.spec.retention.incomplete_timeout;
     // One whose time is over has stayed because it is in use, or the newest of its product.
-    const Duration left = last_used(archive) + cache.spec.retention.unused_for - now;
-    if (left > Duration::zero()) next = std::min<Duration>(next, left + seconds(1));
+    const Duration left = last_used(archive) + keep - now;
+    if (left > Duration::zero()) {
+      next = std::min(next, std::max<Duration>(left + seconds(1), kSoonest));
+    }
   }
   return next;
 }
@@ -325,6 +331,8 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
     if (parts_.is_saving(cache.metadata.ns, archive->metadata.name)) {
       names.insert(archive->metadata.name);
+    } else if (!archive->head.exists()) {
+      names.erase(archive->metadata.name);  // whatever runs under its key, it holds nothing
     }
   }
   return names;
@@ -348,10 +356,14 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
   status.gpu_products = static_cast<int64_t>(products.size());
   status.active_pods =
       static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
-  const Duration again = parts_.breaker.look(cache, facts, status);
+  Duration again = parts_.breaker.look(cache, facts, status);
   if (user_is_refused(status) && parts_.board.refuse_owners(cache.metadata.key())) {
     parts_.board.fill(cache.metadata.key(), status);
   }
+  const Silence silence =
+      parts_.heard.silence(cache.metadata.ns, cache.metadata.name, clock_.monotonic());
+  again = sooner(again, silence.again);
+  update_unheard(status.conditions, silence, cache.metadata.generation, format_time(clock_.wall()));
   update_conditions(
       status.conditions,
       {.generation = cache.metadata.generation,
@@ -362,10 +374,21 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
   return {std::move(status), again};
 }
 
+// One Event when pods begin to be unheard.
+void CompileCacheController::tell_unheard(const api::CompileCache& cache,
+                                          const std::vector<api::Condition>& before,
+                                          const std::vector<api::Condition>& after) {
+  const api::Condition* was = api::find_condition(before, api::kPodsUnheardCondition);
+  const api::Condition* is = api::find_condition(after, api::kPodsUnheardCondition);
+  if (is == nullptr || is->status != "True" || (was != nullptr && was->status == "True")) return;
+  parts_.events.warning(reference(cache), api::kPodsUnheardCondition, is->message);
+}
+
 // One Event for each change of the reason of Ready.
 void CompileCacheController::tell_change(const api::CompileCache& cache,
                                          const std::vector<api::Condition>& before,
                                          const std::vector<api::Condition>& after) {
+  tell_unheard(cache, before, after);
   const api::Condition* was = api::find_condition(before, kReady);
   const api::Condition* is = api::find_condition(after, kReady);
   if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {
@@ -375,7 +398,8 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
   const bool good =
       is->status == "True" ||
       (stalled != nullptr && stalled->status == "False" && is->reason != "StoreUnusable" &&
-       is->reason != "CannotPrepare" && is->reason != kInjectionPausedCondition);
+       is->reason != "CannotPrepare" && is->reason != kInjectionPausedCondition &&
+       is->reason != api::kPodsUnheardCondition);
   parts_.events.record({reference(cache),
                         good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
                         is->message});

@@ -16,6 +16,7 @@
 #include "operator/breaker_keeper.hpp"
 #include "operator/cluster_view.hpp"
 #include "operator/crash_watch.hpp"
+#include "operator/heard_pods.hpp"
 #include "operator/invalid_caches.hpp"
 #include "operator/metrics.hpp"
 #include "operator/settings.hpp"
@@ -48,6 +49,7 @@ struct ControllerParts {
   ArchiveRegistry& registry;
   Sweeper& sweeper;
   BreakerKeeper& breaker;
+  HeardPods& heard;
   StatusWriter& writer;
   kube::EventSink& events;
   Metrics& metrics;
@@ -88,6 +90,8 @@ class CompileCacheController {
   };
   NewStatus new_status(const api::CompileCache& cache, const StorageFacts& facts,
                        const StorageVerdict& verdict) const;
+  void tell_unheard(const api::CompileCache& cache, const std::vector<api::Condition>& before,
+                    const std::vector<api::Condition>& after);
   void tell_change(const api::CompileCache& cache, const std::vector<api::Condition>& before,
                    const std::vector<api::Condition>& after);
 

@@ -21,7 +21,31 @@ Summary summarize(const std::vector<api::Condition>& conditions, const Condition
   if (paused != nullptr && paused->status == "True") {
     return {"False", kInjectionPausedCondition, paused->reason + ": " + paused->message, false};
   }
+  if (api::is_not_asked(conditions)) {
+    const auto* unheard = api::find_condition(conditions, api::kPodsUnheardCondition);
+    return {"False", api::kPodsUnheardCondition, unheard->message, false};
+  }
   return {"True", "Ready", "pods that name this CompileCache get a compile cache", false};
+}
+
+constexpr size_t kMostNames = 3;
+
+std::string unheard_message(const Silence& silence) {
+  std::vector<std::string> names = silence.unheard;
+  if (names.size() > kMostNames) names.resize(kMostNames);
+  const size_t all = silence.unheard.size() + silence.heard;
+  std::string message =
+      names.empty()
+          ? "the operator did not hear of the last pods that it injected in this namespace"
+          : "the operator has never heard of " + std::to_string(silence.unheard.size()) + " of " +
+                std::to_string(all) + " pods that it injected (" + join(names, ", ") +
+                (names.size() < silence.unheard.size() ? ", ...)" : ")");
+  message +=
+      ": nothing of theirs is saved. Let pods of this namespace reach it; docs/network-policy.md "
+      "has "
+      "the NetworkPolicy that is needed";
+  if (silence.not_asked) message += ". Until one is heard new pods do not wait for an answer";
+  return message;
 }
 
 }  // namespace
@@ -47,6 +71,29 @@ bool update_conditions(std::vector<api::Condition>& conditions, const ConditionI
   changed |= set_abnormal(kReconciling, reconciling);
   changed |= set_abnormal(kStalled, summary.stalled);
   return changed;
+}
+
+bool update_unheard(std::vector<api::Condition>& conditions, const Silence& silence,
+                    int64_t generation, const std::string& now) {
+  const bool is_so = !silence.unheard.empty() || silence.not_asked;
+  if (!is_so) {
+    return api::set_condition(
+        conditions, {api::kPodsUnheardCondition, "False", "AsExpected", "", {}, generation}, now);
+  }
+  std::string message = unheard_message(silence);
+  // Whom a leader before us missed is known to it alone.
+  const api::Condition* before = api::find_condition(conditions, api::kPodsUnheardCondition);
+  if (silence.unheard.empty() && before != nullptr && before->reason == api::kNotAskedReason) {
+    message = before->message;
+  }
+  return api::set_condition(conditions,
+                            {api::kPodsUnheardCondition,
+                             "True",
+                             silence.not_asked ? api::kNotAskedReason : "Unheard",
+                             std::move(message),
+                             {},
+                             generation},
+                            now);
 }
 
 std::string unknown_frameworks(const std::vector<std::string>& wanted,

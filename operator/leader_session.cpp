@@ -68,6 +68,7 @@ struct LeaderSession::Impl {
         writer(parts.client),
         registry(writer, parts.settings.status_interval, parts.clock),
         traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
+        heard(parts.settings.agent),
         auth(
             [this](const nlohmann::json& review) {
               return parts.client.create(kube::resources::kTokenReviews, review);
@@ -100,6 +101,7 @@ struct LeaderSession::Impl {
   ArchiveRegistry registry;
   LoadTraffic traffic;
   CrashWatch crashes;
+  HeardPods heard;
   TokenAuth auth;
   SaveCoordinator saves;
   StatusWriter status_writer;
@@ -189,8 +191,12 @@ Status LeaderSession::Impl::prepare() {
   if (auto counted = seed_counters(parts.client, board); !counted) return counted;
   make_controller(std::move(*environment));
   agent_api->take_over();
+  for (const auto& cache : view.caches()) {
+    if (api::is_not_asked(cache->status.conditions)) heard.take_over(cache->metadata.ns);
+  }
   agent_api->start();
   serving = true;
+  heard.begin();
   workers.emplace(
       "compilecaches", queue, [this](const std::string& key) { return controller->reconcile(key); },
       2);
@@ -226,15 +232,17 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
                   parts.stores.sweep_pods, parts.metrics, parts.clock, system_random());
   breaker.emplace(parts.client, parts.settings, view, *sweeper, parts.events,
                   options.replace_stuck_pods, parts.clock);
-  controller.emplace(ControllerParts{parts.client, parts.settings, parts.stores, view, claims,
-                                     parts.invalid, board, crashes, registry, *sweeper, *breaker,
-                                     status_writer, parts.events, parts.metrics, parts.is_leader,
-                                     [this](const std::string& ns, const std::string& archive) {
-                                       return saves.is_saving(ns, archive);
-                                     }},
-                     parts.clock);
+  controller.emplace(
+      ControllerParts{parts.client, parts.settings, parts.stores, view, claims, parts.invalid,
+                      board, crashes, registry, *sweeper, *breaker, heard, status_writer,
+                      parts.events, parts.metrics, parts.is_leader,
+                      [this](const std::string& ns, const std::string& archive) {
+                        return saves.is_saving(ns, archive);
+                      }},
+      parts.clock);
   AgentApiHooks hooks;
   hooks.is_leader = parts.is_leader;
+  hooks.spoke = [this](const PodView& pod) { heard.spoke(pod); };
   hooks.fetch_pod = [this](const std::string& ns, const std::string& name) -> Result<PodView> {
     auto object = parts.client.get(kube::resources::kPods, ns, name);
     if (!object) return unexpected(object.error());
@@ -246,7 +254,8 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   };
   hooks.sweep_reported = [this](const PodView& pod, const api::SweepRequest& request) {
     if (request.phase != "end") return;
-    sweeper->reported(kube::object_key(pod.ns, request.cache), request.storage_error);
+    sweeper->reported(kube::object_key(pod.ns, request.cache), pod.owner ? pod.owner->uid : "",
+                      request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
   agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic,
@@ -269,6 +278,9 @@ void LeaderSession::Impl::add_handlers() {
   on_changes(parts.stores.caches, [this](const auto& before, const auto& after, auto priority) {
     queue.add((after ? after : before)->metadata.key(), priority);
   });
+  heard.on_change([this](const std::string& ns) {
+    for (const auto& cache : parts.stores.caches.list(ns)) queue.add(cache->metadata.key());
+  });
   parts.invalid.set_handler([this](const std::string& key) { queue.add(key); });
   on_changes(parts.stores.archives, [this](const auto& before, const auto& after, auto priority) {
     const auto& archive = after ? after : before;
@@ -278,7 +290,9 @@ void LeaderSession::Impl::add_handlers() {
   on_changes(parts.stores.pods, [this](const auto& before, const auto& after, auto priority) {
     const auto& pod = after ? after : before;
     crashes.seen({pod->uid, pod->name, pod->ends()});
+    heard.seen(*pod, parts.clock.monotonic());
     if (!after) {
+      heard.gone(*pod);
       board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
       crashes.gone(pod->uid);
     }

@@ -129,6 +129,11 @@ class Teller {
     if (mode == "Disabled") return because(Reason::kDisabled);
     if (mode == "ForceCold") return because(Reason::kForcedCold);
     if (said_at_admission()) return;
+    if (facts_.cache_unread || facts_.events_unread) {
+      story_.injection = "unknown";
+      story_.injection_why = "what says why could not be read";
+      return;
+    }
     if (!facts_.cache) return because(Reason::kCacheNotFound);
     if (facts_.cache->metadata.deleting) return because(Reason::kCacheDeleting);
     if (const auto* ready = api::find_condition(facts_.cache->status.conditions, "Ready");
@@ -222,6 +227,10 @@ class Teller {
   }
 
   std::string why_no_report() const {
+    if (facts_.cache_unread) {
+      return "CompileCache " + story_.cache + ", which has the pod's report, could not be read";
+    }
+    if (!facts_.cache) return "CompileCache " + story_.cache + " does not exist any more";
     const json loader = container_status("initContainerStatuses", api::kLoaderContainer);
     if (loader.is_null() || loader.at("state").contains("waiting")) {
       std::string why = "the loader has not started";
@@ -232,8 +241,17 @@ class Teller {
     if (loader.at("state").contains("running")) return "the loader is running";
     const std::string ended = text(loader, "/state/terminated/reason");
     if (!ended.empty() && ended != "Completed") return "the loader ended: " + ended;
+    if (is_silenced()) return "the operator has never heard of pods like this one";
     return "the operator does not know: status.recent holds the last pods only, and a pod that met "
            "no operator is told of later";
+  }
+
+  // Egress to the operator is denied to pods of this namespace.
+  [[nodiscard]] bool is_silenced() const {
+    if (recent_ || !facts_.cache) return false;
+    const auto* unheard =
+        api::find_condition(facts_.cache->status.conditions, api::kPodsUnheardCondition);
+    return unheard != nullptr && unheard->status == "True";
   }
 
   json container_status(const char* list, const std::string& name) const {
@@ -354,7 +372,17 @@ class Teller {
 
   void advise() {
     if (!story_.injected) return advise_injection();
+    if (facts_.cache_unread) {
+      change("ask with an account that may read CompileCaches and their archives in the namespace");
+    } else if (!facts_.cache) {
+      change("create CompileCache " + story_.cache + " again, or take the annotation off");
+    }
     if (!story_.effect.empty()) advise_effect();
+    if (is_silenced()) {
+      change(
+          "let pods of this namespace reach the operator: docs/network-policy.md has the "
+          "NetworkPolicy that is needed");
+    }
     if (const auto* known = find_load_reason(story_.load_reason); known != nullptr) {
       change(std::string(known->change));
     }
@@ -375,6 +403,9 @@ class Teller {
   }
 
   void advise_injection() {
+    if (story_.injection == "unknown") {
+      return change("ask with an account that may read CompileCaches and Events of the namespace");
+    }
     if (story_.injection == "not_asked") {
       change(
           "see that the operator runs (kubectl get pods -n compilecache-system), then create the "

@@ -24,11 +24,12 @@ namespace compilecache::controller {
 // What could be read. An object that was not is said in `unread`, and the story goes on without.
 struct PodFacts {
   nlohmann::json pod;
-  std::optional<api::CompileCache> cache;          // of the pod's annotation
-  std::vector<api::CompileCacheArchive> archives;  // of that CompileCache
-  std::optional<nlohmann::json> node;              // of the pod
-  std::vector<nlohmann::json> events;              // of the pod, its owner and its CompileCache
-  std::vector<std::string> unread;                 // "the node node-1: forbidden"
+  std::optional<api::CompileCache> cache;  // of the pod's annotation; nothing: there is none
+  bool cache_unread = false, events_unread = false;  // there may be, but they could not be read
+  std::vector<api::CompileCacheArchive> archives;    // of that CompileCache
+  std::optional<nlohmann::json> node;                // of the pod
+  std::vector<nlohmann::json> events;                // of the pod, its owner and its CompileCache
+  std::vector<std::string> unread;                   // "the node node-1: forbidden"
 };
 
 struct KeyPart {

@@ -42,7 +42,7 @@ std::string from(const std::string& part, const std::string& value, const api::K
   }
   if (part == api::kGpuCountPart) return "the pod's request for " + basis.gpu_resource;
   if (part == api::kImagePart) return "the image of the first chosen container";
-  if (part == api::kWorkloadPart) return "the pod's top owner";
+  if (part == api::kWorkloadPart) return "what the pod's owners and labels tell";
   if (part == api::kDirectoriesPart) return "the pod's own cache directories";
   if (part == api::kVersionPart) {
     const json::json_pointer annotations("/metadata/annotations");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/printable.hpp"
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "operator/pod_story.hpp"
@@ -40,6 +41,7 @@ class Page {
     bool empty = true;
     std::istringstream words(text);
     for (std::string word; words >> word;) {
+      word = printable(word);
       if (!empty && line.size() + 1 + word.size() > kWidth) {
         end(line);
         line.assign(indent.size(), ' ');
@@ -51,7 +53,7 @@ class Page {
     end(line);
   }
   // A line of a table, as it is.
-  void row(const std::string& text) { end(std::string(kLabelWidth, ' ') + text); }
+  void row(const std::string& text) { end(std::string(kLabelWidth, ' ') + printable(text)); }
   std::string take() { return std::move(out_); }
 
  private:
@@ -100,8 +102,9 @@ void tell_archive(const PodStory& story, Page& page) {
 
 void tell_effect(const PodStory& story, Page& page) {
   if (story.effect.empty()) {
-    page.line("effect", story.archive.empty() ? "none to judge: nothing was loaded"
-                                              : "not known yet: the saver has not reported");
+    page.line("effect", story.load.empty()      ? "not known"
+                        : story.archive.empty() ? "none to judge: nothing was loaded"
+                                                : "not known yet: the saver has not reported");
   } else {
     std::string text = story.effect + ": " + story.effect_why + " (" +
                        std::to_string(story.loaded_entries) + " entries loaded, " +

@@ -368,7 +368,9 @@ std::vector<Field> fields_of(Settings& s) {
          return {{"indexFallback", flag(s.agent.index_fallback)},
                  {"address", text(s.agent.address)},
                  {"port", number(s.agent.port, 1, 65'535)},
-                 {"labelWait", duration(s.agent.label_wait, kNone, minutes(10))}};
+                 {"labelWait", duration(s.agent.label_wait, kNone, minutes(10))},
+                 {"unheardAfter", duration(s.agent.unheard_after, seconds(1), hours(1))},
+                 {"unheardPods", number(s.agent.unheard_pods, 1, 1000)}};
        })},
       {"resources", nested([&s]() -> std::vector<Field> {
          return {{"loader", container(s.resources.loader)},

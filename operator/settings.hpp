@@ -66,6 +66,10 @@ struct Settings {
     int port = 443;
     // How long a loader may wait for its node's GPU product label to appear.
     std::chrono::milliseconds label_wait{10'000};
+    // A pod that has told the operator nothing for so long after its loader's end is unheard.
+    std::chrono::milliseconds unheard_after{90'000};
+    // After so many of a namespace in a row its new pods no longer wait for an answer.
+    int unheard_pods = 3;
     bool operator==(const Agent&) const = default;
   } agent;
 

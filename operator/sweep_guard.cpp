@@ -29,6 +29,12 @@ void SweepGuard::begins(const std::string& cache, const std::vector<std::string>
   entry.handed.insert(deletable.begin(), deletable.end());
 }
 
+std::set<std::string> SweepGuard::handed(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  return entry == entries_.end() ? std::set<std::string>() : entry->second.handed;
+}
+
 std::set<std::string> SweepGuard::ends(const std::string& cache,
                                        const std::vector<SaveInFlight>& saves) {
   const std::lock_guard lock(mutex_);

@@ -37,6 +37,8 @@ class SweepGuard {
   // A Job begins, so the one before is over, whether it reported or not.
   void begins(const std::string& cache, const std::vector<std::string>& deletable,
               const std::vector<SaveInFlight>& saves);
+  // What the Job that is running has on its list.
+  [[nodiscard]] std::set<std::string> handed(const std::string& cache) const;
   // Returns what the Job had on its list.
   std::set<std::string> ends(const std::string& cache, const std::vector<SaveInFlight>& saves);
 

@@ -29,15 +29,21 @@ std::set<std::string> referenced_digests(const std::vector<api::CompileCacheArch
 }
 
 std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts) {
-  const std::set<std::string> present(facts.inventory.begin(), facts.inventory.end());
+  const auto is_told = [&](const std::string& digest) {
+    return digest > facts.after && (facts.up_to.empty() || digest <= facts.up_to);
+  };
+  std::set<std::string> present(facts.inventory.begin(), facts.inventory.end());
+  std::erase_if(present, [&](const std::string& digest) { return !is_told(digest); });
   const std::string now = format_time(facts.now);
   std::vector<api::CondemnedBlob> listed;
   std::set<std::string> known;
   for (const api::CondemnedBlob& blob : facts.listed) {
     if (facts.referenced.contains(blob.digest)) continue;
-    if (!present.contains(blob.digest) && !facts.saves_in_flight) continue;
+    const bool gone = is_told(blob.digest) && !present.contains(blob.digest);
+    if (gone && !facts.saves_in_flight) continue;
     if (!known.insert(blob.digest).second) continue;
-    listed.push_back({blob.digest, facts.handed.contains(blob.digest) ? now : blob.since});
+    const bool again = is_told(blob.digest) && facts.handed.contains(blob.digest);
+    listed.push_back({blob.digest, again ? now : blob.since});
   }
   for (const std::string& digest : present) {
     if (listed.size() >= facts.limit) break;

@@ -29,7 +29,10 @@ namespace compilecache::controller {
 std::set<std::string> referenced_digests(const std::vector<api::CompileCacheArchive>& archives);
 
 struct LedgerFacts {
-  std::vector<std::string> inventory;      // what the Job found when it was done
+  // What the Job found when it was done, of the digests after `after` up to `up_to` (empty: all);
+  // what is listed outside of that stays as it is.
+  std::vector<std::string> inventory;
+  std::string after, up_to;
   std::set<std::string> referenced;        // at the same time
   std::vector<api::CondemnedBlob> listed;  // before
   // What the Job had on its list. What of it is there (again), a save has written meanwhile, so it

@@ -6,9 +6,11 @@
 
 #include "base/log.hpp"
 #include "base/time_format.hpp"
+#include "kube/json.hpp"
 #include "operator/archive_trust.hpp"
 #include "operator/conditions.hpp"
 #include "operator/sweep_ledger.hpp"
+#include "operator/sweep_refusal.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -16,8 +18,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-// The Job controller makes a Job's pod within a second; when Pod Security refuses it, it tries
-// again and tells it only in Events (seen on Kubernetes 1.35).
+// The Job controller makes a Job's pod within a second, on a busy cluster later.
 constexpr seconds kPodPatience{10};
 // From then on a Job's pod that does not run is worth a word in the conditions.
 constexpr seconds kJobPatience{20};
@@ -52,7 +53,6 @@ Sweeper::Sweeper(kube::Client client, const Settings& settings, SweepEnvironment
 void Sweeper::take_over(const api::CompileCache& cache) {
   std::lock_guard<std::mutex> lock(mutex_);
   State& state = states_[cache.metadata.key()];
-  if (state.last_report) return;  // a Job has told more than the status knows
   const auto* ready = api::find_condition(cache.status.conditions, kStorageReady);
   state.prepared = ready != nullptr && ready->status == "True";
   if (state.prepared) state.store = store_of(cache);
@@ -65,41 +65,34 @@ void Sweeper::take_over(const api::CompileCache& cache) {
 void Sweeper::forget(const std::string& cache) {
   std::lock_guard<std::mutex> lock(mutex_);
   states_.erase(cache);
+  mails_.erase(cache);
 }
 
-void Sweeper::reported(const std::string& cache, const std::string& storage_error) {
+void Sweeper::reported(const std::string& cache, const std::string& job,
+                       const std::string& storage_error) {
   std::lock_guard<std::mutex> lock(mutex_);
-  State& state = states_[cache];
-  state.last_report = clock_.wall();
-  state.prepared = storage_error.empty();
-  state.storage_error = storage_error;
-  state.trouble.clear();
-  state.job.clear();  // it has run, whether our store has seen it or not
-  state.failures = storage_error.empty() ? 0 : state.failures + 1;
+  mails_[cache].reports.push_back({job, storage_error, clock_.wall()});
 }
 
 void Sweeper::ask(const std::string& cache) {
   std::lock_guard<std::mutex> lock(mutex_);
-  states_[cache].asked = true;
+  mails_[cache].asked = true;
 }
 
-void Sweeper::probe(const std::string& cache, const std::string& node) {
+int64_t Sweeper::probe(const std::string& cache, const std::string& node) {
   std::lock_guard<std::mutex> lock(mutex_);
-  states_[cache].asked = true;
-  states_[cache].node = node;
+  Mail& mail = mails_[cache];
+  mail.asked = true;
+  mail.node = node;
+  const auto state = states_.find(cache);
+  return state == states_.end() ? 0 : state->second.started;
 }
 
-Sweeper::Probed Sweeper::probed(const std::string& cache, WallTime since) const {
+Sweeper::Probed Sweeper::probed(const std::string& cache, int64_t probe) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = states_.find(cache);
-  if (found == states_.end()) return Probed::kPending;
-  const State& state = found->second;
-  if (!state.last_start || *state.last_start < since) return Probed::kPending;
-  if (state.last_report && *state.last_report >= *state.last_start) {
-    return state.storage_error.empty() ? Probed::kSucceeded : Probed::kFailed;
-  }
-  const bool failed = state.last_failure && *state.last_failure >= *state.last_start;
-  return failed ? Probed::kFailed : Probed::kPending;
+  if (found == states_.end() || found->second.ended <= probe) return Probed::kPending;
+  return found->second.good ? Probed::kSucceeded : Probed::kFailed;
 }
 
 void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
@@ -115,56 +108,55 @@ void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
 Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const Claim& claim) {
   const std::string key = cache.metadata.key();
   State state;
+  Mail mail;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     state = states_[key];
+    mail = std::exchange(mails_[key], {});
   }
-  const State before = state;
+  read(state, mail);
   auto again = decide(state, cache, claim);
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = states_.find(key);
-  if (found == states_.end()) return again;
-  // A report that came meanwhile is newer than what we have.
-  State& present = found->second;
-  if (present.last_report == before.last_report) {
-    present.prepared = state.prepared;
-    present.storage_error = state.storage_error;
-    present.trouble = state.trouble;
-    present.failures = state.failures;
-    present.job = state.job;
-  }
-  present.reason = state.reason;
-  present.repeats = state.repeats;
-  if (present.asked == before.asked) present.asked = state.asked;
-  if (present.node == before.node) present.node = state.node;
-  present.last_failure = state.last_failure;
-  present.claim = state.claim;
-  present.store = state.store;
-  present.last_start = state.last_start;
-  present.privilege = state.privilege;
-  present.accounted = state.accounted;
+  const auto found = states_.find(key);
+  if (found != states_.end()) found->second = std::move(state);
   return again;
+}
+
+void Sweeper::end_job(State& state, bool good) {
+  state.job.clear();
+  state.ended = state.started;
+  state.good = good;
+}
+
+void Sweeper::read(State& state, const Mail& mail) const {
+  for (const Report& report : mail.reports) {
+    const bool good = report.storage_error.empty();
+    state.last_report = report.time;
+    state.prepared = good;
+    state.storage_error = report.storage_error;
+    state.trouble.clear();
+    state.failures = good ? 0 : state.failures + 1;
+    // With more rights it may do.
+    if (!good) state.privilege.reset();
+    // It has run, whether our store has seen it or not.
+    if (state.job.empty()) state.last_job = report.job;
+    if (report.job == state.job) end_job(state, good);
+  }
+  state.asked |= mail.asked;
+  if (mail.node) state.node = *mail.node;
 }
 
 Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache, const Claim& claim) {
   notice_change_of_store(state, cache, claim);
   const auto jobs = jobs_of_claim(cache);
-  bool running = false;
-  const SweepJob* mine = nullptr;  // the newest of this CompileCache
-  for (const SweepJob& job : jobs) {
-    running |= job.state == SweepJob::State::kRunning;
-    if (job.name == state.job) state.job.clear();
-    if (job.cache_uid != cache.metadata.uid) continue;
-    if (mine == nullptr || mine->created < job.created) mine = &job;
-  }
-  if (mine != nullptr) {
-    if (!state.last_start || *state.last_start < mine->created) state.last_start = mine->created;
+  if (const SweepJob* mine = job_under_way(state, cache, jobs)) {
     if (mine->state == SweepJob::State::kRunning) return watch_over(state, cache, *mine);
-    account(state, *mine);
+    account(state, cache, *mine);
   }
-  // The Job that we started has not reached our store yet, or is gone before it did.
-  if (state.last_start && clock_.wall() - *state.last_start > kJobPatience) state.job.clear();
-  if (!state.job.empty()) running = true;
+  const bool running =
+      !state.job.empty() || std::any_of(jobs.begin(), jobs.end(), [](const SweepJob& job) {
+        return job.state == SweepJob::State::kRunning;
+      });
   const SweepDecision decision = decide_sweep(needs(state, cache, running), clock_.wall());
   if (!decision.start()) return running ? Duration(kRecheck) : decision.again_after;
   const bool again = decision.reason == state.reason &&
@@ -174,6 +166,29 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache, c
   log_info("starting a sweep", {{"cache", cache.metadata.key()}, {"why", decision.reason}});
   if (auto started = start(state, cache, claim); !started) return unexpected(started.error());
   return kPodPatience;
+}
+
+// The Job that we wait for, as our store has it; one that a leader before us started becomes ours.
+const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& cache,
+                                       const std::vector<SweepJob>& jobs) const {
+  for (const SweepJob& job : jobs) {
+    const bool running = job.state == SweepJob::State::kRunning;
+    if (state.job.empty() && !running) continue;
+    if (job.cache_uid != cache.metadata.uid) continue;
+    if (state.job.empty() && job.uid != state.last_job) {
+      state.job = state.last_job = job.uid;
+      state.job_since = clock_.monotonic();
+    }
+    if (job.uid != state.job) continue;
+    state.job_seen = true;
+    return &job;
+  }
+  if (state.job.empty()) return nullptr;
+  // Somebody deleted it; or it has not reached our store yet, or was gone before it did.
+  if (state.job_seen || clock_.monotonic() - state.job_since > kJobPatience) {
+    failed(state, cache, "a Job was deleted before it ended");
+  }
+  return nullptr;
 }
 
 void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cache,
@@ -199,34 +214,48 @@ std::vector<SweepJob> Sweeper::jobs_of_claim(const api::CompileCache& cache) con
   return found;
 }
 
-// The Job is over. One that reported has told everything; one that did not has failed.
-void Sweeper::account(State& state, const SweepJob& job) {
-  if (state.accounted == job.uid) return;
-  state.accounted = job.uid;
-  const bool reported = state.last_report && *state.last_report >= job.created;
-  if (reported) {
-    state.privilege = job.privilege;
-    return;
-  }
-  metrics_.sweep(job.ns, job.cache, "failed");
-  state.last_failure = clock_.wall();
+void Sweeper::failed(State& state, const api::CompileCache& cache,
+                     const std::string& trouble) const {
+  metrics_.sweep(cache.metadata.ns, cache.metadata.name, "failed");
   ++state.failures;
-  state.trouble = "Job \"" + job.name + "\" ended without a report" +
-                  (job.failure.empty() ? "" : " (" + job.failure + ")") +
-                  "; see kubectl logs job/" + job.name;
-  log_warn("a sweep failed", {{"cache", job.ns + "/" + job.cache}, {"why", state.trouble}});
+  state.asked = true;  // what it was for is still to be done
+  state.trouble = trouble;
+  end_job(state, false);
+  log_warn("a sweep failed", {{"cache", cache.metadata.key()}, {"why", trouble}});
+}
+
+// The Job is over, and we have no report of it. It ends well only when it could tell somebody: the
+// leader before us.
+void Sweeper::account(State& state, const api::CompileCache& cache, const SweepJob& job) const {
+  if (job.state == SweepJob::State::kSucceeded) {
+    state.last_report = clock_.wall();
+    state.prepared = true;
+    state.storage_error.clear();
+    state.trouble.clear();
+    state.failures = 0;
+    return end_job(state, true);
+  }
+  failed(state, cache,
+         "Job \"" + job.name + "\" ended without a report" +
+             (job.failure.empty() ? "" : " (" + job.failure + ")") + "; see kubectl logs job/" +
+             job.name +
+             ". Where a NetworkPolicy keeps it from the operator, docs/network-policy.md has what "
+             "is needed");
 }
 
 Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cache,
                                      const SweepJob& job) {
-  const auto age = clock_.wall() - job.created;
+  const auto age = clock_.monotonic() - state.job_since;
   if (job.active == 0 && age >= kPodPatience) {
-    if (job.privilege + 1 < sweep_privileges().size()) {
+    const auto refusal = read_refusal(client_, job);
+    if (!refusal) return unexpected(refusal.error());
+    if (is_about_privileges(*refusal) && job.privilege + 1 < sweep_privileges().size()) {
       if (auto done = step_down(state, job); !done) return unexpected(done.error());
       return Duration(seconds(1));
     }
-    state.trouble =
-        "no pod of Job \"" + job.name + "\" appears; see kubectl describe job " + job.name;
+    state.trouble = "no pod of Job \"" + job.name + "\" appears" +
+                    (refusal->empty() ? "" : " (" + *refusal + ")") +
+                    "; see kubectl describe job " + job.name;
   } else if (age >= kJobPatience) {
     state.trouble.clear();
     for (const auto& pod : sweep_pods_.list(job.ns)) {
@@ -243,8 +272,9 @@ Status Sweeper::step_down(State& state, const SweepJob& job) {
   state.privilege = job.privilege + 1;
   state.last_start.reset();  // at once
   state.asked = true;
+  state.job.clear();
   log_info(
-      "no pod of a sweep appears, trying with less",
+      "no pod of a sweep is let through, trying with less",
       {{"job", job.ns + "/" + job.name}, {"next", sweep_privileges()[job.privilege + 1].name}});
   auto removed = client_.remove(kube::resources::kJobs, job.ns, job.name,
                                 {.uid = job.uid, .propagation = "Background"});
@@ -278,11 +308,7 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
 }
 
 Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim& claim) {
-  if (!state.privilege) {
-    auto level = pod_security_level(cache.metadata.ns);
-    if (!level) return unexpected(level.error());
-    state.privilege = first_privilege(*level);
-  }
+  if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
   SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
                       .image = environment_.image,
                       .cluster_uid = environment_.cluster_uid,
@@ -293,27 +319,32 @@ Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim&
                       .agent_ca = environment_.agent_ca(),
                       .agent_port = environment_.agent_port};
   auto created = client_.create(kube::resources::kJobs, sweep_job(cache, input, settings_));
+  state.last_start = clock_.wall();
+  ++state.started;
   if (!created) {
     // The Job's policy, a quota or a namespace that is ending: people can see it and act.
-    state.trouble = "creating a Job: " + created.error().message;
-    ++state.failures;
-    state.last_start = state.last_failure = clock_.wall();
+    failed(state, cache, "creating a Job: " + created.error().message);
     const ErrorCode code = created.error().code;
     if (code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) return {};
     return unexpected(created.error().with("creating a sweep Job for " + cache.metadata.key()));
   }
-  state.job = input.name;
-  state.last_start = clock_.wall();
+  state.job = state.last_job = kube::string_at(*created, {"metadata", "uid"});
+  state.job_since = clock_.monotonic();
+  state.job_seen = false;
   state.asked = false;
   state.node.clear();
   return {};
 }
 
-Result<std::string> Sweeper::pod_security_level(const std::string& ns) const {
+// What was found to be let through holds for one level of Pod Security.
+Status Sweeper::choose_privilege(State& state, const std::string& ns) const {
   auto found = client_.get(kube::resources::kNamespaces, "", ns, {.metadata_only = true});
   if (!found) return unexpected(found.error().with("reading the Pod Security level of " + ns));
   const json labels = found->value("metadata", json::object()).value("labels", json::object());
-  return labels.value("pod-security.kubernetes.io/enforce", "");
+  const std::string level = labels.value("pod-security.kubernetes.io/enforce", "");
+  if (!state.privilege || state.level != level) state.privilege = first_privilege(level);
+  state.level = level;
+  return {};
 }
 
 // Where a claim for one node is in use; empty when it is nowhere.

@@ -21,15 +21,16 @@
 // Starts the Jobs that prepare and sweep stores, one at a time for each claim, and tells what they
 // found.
 //
-//   sweeper.take_over(*cache);                         // once, when a leader first meets it; what
-//                                                      // a Job has told before stays
-//   sweeper.reported(key, "", now);                    // the agent API heard a Job's end
+//   sweeper.take_over(*cache);                         // once, when a leader first meets it
+//   sweeper.reported(key, job_uid, "");                // the agent API heard a Job's end
 //   sweeper.ask(key);                                  // archives were deleted: sweep soon
 //   auto again = sweeper.reconcile(*cache, claim);     // starts a Job when one is due
 //   sweeper.fill(key, facts);                          // for check_storage()
 //
 // What it knows is in memory; a new leader starts from the CompileCache's status and the Jobs that
-// exist. Thread-safe; reconcile() calls the API server, one thread at a time for each CompileCache.
+// run. Jobs are known by uid and times are our own, since the API server's clock is another. A Job
+// that is gone before it ended has failed. Thread-safe; reconcile() calls the API server, one
+// thread at a time for each CompileCache.
 
 namespace compilecache::controller {
 
@@ -52,14 +53,15 @@ class Sweeper {
   void take_over(const api::CompileCache& cache);
   void forget(const std::string& cache);
 
-  // `storage_error` empty: the volume does what is needed.
-  void reported(const std::string& cache, const std::string& storage_error);
+  // `job`: its uid. `storage_error` empty: the volume does what is needed.
+  void reported(const std::string& cache, const std::string& job, const std::string& storage_error);
   void ask(const std::string& cache);
-  // Sweep soon, on that node (empty: on any), to see whether what pods need works there.
-  void probe(const std::string& cache, const std::string& node);
-  // What became of the first Job that was started since then.
+  // Sweep soon, on that node (empty: on any), to see whether what pods need works there. The result
+  // is for probed().
+  int64_t probe(const std::string& cache, const std::string& node);
+  // What became of the first Job that was started since that call of probe().
   enum class Probed { kPending, kSucceeded, kFailed };
-  [[nodiscard]] Probed probed(const std::string& cache, WallTime since) const;
+  [[nodiscard]] Probed probed(const std::string& cache, int64_t probe) const;
 
   // Starts a Job if one is due. The result says when to come again; 0: when something changes.
   Result<Duration> reconcile(const api::CompileCache& cache, const Claim& claim);
@@ -68,31 +70,53 @@ class Sweeper {
   void fill(const std::string& cache, StorageFacts& facts) const;
 
  private:
+  // What other threads said, until reconcile() reads it.
+  struct Report {
+    std::string job, storage_error;
+    WallTime time{};
+  };
+  struct Mail {
+    std::vector<Report> reports;
+    bool asked = false;
+    std::optional<std::string> node;  // to probe
+  };
   struct State {
     bool prepared = false;
     std::string storage_error;
     std::string trouble;  // with the last Job
     std::string claim;    // uid of the claim that was prepared
     std::string store;    // claim and subPath that were prepared
-    std::optional<WallTime> last_start, last_report, last_failure;
+    std::optional<WallTime> last_start, last_report;
     int failures = 0;
     std::string reason;  // of the last Job
     int repeats = 0;     // Jobs in a row that were started again for that reason
     bool asked = false;
     std::string node;                 // for the next Job, where one is to be tried
     std::optional<size_t> privilege;  // that was found to work, or to be tried next
-    std::string job;                  // that we started last and may not have seen yet
-    std::string accounted;            // uid of the Job whose end was counted
+    std::string level;                // of Pod Security, when that was found
+    // The Job that runs, by uid; empty: it has reported or ended, or there is none.
+    std::string job;
+    std::string last_job;   // the one before, or the same
+    Monotonic job_since{};  // when we first knew of it
+    bool job_seen = false;  // our store has had it
+    int64_t started = 0;    // Jobs, by us
+    int64_t ended = 0;      // how many of them when the last one came to its end
+    bool good = false;      // how it ended
   };
 
+  static void end_job(State& state, bool good);
+  void read(State& state, const Mail& mail) const;
   void notice_change_of_store(State& state, const api::CompileCache& cache, const Claim& claim);
   std::vector<SweepJob> jobs_of_claim(const api::CompileCache& cache) const;
-  void account(State& state, const SweepJob& job);
+  const SweepJob* job_under_way(State& state, const api::CompileCache& cache,
+                                const std::vector<SweepJob>& jobs) const;
+  void failed(State& state, const api::CompileCache& cache, const std::string& trouble) const;
+  void account(State& state, const api::CompileCache& cache, const SweepJob& job) const;
   Result<Duration> watch_over(State& state, const api::CompileCache& cache, const SweepJob& job);
   Status step_down(State& state, const SweepJob& job);
   SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
   Status start(State& state, const api::CompileCache& cache, const Claim& claim);
-  Result<std::string> pod_security_level(const std::string& ns) const;
+  Status choose_privilege(State& state, const std::string& ns) const;
   std::string node_of(const api::CompileCache& cache) const;
   Result<Duration> decide(State& state, const api::CompileCache& cache, const Claim& claim);
 
@@ -105,8 +129,9 @@ class Sweeper {
   Metrics& metrics_;
   const Clock& clock_;
   const Random random_;
-  mutable std::mutex mutex_;  // guards states_; calls are made on a copy
+  mutable std::mutex mutex_;  // guards what follows; calls are made on a copy
   std::map<std::string, State> states_;
+  std::map<std::string, Mail> mails_;
 };
 
 }  // namespace compilecache::controller

@@ -1,11 +1,11 @@
 #include "webhook/agent_config.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "api/names.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/pod_resources.hpp"
+#include "webhook/workload.hpp"
 
 namespace compilecache::webhook {
 
@@ -16,24 +16,6 @@ using std::chrono::milliseconds;
 // Kubernetes' default, and what the saver leaves of it so that the kubelet need not kill it.
 constexpr int64_t kDefaultGraceSeconds = 30;
 constexpr int64_t kGraceMargin = 1000;
-
-// A name without "-SUFFIX", or the whole when it does not end so.
-std::string without_suffix(const std::string& name, std::string_view suffix) {
-  const std::string ending = "-" + std::string(suffix);
-  if (suffix.empty() || !name.ends_with(ending) || name.size() == ending.size()) return name;
-  return name.substr(0, name.size() - ending.size());
-}
-
-// CronJobs name their Jobs "<name>-<minutes since 1970>": eight digits until the year 2160.
-std::string cron_job_of(const std::string& job) {
-  constexpr size_t kDigits = 8;
-  if (job.size() <= kDigits + 1 || job[job.size() - kDigits - 1] != '-') return {};
-  const auto digits = job.end() - static_cast<std::ptrdiff_t>(kDigits);
-  if (!std::all_of(digits, job.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) {
-    return {};
-  }
-  return job.substr(0, job.size() - kDigits - 1);
-}
 
 api::KeyBasis key_basis(const AgentConfigInput& input) {
   api::KeyBasis basis;
@@ -84,23 +66,6 @@ int64_t ephemeral_limit(const AgentConfigInput& input) {
 
 }  // namespace
 
-std::string workload_of(const Json& pod) {
-  const Json& owner = controller_of(pod);
-  const std::string kind(text_member(owner, "kind"));
-  const std::string name(text_member(owner, "name"));
-  if (kind.empty() || name.empty()) return {};
-  if (kind == "ReplicaSet") {
-    const Json& labels = object_member(object_member(pod, "metadata"), "labels");
-    const std::string deployment = without_suffix(name, text_member(labels, "pod-template-hash"));
-    if (deployment != name) return "Deployment/" + deployment;
-  }
-  if (kind == "Job") {
-    const std::string cron_job = cron_job_of(name);
-    if (!cron_job.empty()) return "CronJob/" + cron_job;
-  }
-  return kind + "/" + name;
-}
-
 api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   const api::CompileCacheSpec& spec = input.cache.spec;
   api::AgentConfig config;
@@ -114,6 +79,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.token_file = std::string(api::kTokenPath) + "/token";
   config.store_path = api::store_path(input.cache);
   config.index_fallback = input.settings.index_fallback;
+  config.ask_operator = !api::is_not_asked(input.cache.status.conditions);
   for (const CacheDirectory& directory : input.directories.directories) {
     config.directories.push_back({*directory.framework, directory.path});
   }

@@ -27,9 +27,4 @@ struct AgentConfigInput {
 };
 api::AgentConfig make_agent_config(const AgentConfigInput& input);
 
-// "Deployment/web": the top owner as far as the pod tells. A ReplicaSet's name ends in its
-// template's hash, a CronJob's Job's in the minute it was made; both are taken off. "" for a bare
-// pod.
-std::string workload_of(const Json& pod);
-
 }  // namespace compilecache::webhook

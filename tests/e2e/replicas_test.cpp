@@ -78,6 +78,7 @@ TEST_F(Replicas, PodsDoNotNoticeThatBothAreReplacedTwice) {
                .size() == 2;
   }));
   const testing::PodLoadResult result = load.stop();
+  EXPECT_GT(result.created, 0);
   EXPECT_EQ(result.refused, 0) << result.first_problem;
   EXPECT_EQ(result.uninjected, 0) << result.first_problem;
   std::cout << result.created << " pods were created, the slowest in " << result.slowest_seconds

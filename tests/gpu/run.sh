@@ -25,9 +25,11 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-if [ "$device" = cuda ] && ! "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-  echo "no GPU, not run"
-  exit 0
+if [ "$device" = cuda ]; then
+  [ -e "${CC_GPU_DEVICE:-/dev/nvidiactl}" ] || { echo "no GPU, not run"; exit 0; }
+  # From here on what does not work is broken, and no machine without a GPU.
+  "$python" -c 'import torch, sys; sys.exit("torch sees no GPU" if not torch.cuda.is_available() else 0)' ||
+    { echo "tests/gpu/run.sh: there is a GPU, and the torch of $python cannot use it; give another with --python" >&2; exit 2; }
 fi
 [ -x "$agent" ] || { echo "tests/gpu/run.sh: there is no program $agent; give one with --agent" >&2; exit 2; }
 exec "$python" "$here/measure.py" --agent "$agent" --device "$device" "${rest[@]}"

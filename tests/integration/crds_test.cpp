@@ -121,6 +121,33 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"save": {"maxArchiveSize": 0}})",
        "spec.save.maxArchiveSize: Invalid value: 0: must be more than 0"},
       {R"({"save": {"lockTimeout": "1s"}})", "must be between 3s and 10m"},
+      {R"({"save": {"lockTimeout": "11m"}})", "must be between 3s and 10m"},
+      {R"({"save": {"quietPeriod": "0s"}})",
+       "spec.save.quietPeriod: Invalid value: \"0s\": must be between 1s and 24h"},
+      {R"({"save": {"quietPeriod": "25h"}})", "must be between 1s and 24h"},
+      {R"({"save": {"quietPeriod": "soon"}})", "must be a duration like 30s"},
+      {R"({"save": {"atTermination": "11m"}})",
+       "spec.save.atTermination: Invalid value: \"11m\": must be at most 10m"},
+      {R"({"save": {"atTermination": "-1s"}})", "must be a duration like 30s"},
+      {R"({"retention": {"unusedFor": "999ms"}})",
+       "spec.retention.unusedFor: Invalid value: \"999ms\": must be at least 1s"},
+      {R"({"retention": {"unusedFor": "30d"}})", "must be a duration like 30s"},
+      {R"({"retention": {"maxTotalSize": 0}})",
+       "spec.retention.maxTotalSize: Invalid value: 0: must be more than 0"},
+      {R"({"retention": {"maxTotalSize": "0Gi"}})", "must be more than 0"},
+      {R"({"retention": {"maxTotalSize": "lots"}})",
+       "must be a size in bytes like 500M, 1.5Gi or 50Gi"},
+      {R"({"retention": {"incompleteTimeout": "0s"}})",
+       "spec.retention.incompleteTimeout: Invalid value: \"0s\": must be between 1s and 24h"},
+      {R"({"retention": {"incompleteTimeout": "25h"}})", "must be between 1s and 24h"},
+      {R"({"retention": {"incompleteTimeout": ""}})", "must be a duration like 30s"},
+      {R"({"retention": {"sweepInterval": "4s"}})",
+       "spec.retention.sweepInterval: Invalid value: \"4s\": must be at least 5s"},
+      {R"({"retention": {"sweepInterval": "6"}})", "must be a duration like 30s"},
+      {R"({"remoteCache": {"redis": {"host": "r", "port": 0}}})",
+       "should be greater than or equal to 1"},
+      {R"({"remoteCache": {"redis": {"host": "r", "port": 65536}}})",
+       "should be less than or equal to 65535"},
       {R"({"retention": {"keepPerGPU": 0}})", "should be greater than or equal to 1"},
       {R"({"compression": {"level": 22}})", "should be less than or equal to 19"},
       {R"({"compression": {"threads": 0}})", "should be greater than or equal to 1"},
@@ -150,6 +177,11 @@ TEST_F(Installed, ValuesInEverySpellingAreAccepted) {
   for (const char* spec :
        {R"({"save": {"maxArchiveSize": 123456}})", R"({"save": {"maxArchiveSize": "1.5Gi"}})",
         R"({"load": {"timeout": "1m30s"}})", R"({"save": {"atTermination": "0s"}})",
+        R"({"save": {"quietPeriod": "1s", "atTermination": "10m", "lockTimeout": "3s"}})",
+        R"({"save": {"quietPeriod": "24h", "lockTimeout": "10m"}})",
+        R"({"retention": {"unusedFor": "1s", "maxTotalSize": 1, "incompleteTimeout": "1s"}})",
+        R"({"retention": {"sweepInterval": "5s", "incompleteTimeout": "24h"}})",
+        R"({"remoteCache": {"redis": {"host": "r", "port": 65535}}})",
         R"({"key": ["GPUProduct", "Workload", "CPUFeatures", "DriverVersion"]})",
         R"({"storage": {"subPath": "team-a/caches"}})",
         R"({"remoteCache": {"redis": {"host": "redis.ml.svc"}}})",
@@ -187,11 +219,13 @@ TEST_F(Installed, ColumnsTellWhatThereIs) {
   set_status(
       "cc/one",
       R"({"archives": 2, "gpuProducts": 1, "totalBytes": 606208, "lastSaveTime": "2026-01-01T00:00:00Z",
-                           "summary": {"size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full"},
+                           "summary": {"size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full",
+                                       "saves": "4 committed, 1 failed"},
                            "conditions": [{"type": "Ready", "status": "True"}]})");
   const std::string caches = kubectl({"get", "cc", "-n", namespace_}).out;
-  for (const char* text : {"CLAIM", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT", "LAST SAVE",
-                           "READY", "AGE", "592Ki", "3 exact, 1 missing", "2 full", "True"}) {
+  for (const char* text :
+       {"CLAIM", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT", "SAVES", "LAST SAVE", "READY",
+        "AGE", "592Ki", "3 exact, 1 missing", "2 full", "4 committed, 1 failed", "True"}) {
     EXPECT_NE(caches.find(text), std::string::npos) << text << " is not in\n" << caches;
   }
   ASSERT_EQ(testing::apply(archive()), "");

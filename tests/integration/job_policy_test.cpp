@@ -74,6 +74,22 @@ TEST_F(JobPolicy, TheOperatorsAccountCreatesItsJobsAndNothingElse) {
       {"the node's network", "/hostNetwork", true},
       {"the node's processes", "/hostPID", true},
       {"the node's memory", "/hostIPC", true},
+      {"the processes of its other containers", "/shareProcessNamespace", true},
+      {"another group's files", "/securityContext/supplementalGroups", {1234}},
+      {"settings of the kernel",
+       "/securityContext/sysctls",
+       {{{"name", "kernel.shm_rmid_forced"}, {"value", "1"}}}},
+      {"a label of SELinux", "/securityContext/seLinuxOptions", {{"type", "spc_t"}}},
+      {"its own label of SELinux",
+       "/containers/0/securityContext/seLinuxOptions",
+       {{"type", "spc_t"}}},
+      {"all of /proc", "/containers/0/securityContext/procMount", "Default"},
+      {"the claim as a device",
+       "/containers/0/volumeDevices",
+       {{{"name", api::kStoreVolume}, {"devicePath", "/dev/x"}}}},
+      {"a command at its start",
+       "/containers/0/lifecycle",
+       {{"postStart", {{"exec", {{"command", {"/bin/sh"}}}}}}}},
       {"a port", "/containers/0/ports", {{{"containerPort", 80}}}},
       {"the volume's owner", "/securityContext/fsGroup", 1234},
       {"privileges",
@@ -101,6 +117,49 @@ TEST_F(JobPolicy, TheOperatorsAccountCreatesItsJobsAndNothingElse) {
     EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos)
         << attempt.what << ": " << error;
   }
+}
+
+// What it may create it may not change into something else. Of a Job only some fields can be
+// changed.
+TEST_F(JobPolicy, ChangesAreConfinedToo) {
+  make_ready_cache("transformer");
+  json job = jobs("transformer").at(0);
+  job["metadata"].erase("managedFields");
+  job["metadata"].erase("resourceVersion");
+  // It has no right to update Jobs; as if it had, the policy stands in its way.
+  const std::string role = ns + "-update";
+  const json metadata = {{"name", role}, {"namespace", ns}};
+  ASSERT_EQ(
+      apply(
+          {{"apiVersion", "rbac.authorization.k8s.io/v1"},
+           {"kind", "Role"},
+           {"metadata", metadata},
+           {"rules",
+            {{{"apiGroups", {"batch"}}, {"resources", {"jobs"}}, {"verbs", {"get", "update"}}}}}}),
+      "");
+  ASSERT_EQ(apply({{"apiVersion", "rbac.authorization.k8s.io/v1"},
+                   {"kind", "RoleBinding"},
+                   {"metadata", metadata},
+                   {"roleRef",
+                    {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "Role"}, {"name", role}}},
+                   {"subjects", json::array({{{"kind", "ServiceAccount"},
+                                              {"name", "compilecache-operator"},
+                                              {"namespace", "compilecache-system"}}})}}),
+            "");
+  const auto replace = [&](const json& object) {
+    const ProcessResult result = kubectl(
+        {"replace", "--dry-run=server", std::string("--as=") + kAccount, "-f", "-"}, object.dump());
+    return result.exit_code == 0 ? "" : result.err;
+  };
+  std::string error;
+  ASSERT_TRUE(eventually(seconds(15), [&] {  // until the API server knows of the role
+    error = replace(job);
+    return error.empty();
+  })) << error;
+  json for_another = job;
+  for_another["metadata"]["labels"][api::kSweepLabel] = "another";
+  error = replace(for_another);
+  EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos) << error;
 }
 
 TEST_F(JobPolicy, AJobBelongsToACompileCacheOfItsNamespace) {

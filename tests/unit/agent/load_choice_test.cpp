@@ -26,7 +26,10 @@ class WaitingOperator : public Coordinator {
   explicit WaitingOperator(int64_t until_ms, int silent = 0)
       : until_ms_(until_ms), silent_(silent) {}
 
+  int asked = 0;
+
   Result<api::LoadAnswer> load(const api::LoadRequest& request, Patience) override {
+    ++asked;
     if (silent_ > 0) {
       --silent_;
       return fail(ErrorCode::kTimeout, "no answer");
@@ -151,6 +154,19 @@ TEST(LoadPace, WhatWouldNotBeDoneInTimeIsSeenAtAQuarterOfIt) {
   EXPECT_TRUE(comes_too_late(seconds(30), seconds(40), done(74)));
   EXPECT_FALSE(comes_too_late(seconds(39), seconds(40), done(100)));
   EXPECT_FALSE(comes_too_late(seconds(39), seconds(40), archive::Progress{})) << "not known yet";
+}
+
+TEST(LoadChoice, WhoIsToldNotToAskGoesByTheIndexAtOnce) {
+  api::AgentConfig config;
+  config.operator_address = "10.0.0.1";
+  config.ask_operator = false;
+  config.wait_for_first_ms = 5000;
+  WaitingOperator coordinator(0);
+  const LoadChoice choice = choose_archive(
+      config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
+  EXPECT_EQ(coordinator.asked, 0);
+  EXPECT_FALSE(choice.operator_answered) << "so the saver reports the load, if it can";
+  EXPECT_EQ(choice.status.source, "index");
 }
 
 TEST(LoadChoice, DoesNotWaitForEver) {

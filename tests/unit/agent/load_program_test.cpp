@@ -340,7 +340,7 @@ TEST_F(Load, AVolumeThatIsNotThereIsAColdStart) {
   operator_.set_head("sha256:" + std::string(64, 'a'), 1);
   config_.store_path = root_ + "/not-mounted";
   EXPECT_EQ(run("load"), 0);
-  expect_cold("DOES_NOT_EXIST", "blob_missing");
+  expect_cold("DOES_NOT_EXIST", "store_missing");
 }
 
 }  // namespace

@@ -190,6 +190,46 @@ TEST_F(SaveConflict, AHeadThatCannotBeReadNowIsNotReplaced) {
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/mine", "torch/ab/theirs"));
 }
 
+TEST_F(SaveConflict, AStoreThatIsGoneIsToldAndUsedWhenItIsBack) {
+  fs::rename(store_, store_ + "-gone");
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_outcome"], "ERROR");
+  EXPECT_EQ(report["save_reason"], "store_missing") << saver.log();
+  fs::rename(store_ + "-gone", store_);  // what a sweep Job does
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/one"));
+}
+
+TEST_F(SaveConflict, AStoreThatMayNotBeWrittenToIsTold) {
+  constexpr unsigned kNobody = 65534;
+  fs::create_directories(config_.control_path);
+  fs::permissions(config_.control_path, fs::perms::all);
+  const fs::path blobs = store_ + "/blobs/sha256";
+  fs::permissions(blobs, fs::perms(0755));
+  AgentProcess saver = start("save", {}, kNobody);
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"], "store_forbidden")
+      << saver.log();
+  fs::permissions(blobs, fs::perms::all);
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, ACompileCacheThatIsGoneIsNotAnOperatorThatIs) {
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return {};
+    return error_response(404, "NotFound");
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"], "cache_gone");
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
   config_.max_archive_bytes = 100'000;
   AgentProcess saver = start("save");

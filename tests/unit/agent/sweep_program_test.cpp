@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "agent/index_lookup.hpp"
 #include "archive/format.hpp"
@@ -87,6 +89,41 @@ TEST_F(Sweep, TheIndexSaysAgainHowLongAnArchiveTook) {
   const auto index = archive::read_index(store_);
   ASSERT_EQ(index.entries.size(), 1u);
   EXPECT_EQ(archive::compile_seconds(index.entries[0].annotations), 41.5);
+}
+
+// Twice as many as fit the largest message that the operator takes.
+TEST_F(Sweep, AnyNumberOfBlobsIsToldInPages) {
+  constexpr int kBlobs = 42'000;
+  put_archive({{"torch/one", "1"}});
+  const std::string folder = store_ + "/blobs/sha256";
+  plan({{"archives", nlohmann::json::array()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  const size_t before = operator_.calls("POST", "/v1/sweeps").size();
+  for (int i = 0; i < kBlobs; ++i) {
+    char name[65];
+    std::snprintf(name, sizeof(name), "%064x", i * 7919);
+    std::ofstream(folder + "/" + name);
+  }
+  plan({{"archives", nlohmann::json::array()}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  const auto calls = operator_.calls("POST", "/v1/sweeps");
+  std::set<std::string> told;
+  std::string after;
+  for (size_t i = before + 1; i < calls.size(); ++i) {  // the first is "begin"
+    const auto& page = calls[i].body;
+    EXPECT_EQ(page["phase"], i + 1 == calls.size() ? "end" : "inventory");
+    EXPECT_LT(page.dump().size(), 1U << 20);
+    EXPECT_EQ(page["after"], after) << "no gap between pages";
+    after = page["up_to"];
+    for (const auto& blob : page["inventory"]) {
+      const std::string digest = blob["digest"];
+      EXPECT_GT(digest, page["after"].get<std::string>());
+      EXPECT_TRUE(after.empty() || digest <= after);
+      told.insert(digest);
+    }
+  }
+  EXPECT_EQ(after, "") << "the last page has no end";
+  EXPECT_EQ(told.size(), kBlobs + 3U);
 }
 
 TEST_F(Sweep, LeftoversOfAKilledSaveGoWhenTheyAreOld) {

@@ -65,6 +65,33 @@ TEST_F(Tools, InspectShowsTheArchives) {
   EXPECT_NE(log_.find("1 files"), std::string::npos) << log_;
 }
 
+TEST_F(Tools, InspectFailsWhereAnArchiveCannotBeRead) {
+  const auto info = put_archive({{"torch/a", "x"}});
+  ASSERT_TRUE(archive::upsert_index_entry(
+      store_, {info.manifest, info.manifest_bytes, {{archive::kAnnotationName, "one"}}}));
+  EXPECT_EQ(run("inspect", {store_}), 0) << log_;
+  std::filesystem::remove(archive::blob_path(store_, info.manifest));
+  EXPECT_EQ(run("inspect", {store_}), 1) << log_;
+  EXPECT_EQ(run("inspect", {store_, "--json"}), 1) << log_;
+}
+
+TEST_F(Tools, NamesOfStrangersDoNotReachTheTerminal) {
+  const auto info = put_archive({{"torch/a", "x"}});
+  ASSERT_TRUE(archive::upsert_index_entry(
+      store_, {info.manifest, info.manifest_bytes, {{archive::kAnnotationName, "\x1B[2Jone"}}}));
+  for (const char* command : {"inspect", "verify"}) {
+    EXPECT_EQ(run(command, {store_}), 0) << log_;
+    EXPECT_NE(log_.find("?[2Jone"), std::string::npos) << log_;
+    EXPECT_EQ(log_.find('\x1B'), std::string::npos) << log_;
+  }
+}
+
+TEST_F(Tools, APathThatIsNotUtf8IsToldAsJson) {
+  const std::string odd = root_ + "/odd\xFF";
+  EXPECT_EQ(run("inspect", {odd, "--json"}), 1);
+  EXPECT_NE(log_.find("\"problems\""), std::string::npos) << log_;
+}
+
 TEST_F(Tools, VerifyFindsTheFlippedByte) {
   by_hand();
   write("ab/file", "x");

@@ -5,6 +5,7 @@
 #include "base/duration.hpp"
 #include "base/hex.hpp"
 #include "base/json_writer.hpp"
+#include "base/printable.hpp"
 #include "base/quantity.hpp"
 #include "base/random.hpp"
 #include "base/sha256.hpp"
@@ -171,6 +172,19 @@ TEST(Strings, TextIsCutBetweenCharacters) {
   EXPECT_EQ(first_bytes("a\xC3\xA4", 3), "a\xC3\xA4");
   EXPECT_EQ(first_bytes("\xF0\x9F\x98\x80x", 3), "");
   EXPECT_EQ(first_bytes("\xF0\x9F\x98\x80x", 4), "\xF0\x9F\x98\x80");
+}
+
+TEST(Printable, NothingOfAStrangerReachesTheTerminalButText) {
+  EXPECT_EQ(printable("llama-3f2a91"), "llama-3f2a91");
+  EXPECT_EQ(printable("\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x9A\x80"),
+            "\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x9A\x80");
+  EXPECT_EQ(printable("a\x1B[2Jb\r\n\t\x7F"), "a?[2Jb????");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m"),
+            "?31m")
+      << "CSI as a C1 control";
+  EXPECT_EQ(printable("\xFF\xC0\x80\xC3"), "????") << "no UTF-8";
+  EXPECT_EQ(printable("\xED\xA0\x80"), "???") << "half of a surrogate pair";
 }
 
 TEST(JsonWriter, WritesWhatOthersRead) {

@@ -145,10 +145,12 @@ TEST(CompileCacheCrd, CountersAreShownInWords) {
   status.total_bytes = 592 << 10;
   status.loads = {3, 0, 1, 0};
   status.effect = {2, 1, 0, 0, 0};
+  status.saves = {4, 7, 0, 1};
   const json summary = to_json(status)["summary"];
   EXPECT_EQ(summary["size"], "592Ki");
   EXPECT_EQ(summary["loads"], "3 exact, 1 missing");
   EXPECT_EQ(summary["effect"], "2 full, 1 partial");
+  EXPECT_EQ(summary["saves"], "4 committed, 1 failed");
 }
 
 CompileCacheArchive full_archive() {

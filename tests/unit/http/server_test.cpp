@@ -37,7 +37,11 @@ std::unique_ptr<Server> start(Handler handler, Limits limits = {}) {
 }
 
 void wait_for(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(milliseconds(1));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << "it did not happen";
+    std::this_thread::sleep_for(milliseconds(1));
+  }
 }
 
 constexpr char kGet[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";

@@ -150,8 +150,10 @@ TEST_P(ReflectorTest, HalfAChunkThenCutLosesNothing) {
   start();
   ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
   server.end_watches(FakeApiServer::End::kClosed);
+  // Only then there is something to lose.
+  ASSERT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
   expect_equal();
-  EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+  EXPECT_EQ(*store.get("ml/a"), 2);
 }
 
 TEST_P(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
@@ -197,6 +199,7 @@ TEST_P(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
   expect_equal();
   server.put(kWatchedPath, pod("b", 2));
   server.end_watches(FakeApiServer::End::kClosed);
+  ASSERT_TRUE(eventually([&] { return server.scripts_left() == 0; })) << "they were not sent";
   expect_equal();
 }
 

@@ -22,8 +22,8 @@
 namespace compilecache::controller::test {
 
 using nlohmann::json;
-using std::chrono::minutes;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 // The pod's application crashes again and again, each time seen.
@@ -131,6 +131,11 @@ class AgentApiTest : public testing::Test {
     report.milliseconds = 37;
     EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
   }
+  void report_cold(const std::string& pod) {
+    const api::LoadedReport report{
+        .cache = "transformer", .outcome = "DOES_NOT_EXIST", .reason = "no_archive"};
+    EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
+  }
   void report_effect(const std::string& pod, const std::string& effect, double compile_seconds) {
     EXPECT_EQ(
         send("POST", "/v1/effect", pod,
@@ -222,11 +227,13 @@ class AgentApiTest : public testing::Test {
   std::optional<PodView> fetched;  // that the view lacks, as the API server has it
   bool leading = true;
   int sweeps_wanted = 0;
+  std::vector<std::string> spoke;
   AgentApi agent_api{
       {view, auth, saves, locks, guard, archives, registry, traffic, crashes, board, metrics,
        events},
       settings,
       {.is_leader = [this] { return leading; },
+       .spoke = [this](const PodView& pod) { spoke.push_back(pod.name); },
        .fetch_pod = [this](const std::string&, const std::string& name) -> Result<PodView> {
          if (fetched && fetched->name == name) return *fetched;
          return fail(ErrorCode::kNotFound, "no such pod");

@@ -73,6 +73,14 @@ TEST_F(AgentApi, OnlyOurPodsAreServed) {
   EXPECT_EQ(send("POST", "/v1/load", "c", "{}").status, 404);
 }
 
+TEST_F(AgentApi, WhoSpokeIsKnownWhateverItSaid) {
+  load("a");
+  begin_sweep();
+  send("POST", "/v1/load", "stranger", "{}");
+  send("POST", "/v1/effect", "b", "{broken");
+  EXPECT_EQ(spoke, (std::vector<std::string>{"a", "b"})) << "neither strangers nor sweep Jobs";
+}
+
 TEST_F(AgentApi, GarbageIsAnsweredNotServed) {
   EXPECT_EQ(send("POST", "/v1/load", "a", "{broken").status, 400);
   EXPECT_EQ(send("POST", "/v1/load", "a", "[]").status, 400);
@@ -395,6 +403,34 @@ TEST_F(AgentApi, TheOwnerOfUnreadableFilesIsLearned) {
   EXPECT_EQ(events.reasons.size(), said) << "once";
 }
 
+TEST_F(AgentApi, AStoreThatIsGoneIsMadeAnewAtTheFirstFailure) {
+  api::EffectReport failed{.cache = "transformer"};
+  failed.save_outcome = "ERROR";
+  failed.save_reason = "volume_full";
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(failed)).status, 200);
+  EXPECT_EQ(sweeps_wanted, 0) << "no sweep helps";
+  failed.save_reason = "store_missing";
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(failed)).status, 200);
+  }
+  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_EQ(status().saves.failed, 2);
+  api::LoadedReport missing{
+      .cache = "transformer", .outcome = "DOES_NOT_EXIST", .reason = "store_missing"};
+  ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(missing)).status, 200);
+  EXPECT_EQ(sweeps_wanted, 2);
+}
+
+TEST_F(AgentApi, ASaveThatIsNotWholeIsTold) {
+  report_cold("a");
+  api::EffectReport saved{.cache = "transformer"};
+  saved.save_outcome = "SUCCESS";
+  saved.save_reason = "too_many_files";
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(saved)).status, 200);
+  EXPECT_EQ(status().recent.list().at(0).save_reason, "too_many_files");
+  EXPECT_EQ(events.reasons.back(), "CacheSaveIncomplete");
+}
+
 TEST_F(AgentApi, SweepsDeleteInTwoSteps) {
   for (const char manifest : {'1', '2', '3'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));
@@ -414,6 +450,26 @@ TEST_F(AgentApi, SweepsDeleteInTwoSteps) {
   end_sweep("23");
   clock.advance(minutes(2));
   EXPECT_EQ(save("c", '1'), 200);
+}
+
+TEST_F(AgentApi, AnInventoryInPagesIsAsGoodAsOneInOne) {
+  for (const char manifest : {'1', '2', '3', '4'}) ASSERT_EQ(save("a", manifest), 200);
+  clock.advance(minutes(5));
+  begin_sweep();
+  api::SweepRequest page{.cache = "transformer", .phase = "inventory"};
+  page.inventory = {{digest('1'), 1}};
+  page.up_to = digest('1');
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
+  }
+  api::SweepRequest end{.cache = "transformer", .phase = "end"};
+  for (const char blob : {'2', '3', '4'}) end.inventory.push_back({digest(blob), 1});
+  end.after = digest('1');
+  EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
+  ASSERT_EQ(status().condemned.size(), 2U);
+  EXPECT_EQ(status().condemned[0].digest, digest('1'));
+  EXPECT_EQ(status().condemned[1].digest, digest('2'));
+  EXPECT_EQ(save("b", '5'), 200) << "a sweep that is over keeps nobody from saving";
 }
 
 TEST_F(AgentApi, WhatIsNotInTheStatusYetIsNotDeleted) {

@@ -109,17 +109,27 @@ TEST(CollectionPlanner, WhatIsInUseMayExceedTheTotal) {
             Names{});
 }
 
-TEST(CollectionPlanner, AnArchiveWithoutASaveGoesAfterTimeOnly) {
-  api::CompileCacheArchive fresh;
+TEST(CollectionPlanner, AnArchiveWithoutASaveGoesWhenNobodySavesItAnyMore) {
+  api::CompileCacheArchive failed;
+  failed.metadata.name = "failed";
+  failed.metadata.creation_time = format_time(kNow - hours(1));
+  api::CompileCacheArchive fresh = failed;
   fresh.metadata.name = "fresh";
-  fresh.metadata.creation_time = format_time(kNow - hours(1));
-  api::CompileCacheArchive old = fresh;
-  old.metadata.name = "old";
-  old.metadata.creation_time = format_time(kNow - hours(1000));
+  fresh.metadata.creation_time = format_time(kNow);
+  api::CompileCacheArchive saving = failed;
+  saving.metadata.name = "saving";
+  saving.lock.holder = "pod/1";
+  api::CompileCacheArchive corrupt = failed;
+  corrupt.metadata.name = "corrupt";
+  corrupt.conditions = {{"Corrupt", "True"}};
   api::CompileCacheSpec::Retention retention;
   retention.keep_per_gpu = 1;
-  EXPECT_EQ(stale_names({fresh, old, archive("a", "H100", 1, 1)}, retention),
-            Names{"old unusedFor"});
+  EXPECT_EQ(stale_names({fresh, failed, saving, corrupt, archive("a", "H100", 1, 1)}, retention),
+            Names{"failed incompleteTimeout"});
+  EXPECT_EQ(stale_names({failed}, retention, {"failed"}), Names{});
+  saving.metadata.creation_time = corrupt.metadata.creation_time = format_time(kNow - hours(1000));
+  EXPECT_EQ(stale_names({saving, corrupt}, retention),
+            (Names{"saving unusedFor", "corrupt unusedFor"}));
 }
 
 }  // namespace

@@ -142,7 +142,10 @@ TEST(CollectionProperties, NothingGoesWithoutAReasonOrTwice) {
       RC_ASSERT(archive != made.archives.end());
       RC_ASSERT(!archive->metadata.deleting);
       RC_ASSERT(stale.uid == archive->metadata.uid);
-      if (stale.reason == StaleReason::kUnused) {
+      if (stale.reason == StaleReason::kUncommitted) {
+        RC_ASSERT(!archive->head.exists() && archive->lock.holder.empty());
+        RC_ASSERT(last_used(*archive) < kNow - made.retention.incomplete_timeout);
+      } else if (stale.reason == StaleReason::kUnused) {
         RC_ASSERT(last_used(*archive) < kNow - made.retention.unused_for);
       } else if (stale.reason == StaleReason::kTooManyOfProduct) {
         const Archives& members = all.at(archive->key.at(api::kGpuProductPart));

@@ -118,6 +118,31 @@ class ControlTest : public ::testing::Test {
     return found;
   }
 
+  // As the agent API hears it from the pod of the only Job.
+  void report(const std::string& error = {}) {
+    sweeper.reported("ml/transformer", all(kJobs).at(0).at("metadata").at("uid"), error);
+  }
+  // What the Job controller and its pod make of the only Job.
+  void set_job_status(const json& status) {
+    json job = all(kJobs).at(0);
+    job["status"] = status;
+    server.put(kJobs, job);
+    see_jobs();
+  }
+  void refuse_pods(const std::string& why) {
+    const json job = all(kJobs).at(0);
+    server.put("/api/v1/events",
+               {{"metadata", {{"name", "refused"}, {"namespace", "ml"}}},
+                {"involvedObject", {{"kind", "Job"}, {"uid", job["metadata"]["uid"]}}},
+                {"reason", "FailedCreate"},
+                {"lastTimestamp", "2026-01-01T00:00:00Z"},
+                {"message", why}});
+  }
+  bool runs_unprivileged(const json& job) const {
+    return job["spec"]["template"]["spec"]["containers"][0]["securityContext"].contains(
+        "runAsNonRoot");
+  }
+
   Result<kube::Reconciled> reconcile() { return controller.reconcile("ml/transformer"); }
   // And the store sees what was written.
   void reconcile_and_see() {
@@ -169,9 +194,10 @@ class ControlTest : public ::testing::Test {
   CrashWatch crashes;
   KubeArchiveWriter archive_writer{client};
   ArchiveRegistry registry{archive_writer, settings.status_interval, clock};
+  HeardPods heard{settings.agent};
   CompileCacheController controller{
       {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
-       writer, events, metrics, [] { return true; },
+       heard, writer, events, metrics, [] { return true; },
        [this](const std::string&, const std::string& archive) { return saving == archive; }},
       clock};
 };
@@ -184,6 +210,43 @@ TEST_F(ControlTest, AMissingClaimIsToldInConditionsAndAnEvent) {
   EXPECT_EQ(events.records[0].reason, "ClaimNotFound");
   EXPECT_EQ(events.records[0].type, kube::EventType::kWarning);
   EXPECT_TRUE(all(kJobs).empty());
+}
+
+TEST_F(ControlTest, PodsThatAreNeverHeardOfAreToldInAConditionAndOneEvent) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  heard.begin();
+  for (const char* name : {"web-1", "web-2", "web-3"}) {
+    PodView pod{.ns = "ml", .name = name, .uid = name, .cache = "transformer"};
+    pod.injection = std::make_shared<const api::InjectionStatus>();
+    pod.containers = std::make_shared<const std::vector<ContainerView>>(
+        1, ContainerView{.name = api::kLoaderContainer, .ended_reason = "Completed"});
+    heard.seen(pod, clock.monotonic());
+  }
+  const auto first = reconcile();
+  ASSERT_TRUE(first);
+  EXPECT_LE(first->again_after, settings.agent.unheard_after) << "they are looked at again in time";
+  reconcile_and_see();
+  EXPECT_EQ(condition("PodsUnheard").at("status"), "False");
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  clock.advance(settings.agent.unheard_after);
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_EQ(condition("PodsUnheard").at("reason"), "NotAsked");
+  EXPECT_EQ(condition("Ready").at("status"), "False");
+  EXPECT_NE(condition("Ready").at("message").get<std::string>().find("web-1"), std::string::npos);
+  EXPECT_EQ(std::count_if(events.records.begin(), events.records.end(),
+                          [](const auto& event) {
+                            return event.reason == "PodsUnheard" &&
+                                   event.type == kube::EventType::kWarning;
+                          }),
+            2)
+      << "of the condition and of Ready";
+  heard.spoke({.ns = "ml", .name = "web-4", .uid = "web-4", .cache = "transformer"});
+  for (const char* name : {"web-1", "web-2", "web-3"}) heard.gone({.ns = "ml", .uid = name});
+  reconcile_and_see();
+  EXPECT_EQ(condition("PodsUnheard").at("status"), "False");
+  EXPECT_EQ(condition("Ready").at("status"), "True");
 }
 
 TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
@@ -210,7 +273,7 @@ TEST_F(ControlTest, AnArchiveThatMakesPodsCrashIsToldInItsStatusAndAnEvent) {
 TEST_F(ControlTest, ASweepFollowsWhenAnArchiveMakesPodsCrash) {
   put_claim();
   reconcile_and_see();
-  sweeper.reported("ml/transformer", "");
+  report();
   for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
   see_jobs();
   for (int i = 0; i < 3; ++i) reconcile_and_see();
@@ -269,18 +332,10 @@ TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
   see_jobs();
   reconcile_and_see();
   EXPECT_EQ(all(kJobs).size(), 1u) << "one at a time";
-  sweeper.reported("ml/transformer", "");
+  report();
   reconcile_and_see();
   EXPECT_EQ(condition("Ready").at("status"), "True");
   EXPECT_EQ(events.records.back().reason, "Ready");
-}
-
-TEST_F(ControlTest, AReportThatComesBeforeANewLeaderHasMetTheCompileCacheCounts) {
-  put_claim();
-  sweeper.reported("ml/transformer", "");
-  reconcile_and_see();
-  EXPECT_EQ(condition("Ready").at("status"), "True");
-  EXPECT_TRUE(all(kJobs).empty()) << "the store is prepared";
 }
 
 TEST_F(ControlTest, AConflictThatStaysIsTriedEverMoreRarely) {
@@ -324,33 +379,139 @@ TEST_F(ControlTest, TheSeriesOfADeletedCompileCacheGo) {
 TEST_F(ControlTest, AVolumeThatCannotBeUsedIsSaidSo) {
   put_claim();
   reconcile_and_see();
-  sweeper.reported("ml/transformer", "fsync: No space left on device");
+  report("fsync: No space left on device");
   reconcile_and_see();
   EXPECT_EQ(condition("StorageReady").at("reason"), "StoreUnusable");
   EXPECT_NE(condition("Ready").at("message").get<std::string>().find("No space left"),
             std::string::npos);
 }
 
-TEST_F(ControlTest, AJobWithoutAPodIsReplacedByOneWithLess) {
+TEST_F(ControlTest, AJobWhosePodIsNotLetThroughIsReplacedByOneWithLess) {
   put_claim();
   reconcile_and_see();
   ASSERT_EQ(all(kJobs).size(), 1u);
   const json first = all(kJobs)[0];
-  reconcile_and_see();  // 10 s later
+  EXPECT_FALSE(runs_unprivileged(first));
+  refuse_pods(R"(Error creating: pods "x" is forbidden: violates PodSecurity "restricted:latest")");
   reconcile_and_see();
-  bool unprivileged = false;
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_NE(all(kJobs)[0]["metadata"]["name"], first["metadata"]["name"]);
+  EXPECT_TRUE(runs_unprivileged(all(kJobs)[0]));
+}
+
+TEST_F(ControlTest, AJobWhosePodIsLateIsWaitedFor) {
+  put_claim();
+  reconcile_and_see();
+  const json first = all(kJobs).at(0);
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_EQ(all(kJobs)[0]["metadata"]["name"], first["metadata"]["name"]);
+  EXPECT_EQ(condition("Ready").at("reason"), "CannotPrepare");
+  refuse_pods(R"(Error creating: pods "x" is forbidden: exceeded quota: q)");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u) << "with less it would not do either";
+  EXPECT_NE(condition("Ready").at("message").get<std::string>().find("exceeded quota"),
+            std::string::npos);
+}
+
+TEST_F(ControlTest, AnotherPodSecurityLevelIsTriedAnew) {
+  put_claim();
+  reconcile_and_see();
+  refuse_pods("violates PodSecurity");
+  reconcile_and_see();
+  reconcile_and_see();
+  ASSERT_TRUE(runs_unprivileged(all(kJobs).at(0)));
+  report();
+  set_job_status({{"conditions", {{{"type", "Complete"}, {"status", "True"}}}}});
+  server.put(
+      "/api/v1/namespaces",
+      {{"metadata",
+        {{"name", "ml"}, {"labels", {{"pod-security.kubernetes.io/enforce", "baseline"}}}}}});
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  sweeper.ask("ml/transformer");
+  reconcile_and_see();
+  EXPECT_FALSE(runs_unprivileged(all(kJobs).at(0)));
+}
+
+TEST_F(ControlTest, AVolumeThatCannotBeUsedUnprivilegedIsTriedWithMoreAgain) {
+  put_claim();
+  reconcile_and_see();
+  refuse_pods("violates PodSecurity");
+  reconcile_and_see();
+  reconcile_and_see();
+  ASSERT_TRUE(runs_unprivileged(all(kJobs).at(0)));
+  report("mkdir: Permission denied");
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  server.erase("/api/v1/events", "ml", "refused");
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_FALSE(runs_unprivileged(all(kJobs).at(0)));
+}
+
+// Of the API server and of ours.
+class ClocksApart : public ControlTest, public ::testing::WithParamInterface<hours> {};
+
+TEST_P(ClocksApart, ASweepAndAProbeEndWell) {
+  job_made = clock.wall() + GetParam();
+  put_claim();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  const int64_t probe = sweeper.probe("ml/transformer", "");
+  set_job_status({{"active", 1}});
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "one at a time";
+  EXPECT_EQ(sweeper.probed("ml/transformer", probe), Sweeper::Probed::kPending)
+      << "it began before";
+  report();
+  set_job_status({{"conditions", {{{"type", "Complete"}, {"status", "True"}}}}});
+  const std::string first = all(kJobs).at(0)["metadata"]["uid"];
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_EQ(metrics.text().find(R"(outcome="failed")"), std::string::npos) << metrics.text();
+  ASSERT_EQ(all(kJobs).size(), 2u) << "the probe follows";
   for (const json& job : all(kJobs)) {
-    EXPECT_NE(job["metadata"]["name"], first["metadata"]["name"]);
-    unprivileged |= job["spec"]["template"]["spec"]["containers"][0]["securityContext"].contains(
-        "runAsNonRoot");
+    const std::string uid = job["metadata"]["uid"];
+    if (uid != first) sweeper.reported("ml/transformer", uid, "");
   }
-  EXPECT_TRUE(unprivileged);
+  reconcile_and_see();
+  EXPECT_EQ(sweeper.probed("ml/transformer", probe), Sweeper::Probed::kSucceeded);
+}
+
+INSTANTIATE_TEST_SUITE_P(AheadAndBehind, ClocksApart, ::testing::Values(hours(2), hours(-2)),
+                         [](const auto& apart) { return apart.index == 0 ? "Ahead" : "Behind"; });
+
+TEST_F(ControlTest, AProbeWhoseJobIsDeletedHasFailedAndIsMadeAgain) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  reconcile_and_see();
+  const int64_t probe = sweeper.probe("ml/transformer", "node7");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_EQ(sweeper.probed("ml/transformer", probe), Sweeper::Probed::kFailed);
+  for (int i = 0; i < 3 && all(kJobs).empty(); ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u);
+}
+
+TEST_F(ControlTest, AReportBeforeTheControllerMetTheCacheCounts) {
+  put_claim();
+  sweeper.reported("ml/transformer", "uid-of-an-earlier-leaders-job", "");
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_TRUE(all(kJobs).empty());
 }
 
 TEST_F(ControlTest, ASweepFollowsWhenSomebodyDeletesAnArchive) {
   put_claim();
   reconcile_and_see();
-  sweeper.reported("ml/transformer", "");
+  report();
   for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
   put_archive("mine", hours(1));
   see_jobs();
@@ -364,7 +525,7 @@ TEST_F(ControlTest, ASweepFollowsWhenSomebodyDeletesAnArchive) {
 TEST_F(ControlTest, StaleArchivesAreDeletedAndASweepFollows) {
   put_claim();
   reconcile_and_see();
-  sweeper.reported("ml/transformer", "");
+  report();
   put_archive("old", hours(900));
   put_archive("new", hours(1));
   for (const json& job : all(kJobs)) {
@@ -438,7 +599,7 @@ TEST_F(ControlTest, AnArchiveThatStaysInUseIsNotLookedAtEachSecond) {
   stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
   board.loaded("ml/transformer",
                {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
-  sweeper.reported("ml/transformer", "");
+  report();
   for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
   see_jobs();
   reconcile_and_see();
@@ -517,6 +678,23 @@ TEST_F(ControlTest, WhatARunningPodLoadedStays) {
                {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
   reconcile_and_see();
   EXPECT_EQ(all(kArchives).size(), 2u);
+}
+
+TEST_F(ControlTest, WhatAFailedFirstSaveLeavesGoesThoughItsPodRuns) {
+  put_claim();
+  reconcile_and_see();
+  put_archive("blank", hours(1));
+  auto blank = *stores.archives.get("ml/blank");
+  blank.head = {};
+  stores.archives.upsert("ml/blank", std::make_shared<const api::CompileCacheArchive>(blank));
+  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+  board.loaded("ml/transformer",
+               {.pod = "web", .pod_uid = "u-1", .archive = "blank", .load = "exact"});
+  const size_t jobs_before = all(kJobs).size();
+  reconcile_and_see();
+  EXPECT_TRUE(all(kArchives).empty());
+  EXPECT_EQ(all(kJobs).size(), jobs_before) << "there are no blobs to sweep";
 }
 
 TEST_F(ControlTest, AThousandReportsAreOneWrite) {

@@ -100,6 +100,53 @@ api::RecentPod recent(const std::string& load) {
   return pod;
 }
 
+TEST(PodStory, APodThatCannotReachTheOperatorIsToldSo) {
+  PodFacts silent = facts(recent("exact"));
+  silent.cache->status.recent = std::vector<api::RecentPod>{};
+  silent.cache->status.conditions = {{.type = api::kPodsUnheardCondition, .status = "True"}};
+  const PodStory story = tell_story(silent);
+  EXPECT_THAT(story.load_why, HasSubstr("has never heard of pods like this one"));
+  EXPECT_THAT(story.change, Contains(HasSubstr("docs/network-policy.md")));
+  silent.cache->status.conditions[0].status = "False";
+  EXPECT_THAT(tell_story(silent).change, IsEmpty());
+}
+
+TEST(PodStory, WhatCouldNotBeReadIsNotJudged) {
+  PodFacts blind = facts(recent("exact"));
+  blind.cache.reset();
+  blind.cache_unread = true;
+  blind.unread = {"CompileCache llama: forbidden"};
+  PodStory story = tell_story(blind);
+  EXPECT_THAT(story.load_why, HasSubstr("could not be read"));
+  EXPECT_THAT(text_of(story), Not(HasSubstr("nothing was loaded")));
+  EXPECT_THAT(text_of(story), Not(HasSubstr("change    nothing")));
+
+  blind.pod["metadata"]["annotations"].erase(api::kStatusAnnotation);
+  story = tell_story(blind);
+  EXPECT_EQ(story.injection, "unknown");
+  EXPECT_THAT(story.change, ElementsAre(HasSubstr("ask with an account that may read")));
+  blind.cache_unread = false;
+  blind.events_unread = true;
+  EXPECT_EQ(tell_story(blind).injection, "unknown");
+  blind.events_unread = false;
+  EXPECT_EQ(tell_story(blind).injection, "cache_not_found");
+}
+
+TEST(PodStory, ACompileCacheThatIsGoneIsToldSo) {
+  PodFacts gone = facts(recent("exact"));
+  gone.cache.reset();
+  const PodStory story = tell_story(gone);
+  EXPECT_THAT(story.load_why, HasSubstr("does not exist any more"));
+  EXPECT_THAT(story.change, Contains(HasSubstr("create CompileCache llama again")));
+}
+
+TEST(PodStory, NothingInItReachesTheTerminalButText) {
+  api::RecentPod pod = recent("failed");
+  pod.reason = "io";
+  pod.message = "opening a\x1B[2Jb";
+  EXPECT_THAT(text_of(tell_story(facts(pod))), Not(HasSubstr("\x1B")));
+}
+
 TEST(PodStory, AWarmPodNeedsNothing) {
   api::RecentPod pod = recent("exact");
   pod.archive = api::archive_name("llama", key());

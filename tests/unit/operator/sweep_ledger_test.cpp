@@ -48,6 +48,38 @@ TEST(SweepLedger, WhatWasDeletedAndWrittenAgainGetsANewGrace) {
                                                              {"other", ago(minutes(30))}}));
 }
 
+TEST(SweepLedger, PagesTellWhatOneMessageTells) {
+  LedgerFacts whole{.inventory = {"a", "b", "d", "f"},
+                    .referenced = {"a"},
+                    .handed = {"b", "c", "f"},
+                    .now = kNow};
+  for (const char* digest : {"a", "b", "c", "e", "f"}) {
+    whole.listed.push_back({digest, ago(minutes(30))});
+  }
+  auto in_pages = whole.listed;
+  const auto page = [&](const std::string& after, const std::string& up_to,
+                        const std::vector<std::string>& inventory) {
+    LedgerFacts facts = whole;
+    facts.listed = in_pages;
+    facts.inventory = inventory;
+    facts.after = after;
+    facts.up_to = up_to;
+    in_pages = condemn(facts);
+  };
+  page("", "b", {"a", "b"});
+  EXPECT_EQ(in_pages.size(), 4u) << "what was not told of yet stays";
+  page("b", "d", {"d"});
+  page("b", "d", {"d"});  // a message that was repeated
+  page("d", "", {"f"});
+  const auto by_digest = [](const auto& x, const auto& y) { return x.digest < y.digest; };
+  auto at_once = condemn(whole);
+  std::sort(at_once.begin(), at_once.end(), by_digest);
+  std::sort(in_pages.begin(), in_pages.end(), by_digest);
+  EXPECT_EQ(in_pages, at_once);
+  EXPECT_EQ(at_once, (std::vector<api::CondemnedBlob>{
+                         {"b", ago(minutes(0))}, {"d", ago(minutes(0))}, {"f", ago(minutes(0))}}));
+}
+
 TEST(SweepLedger, TheListIsBounded) {
   LedgerFacts facts{.inventory = {"a", "b", "c"}, .limit = 2, .now = kNow};
   EXPECT_EQ(condemn(facts).size(), 2U);

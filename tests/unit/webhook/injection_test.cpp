@@ -39,6 +39,22 @@ TEST(Injection, ChangedSettingsOfTheSameVersionAreNoticed) {
   EXPECT_EQ(*golden.run(old).pod, *golden.run(golden.pod).pod);
 }
 
+TEST(Injection, WherePodsAreNeverHeardOfLoadersAreToldNotToAsk) {
+  GoldenCase golden = load_golden_case("deployment");
+  const auto asks = [&] {
+    const json pod = *golden.run(golden.pod).pod;
+    const json& env = init_container(pod, "compilecache-load").at("env");
+    return api::parse_agent_config(named(env, api::kConfigVariable)->at("value"))->ask_operator;
+  };
+  EXPECT_TRUE(asks());
+  golden.cache->status.conditions.push_back({api::kPodsUnheardCondition, "True", "Unheard"});
+  EXPECT_TRUE(asks()) << "a few are not all";
+  golden.cache->status.conditions.back().reason = api::kNotAskedReason;
+  EXPECT_FALSE(asks());
+  golden.cache->status.conditions.back().status = "False";
+  EXPECT_TRUE(asks());
+}
+
 TEST(Injection, WhatAnotherWebhookAddedLaterStays) {
   const GoldenCase golden = load_golden_case("deployment");
   json pod = *golden.run(golden.pod).pod;

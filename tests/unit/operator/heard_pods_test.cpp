@@ -1,0 +1,140 @@
+#include "operator/heard_pods.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/names.hpp"
+#include "operator/conditions.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A pod of "ml/transformer" in a namespace where nobody speaks unless told to.
+class HeardPodsTest : public ::testing::Test {
+ protected:
+  PodView pod(const std::string& name, bool loaded = true, const std::string& cache = "llama") {
+    PodView made{.ns = "ml", .name = name, .uid = "uid-" + name, .cache = cache};
+    made.injection = std::make_shared<const api::InjectionStatus>();
+    ContainerView loader{.name = api::kLoaderContainer, .init = true, .running = !loaded};
+    if (loaded) loader.ended_reason = "Completed";
+    made.containers = std::make_shared<const std::vector<ContainerView>>(1, loader);
+    return made;
+  }
+  void loads(const std::string& name) { heard.seen(pod(name), now); }
+  void loads_and_stays_silent(const std::string& name) {
+    loads(name);
+    now += seconds(90);
+    silence();
+  }
+  Silence silence(const std::string& cache = "llama") { return heard.silence("ml", cache, now); }
+
+  HeardPodsTest() {
+    heard.on_change([this](const std::string& ns) { changed.push_back(ns); });
+    heard.begin();
+  }
+  std::vector<std::string> changed;
+  Monotonic now{seconds(1000)};
+  HeardPods heard{Settings::Agent{}};
+};
+
+TEST_F(HeardPodsTest, APodIsUnheardSomeTimeAfterItsLoadersEnd) {
+  heard.seen(pod("a", false), now);
+  now += seconds(1000);
+  EXPECT_THAT(silence().unheard, IsEmpty()) << "its loader still runs";
+  loads("a");
+  EXPECT_EQ(silence().again, seconds(90));
+  now += seconds(89);
+  EXPECT_THAT(silence().unheard, IsEmpty());
+  now += seconds(1);
+  EXPECT_THAT(silence().unheard, ElementsAre("a"));
+  EXPECT_THAT(silence("other").unheard, IsEmpty());
+  EXPECT_FALSE(silence().not_asked);
+  heard.spoke(pod("a"));
+  EXPECT_THAT(silence().unheard, IsEmpty());
+  EXPECT_EQ(silence().heard, 1u);
+}
+
+TEST_F(HeardPodsTest, WhoSpokeBeforeTheWatchToldOfItIsHeard) {
+  heard.spoke(pod("a"));
+  loads_and_stays_silent("a");
+  EXPECT_THAT(silence().unheard, IsEmpty());
+}
+
+TEST_F(HeardPodsTest, AfterSomeInARowPodsOfTheNamespaceAreToldNotToAsk) {
+  loads_and_stays_silent("a");
+  loads_and_stays_silent("b");
+  EXPECT_FALSE(silence().not_asked);
+  EXPECT_THAT(changed, IsEmpty());
+  loads_and_stays_silent("c");
+  EXPECT_TRUE(silence().not_asked);
+  EXPECT_TRUE(silence("other").not_asked) << "policies are a namespace's";
+  EXPECT_FALSE(heard.silence("elsewhere", "llama", now).not_asked);
+  EXPECT_THAT(changed, ElementsAre("ml"));
+  for (const char* name : {"a", "b", "c"}) heard.gone(pod(name));
+  EXPECT_TRUE(silence().not_asked) << "until one is heard";
+  heard.spoke(pod("d"));
+  EXPECT_FALSE(silence().not_asked);
+  EXPECT_THAT(changed, ElementsAre("ml", "ml"));
+}
+
+TEST_F(HeardPodsTest, OneThatIsHeardBetweenThemBeginsTheCountAnew) {
+  loads_and_stays_silent("a");
+  loads_and_stays_silent("b");
+  heard.spoke(pod("c"));
+  loads_and_stays_silent("d");
+  loads_and_stays_silent("e");
+  EXPECT_FALSE(silence().not_asked);
+  EXPECT_THAT(silence().unheard, ElementsAre("a", "b", "d", "e"));
+}
+
+TEST_F(HeardPodsTest, PodsThatWereThereBeforeWeLedMayHaveSpokenToAnother) {
+  HeardPods late{Settings::Agent{}};
+  late.seen(pod("a"), now);
+  late.begin();
+  now += seconds(1000);
+  EXPECT_THAT(late.silence("ml", "llama", now).unheard, IsEmpty());
+}
+
+TEST_F(HeardPodsTest, ALoaderThatWasKilledNeedNotHaveAsked) {
+  PodView killed = pod("a");
+  ContainerView loader = killed.containers->front();
+  loader.ended_reason = "OOMKilled";
+  killed.containers = std::make_shared<const std::vector<ContainerView>>(1, loader);
+  heard.seen(killed, now);
+  now += seconds(1000);
+  EXPECT_THAT(silence().unheard, IsEmpty());
+}
+
+TEST_F(HeardPodsTest, TheConditionNamesThemAndWhatToDo) {
+  std::vector<api::Condition> conditions;
+  Silence silent{.unheard = {"a", "b", "c", "d"}, .heard = 1};
+  EXPECT_TRUE(update_unheard(conditions, silent, 1, "now"));
+  const auto* told = api::find_condition(conditions, api::kPodsUnheardCondition);
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->status, "True");
+  EXPECT_THAT(told->message, HasSubstr("4 of 5 pods that it injected (a, b, c, ...)"));
+  EXPECT_THAT(told->message, HasSubstr("docs/network-policy.md"));
+  EXPECT_FALSE(api::is_not_asked(conditions));
+  silent.not_asked = true;
+  update_unheard(conditions, silent, 1, "now");
+  EXPECT_TRUE(api::is_not_asked(conditions));
+  ConditionInput input;
+  input.storage = {"True", "Ready"};
+  update_conditions(conditions, input, "now");
+  EXPECT_EQ(api::find_condition(conditions, kReady)->reason, "PodsUnheard");
+
+  // A new leader knows of no pod.
+  const std::string before = api::find_condition(conditions, api::kPodsUnheardCondition)->message;
+  EXPECT_FALSE(update_unheard(conditions, {.not_asked = true}, 1, "now"));
+  EXPECT_EQ(api::find_condition(conditions, api::kPodsUnheardCondition)->message, before);
+  update_unheard(conditions, {}, 1, "now");
+  EXPECT_EQ(api::find_condition(conditions, api::kPodsUnheardCondition)->status, "False");
+}
+
+}  // namespace
+}  // namespace compilecache::controller
