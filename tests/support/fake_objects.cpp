@@ -278,7 +278,12 @@ FakeAnswer FakeObjects::patch_locked(const FakeRequest& request, const Place& pl
   auto found = objects.find(join_key(place.ns, place.name));
   if (found == objects.end()) return refuse(404, "NotFound", "\"" + place.name + "\" not found");
   Json object = found->second;
-  object.merge_patch(Json::parse(request.body));
+  const Json patch = Json::parse(request.body);
+  if (patch.is_array()) {
+    object = object.patch(patch);
+  } else {
+    object.merge_patch(patch);
+  }
   return {200, put_locked(place.collection, std::move(object)).dump()};
 }
 
