@@ -171,7 +171,7 @@ Response AgentApi::Impl::route(const Request& request) {
     return error_response(503, ErrorCode::kUnavailable,
                           "this replica is not the leader; try again, the Service leads there");
   }
-  const auto caller = handlers.caller(request.bearer_token().value_or(""));
+  const auto caller = handlers.caller(request.bearer_token().value_or(""), request.peer);
   if (!caller) return error_response(caller.error());
   return message ? route_message(request, *caller) : route_save(request, *caller, save);
 }

@@ -76,8 +76,8 @@ Result<std::shared_ptr<const PodView>> AgentHandlers::pod_of(const TokenIdentity
   return pod;
 }
 
-Result<Caller> AgentHandlers::caller(std::string_view token) {
-  auto identity = parts_.auth.identify(token);
+Result<Caller> AgentHandlers::caller(std::string_view token, std::string_view peer) {
+  auto identity = parts_.auth.identify(token, peer);
   if (!identity) return unexpected(identity.error());
   auto pod = pod_of(*identity);
   if (!pod) return unexpected(pod.error());

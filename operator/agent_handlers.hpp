@@ -33,7 +33,7 @@ class AgentHandlers {
                 const Clock& clock);
 
   // kUnauthorized, kForbidden (no pod of ours), kNotFound (its CompileCache is gone), kUnavailable.
-  Result<Caller> caller(std::string_view token);
+  Result<Caller> caller(std::string_view token, std::string_view peer);
 
   Result<api::LoadAnswer> load(const Caller& caller, const api::LoadRequest& request);
   Status loaded(const Caller& caller, const api::LoadedReport& report);

@@ -192,6 +192,7 @@ Status Operator::look_around() {
   if (!kubelets) return unexpected(kubelets.error());
   webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
+  webhook_->set_review_path([this] { return certificates_->review_path(); });
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);

@@ -1,17 +1,22 @@
 #include "operator/inject_command.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <utility>
 
 #include "operator/inject_manifests.hpp"
 #include "operator/settings.hpp"
 #include "operator/webhook_service.hpp"
+#include "operator/x509.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -79,6 +84,41 @@ Result<std::vector<ManifestFile>> read_files(const std::vector<std::string>& pat
   return files;
 }
 
+// A reference as container runtimes read it: host, path, tag, digest.
+bool is_image(const std::string& text) {
+  constexpr size_t kLongest = 512;
+  static const std::regex reference(
+      "[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+      "(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?");
+  return text.size() <= kLongest && std::regex_match(text, reference);
+}
+
+bool is_address(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  return ::inet_pton(AF_INET, text.c_str(), address.data()) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), address.data()) == 1;
+}
+
+// What would only be found out in pods.
+Status check(const webhook::InjectionSettings& settings) {
+  if (!is_image(settings.image)) {
+    return fail(ErrorCode::kInvalid, "--image: \"" + settings.image +
+                                         "\" is no image; write it like "
+                                         "registry.example/compilecache:0.1.0");
+  }
+  if (!settings.agent_address.empty() && !is_address(settings.agent_address)) {
+    return fail(ErrorCode::kInvalid,
+                "--agent-address: \"" + settings.agent_address +
+                    "\" is no IP address; agents look up no names: give the ClusterIP of the "
+                    "Service compilecache-agent-api");
+  }
+  if (!settings.agent_ca.empty() && !is_certificate_list(settings.agent_ca)) {
+    return fail(ErrorCode::kInvalid,
+                "--agent-ca: the file holds no PEM certificate; give ca.crt of the operator");
+  }
+  return {};
+}
+
 Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
   auto settings = load_settings(options.settings);
   if (!settings) return unexpected(settings.error());
@@ -89,8 +129,10 @@ Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
   if (!options.agent_ca_file.empty()) {
     auto ca = read_text(options.agent_ca_file, std::cin);
     if (!ca) return unexpected(ca.error());
+    if (ca->empty()) return fail(ErrorCode::kInvalid, "--agent-ca: the file is empty");
     made.agent_ca = std::move(*ca);
   }
+  if (const Status good = check(made); !good) return unexpected(good.error());
   return made;
 }
 

@@ -57,17 +57,47 @@ void for_each_object(Manifest& document, const std::string& path, const Visit& v
   visit(document, path);
 }
 
-template <typename Visit>
-void for_each_template(Manifest& value, const std::string& path, const Visit& visit) {
+// Calls `visit` for every annotated pod template, and `stray` with the path of the annotations of
+// whatever else has our annotation.
+template <typename Visit, typename Stray>
+void for_each_template(Manifest& value, const std::string& path, const Visit& visit,
+                       const Stray& stray) {
   if (is_annotated_template(value)) {
     visit(value, path);
   } else if (value.is_object()) {
-    for (auto& [key, item] : value.items()) for_each_template(item, path + "/" + key, visit);
+    const bool off = text_at(value, "annotations", api::kModeAnnotation) == "Disabled";
+    if (!off && !text_at(value, "annotations", api::kCacheAnnotation).empty()) {
+      stray(path + "/annotations");
+    }
+    for (auto& [key, item] : value.items()) {
+      for_each_template(item, path + "/" + key, visit, stray);
+    }
   } else if (value.is_array()) {
     for (size_t i = 0; i < value.size(); ++i) {
-      for_each_template(value[i], path + "/" + std::to_string(i), visit);
+      for_each_template(value[i], path + "/" + std::to_string(i), visit, stray);
     }
   }
+}
+
+webhook::Report no_template(std::string message) {
+  return {Outcome::kSkipped, api::InjectionReason::kNoPodTemplate, std::move(message), {}};
+}
+
+// Why the annotation there does nothing for a manifest, and where it belongs.
+webhook::Report stray_report(const std::string& kind, bool of_object) {
+  if (of_object) {
+    return no_template("the annotation is on the " + kind +
+                       " itself; pods get it from the annotations of their template, "
+                       "spec.template.metadata.annotations in most kinds");
+  }
+  return no_template(
+      "the annotation is on no pod template, so this manifest cannot be injected; where the "
+      "controller hands it on to its pods, the operator's webhook injects those");
+}
+
+// Knative takes init containers, emptyDirs and claims only where feature flags allow them.
+bool is_of_knative(const Manifest& object) {
+  return text_at(object, "apiVersion").starts_with("serving.knative.dev/");
 }
 
 // Whom the pods of the template will belong to, which is part of some archives' keys.
@@ -176,10 +206,26 @@ class Injector {
     const std::string ns = namespace_of(object);
     const std::string kind = text_at(object, "kind");
     const std::string name = text_at(object, "metadata", "name");
-    for_each_template(object, path, [&](Manifest& found, const std::string& at) {
-      reports.push_back({file, kind + " " + ns + "/" + name, at, {}});
-      reports.back().report = inject_template(found, &found != &object, kind, name, ns);
-    });
+    const std::string what = kind + " " + ns + "/" + name;
+    const bool knative = is_of_knative(object);
+    std::vector<std::string> strays;
+    const size_t before = reports.size();
+    const auto visit = [&](Manifest& found, const std::string& at) {
+      reports.push_back({file, what, at, {}});
+      reports.back().report =
+          knative ? no_template(
+                        "Knative refuses manifests with init containers, emptyDirs and "
+                        "claims; leave its pods to the operator's webhook")
+                  : inject_template(found, &found != &object, kind, name, ns);
+    };
+    for_each_template(object, path, visit, [&](const std::string& at) { strays.push_back(at); });
+    const bool has_template = reports.size() > before;
+    for (const std::string& at : strays) {
+      const bool of_object = at == path + "/metadata/annotations";
+      // Beside an annotated template it is a label for people.
+      if (of_object && has_template) continue;
+      reports.push_back({file, what, at, stray_report(kind, of_object)});
+    }
   }
 
   webhook::Report inject_template(Manifest& found, bool owned, const std::string& kind,

@@ -17,7 +17,9 @@
 // A pod template is whatever has the annotation compilecache.dev/cache in its metadata and
 // containers in its spec, however deep it lies: Pod, Deployment, CronJob, List, and the kinds of
 // other operators too. CompileCaches, LimitRanges and ResourceQuotas are found among the manifests.
-// A CompileCache that no operator has judged yet (no status) is taken to be ready.
+// A CompileCache that no operator has judged yet (no status) is taken to be ready. Where the
+// annotation is on anything else, an InferenceService's predictor say, nothing can be done here: a
+// report says so. So it does of Knative's kinds, which would refuse what is injected.
 
 namespace compilecache::controller {
 
@@ -37,7 +39,8 @@ struct ManifestInput {
 struct TemplateReport {
   std::string file;
   std::string object;  // "Deployment ml/web"
-  std::string path;    // of the template in its document, "/spec/template"; "" for a Pod
+  std::string path;    // of the template in its document, "/spec/template"; "" for a Pod; of
+                       // annotations that are no template's, "/spec/predictor/annotations"
   webhook::Report report;
 };
 

@@ -205,6 +205,26 @@ void emit(YAML::Emitter& out, const Manifest& value) {
   }
 }
 
+// Whoever copies or writes a tree recurses, so it is not even built.
+bool is_nested_too_deeply(std::string_view json) {
+  int depth = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      in_text = c != '"';
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 bool looks_like_json(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string::npos && text[first] == '{';
@@ -216,12 +236,18 @@ Result<std::vector<Manifest>> read_manifests(const std::string& text,
                                              const std::string& file_name) {
   // YAML's flow style looks alike, so what is no JSON may still be that.
   if (looks_like_json(text)) {
+    if (is_nested_too_deeply(text)) {
+      return fail(ErrorCode::kInvalid,
+                  "reading the manifests in " + file_name + ": nested too deeply");
+    }
     Manifest document = Manifest::parse(text, nullptr, false);
     if (!document.is_discarded()) return std::vector<Manifest>{std::move(document)};
   }
   try {
     std::vector<Manifest> documents;
-    for (const YAML::Node& node : YAML::LoadAll(text)) {
+    // kubectl reads by lines and ends each: a block scalar has its last newline also where the file
+    // has none.
+    for (const YAML::Node& node : YAML::LoadAll(text.ends_with('\n') ? text : text + "\n")) {
       Manifest document = Converter().convert(node);
       (void)document.dump();  // throws for what is no UTF-8
       if (!document.is_null()) documents.push_back(std::move(document));

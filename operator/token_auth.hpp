@@ -21,7 +21,8 @@
 //   if (!identity) ...                               // kUnauthorized, or why the review failed
 //
 // Answers are believed for a while, by the token's hash; refusals for a tenth of it, so that a loop
-// with a bad token costs the API server little. Thread-safe.
+// with a bad token costs the API server little. Whoever shows one bad token after another, each a
+// new one, is refused for a while; a good one costs its caller nothing. Thread-safe.
 
 namespace compilecache::controller {
 
@@ -42,20 +43,30 @@ class TokenAuth {
   using Review = std::function<Result<nlohmann::json>(const nlohmann::json& review)>;
 
   TokenAuth(Review review, std::chrono::milliseconds believe_for, const Clock& clock);
-  Result<TokenIdentity> identify(std::string_view token);
+  // `peer`: the caller's address, "10.0.0.7:4711" or "[fd00::7]:4711", which is what is limited.
+  // kUnavailable when it has shown too many bad tokens lately.
+  Result<TokenIdentity> identify(std::string_view token, std::string_view peer = {});
 
  private:
   struct Known {
     Result<TokenIdentity> identity;
     Monotonic until;
   };
+  // What a caller may still ask for; it grows with time.
+  struct Allowance {
+    double reviews = 0;
+    Monotonic at;
+  };
   void remember(const std::string& hash, const Result<TokenIdentity>& identity);
+  bool take(const std::string& caller);
+  void give_back(const std::string& caller);
 
   const Review review_;
   const std::chrono::milliseconds believe_for_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, Known> known_;  // by SHA-256 of the token
+  std::map<std::string, Known> known_;           // by SHA-256 of the token
+  std::map<std::string, Allowance> allowances_;  // by address
 };
 
 }  // namespace compilecache::controller

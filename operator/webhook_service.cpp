@@ -1,5 +1,7 @@
 #include "operator/webhook_service.hpp"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -23,6 +25,11 @@ constexpr milliseconds kUsualPatience{3000};
 constexpr milliseconds kLongestPatience{10'000};
 constexpr milliseconds kOverloaded{2000};
 constexpr milliseconds kStuck{20'000};
+
+// In a time that does not tell how much of it is right.
+bool is_same(std::string_view one, std::string_view other) {
+  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+}
 
 // How long a review may take: API servers say in the query how long they wait ("timeout=3s"), and
 // the answer has to travel and be checked.
@@ -95,7 +102,15 @@ bool WebhookService::synced() const {
 }
 
 void WebhookService::handle(http::Request request, http::Responder respond) {
-  if (request.path != kPath) {
+  const ReviewPath secret = review_path_ ? review_path_() : ReviewPath();
+  const bool of_api_server =
+      !secret.secret.empty() && is_same(request.path, kPath + ("/" + secret.secret));
+  if (!of_api_server && secret.in_force) {
+    // Whoever asks learns nothing, and nothing is looked at.
+    respond(http::text_response(403, "only API servers are answered"));
+    return;
+  }
+  if (!of_api_server && request.path != kPath && request.path != "/") {
     respond(http::text_response(404, "the webhook is at /mutate"));
     return;
   }
@@ -107,7 +122,7 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
   const auto held = std::make_shared<const http::Request>(std::move(request));
   const Monotonic begin = clock_.monotonic();
   const bool added =
-      pool_.add(is_large, [this, held, respond, begin] { answer(*held, respond, begin); });
+      pool_.add(is_large, [=, this] { answer(*held, respond, begin, of_api_server); });
   if (added) return;
   // No word about the pod: it would have to be read. API servers go on without us.
   metrics_.webhook_request(std::string(api::text_of(api::InjectionReason::kTookTooLong).word), 0);
@@ -115,17 +130,17 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
 }
 
 void WebhookService::answer(const http::Request& request, const http::Responder& respond,
-                            Monotonic begin) {
+                            Monotonic begin, bool of_api_server) {
   const Monotonic end = begin + patience_of(request);
   const webhook::AdmissionAnswer answer =
       webhook::admit(request.body, *this, [&] { return clock_.monotonic() >= end; });
   respond({.status = 200, .body = answer.body});
   const std::chrono::duration<double> took = clock_.monotonic() - begin;
   metrics_.webhook_request(std::string(api::text_of(answer.report.reason).word), took.count());
-  if (!answer.dry_run) tell(answer);
+  if (!answer.dry_run) tell(answer, of_api_server);
 }
 
-void WebhookService::tell(const webhook::AdmissionAnswer& answer) {
+void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_server) {
   const webhook::Report& report = answer.report;
   const api::InjectionReasonText& text = api::text_of(report.reason);
   log_info("admission", {{"namespace", answer.ns},
@@ -138,8 +153,8 @@ void WebhookService::tell(const webhook::AdmissionAnswer& answer) {
   if (report.reason == api::InjectionReason::kNotAnnotated) return;
   kube::ObjectReference about{answer.owner.api_version, answer.owner.kind, answer.ns,
                               answer.owner.name, answer.owner.uid};
-  if (about.kind.empty()) {
-    // A bare pod does not exist yet; its CompileCache does, if anything.
+  if (about.kind.empty() || !of_api_server) {
+    // A bare pod does not exist yet, nor may anything that a stranger names; the CompileCache does.
     const auto found = cache(answer.ns, answer.cache);
     if (found == nullptr) return;
     about = {api::kApiVersion, "CompileCache", answer.ns, answer.cache, found->metadata.uid};

@@ -12,6 +12,7 @@
 #include "kube/events.hpp"
 #include "kube/reflector.hpp"
 #include "kube/store.hpp"
+#include "operator/certificate_source.hpp"
 #include "operator/cluster_view.hpp"
 #include "operator/metrics.hpp"
 #include "operator/review_pool.hpp"
@@ -19,7 +20,8 @@
 #include "webhook/admission.hpp"
 
 // The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
-// stores, its Events and metrics. `POST /mutate`.
+// stores, its Events and metrics. `POST /mutate/SECRET`, by a path that only API servers know; where
+// there is none (ReviewPath), `POST /mutate`, and then no Event is about what a review alone says.
 //
 //   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
 //   webhook.start();                                       // watches LimitRanges and
@@ -51,6 +53,10 @@ class WebhookService : public webhook::AdmissionCluster {
 
   void handle(http::Request request, http::Responder respond);
 
+  // Asked for each review. By default there is no secret path, and whatever comes may come from
+  // anyone. Set before anything is handled.
+  void set_review_path(std::function<ReviewPath()> path) { review_path_ = std::move(path); }
+
   // The CA that agents trust from now on.
   void set_ca(const std::string& bundle);
   void set_native_sidecars(bool every_kubelet_knows_them);
@@ -63,9 +69,11 @@ class WebhookService : public webhook::AdmissionCluster {
  private:
   using Limits = std::vector<webhook::LimitRule>;
   void change(const std::function<void(webhook::InjectionSettings&)>& how);
-  void answer(const http::Request& request, const http::Responder& respond, Monotonic begin);
-  void tell(const webhook::AdmissionAnswer& answer);
+  void answer(const http::Request& request, const http::Responder& respond, Monotonic begin,
+              bool of_api_server);
+  void tell(const webhook::AdmissionAnswer& answer, bool of_api_server);
 
+  std::function<ReviewPath()> review_path_;
   const kube::Store<api::CompileCache>& caches_;
   kube::EventSink& events_;
   Metrics& metrics_;

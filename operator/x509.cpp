@@ -147,6 +147,15 @@ bool belongs_together(const KeyPair& pair, const std::string& issuer) {
   return good;
 }
 
+bool is_certificate_list(const std::string& pem) {
+  const BioPtr bio = reader(pem);
+  bool any = false;
+  while (CertificatePtr(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))) any = true;
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  return any && at_end;
+}
+
 bool has_key(const KeyPair& pair) {
   CertificatePtr certificate = read_x509(pair.certificate);
   KeyPtr key = read_key(pair.key);

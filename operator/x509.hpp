@@ -23,6 +23,9 @@ Result<KeyPair> issue_certificate(const CertificateRequest& request, const KeyPa
 // Whether `key` belongs to `certificate`.
 bool has_key(const KeyPair& pair);
 
+// Whether the text is PEM of certificates, one at least, and of nothing that is broken.
+bool is_certificate_list(const std::string& pem);
+
 // Whether `key` belongs to `certificate` and `issuer` (PEM) signed it.
 bool belongs_together(const KeyPair& pair, const std::string& issuer);
 

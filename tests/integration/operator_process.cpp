@@ -115,6 +115,14 @@ struct OperatorProcess::Impl {
     return encoded.is_string() ? base64_decode(encoded.get<std::string>()).value_or("") : "";
   }
 
+  // The path that the operator writes into the webhook's configuration.
+  [[nodiscard]] std::string review_path() const {
+    const json secret = read({"secret", "compilecache-certificates", "-n", options.ns});
+    const json encoded = at(secret, "/data/review-path");
+    return encoded.is_string() ? "/mutate/" + base64_decode(encoded.get<std::string>()).value_or("")
+                               : "/mutate";
+  }
+
   [[nodiscard]] http::Client client(uint16_t port, const char* service) const {
     return http::Client({.address = "127.0.0.1",
                          .port = port,
@@ -203,9 +211,10 @@ json OperatorProcess::review(const json& pod, const std::string& ns) const {
                          {"kind", {{"group", ""}, {"version", "v1"}, {"kind", "Pod"}}},
                          {"resource", {{"group", ""}, {"version", "v1"}, {"resource", "pods"}}},
                          {"object", pod}}}};
-  const auto answer =
-      impl_->client(impl_->webhook_port, api::kWebhookService)
-          .send({.method = "POST", .target = "/mutate?timeout=3s", .body = review.dump()});
+  const auto answer = impl_->client(impl_->webhook_port, api::kWebhookService)
+                          .send({.method = "POST",
+                                 .target = impl_->review_path() + "?timeout=3s",
+                                 .body = review.dump()});
   if (!answer) throw std::runtime_error(answer.error().message);
   return json::parse(answer->body).at("response");
 }

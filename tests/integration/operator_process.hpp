@@ -46,7 +46,7 @@ class OperatorProcess {
   std::pair<int, std::string> get(const std::string& path) const;
   bool ready() const { return get("/readyz").first == 200; }
 
-  // POST /mutate as the API server does.
+  // POST by the path that the configuration has, as the API server does.
   nlohmann::json review(const nlohmann::json& pod, const std::string& ns) const;
   // The pod as it comes out of that; nothing when it is left as it is.
   std::optional<nlohmann::json> injected(const nlohmann::json& pod, const std::string& ns) const;

@@ -33,7 +33,8 @@ class FakeObjects {
   void compact();
   void end_watches(FakeApiServer::End how);
 
-  // Everything but watches: list, get, create, update (with status), merge patch, delete.
+  // Everything but watches: list, get, create, update (with status), patch (a merge or
+  // JSON Patch), delete.
   FakeAnswer answer(const FakeRequest& request);
 
   struct Next {

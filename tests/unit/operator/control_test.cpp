@@ -828,6 +828,73 @@ TEST_F(KeeperTest, AReplicaIsTrustedWhenCaBundleHasTheAuthority) {
   EXPECT_TRUE(follower.trusted());
 }
 
+constexpr char kWebhooks[] = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+
+json configuration_with(const std::string& path) {
+  json configuration = {{"metadata", {{"name", "compilecache"}}}, {"webhooks", json::array()}};
+  json webhook = {{"name", "pods.compilecache.dev"}};
+  json& service = webhook["clientConfig"]["service"];
+  service = {{"name", "compilecache-webhook"}, {"namespace", "system"}};
+  if (!path.empty()) service["path"] = path;
+  configuration["webhooks"].push_back(std::move(webhook));
+  return configuration;
+}
+
+// Whoever may read the configuration is an API server, or may do anything anyway.
+TEST_F(KeeperTest, TheLeaderWritesAPathThatNobodyElseKnows) {
+  server.put(kWebhooks, configuration_with(""));
+  CertificateKeeper leader = keeper(true), follower = keeper(false);
+  ASSERT_TRUE(leader.prepare());
+  ASSERT_TRUE(follower.prepare());
+  EXPECT_FALSE(follower.review_path().in_force);
+  ASSERT_TRUE(leader.round());
+  EXPECT_FALSE(leader.review_path().in_force) << "another API server may not have heard of it";
+  clock.advance(std::chrono::seconds(5));
+  ASSERT_TRUE(leader.round());
+  const ReviewPath path = leader.review_path();
+  EXPECT_TRUE(path.in_force);
+  EXPECT_EQ(path.secret.size(), 32U);
+  const auto written = [&] {
+    return server.objects(kWebhooks).at("compilecache").at("webhooks")[0].at("clientConfig");
+  };
+  EXPECT_EQ(written().at("service").at("path"), "/mutate/" + path.secret);
+  ASSERT_TRUE(follower.round());
+  EXPECT_EQ(follower.review_path().secret, path.secret);
+  EXPECT_TRUE(follower.review_path().in_force);
+  // It outlives the certificates.
+  clock.advance(hours(24 * 61));
+  ASSERT_TRUE(leader.round());
+  EXPECT_EQ(leader.review_path().secret, path.secret);
+  EXPECT_TRUE(leader.review_path().in_force);
+}
+
+TEST_F(KeeperTest, APathThatSomebodyChoseStaysAndIsNoSecret) {
+  server.put(kWebhooks, configuration_with("/mutate"));
+  CertificateKeeper leader = keeper(true);
+  ASSERT_TRUE(leader.prepare());
+  ASSERT_TRUE(leader.round());
+  EXPECT_FALSE(leader.review_path().in_force);
+  EXPECT_EQ(server.objects(kWebhooks)
+                .at("compilecache")
+                .at("webhooks")[0]
+                .at("clientConfig")
+                .at("service")
+                .at("path"),
+            "/mutate");
+}
+
+TEST_F(KeeperTest, ASecretOfAnEarlierReleaseGetsItsPath) {
+  CertificateKeeper first = keeper(true);
+  ASSERT_TRUE(first.prepare());
+  json secret = server.objects(kSecrets).begin()->second;
+  secret["data"].erase("review-path");
+  server.put(kSecrets, secret);
+  CertificateKeeper second = keeper(false);
+  ASSERT_TRUE(second.prepare());
+  EXPECT_EQ(second.review_path().secret.size(), 32U);
+  EXPECT_EQ(second.current().leaf.key, first.current().leaf.key);
+}
+
 // An API server trusts what caBundle says, so nobody may serve what it does not yet have.
 TEST_F(KeeperTest, ANewAuthorityDoesNotSignWhileTheBundleCannotBeWritten) {
   constexpr char kConfigurations[] =

@@ -10,6 +10,7 @@
 #include "operator/inject_command.hpp"
 #include "operator/manifest_yaml.hpp"
 #include "operator/options.hpp"
+#include "operator/x509.hpp"
 #include "tests/paths.hpp"
 
 // `compilecache-operator inject` as its user sees it: files in, text and exit status out.
@@ -232,11 +233,12 @@ TEST_F(Inject, CachesQuotasAndNamespacesComeFromTheirFiles) {
   job.replace(job.find(", namespace: ml"), 15, "");
   options_.ns = "eu";
   options_.agent_address = "10.0.0.9";
-  options_.agent_ca_file = file("ca.pem", "the CA");
+  const std::string ca = issue_certificate({.common_name = "ca"}, {})->certificate;
+  options_.agent_ca_file = file("ca.pem", ca);
   options_.image = "registry.example/compilecache:7";
   const auto config = loader_config(run(job), "/spec/template");
   EXPECT_EQ(config["operator_address"], "10.0.0.9");
-  EXPECT_EQ(config["operator_ca"], "the CA");
+  EXPECT_EQ(config["operator_ca"], ca);
   EXPECT_EQ(config["ns"], "eu");
   EXPECT_THAT(output_, AllOf(HasSubstr("image: registry.example/compilecache:7\n"),
                              Not(HasSubstr("kind: CompileCache"))));
@@ -247,6 +249,92 @@ TEST_F(Inject, CachesQuotasAndNamespacesComeFromTheirFiles) {
       "spec: {limits: [{type: Pod, max: {cpu: 2}}]}}\n");
   EXPECT_EQ(status_, 1);
   EXPECT_THAT(reports_, HasSubstr("skipped: no_room_in_limit_range: "));
+}
+
+// Kinds whose pods are made from something else than a pod template.
+TEST_F(Inject, AnnotationsOnAnythingElseThanATemplateAreSaidAndInTheExitStatus) {
+  const std::string annotations = "annotations: {compilecache.dev/cache: transformer}";
+  const std::string bare = "{metadata: {labels: {a: b}}, spec: {containers: [{name: a}]}}";
+  for (const auto& [text, path] : std::vector<std::pair<std::string, std::string>>{
+           {"kind: InferenceService\nspec: {predictor: {" + annotations + "}}\n",
+            "/spec/predictor/annotations"},
+           {"kind: Workflow\nspec: {templates: [{name: a, metadata: {" + annotations + "}}]}\n",
+            "/spec/templates/0/metadata/annotations"},
+           {"kind: SparkApplication\nspec: {driver: {" + annotations + "}}\n",
+            "/spec/driver/annotations"},
+           {"kind: Deployment\nmetadata: {name: web, " + annotations +
+                "}\nspec: {template: " + bare + "}\n",
+            "/metadata/annotations"}}) {
+    const auto documents = run(kCache + std::string("---\n") + text);
+    EXPECT_EQ(status_, 1) << text;
+    EXPECT_THAT(reports_, HasSubstr(path + ": skipped: no_pod_template: ")) << text;
+    EXPECT_EQ(std::count(reports_.begin(), reports_.end(), '\n'), 1) << reports_;
+    EXPECT_EQ(documents, read_manifests(kCache + std::string("---\n") + text, "input").value());
+  }
+  // Beside a template that has it, or with mode Disabled, there is nothing to say.
+  run(kCache + std::string("---\nkind: Deployment\nmetadata: {name: web, namespace: ml, ") +
+      annotations + "}\nspec: {template: " + kTemplate + "}\n");
+  EXPECT_EQ(status_, 0) << reports_;
+  run("kind: X\nspec: {annotations: {compilecache.dev/cache: transformer, compilecache.dev/mode: "
+      "Disabled}}\n");
+  EXPECT_EQ(status_, 0) << reports_;
+}
+
+TEST_F(Inject, KnativeWouldRefuseItAndStaysAsItIs) {
+  const std::string service = "apiVersion: serving.knative.dev/v1\n" +
+                              owner("Service", std::string("{template: ") + kTemplate + "}");
+  const auto documents = run(kCache + std::string("---\n") + service);
+  EXPECT_EQ(status_, 1);
+  EXPECT_THAT(reports_, HasSubstr("/spec/template: skipped: no_pod_template: Knative refuses"));
+  EXPECT_FALSE(documents.back()["spec"]["template"]["spec"].contains("initContainers"));
+}
+
+TEST_F(Inject, OptionsThatNoPodCouldUseAreRefused) {
+  const std::string job =
+      std::string(kCache) + "---\n" + owner("Job", std::string("{template: ") + kTemplate + "}");
+  const InjectOptions good = options_;
+  const auto refusal = [&] {
+    EXPECT_TRUE(run(job).empty());
+    EXPECT_EQ(status_, 2);
+    return reports_;
+  };
+  for (const char* image : {"a b", "registry.example/", "x:y:z", "-x", "a\nb", "Registry/UPPER"}) {
+    options_ = good;
+    options_.image = image;
+    EXPECT_THAT(refusal(), HasSubstr("--image: ")) << image;
+  }
+  for (const char* address : {"operator.svc", "10.0.0", "10.0.0.1:443", "$(X)", "[::1]"}) {
+    options_ = good;
+    options_.agent_address = address;
+    EXPECT_THAT(refusal(), HasSubstr("--agent-address: ")) << address;
+  }
+  const std::string ca = issue_certificate({.common_name = "ca"}, {})->certificate;
+  for (const std::string& pem : {std::string(), std::string("the CA"), ca.substr(0, 90),
+                                 ca + ca.substr(0, 90) + "\n-----END CERTIFICATE-----\n"}) {
+    options_ = good;
+    options_.agent_address = "10.0.0.1";
+    options_.agent_ca_file = file("ca.pem", pem);
+    EXPECT_THAT(refusal(), HasSubstr("--agent-ca: ")) << pem;
+  }
+  for (const char* image : {"app", "localhost:5000/a/b_c/d-e:1.0", "r.example/a@sha256:"}) {
+    options_ = good;
+    options_.image = image;
+    if (options_.image.ends_with(':')) options_.image += std::string(64, 'a');
+    run(job);
+    EXPECT_EQ(status_, 0) << reports_;
+  }
+}
+
+TEST_F(Inject, NestingBeyondAnyManifestIsRefused) {
+  for (const auto& [open, close] : {std::pair{"{\"a\":", "}"}, {"[", "]"}}) {
+    std::string text = "{\"kind\":";
+    for (int i = 0; i < 20'000; ++i) text += open;
+    text += "1";
+    for (int i = 0; i < 20'000; ++i) text += close;
+    EXPECT_TRUE(run(text + "}").empty());
+    EXPECT_EQ(status_, 2);
+    EXPECT_THAT(reports_, HasSubstr("nested too deeply"));
+  }
 }
 
 TEST_F(Inject, FoldersAreReadWholeAndInTheOrderOfTheirNames) {

@@ -47,6 +47,13 @@ TEST(ManifestYaml, DocumentsAreSeparateAndEmptyOnesLeftOut) {
   EXPECT_EQ(*documents, (std::vector<Manifest>{{{"a", 1}}, {{"b", 2}}}));
 }
 
+TEST(ManifestYaml, ABlockScalarHasItsLastNewlineAlsoAtTheEndOfAFileWithoutOne) {
+  for (const char* text : {"a: |\n  x\n  y", "a: |\n  x\n  y\n", "a: |\n  x\n  y\n---\nb: 1"}) {
+    EXPECT_EQ(read_manifests(text, "x.yaml").value().front()["a"], "x\ny\n") << text;
+  }
+  EXPECT_EQ(read_manifests("a: |-\n  x", "x.yaml").value().front()["a"], "x");
+}
+
 TEST(ManifestYaml, JsonIsReadAsJson) {
   EXPECT_EQ(read_one(" {\"z\": \"\\ud83d\\ude00\", \"a\": [1]}").dump(),
             "{\"z\":\"\xF0\x9F\x98\x80\",\"a\":[1]}");

@@ -52,6 +52,7 @@ class Service {
     config.server = api_server_.url();
     service_.emplace(kube::Client(*kube::make_transport(config)), caches_, golden.settings, events_,
                      metrics_, SystemClock::instance());
+    service_->set_review_path([] { return ReviewPath{"secret", true}; });
     service_->start();
     while (!service_->synced()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     server_ = *http::Server::start({.address = "127.0.0.1", .tls = false},
@@ -67,7 +68,7 @@ class Service {
   Seen post(const std::string& body) {
     ::testing::internal::CaptureStderr();
     http::testing::RawSocket socket(server_->port());
-    socket.send("POST /mutate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+    socket.send("POST /mutate/secret HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
                 std::to_string(body.size()) + "\r\n\r\n" + body);
     const std::string answer = socket.read_all();
     // The Event and the log line come after the answer.

@@ -83,6 +83,37 @@ TEST(TokenAuth, BelievesAnAnswerForAWhile) {
   EXPECT_TRUE(auth.identify("t"));
 }
 
+TEST(TokenAuth, BadTokensOfOneCallerAreLimitedAndNobodyElseNotices) {
+  FakeClock clock;
+  int reviews = 0;
+  const auto review = [&](const json& object) -> Result<json> {
+    ++reviews;
+    json answer = good();
+    const std::string token = object.at("spec").at("token");
+    answer["status"]["authenticated"] = token.starts_with("good");
+    return answer;
+  };
+  TokenAuth auth(review, seconds(60), clock);
+  Result<TokenIdentity> last = fail(ErrorCode::kInternal, "none yet");
+  for (int i = 0; i < 5'000; ++i) last = auth.identify("bad" + std::to_string(i), "10.0.0.7:4711");
+  EXPECT_EQ(reviews, 100);
+  EXPECT_EQ(last.error().code, ErrorCode::kUnavailable) << "a good token may come again";
+  EXPECT_TRUE(auth.identify("good", "10.0.0.8:4711"));
+  EXPECT_TRUE(auth.identify("good", "10.0.0.7:4712")) << "it is known already";
+  EXPECT_FALSE(auth.identify("bad", "[fd00::7]:1").error().message.find("too many") !=
+               std::string::npos);
+  clock.advance(seconds(1));
+  EXPECT_TRUE(auth.identify("good, a new one", "10.0.0.7:4713"));
+  // A crowd behind one address, all of them with good tokens.
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_TRUE(auth.identify("good" + std::to_string(i), "10.0.0.9:1"));
+  }
+  // Those that were seen long ago do not pile up, and others come and go without end.
+  for (int i = 0; i < 30'000; ++i) {
+    (void)auth.identify("bad and another", "10.1." + std::to_string(i) + ":1");
+  }
+}
+
 TEST(TokenAuth, TheApiServersTroubleIsNotTheCallersFault) {
   FakeClock clock;
   TokenAuth auth([](const json&) -> Result<json> { return fail(ErrorCode::kTimeout, "slow"); },

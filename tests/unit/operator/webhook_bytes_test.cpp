@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <list>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "http/server.hpp"
 #include "kube/cpprest_transport.hpp"
@@ -80,14 +82,19 @@ class WebhookBytes : public ::testing::Test {
     EXPECT_TRUE(allowed(send(post(review()))).contains("patch"));
   }
 
-  struct NoEvents : kube::EventSink {
-    void record(const kube::EventRecord& /*record*/) override {}
+  struct Events : kube::EventSink {
+    void record(const kube::EventRecord& record) override {
+      const std::lock_guard lock(mutex);
+      records.push_back(record);
+    }
+    std::mutex mutex;
+    std::vector<kube::EventRecord> records;
   };
 
   const GoldenCase golden_ = webhook::testing::load_golden_case("deployment");
   testing::FakeApiServer api_server_;
   kube::Store<api::CompileCache> caches_;
-  NoEvents events_;
+  Events events_;
   Metrics metrics_;
   std::optional<WebhookService> service_;
   std::unique_ptr<http::Server> server_;
@@ -197,6 +204,42 @@ TEST_F(WebhookBytes, WhatIsNoRequestOrTooLargeIsAnsweredByAStatus) {
   for (const auto& [name, bytes, status] : table)
     EXPECT_THAT(send(bytes), StartsWith(status)) << name;
   expect_still_injecting();
+}
+
+// Anyone who reaches the port may post anything; only API servers know the path.
+TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
+  service_->set_review_path([] { return ReviewPath{"0123456789abcdef", true}; });
+  const auto post_to = [&](const std::string& path) {
+    std::string bytes = post(review());
+    bytes.replace(bytes.find("/mutate"), 7, path);
+    return send(bytes);
+  };
+  const std::string before = metrics_.text();
+  for (const char* path : {"/mutate", "/", "/mutate/", "/mutate/0123456789abcdee", "/mutate/0",
+                           "/mutate/0123456789abcdef/", "/x"}) {
+    const std::string answer = post_to(path);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 403")) << path;
+    EXPECT_EQ(answer.find(golden_.cache->spec.storage.claim_name), std::string::npos);
+  }
+  EXPECT_TRUE(events_.records.empty());
+  EXPECT_EQ(metrics_.text(), before);
+  EXPECT_TRUE(allowed(post_to("/mutate/0123456789abcdef")).contains("patch"));
+}
+
+// Until the configuration has it, API servers still come by the old one.
+TEST_F(WebhookBytes, APathThatIsNotInForceYetKeepsNobodyOut) {
+  service_->set_review_path([] { return ReviewPath{"0123456789abcdef", false}; });
+  EXPECT_TRUE(allowed(send(post(review()))).contains("patch"));
+}
+
+// Where no path can be kept secret, nobody makes us write Events about what he names.
+TEST_F(WebhookBytes, AReviewThatMayBeAnyonesHasNoEventAboutAStrangersObject) {
+  EXPECT_TRUE(allowed(send(post(review()))).contains("patch"));
+  server_->stop(std::chrono::seconds(5));
+  service_->stop();
+  ASSERT_EQ(events_.records.size(), 1U);
+  EXPECT_EQ(events_.records[0].object.kind, "CompileCache");
+  EXPECT_EQ(events_.records[0].object.uid, golden_.cache->metadata.uid);
 }
 
 // A service whose threads have not begun yet, and a clock that the test moves.

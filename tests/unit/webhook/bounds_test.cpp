@@ -214,7 +214,7 @@ TEST_F(Bounds, VariablesThatNameEachOtherCostNoMoreThanTheirNumber) {
     json pod = golden_.pod;
     for (size_t i = 0; i < count; ++i) {
       const std::string number = std::to_string(i);
-      env(pod).push_back({{"name", "FIELD_" + number},
+      env(pod).push_back({{"name", "FIELD_OF_THE_DOWNWARD_API_" + number},
                           {"valueFrom", {{"fieldRef", {{"fieldPath", "status.podIP"}}}}}});
       env(pod).push_back({{"name", "VLLM_" + number}, {"value", "$(ELSE_" + number + ")"}});
     }
