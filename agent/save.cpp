@@ -1,5 +1,6 @@
 #include "agent/save.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +17,7 @@
 #include "agent/pod.hpp"
 #include "agent/reporter.hpp"
 #include "agent/save_attempt.hpp"
+#include "archive/beneath.hpp"
 #include "base/log.hpp"
 #include "base/time_format.hpp"
 
@@ -57,9 +58,10 @@ class RequestWatch {
  public:
   explicit RequestWatch(const std::string& directory)
       : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
-    if (fd_ >= 0) {
-      ::inotify_add_watch(fd_, directory.c_str(), IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
-    }
+    const archive::Fd folder = archive::open_folder(directory, O_RDONLY);
+    if (fd_ < 0 || !folder.valid()) return;
+    const std::string path = "/proc/self/fd/" + std::to_string(folder.get());
+    ::inotify_add_watch(fd_, path.c_str(), IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
   }
   ~RequestWatch() {
     if (fd_ >= 0) ::close(fd_);
@@ -309,18 +311,14 @@ class Saver {
               {"bytes", std::to_string(result.bytes)}});
   }
 
-  using FileTime = std::filesystem::file_time_type;
-
   // When the app last asked; nothing when it does not.
-  [[nodiscard]] std::optional<FileTime> request_time() const {
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(control_.save_request(), error);
-    return error ? std::nullopt : std::optional(time);
+  [[nodiscard]] std::optional<WallTime> request_time() const {
+    return modified_at(control_.save_request());
   }
 
   // The app asks for a save: without waiting for silence, but for another pod's save. Its file
   // stays until it is answered, so that a saver which was killed meanwhile answers it in the end.
-  void serve_request(FileTime asked) {
+  void serve_request(WallTime asked) {
     (void)pause(kRequestSettles);
     asked = request_time().value_or(asked);
     if (saving_is_over_) {
@@ -346,7 +344,7 @@ class Saver {
     return "the operator refused an earlier save for good: " + refusal_;
   }
 
-  void answer_request(const SaveResult& result, FileTime asked) {
+  void answer_request(const SaveResult& result, WallTime asked) {
     const nlohmann::json answer{{"outcome", api::to_string(result.outcome)},
                                 {"reason", result.reason},
                                 {"message", result.message},
@@ -445,7 +443,7 @@ class Saver {
   std::chrono::nanoseconds look_takes_{0};
   Monotonic next_attempt_{}, next_load_report_{};
   int failures_ = 0;
-  std::optional<FileTime> answered_;  // the app's last request that was
+  std::optional<WallTime> answered_;  // the app's last request that was
   bool saving_is_over_ = false;
   std::string refusal_;  // the operator's, where that is why it is over
   bool blocked_until_changed_ = false;

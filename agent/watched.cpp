@@ -73,8 +73,7 @@ Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
       loaded_(load.loaded()),
       young_(config.quiet_period_ms * kYoungQuietPeriods) {
   for (const auto& directory : config.directories) {
-    Directory watched{
-        directory.path, frameworks::Rules(directory.framework), {}, ElfCache(directory.path), {}};
+    Directory watched{directory.path, frameworks::Rules(directory.framework), {}, {}, {}};
     watched.loaded.at = load.loaded_at;
     watched.loaded.reads_visible = load.reads_visible;
     directories_.push_back(std::move(watched));
@@ -143,9 +142,11 @@ SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) 
     knowledge.loaded = loaded_ ? &directory.loaded : nullptr;
     knowledge.saved_at = saved_at;
     knowledge.young = young_;
-    const auto plan = frameworks::plan_save(
-        directory.rules, directory.scan.items, knowledge, looked_at_,
-        [&](const frameworks::FileInfo& file) { return directory.elf.whole(file); });
+    const auto plan =
+        frameworks::plan_save(directory.rules, directory.scan.items, knowledge, looked_at_,
+                              [&](const frameworks::FileInfo& file) {
+                                return directory.elf.whole(directory.scan.folder, file);
+                              });
     add_plan(directory, plan, view);
   }
   return view;
@@ -160,7 +161,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
       ++view.unreadable;
       continue;
     }
-    view.files.push_back({directory.path + "/" + file->path, path});
+    view.files.push_back({file->path, path, directory.scan.folder});
     view.bytes += file->size;
   }
   for (const auto& unit : plan.busy) view.busy.push_back(root + unit);
@@ -200,7 +201,7 @@ std::vector<std::string> Watched::differing_factors(const Directory& directory) 
     }
     auto& texts = directory.loaded.files.contains(file.path) ? loaded : made;
     if (texts.size() == kMostFactors) continue;
-    if (auto text = read_quietly(directory.path + "/" + file.path, kLongestFactors)) {
+    if (auto text = read_quietly(directory.scan.folder, file.path, kLongestFactors)) {
       texts.insert(std::move(*text));
     }
   }
