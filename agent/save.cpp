@@ -30,6 +30,9 @@ using Next = SaveResult::Next;
 // One look costs about 2 us a file (lstat). At the longest pause thousands of files cost less than
 // 0.1% of a core; where there are more, pauses grow with what a look takes, up to a limit.
 constexpr milliseconds kShortestPause{100};
+// Something new is saved after so many quiet periods even if it was never still: what keeps
+// changing is left out of that save.
+constexpr int kOverdueQuietPeriods = 20;
 constexpr milliseconds kLongestPause{15'000};
 constexpr int kPauseInLooks = 1000;
 constexpr milliseconds kLongestPauseOfMany{60'000};
@@ -190,6 +193,8 @@ class Saver {
   void see() {
     const SaveView view = watched_.plan(head_.held, state_.saved_at);
     seen_ = {!view.files.empty(), !view.busy.empty(), view.last_activity};
+    if (!seen_.anything_new) new_since_.reset();
+    if (seen_.anything_new && !new_since_) new_since_ = SystemClock::instance().monotonic();
   }
 
   void note_activity() {
@@ -228,8 +233,13 @@ class Saver {
   }
 
   [[nodiscard]] bool should_save() const {
-    return !saving_is_over_ && !blocked_until_changed_ && seen_.anything_new && !seen_.busy &&
-           still() && SystemClock::instance().monotonic() >= next_attempt_;
+    return !saving_is_over_ && !blocked_until_changed_ && seen_.anything_new &&
+           ((!seen_.busy && still()) || overdue()) &&
+           SystemClock::instance().monotonic() >= next_attempt_;
+  }
+  [[nodiscard]] bool overdue() const {
+    const milliseconds most(config_.quiet_period_ms * kOverdueQuietPeriods);
+    return new_since_ && SystemClock::instance().monotonic() - *new_since_ >= most;
   }
 
   [[nodiscard]] milliseconds next_pause() const {
@@ -273,6 +283,7 @@ class Saver {
 
   void conclude(const SaveResult& result) {
     view_is_old_ = true;
+    new_since_.reset();
     log_result(result);
     if (result.outcome == api::Outcome::kSuccess) {
       saved_ = true;
@@ -381,13 +392,26 @@ class Saver {
     if (watched_.look()) {
       see();
       // Too late for a whole one: what was begun would be cancelled, perhaps with the lock held.
-      if (!saving_is_over_ && seen_.anything_new && left() > kLastWords) save_at_the_end();
+      if (!saving_is_over_ && seen_.anything_new) {
+        left() > kLastWords ? save_at_the_end() : tell_what_is_lost();
+      }
       if (watched_.look()) {
         // Not worth more of the pod's time, where nobody is there to hear it.
         reporter_.report(watched_.judge(), true, true,
                          std::clamp<Patience>(left(), kLastWords, kReportPatience));
       }
     }
+  }
+
+  void tell_what_is_lost() {
+    SaveResult result;
+    result.outcome = api::Outcome::kError;
+    result.reason = "out_of_time";
+    result.message =
+        "there is something new, and no time for a last save: let the pod have a longer "
+        "terminationGracePeriodSeconds and spec.save.atTermination, or a shorter quiet period";
+    log_result(result);
+    reporter_.note_save(result);
   }
 
   void save_at_the_end() {
@@ -442,6 +466,7 @@ class Saver {
   milliseconds interval_ = kFirstPause;
   std::chrono::nanoseconds look_takes_{0};
   Monotonic next_attempt_{}, next_load_report_{};
+  std::optional<Monotonic> new_since_;  // when something that is not saved yet was seen first
   int failures_ = 0;
   std::optional<WallTime> answered_;  // the app's last request that was
   bool saving_is_over_ = false;

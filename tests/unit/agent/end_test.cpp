@@ -58,6 +58,10 @@ TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
   ASSERT_TRUE(says(saver, "watching"));
   EXPECT_EQ(end(saver), 0);
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << saver.log();
+  const auto reports = operator_.calls("POST", "/v1/effect");
+  ASSERT_FALSE(reports.empty()) << "what is lost is told";
+  EXPECT_EQ(reports.back().body["save_outcome"], "ERROR");
+  EXPECT_EQ(reports.back().body["save_reason"], "out_of_time");
 }
 
 TEST_F(End, AReportThatNobodyTakesDoesNotDelayThePodsEnd) {
