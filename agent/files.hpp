@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 
-// The agent's dealings with the pod's own directories (an emptyDir, never the shared volume).
+// The agent's dealings with the pod's own directories (an emptyDir, never the shared volume). The
+// app may change all that is in them at any time, so no link there is followed
+// (archive/beneath.hpp) and nothing waits for the other end of a pipe.
 
 namespace compilecache::agent {
 
@@ -25,10 +29,15 @@ bool directory_filled(const std::string& directory, const std::string& keep);
 // Replaces a small file at once (temporary file, rename), readable by every user.
 Status write_file(const std::string& path, std::string_view text);
 
-// kNotFound: no such file. kTooLarge above 64 MiB.
+// kNotFound: no such file. kInvalid: not a regular file. kTooLarge above 64 MiB.
+Result<std::string> read_app_file(const std::string& path);
+
+// The same of what the app cannot change; links are followed.
 Result<std::string> read_file(const std::string& path);
 
 bool file_exists(const std::string& path);
+// When it was written; nothing where it is not there.
+std::optional<WallTime> modified_at(const std::string& path);
 // Not being there is success.
 Status remove_file(const std::string& path);
 

@@ -1,5 +1,6 @@
 #include "agent/save.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +17,7 @@
 #include "agent/pod.hpp"
 #include "agent/reporter.hpp"
 #include "agent/save_attempt.hpp"
+#include "archive/beneath.hpp"
 #include "base/log.hpp"
 #include "base/time_format.hpp"
 
@@ -29,6 +30,9 @@ using Next = SaveResult::Next;
 // One look costs about 2 us a file (lstat). At the longest pause thousands of files cost less than
 // 0.1% of a core; where there are more, pauses grow with what a look takes, up to a limit.
 constexpr milliseconds kShortestPause{100};
+// Something new is saved after so many quiet periods even if it was never still: what keeps
+// changing is left out of that save.
+constexpr int kOverdueQuietPeriods = 20;
 constexpr milliseconds kLongestPause{15'000};
 constexpr int kPauseInLooks = 1000;
 constexpr milliseconds kLongestPauseOfMany{60'000};
@@ -57,9 +61,10 @@ class RequestWatch {
  public:
   explicit RequestWatch(const std::string& directory)
       : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
-    if (fd_ >= 0) {
-      ::inotify_add_watch(fd_, directory.c_str(), IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
-    }
+    const archive::Fd folder = archive::open_folder(directory, O_RDONLY);
+    if (fd_ < 0 || !folder.valid()) return;
+    const std::string path = "/proc/self/fd/" + std::to_string(folder.get());
+    ::inotify_add_watch(fd_, path.c_str(), IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE);
   }
   ~RequestWatch() {
     if (fd_ >= 0) ::close(fd_);
@@ -189,6 +194,8 @@ class Saver {
   void see() {
     const SaveView view = watched_.plan(head_.held, state_.saved_at);
     seen_ = {!view.files.empty(), !view.busy.empty(), view.last_activity};
+    if (!seen_.anything_new) new_since_.reset();
+    if (seen_.anything_new && !new_since_) new_since_ = SystemClock::instance().monotonic();
   }
 
   void note_activity() {
@@ -227,8 +234,13 @@ class Saver {
   }
 
   [[nodiscard]] bool should_save() const {
-    return !saving_is_over_ && !blocked_until_changed_ && seen_.anything_new && !seen_.busy &&
-           still() && SystemClock::instance().monotonic() >= next_attempt_;
+    return !saving_is_over_ && !blocked_until_changed_ && seen_.anything_new &&
+           ((!seen_.busy && still()) || overdue()) &&
+           SystemClock::instance().monotonic() >= next_attempt_;
+  }
+  [[nodiscard]] bool overdue() const {
+    const milliseconds most(config_.quiet_period_ms * kOverdueQuietPeriods);
+    return new_since_ && SystemClock::instance().monotonic() - *new_since_ >= most;
   }
 
   [[nodiscard]] milliseconds next_pause() const {
@@ -278,6 +290,7 @@ class Saver {
 
   void conclude(const SaveResult& result) {
     view_is_old_ = true;
+    new_since_.reset();
     log_result(result);
     if (result.outcome == api::Outcome::kSuccess) {
       saved_ = true;
@@ -316,18 +329,14 @@ class Saver {
               {"bytes", std::to_string(result.bytes)}});
   }
 
-  using FileTime = std::filesystem::file_time_type;
-
   // When the app last asked; nothing when it does not.
-  [[nodiscard]] std::optional<FileTime> request_time() const {
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(control_.save_request(), error);
-    return error ? std::nullopt : std::optional(time);
+  [[nodiscard]] std::optional<WallTime> request_time() const {
+    return modified_at(control_.save_request());
   }
 
   // The app asks for a save: without waiting for silence, but for another pod's save. Its file
   // stays until it is answered, so that a saver which was killed meanwhile answers it in the end.
-  void serve_request(FileTime asked) {
+  void serve_request(WallTime asked) {
     (void)pause(kRequestSettles);
     asked = request_time().value_or(asked);
     if (saving_is_over_) {
@@ -353,7 +362,7 @@ class Saver {
     return "the operator refused an earlier save for good: " + refusal_;
   }
 
-  void answer_request(const SaveResult& result, FileTime asked) {
+  void answer_request(const SaveResult& result, WallTime asked) {
     const nlohmann::json answer{{"outcome", api::to_string(result.outcome)},
                                 {"reason", result.reason},
                                 {"message", result.message},
@@ -393,13 +402,26 @@ class Saver {
     if (watched_.look()) {
       see();
       // Too late for a whole one: what was begun would be cancelled, perhaps with the lock held.
-      if (!saving_is_over_ && seen_.anything_new && left() > kLastWords) save_at_the_end();
+      if (!saving_is_over_ && seen_.anything_new) {
+        left() > kLastWords ? save_at_the_end() : tell_what_is_lost();
+      }
       if (watched_.look()) {
         // Not worth more of the pod's time, where nobody is there to hear it.
         reporter_.report(watched_.judge(), true, true,
                          std::clamp<Patience>(left(), kLastWords, kReportPatience));
       }
     }
+  }
+
+  void tell_what_is_lost() {
+    SaveResult result;
+    result.outcome = api::Outcome::kError;
+    result.reason = "out_of_time";
+    result.message =
+        "there is something new, and no time for a last save: let the pod have a longer "
+        "terminationGracePeriodSeconds and spec.save.atTermination, or a shorter quiet period";
+    log_result(result);
+    reporter_.note_save(result);
   }
 
   void save_at_the_end() {
@@ -454,8 +476,9 @@ class Saver {
   milliseconds interval_ = kFirstPause;
   std::chrono::nanoseconds look_takes_{0};
   Monotonic next_attempt_{}, next_load_report_{};
+  std::optional<Monotonic> new_since_;  // when something that is not saved yet was seen first
   int failures_ = 0;
-  std::optional<FileTime> answered_;  // the app's last request that was
+  std::optional<WallTime> answered_;  // the app's last request that was
   bool saving_is_over_ = false;
   std::string refusal_;  // the operator's, where that is why it is over
   bool blocked_until_changed_ = false;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "archive/beneath.hpp"
 #include "frameworks/elf.hpp"
 
 namespace compilecache::agent {
@@ -44,12 +45,16 @@ FileInfo info_of(std::string path, const struct stat& info) {
   return file;
 }
 
-DirectoryHandle open_at(int parent, const char* name) {
-  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+// Owns the descriptor from now on.
+DirectoryHandle stream_of(int fd) {
   if (fd < 0) return nullptr;
   DIR* directory = ::fdopendir(fd);
   if (directory == nullptr) ::close(fd);
   return DirectoryHandle(directory);
+}
+
+DirectoryHandle open_at(int parent, const char* name) {
+  return stream_of(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 class Walk {
@@ -87,6 +92,21 @@ class Walk {
   WalkResult result_;
 };
 
+Result<AppFolder> open_root(const std::string& directory) {
+  archive::Fd fd = archive::open_folder(directory, O_RDONLY);
+  if (fd.valid()) return std::make_shared<const archive::Fd>(std::move(fd));
+  if (errno == ENOENT) return AppFolder{};
+  return unexpected(errno_error("reading the cache directory " + directory, errno));
+}
+
+WalkResult walk_below(const AppFolder& folder, const SeeFile& see) {
+  Walk walk(see);
+  if (!folder) return walk.result();
+  const int fd = ::fcntl(folder->get(), F_DUPFD_CLOEXEC, 0);
+  if (const auto root = stream_of(fd)) walk.below(root.get(), "", 1);
+  return walk.result();
+}
+
 }  // namespace
 
 void Unreadable::add(const Unreadable& others) {
@@ -111,41 +131,38 @@ int64_t Unreadable::owner() const {
 }
 
 Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& see) {
-  const auto root = open_at(AT_FDCWD, directory.c_str());
-  if (!root) {
-    if (errno == ENOENT) return WalkResult{};
-    return unexpected(errno_error("reading the cache directory " + directory, errno));
-  }
-  Walk walk(see);
-  walk.below(root.get(), "", 1);
-  return walk.result();
+  const auto folder = open_root(directory);
+  if (!folder) return unexpected(folder.error());
+  return walk_below(*folder, see);
 }
 
 Result<ScanResult> scan_directory(const std::string& directory) {
+  auto folder = open_root(directory);
+  if (!folder) return unexpected(folder.error());
   ScanResult scan;
-  const auto walked =
-      walk_directory(directory, [&](FileInfo&& file) { scan.items.push_back(std::move(file)); });
-  if (!walked) return unexpected(walked.error());
-  static_cast<WalkResult&>(scan) = *walked;
+  static_cast<WalkResult&>(scan) =
+      walk_below(*folder, [&](FileInfo&& file) { scan.items.push_back(std::move(file)); });
+  scan.folder = std::move(*folder);
   return scan;
 }
 
 namespace {
 
-constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-
-// Takes the descriptor.
-Result<std::string> read_open(int fd, const std::string& path, size_t most) {
+Result<std::string> read_beneath(const AppFolder& folder, const std::string& path, size_t most,
+                                 int flags) {
+  if (!folder) return fail(ErrorCode::kNotFound, "opening " + path + ": its folder is gone");
+  const archive::Fd fd =
+      archive::open_beneath(folder->get(), path, O_RDONLY | O_NONBLOCK | flags);
+  if (!fd.valid()) return unexpected(errno_error("opening " + path, errno));
   std::string text(most + 1, '\0');
   size_t length = 0;
   ssize_t got = 0;
-  while (length < text.size() && (got = ::pread(fd, text.data() + length, text.size() - length,
-                                                static_cast<off_t>(length))) > 0) {
+  while (length < text.size() &&
+         (got = ::pread(fd.get(), text.data() + length, text.size() - length,
+                        static_cast<off_t>(length))) > 0) {
     length += static_cast<size_t>(got);
   }
-  const int problem = errno;
-  ::close(fd);
-  if (got < 0) return unexpected(errno_error("reading " + path, problem));
+  if (got < 0) return unexpected(errno_error("reading " + path, errno));
   if (length > most) return fail(ErrorCode::kTooLarge, "reading " + path + ": it is too large");
   text.resize(length);
   return text;
@@ -153,35 +170,33 @@ Result<std::string> read_open(int fd, const std::string& path, size_t most) {
 
 }  // namespace
 
-Result<std::string> read_quietly(const std::string& path, size_t most) {
-  const int fd = ::open(path.c_str(), kReadFlags | O_NOATIME);
-  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
-  return read_open(fd, path, most);
+Result<std::string> read_quietly(const AppFolder& folder, const std::string& path, size_t most) {
+  return read_beneath(folder, path, most, O_NOATIME);
 }
 
-Result<std::string> read_made(const std::string& path, size_t most) {
-  const int fd = ::open(path.c_str(), kReadFlags);
-  if (fd < 0) return unexpected(errno_error("opening " + path, errno));
-  return read_open(fd, path, most);
+Result<std::string> read_made(const AppFolder& folder, const std::string& path, size_t most) {
+  return read_beneath(folder, path, most, 0);
 }
 
-bool ElfCache::whole(const FileInfo& file) {
+bool ElfCache::whole(const AppFolder& folder, const FileInfo& file) {
   const auto found = seen_.find(file.path);
   if (found != seen_.end() && found->second.size == file.size &&
       found->second.modified == file.modified) {
     return found->second.whole;
   }
-  const std::string path = directory_ + "/" + file.path;
-  int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
-  if (fd < 0 && errno == EPERM) fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (!folder) return false;
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK;
+  archive::Fd fd = archive::open_beneath(folder->get(), file.path, kFlags | O_NOATIME);
+  if (!fd.valid() && errno == EPERM) {
+    fd = archive::open_beneath(folder->get(), file.path, kFlags);
+  }
   // Not readable is not torn: the writer reports it with what to set.
-  if (fd < 0) return errno == EACCES;
-  const auto read_at = [fd](uint64_t offset, std::span<uint8_t> out) {
-    return ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset)) ==
+  if (!fd.valid()) return errno == EACCES;
+  const auto read_at = [&fd](uint64_t offset, std::span<uint8_t> out) {
+    return ::pread(fd.get(), out.data(), out.size(), static_cast<off_t>(offset)) ==
            static_cast<ssize_t>(out.size());
   };
   const bool whole = frameworks::elf_whole(read_at, file.size);
-  ::close(fd);
   seen_[file.path] = {file.size, file.modified, whole};
   return whole;
 }

@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
+#include "archive/fs.hpp"
 #include "base/error.hpp"
 #include "frameworks/scan.hpp"
 
@@ -27,8 +29,12 @@ struct WalkResult {
   bool truncated = false;  // more than kMaxScanned
 };
 
+// A folder that the app can change; nothing below it is reached by a link. Null: not there.
+using AppFolder = std::shared_ptr<const archive::Fd>;
+
 struct ScanResult : WalkResult {
   frameworks::Scan items;
+  AppFolder folder;  // where they were seen
 };
 
 // As many files as an archive may have (archive::Limits), with room for what is not packed. Bounds
@@ -43,20 +49,19 @@ Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& s
 // Keeps what it sees.
 Result<ScanResult> scan_directory(const std::string& directory);
 
-// The text of a file of the app's. A loaded file that is read by the app shows it by its access
-// time, so a file whose time cannot be left alone (another user's) is not read: an error. kTooLarge
-// above `most` bytes.
-Result<std::string> read_quietly(const std::string& path, size_t most);
+// The text of a regular file of the app's, `path` below the folder. A loaded file that is read by
+// the app shows it by its access time, so a file whose time cannot be left alone (another user's)
+// is not read: an error. kTooLarge above `most` bytes.
+Result<std::string> read_quietly(const AppFolder& folder, const std::string& path, size_t most);
 // The same of a file that was not loaded, whose access time tells nothing.
-Result<std::string> read_made(const std::string& path, size_t most);
+Result<std::string> read_made(const AppFolder& folder, const std::string& path, size_t most);
 
 // Whether ELF files are whole, each looked at once for as long as it does not change. Reading must
 // not look like the app's: access times are left alone where the kernel lets us.
 // Not thread-safe.
 class ElfCache {
  public:
-  explicit ElfCache(std::string directory) : directory_(std::move(directory)) {}
-  bool whole(const frameworks::FileInfo& file);
+  bool whole(const AppFolder& folder, const frameworks::FileInfo& file);
 
  private:
   struct Seen {
@@ -64,7 +69,6 @@ class ElfCache {
     WallTime modified;
     bool whole;
   };
-  std::string directory_;
   std::map<std::string, Seen> seen_;
 };
 

@@ -77,7 +77,7 @@ Status ControlDirectory::write_status(const LoadStatus& status) const {
 }
 
 Result<LoadStatus> ControlDirectory::read_status() const {
-  const auto text = read_file(status_file());
+  const auto text = read_app_file(status_file());
   if (!text) return unexpected(text.error());
   try {
     return status_of(json::parse(*text));
@@ -91,7 +91,7 @@ Status ControlDirectory::write_loaded(const std::string& paths) const {
 }
 
 Result<frameworks::PathSet> ControlDirectory::read_loaded(const std::string& root) const {
-  const auto text = read_file(loaded_file());
+  const auto text = read_app_file(loaded_file());
   if (!text) return unexpected(text.error());
   frameworks::PathSet paths;
   const std::string prefix = root + "/";
@@ -116,7 +116,7 @@ Status ControlDirectory::write_saver_state(const SaverState& state) const {
 
 SaverState ControlDirectory::read_saver_state() const {
   SaverState state;
-  const auto text = read_file(path_ + "/saver.json");
+  const auto text = read_app_file(path_ + "/saver.json");
   if (!text) return state;
   const json object = json::parse(*text, nullptr, false);
   if (!object.is_object()) return state;

@@ -80,8 +80,7 @@ Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
       loaded_(load.loaded()),
       young_(config.quiet_period_ms * kYoungQuietPeriods) {
   for (const auto& directory : config.directories) {
-    Directory watched{
-        directory.path, frameworks::Rules(directory.framework), {}, ElfCache(directory.path), {}};
+    Directory watched{directory.path, frameworks::Rules(directory.framework), {}, {}, {}};
     watched.loaded.at = load.loaded_at;
     watched.loaded.reads_visible = load.reads_visible;
     directories_.push_back(std::move(watched));
@@ -150,9 +149,11 @@ SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) 
     knowledge.loaded = loaded_ ? &directory.loaded : nullptr;
     knowledge.saved_at = saved_at;
     knowledge.young = young_;
-    const auto plan = frameworks::plan_save(
-        directory.rules, directory.scan.items, knowledge, looked_at_,
-        [&](const frameworks::FileInfo& file) { return directory.elf.whole(file); });
+    const auto plan =
+        frameworks::plan_save(directory.rules, directory.scan.items, knowledge, looked_at_,
+                              [&](const frameworks::FileInfo& file) {
+                                return directory.elf.whole(directory.scan.folder, file);
+                              });
     add_plan(directory, plan, view);
   }
   return view;
@@ -167,7 +168,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
       view.unreadable.add(file->owner);
       continue;
     }
-    view.files.push_back({directory.path + "/" + file->path, path});
+    view.files.push_back({file->path, path, directory.scan.folder});
     view.bytes += file->size;
   }
   for (const auto& unit : plan.busy) view.busy.push_back(root + unit);
@@ -206,9 +207,8 @@ std::vector<frameworks::Factors> Watched::factors_of(const Directory& directory,
         directory.loaded.files.contains(file.path) != loaded) {
       continue;
     }
-    const std::string path = directory.path + "/" + file.path;
-    const auto text =
-        loaded ? read_quietly(path, kLongestFactors) : read_made(path, kLongestFactors);
+    const auto read = loaded ? read_quietly : read_made;
+    const auto text = read(directory.scan.folder, file.path, kLongestFactors);
     if (!text) continue;
     const auto factors = frameworks::read_factors(*text, factors_key_);
     // Each rank notes the same.

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string_view>
 
+#include "archive/beneath.hpp"
 #include "base/sha256.hpp"
 
 namespace compilecache::archive {
@@ -33,6 +34,17 @@ tl::unexpected<LeftOut> busy(const SourceFile& file) {
   return left_out(file, LeftOutReason::kBusy, file.local + " changed while it was read");
 }
 
+Fd open_source(const SourceFile& file, int flags) {
+  if (file.folder) return open_beneath(file.folder->get(), file.local, flags);
+  return Fd(uninterrupted([&] { return ::open(file.local.c_str(), flags | O_NOFOLLOW); }));
+}
+
+bool stat_source(const SourceFile& file, struct stat& info) {
+  if (!file.folder) return ::lstat(file.local.c_str(), &info) == 0;
+  const Fd fd = open_source(file, O_PATH | O_NOFOLLOW);
+  return fd.valid() && ::fstat(fd.get(), &info) == 0;
+}
+
 // Some file systems hold years that 64 bits of nanoseconds do not: those are cut.
 int64_t nanoseconds(const timespec& time) {
   constexpr int64_t kMost = INT64_MAX / 1'000'000'000 - 1;
@@ -54,21 +66,20 @@ SourceResult<Source> look_at(SourceFile file) {
   if (auto good = check_archive_path(file.path); !good)
     return left_out(file, LeftOutReason::kInvalidPath, good.error().message);
   struct stat info {};
-  if (::lstat(file.local.c_str(), &info) != 0) return left_out(file, errno);
+  if (!stat_source(file, info)) return left_out(file, errno);
   if (!S_ISREG(info.st_mode))
     return left_out(file, LeftOutReason::kNotRegular, file.local + " is not a regular file");
   return Source{std::move(file), stamp_of(info), std::nullopt};
 }
 
 SourceResult<SourceReader> SourceReader::open(const Source& source) {
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
   // Our reading must not look like the app's: access times tell what it used. Only the file's owner
   // (or root) may ask for that.
-  const char* path = source.file.local.c_str();
-  int fd = uninterrupted([&] { return ::open(path, kFlags | O_NOATIME); });
-  if (fd < 0 && errno == EPERM) fd = uninterrupted([&] { return ::open(path, kFlags); });
-  if (fd < 0) return left_out(source.file, errno);
-  SourceReader reader(source, Fd(fd));
+  Fd fd = open_source(source.file, kFlags | O_NOATIME);
+  if (!fd.valid() && errno == EPERM) fd = open_source(source.file, kFlags);
+  if (!fd.valid()) return left_out(source.file, errno);
+  SourceReader reader(source, std::move(fd));
   if (auto same = reader.finish(); !same) return tl::unexpected<LeftOut>(same.error());
   return reader;
 }

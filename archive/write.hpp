@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "archive/checkpoint.hpp"
 #include "archive/format.hpp"
+#include "archive/fs.hpp"
 #include "archive/manifest.hpp"
 #include "base/error.hpp"
 
@@ -33,8 +35,10 @@ inline constexpr uint64_t kManyFiles = 10'000;
 inline constexpr uint64_t kFrameOfMany = 4ULL << 20;
 
 struct SourceFile {
-  std::string local;  // absolute path; links are not followed
+  std::string local;  // an absolute path, or one below `folder`; a link at its end is not followed
   std::string path;   // in the archive
+  // Where others change what is read: no link on the way from this folder is followed then.
+  std::shared_ptr<const Fd> folder;
 };
 
 struct WriteSettings {

@@ -23,7 +23,7 @@ class Planner {
     note_read_units();
     for (size_t i = 0; i < scan_.size(); ++i) {
       const FileInfo& item = scan_[i];
-      plan_.last_activity = std::max(plan_.last_activity, last_change(item));
+      if (!stays_out(item)) plan_.last_activity = std::max(plan_.last_activity, last_change(item));
       if (item.type != FileType::kDirectory && classified_.unit_of[i] < 0) decide(item);
     }
     for (const UnfinishedUnit& unit : classified_.units) note_unfinished(unit.path, unit.newest);
@@ -31,6 +31,10 @@ class Planner {
   }
 
  private:
+  // A lock that is touched again and again, and the folder of such, keep no save from its silence.
+  [[nodiscard]] bool stays_out(const FileInfo& item) const {
+    return rules_.never_packed(item.type == FileType::kDirectory ? item.path + "/any" : item.path);
+  }
   [[nodiscard]] bool is_loaded(std::string_view path) const {
     return know_.loaded != nullptr && know_.loaded->files.contains(path);
   }

@@ -48,8 +48,8 @@ struct SavePlan {
   uint64_t never_packed = 0;
   uint64_t not_regular = 0;  // links, devices, sockets
 
-  // The last change of anything in the directory but access times; nothing in it: the beginning of
-  // time. Loaded files count as changed when they were loaded.
+  // The last change of anything in the directory that may be packed, access times apart; nothing in
+  // it: the beginning of time. Loaded files count as changed when they were loaded.
   WallTime last_activity{};
 };
 

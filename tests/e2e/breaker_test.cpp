@@ -89,8 +89,9 @@ class Breaker : public Sandbox {
     const auto done = testing::run_process(command);
     EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
   }
+  // All of its container, as the kernel does where a node has too little memory.
   void kill_saver_of(const std::string& uid) const {
-    std::istringstream pids(testing::run_process({"pgrep", "-f", "^compilecache-agent save"}).out);
+    std::istringstream pids(testing::run_process({"pgrep", "-f", "^compilecache-supervise "}).out);
     for (pid_t process = 0; pids >> process;) {
       std::ifstream environment("/proc/" + std::to_string(process) + "/environ");
       const std::string all((std::istreambuf_iterator<char>(environment)), {});

@@ -1,7 +1,5 @@
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -60,6 +58,10 @@ TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
   ASSERT_TRUE(says(saver, "watching"));
   EXPECT_EQ(end(saver), 0);
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << saver.log();
+  const auto reports = operator_.calls("POST", "/v1/effect");
+  ASSERT_FALSE(reports.empty()) << "what is lost is told";
+  EXPECT_EQ(reports.back().body["save_outcome"], "ERROR");
+  EXPECT_EQ(reports.back().body["save_reason"], "out_of_time");
 }
 
 TEST_F(End, AReportThatNobodyTakesDoesNotDelayThePodsEnd) {
@@ -74,19 +76,16 @@ TEST_F(End, AReportThatNobodyTakesDoesNotDelayThePodsEnd) {
 }
 
 TEST_F(End, ALoaderThatIsEndedLeavesWhatItDidNotFill) {
-  write("mine", "x");
-  // A status file that hangs the loader while it looks at what an earlier one noted.
-  fs::create_directories(config_.control_path);
-  ASSERT_EQ(::mkfifo(control("status.json").c_str(), 0666), 0);
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/load") return {};
+    return json_response({{"decision", "wait"}, {"retry_after_ms", 600'000}});
+  });
+  config_.wait_for_first_ms = 600'000;
   AgentProcess loader = start("load");
-  int fifo = -1;
-  ASSERT_TRUE(eventually([&] {
-    fifo = ::open(control("status.json").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    return fifo >= 0;
-  }));
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/load", 1));
+  write("mine", "x");
   EXPECT_EQ(end(loader), 0);
   EXPECT_EQ(content("mine"), "x") << loader.log();
-  ::close(fifo);
 }
 
 TEST_F(End, ALoaderThatGetsNoThreadLetsThePodStart) {

@@ -80,17 +80,18 @@ TEST_F(Files, AScanListsEverythingAndFollowsNothing) {
 
 // It would count as a read of the application's.
 TEST_F(Files, AFileWhoseAccessTimeCannotBeLeftAloneIsNotRead) {
-  const std::string path = root_ + "/factors";
-  ASSERT_TRUE(write_file(path, "text"));
-  EXPECT_EQ(read_quietly(path, 10).value_or(""), "text");
-  EXPECT_FALSE(read_quietly(path, 3)) << "it is too large";
+  ASSERT_TRUE(write_file(root_ + "/factors", "text"));
+  const AppFolder folder = scan_directory(root_)->folder;
+  EXPECT_EQ(read_quietly(folder, "factors", 10).value_or(""), "text");
+  EXPECT_FALSE(read_quietly(folder, "factors", 3)) << "it is too large";
   if (::geteuid() == 0) {
     ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
     ASSERT_EQ(::seteuid(65534), 0);
-    EXPECT_FALSE(read_quietly(path, 10)) << "it is another user's";
+    EXPECT_FALSE(read_quietly(folder, "factors", 10)) << "it is another user's";
     ASSERT_EQ(::seteuid(0), 0);
   } else {
-    EXPECT_FALSE(read_quietly("/etc/passwd", 1 << 20)) << "it is another user's";
+    const AppFolder others = scan_directory("/etc")->folder;
+    EXPECT_FALSE(read_quietly(others, "passwd", 1 << 20)) << "it is another user's";
   }
 }
 

@@ -122,6 +122,46 @@ TEST_F(Save, WhatIsNewIsSavedWhenItHasBeenStill) {
   EXPECT_EQ(end(saver), 0);
 }
 
+// Touches a file until it goes.
+class Restless {
+ public:
+  explicit Restless(std::string path)
+      : thread_([this, path = std::move(path)] {
+          while (!over_) {
+            std::ofstream(path) << ++count_;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+        }) {}
+  ~Restless() {
+    over_ = true;
+    thread_.join();
+  }
+  Restless(const Restless&) = delete;
+  Restless& operator=(const Restless&) = delete;
+
+ private:
+  std::atomic<bool> over_{false};
+  int count_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(Save, ALockThatIsTouchedAllTheTimeHoldsNoSaveUp) {
+  config_.quiet_period_ms = 5'000;  // the upper bound is beyond all patience
+  write("locks/a.lock", "");
+  write("fxgraph/ab/KEY/file", "an entry");
+  const Restless lock(torch_ + "/locks/a.lock");
+  AgentProcess saver = start("save");
+  EXPECT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+}
+
+TEST_F(Save, WhatIsNeverStillIsSavedWithoutWhatKeepsChanging) {
+  write("fxgraph/ab/KEY/file", "an entry");
+  const Restless file(torch_ + "/log");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(eventually([&] { return !operator_.head().empty(); })) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ::testing::Contains("torch/fxgraph/ab/KEY/file"));
+}
+
 TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
