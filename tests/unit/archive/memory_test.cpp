@@ -124,6 +124,22 @@ TEST_F(Memory, OfACompactionIsBounded) {
   ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
 }
 
+// Who has too little hears that, and not that the archive is damaged, which would throw it away.
+TEST_F(Memory, TooLittleIsNotTakenForDamage) {
+  ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
+  const std::string manifest = read_file(manifest_file());
+  for (rlim_t megabytes = 4; megabytes <= 64; megabytes += 4) {
+    EXPECT_TRUE(within(megabytes << 20, [&] {
+      try {
+        const auto verified = verify(store_, manifest);
+        return verified || verified.error().code == ErrorCode::kInternal || say(verified.error());
+      } catch (const std::bad_alloc&) {
+        return true;
+      }
+    })) << megabytes;
+  }
+}
+
 // Few bytes of a stranger's that would become very many.
 TEST_F(Memory, OfABombIsBounded) {
   const auto bomb = [&] {
