@@ -101,11 +101,13 @@ Status check_archive_path(std::string_view path) {
 }
 
 std::string digest_in(std::string_view text) {
-  constexpr std::string_view kPrefix = "sha256:";
-  for (size_t at = text.find(kPrefix); at != std::string_view::npos;
-       at = text.find(kPrefix, at + 1)) {
-    const std::string_view found = text.substr(at, kPrefix.size() + 64);
-    if (is_digest(found)) return std::string(found);
+  constexpr std::string_view kName = "sha256";
+  constexpr size_t kDigits = 64;
+  for (size_t at = text.find(kName); at != std::string_view::npos; at = text.find(kName, at + 1)) {
+    const std::string_view rest = text.substr(at + kName.size());
+    if (!rest.starts_with(':') && !rest.starts_with('/')) continue;
+    const std::string found = std::string(kName) + ":" + std::string(rest.substr(1, kDigits));
+    if (is_digest(found)) return found;
   }
   return "";
 }

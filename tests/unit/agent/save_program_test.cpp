@@ -178,10 +178,16 @@ TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
 }
 
+// The saver says what is missing, and the operator gives the head up.
 TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
   const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
   operator_.set_head(lost.manifest, 1);
   fs::remove(archive::blob_path(store_, lost.layers[0]));
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves" || call.body["missing_digest"] != lost.layers[0]) return {};
+    operator_.set_head("", 1);
+    return {};
+  });
   write("fxgraph/ab/ONE/file", "entry one");
   write("fxgraph/cd/TWO/file", "entry two");
   AgentProcess saver = start("save");
@@ -189,7 +195,8 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
   EXPECT_THAT(paths_of(operator_.head()),
               UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/fxgraph/cd/TWO/file"));
   several_quiet_periods();
-  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << saver.log();  // a grant, a commit
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 3u)
+      << saver.log();  // two grants, a commit
   EXPECT_EQ(end(saver), 0);
 }
 

@@ -87,6 +87,24 @@ TEST_F(Guards, ASaveThatWasUnderWayWhenTheNextJobBeganMayNotEither) {
   EXPECT_EQ(commit("a", granted), 409);
 }
 
+TEST_F(Guards, WhatIsThereAgainAfterItWasToBeDeletedGetsANewGrace) {
+  ASSERT_EQ(begin_sweep().deletable.size(), 1U);
+  end_sweep("f");  // a save has written it meanwhile
+  ASSERT_EQ(status().condemned.size(), 1U);
+  EXPECT_EQ(status().condemned[0].since, format_time(clock.wall()));
+}
+
+TEST_F(Guards, WhatIsGoneStaysListedWhileASaveMayCountOnIt) {
+  const auto granted = ask("a");
+  ASSERT_EQ(begin_sweep().deletable.size(), 1U);
+  end_sweep("");
+  EXPECT_EQ(status().condemned.size(), 1U);
+  ASSERT_EQ(send("DELETE", "/v1/saves/" + granted.id, "a").status, 200);
+  begin_sweep();
+  end_sweep("");
+  EXPECT_TRUE(status().condemned.empty());
+}
+
 TEST_F(Guards, ANewLeaderRefusesWhatTheStatusListsForAJobThatItDidNotStart) {
   const auto granted = ask("a");
   change_leader();
