@@ -247,8 +247,11 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
                                      const SweepJob& job) {
   const auto age = clock_.monotonic() - state.job_since;
   if (job.active == 0 && age >= kPodPatience) {
-    const auto refusal = read_refusal(client_, job);
-    if (!refusal) return unexpected(refusal.error());
+    auto refusal = read_refusal(client_, job);
+    if (!refusal) {  // no reason to keep the status from being written
+      log_warn("a Job has no pod, and why cannot be read", {{"error", refusal.error().message}});
+      refusal = "";
+    }
     if (is_about_privileges(*refusal) && job.privilege + 1 < sweep_privileges().size()) {
       if (auto done = step_down(state, job); !done) return unexpected(done.error());
       return Duration(seconds(1));

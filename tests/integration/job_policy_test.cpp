@@ -53,6 +53,9 @@ TEST_F(JobPolicy, TheOperatorsAccountCreatesItsJobsAndNothingElse) {
       {"name", api::kStoreVolume},
       {"projected", {{"sources", {{{"serviceAccountToken", {{"path", "token"}}}}}}}}};
   const json container = {{"name", "second"}, {"image", kImage}};
+  json with_device = real.at("/spec/template/spec/containers/0"_json_pointer);
+  with_device.erase("volumeMounts");  // not both
+  with_device["volumeDevices"] = {{{"name", api::kStoreVolume}, {"devicePath", "/dev/x"}}};
   const Attempt attempts[] = {
       {"another image", "/containers/0/image", "docker.io/library/evil:1"},
       {"another command", "/containers/0/command", {"/bin/sh"}},
@@ -84,9 +87,7 @@ TEST_F(JobPolicy, TheOperatorsAccountCreatesItsJobsAndNothingElse) {
        "/containers/0/securityContext/seLinuxOptions",
        {{"type", "spc_t"}}},
       {"all of /proc", "/containers/0/securityContext/procMount", "Default"},
-      {"the claim as a device",
-       "/containers/0/volumeDevices",
-       {{{"name", api::kStoreVolume}, {"devicePath", "/dev/x"}}}},
+      {"the claim as a device", "/containers/0", with_device},
       {"a command at its start",
        "/containers/0/lifecycle",
        {{"postStart", {{"exec", {{"command", {"/bin/sh"}}}}}}}},

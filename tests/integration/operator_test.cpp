@@ -93,7 +93,7 @@ TEST_F(OperatorTest, TellsWhyTheVolumeCannotBeUsed) {
   EXPECT_TRUE(becomes("transformer", "Ready", "True"));
 }
 
-TEST_F(OperatorTest, TriesWithLessWhenNoPodOfAJobAppears) {
+TEST_F(OperatorTest, TriesWithLessWhenAJobsPodIsRefusedForItsPrivileges) {
   make_claim(ns, "caches");
   ASSERT_EQ(make_cache("transformer", json::object()), "");
   auto has_job_with = [&](const char* key, const json& value) {
@@ -105,6 +105,22 @@ TEST_F(OperatorTest, TriesWithLessWhenNoPodOfAJobAppears) {
   };
   ASSERT_TRUE(eventually(seconds(20), [&] { return has_job_with("runAsUser", 0); }))
       << process->log();
+  const json job = jobs("transformer").at(0);
+  // As the Job controller says it.
+  ASSERT_EQ(apply({{"apiVersion", "v1"},
+                   {"kind", "Event"},
+                   {"metadata", {{"name", "refused"}, {"namespace", ns}}},
+                   {"involvedObject",
+                    {{"apiVersion", "batch/v1"},
+                     {"kind", "Job"},
+                     {"namespace", ns},
+                     {"name", job.at("metadata").at("name")},
+                     {"uid", job.at("metadata").at("uid")}}},
+                   {"type", "Warning"},
+                   {"reason", "FailedCreate"},
+                   {"message", "Error creating: pods \"x\" is forbidden: violates PodSecurity"},
+                   {"lastTimestamp", "2026-01-01T00:00:00Z"}}),
+            "");
   EXPECT_TRUE(eventually(seconds(40), [&] { return has_job_with("runAsNonRoot", true); }))
       << process->log();
 }
