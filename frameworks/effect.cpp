@@ -103,11 +103,11 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
     made_.push_back({file.modified, found.is_folder ? hash : 0});
   }
 
-  const auto sum = [&](Counts& counts, const Entries& entries) {
-    counts.loaded += entries.loaded.size();
-    counts.read += entries.read.size();
-    counts.made += entries.made.size();
-    for (std::string& name : first_of(entries.made, rules.name())) {
+  const auto sum = [&](Counts& counts, const Entries& of_kind) {
+    counts.loaded += of_kind.loaded.size();
+    counts.read += of_kind.read.size();
+    counts.made += of_kind.made.size();
+    for (std::string& name : first_of(of_kind.made, rules.name())) {
       counts.names.push_back(std::move(name));
     }
   };

@@ -267,9 +267,7 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
                                             : cache.spec.retention.incomplete_timeout;
     // One whose time is over has stayed because it is in use, or the newest of its product.
     const Duration left = last_used(archive) + keep - now;
-    if (left > Duration::zero()) {
-      next = std::min(next, std::max<Duration>(left + seconds(1), kSoonest));
-    }
+    if (left > Duration::zero()) next = std::min<Duration>(next, left + seconds(1));
   }
   return next;
 }

@@ -17,14 +17,6 @@ constexpr size_t kLongestRefusal = 512;
 constexpr std::array<std::string_view, 4> kAboutPrivileges{
     "violates PodSecurity", "security context constraint", "denied the request", "denied request"};
 
-std::string time_of_event(const json& event) {
-  std::string latest;
-  for (const char* field : {"lastTimestamp", "eventTime"}) {
-    latest = std::max(latest, kube::string_at(event, {field}));
-  }
-  return std::max(latest, kube::string_at(event, {"series", "lastObservedTime"}));
-}
-
 }  // namespace
 
 Result<std::string> read_refusal(const kube::Client& client, const SweepJob& job) {
@@ -35,13 +27,14 @@ Result<std::string> read_refusal(const kube::Client& client, const SweepJob& job
                        .limit = kMostEvents});
   if (!events)
     return unexpected(events.error().with("reading why Job " + job.name + " has no pod"));
-  std::string newest, refusal;
+  WallTime newest{};
+  std::string refusal;
   for (const json& event : events->at("items")) {
     if (kube::string_at(event, {"involvedObject", "uid"}) != job.uid) continue;
     if (kube::string_at(event, {"reason"}) != "FailedCreate") continue;
-    std::string time = time_of_event(event);
+    const WallTime time = time_of_event(event).value_or(WallTime{});
     if (time < newest) continue;
-    newest = std::move(time);
+    newest = time;
     refusal = first_bytes(kube::string_at(event, {"message"}), kLongestRefusal);
   }
   return refusal;

@@ -96,7 +96,7 @@ std::vector<size_t> containers_by_request(const Json& pod, Json::ConstArray cont
 
 // A device of any container: one that is not chosen may be the one that computes.
 std::string unknown_device(const Json& pod, const InjectionSettings& settings) {
-  for (const Json::ConstArray list : {containers_of(pod), init_containers_of(pod)}) {
+  for (const Json::ConstArray& list : {containers_of(pod), init_containers_of(pod)}) {
     for (const Json& container : list) {
       for (const auto& [resource, count] : extended_resources(container)) {
         if (!matches_any(settings.gpu_resources, resource) &&

@@ -84,7 +84,7 @@ try_step() {
   if [ "$steps_code" -ne 0 ]; then
     steps_failed=1
     say "FAILED after $(in_words $((SECONDS - steps_began))): ${steps_what[$steps_step]}; the end of $steps_log:"
-    tail -n "+$steps_from" "$steps_log" | grep -vE ' +Passed +[0-9.]+ sec$|^ +Start +[0-9]+:' | tail -n 300 | sed 's/^/        | /'
+    tail -n "+$steps_from" "$steps_log" | grep -vE ' +Passed +[0-9.]+ sec$|^ +Start +[0-9]+:' | tail -n 120 | sed 's/^/        | /'
     return
   fi
   [ $((SECONDS - steps_began)) -lt 3 ] || say "    done in $(in_words $((SECONDS - steps_began)))"

@@ -311,7 +311,7 @@ class Simulation {
   }
 
   static Caller caller(Leader& leader, const std::string& pod) {
-    return leader.handlers.caller(pod).value();
+    return leader.handlers.caller(pod, "").value();
   }
 
   void ask(Saver& saver, Leader& leader) {
