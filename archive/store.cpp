@@ -46,7 +46,8 @@ Result<bool> make_directory(const std::string& path) {
 
 // The directory itself: a link could lead to what is not ours.
 Result<Fd> open_directory_itself(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
   if (fd.valid()) return fd;
   if (errno == ENOTDIR || errno == ELOOP)
     return fail(ErrorCode::kConflict, path + " is a link or no directory; move it away");
