@@ -218,8 +218,12 @@ TEST_F(OperatorTest, ArchivesOfAnotherClusterBecomeItsOwn) {
                     {"Image", "example.com/app:1"}};
   json endless = key;
   endless["Image"] = std::string(5000, 'x');  // more than an object may have
+  json inventory = {{"inventory", json::array()}};
+  for (const char* blob : {"manifest one", "layer one", "manifest two", "layer two"}) {
+    inventory["inventory"].push_back({{"digest", digest(blob)}, {"size", 100}});
+  }
   const json answer =
-      sweep("transformer", json::object(), json::array({left("one", key), left("two", endless)}));
+      sweep("transformer", inventory, json::array({left("one", key), left("two", endless)}));
   EXPECT_EQ(answer.at("archives").size(), 1U) << "the index keeps it: " << answer;
   ASSERT_TRUE(becomes("transformer", "Ready", "True")) << status("transformer");
   const auto archives = read_list({"compilecachearchives", "-n", ns});
