@@ -411,7 +411,7 @@ class Attempt {
   SaverState& state_;
   const SaveLimits& limits_;
   std::string corrupt_, missing_;  // blobs of the head, for the operator
-  double archive_seconds_ = 0;  // of the archive being made
+  double archive_seconds_ = 0;     // of the archive being made
 };
 
 }  // namespace

@@ -151,8 +151,7 @@ namespace {
 Result<std::string> read_beneath(const AppFolder& folder, const std::string& path, size_t most,
                                  int flags) {
   if (!folder) return fail(ErrorCode::kNotFound, "opening " + path + ": its folder is gone");
-  const archive::Fd fd =
-      archive::open_beneath(folder->get(), path, O_RDONLY | O_NONBLOCK | flags);
+  const archive::Fd fd = archive::open_beneath(folder->get(), path, O_RDONLY | O_NONBLOCK | flags);
   if (!fd.valid()) return unexpected(errno_error("opening " + path, errno));
   std::string text(most + 1, '\0');
   size_t length = 0;

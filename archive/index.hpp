@@ -40,9 +40,9 @@ Index read_index(const std::string& store);
 Status write_index(const std::string& store, const std::vector<IndexEntry>& entries);
 
 // Adds the entry, in place of one with the same name and no higher generation, or a higher one that
-// was saved earlier: of an archive that was deleted since, whose generations began anew. Two savers doing
-// this at once can lose one of the two entries; the next sweep, which knows the truth, writes all.
-// kInvalid: the entry has no name.
+// was saved earlier: of an archive that was deleted since, whose generations began anew. Two savers
+// doing this at once can lose one of the two entries; the next sweep, which knows the truth, writes
+// all. kInvalid: the entry has no name.
 Status upsert_index_entry(const std::string& store, const IndexEntry& entry);
 
 }  // namespace compilecache::archive

@@ -59,8 +59,7 @@ Status make_open(const Fd& directory, const std::string& path) {
   if (::fstat(directory.get(), &info) != 0)
     return unexpected(local_error("looking at " + path, errno));
   if ((info.st_mode & (kOpenToAll | S_ISVTX)) == kOpenToAll) return {};
-  if (::fchmod(directory.get(),
-               ((info.st_mode & 07777) | kOpenToAll) & ~unsigned{S_ISVTX}) != 0) {
+  if (::fchmod(directory.get(), ((info.st_mode & 07777) | kOpenToAll) & ~unsigned{S_ISVTX}) != 0) {
     return unexpected(local_error("making " + path +
                                       " writable for pods of every user (chmod 0777 it as its "
                                       "owner, or let the Job run as root)",

@@ -173,8 +173,8 @@ std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
                                                      const api::CompileCache& cache) const {
   std::optional<RefusedPod> latest;
   if (state.breaker.open) return latest;
-  const WallTime earliest = std::max(clock_.wall() - kEventLife,
-                                     state.breaker.since.value_or(WallTime{}));
+  const WallTime earliest =
+      std::max(clock_.wall() - kEventLife, state.breaker.since.value_or(WallTime{}));
   for (const auto& refusal : view_.refusals(cache.metadata.ns)) {
     if (!refusal->time || *refusal->time <= earliest) continue;
     if (latest && *refusal->time <= latest->time) continue;

@@ -91,9 +91,9 @@ class CertificateKeeper : public CertificateSource {
 nlohmann::json bundle_patch(const nlohmann::json& configuration,
                             const std::string& service_namespace, const std::string& bundle);
 
-// The same for the path "/mutate/SECRET", but where somebody chose a path of another kind, "/mutate"
-// say: whoever keeps the configuration in a repository would have it fought over. Pure.
-nlohmann::json path_patch(const nlohmann::json& configuration,
-                          const std::string& service_namespace, const std::string& secret);
+// The same for the path "/mutate/SECRET", but where somebody chose a path of another kind,
+// "/mutate" say: whoever keeps the configuration in a repository would have it fought over. Pure.
+nlohmann::json path_patch(const nlohmann::json& configuration, const std::string& service_namespace,
+                          const std::string& secret);
 
 }  // namespace compilecache::controller

@@ -252,7 +252,8 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   for (const StaleArchive& stale : plan) {
     const std::string rule = to_string(stale.reason);
     const bool uncommitted = stale.reason == StaleReason::kUncommitted;
-    const std::string why = uncommitted ? "was never committed" : "is stale by spec.retention." + rule;
+    const std::string why =
+        uncommitted ? "was never committed" : "is stale by spec.retention." + rule;
     if (remove(cache, stale.name, rule, why) && !uncommitted) ++removed;
   }
   if (removed > 0) {
@@ -302,9 +303,8 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
       format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, archive->head.compressed_bytes)));
   log_info("deleted a stale archive",
            {{"archive", archive->metadata.key()}, {"rule", rule}, {"bytes", size}});
-  parts_.events.normal(
-      reference(cache), "ArchiveCollected",
-      "archive " + name + " (" + size + ") " + why + " and was deleted");
+  parts_.events.normal(reference(cache), "ArchiveCollected",
+                       "archive " + name + " (" + size + ") " + why + " and was deleted");
   return true;
 }
 

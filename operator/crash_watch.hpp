@@ -18,9 +18,10 @@
 //
 // An archive is blamed for a manifest when two pods that loaded it crashed, or one did three times,
 // and these are at least half of all that loaded it, and a larger share than of the pods of the
-// same key that started without it. Each end counts for itself: of a container that was restarted six
-// times only those ends are crashes that were seen to be. It is acquitted when those crash no less. What pods that are
-// gone did still counts; what an earlier leader saw does not. Thread-safe; no clock and no I/O.
+// same key that started without it. Each end counts for itself: of a container that was restarted
+// six times only those ends are crashes that were seen to be. It is acquitted when those crash no
+// less. What pods that are gone did still counts; what an earlier leader saw does not. Thread-safe;
+// no clock and no I/O.
 
 namespace compilecache::controller {
 

@@ -85,9 +85,10 @@ constexpr std::array kSaveReasons{
     OutcomeReason{"saving_is_off", "spec.save.policy or the pod's mode forbids it", ""},
     OutcomeReason{"too_large", "the archive would be larger than spec.save.maxArchiveSize",
                   "raise spec.save.maxArchiveSize"},
-    OutcomeReason{"unreadable", "files that only their owner may read were not saved",
-                  "set spec.save.runAsUser, or securityContext.runAsUser in the pod, to their owner "
-                  "(status.fileOwners)"},
+    OutcomeReason{
+        "unreadable", "files that only their owner may read were not saved",
+        "set spec.save.runAsUser, or securityContext.runAsUser in the pod, to their owner "
+        "(status.fileOwners)"},
     OutcomeReason{"busy_files", "files changed while they were read; it is tried again", ""},
     OutcomeReason{"operator_unreachable",
                   "there was no answer from the operator; it is tried again",

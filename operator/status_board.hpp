@@ -14,8 +14,8 @@
 #include "api/outcomes.hpp"
 
 // What the leader has seen pods do, added up for each CompileCache: the counters, the recent pods,
-// the time saved, the owners of files and the condemned digests of its status. Everything is in memory; the status is
-// its backup.
+// the time saved, the owners of files and the condemned digests of its status. Everything is in
+// memory; the status is its backup.
 //
 //   StatusBoard board(settings.limits.recent_pods);
 //   board.on_change([&](const std::string& cache) { queue.add_after(cache, interval); });

@@ -20,8 +20,9 @@
 #include "webhook/admission.hpp"
 
 // The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
-// stores, its Events and metrics. `POST /mutate/SECRET`, by a path that only API servers know; where
-// there is none (ReviewPath), `POST /mutate`, and then no Event is about what a review alone says.
+// stores, its Events and metrics. `POST /mutate/SECRET`, by a path that only API servers know;
+// where there is none (ReviewPath), `POST /mutate`, and then no Event is about what a review alone
+// says.
 //
 //   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
 //   webhook.start();                                       // watches LimitRanges and

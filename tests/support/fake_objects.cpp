@@ -278,8 +278,7 @@ FakeAnswer FakeObjects::patch_locked(const FakeRequest& request, const Place& pl
   auto found = objects.find(join_key(place.ns, place.name));
   if (found == objects.end()) return refuse(404, "NotFound", "\"" + place.name + "\" not found");
   const Json change = Json::parse(request.body);
-  const std::string version =
-      change.is_array() ? "" : text_at(change, "/metadata/resourceVersion");
+  const std::string version = change.is_array() ? "" : text_at(change, "/metadata/resourceVersion");
   if (!version.empty() && version != text_at(found->second, "/metadata/resourceVersion")) {
     return refuse(409, "Conflict", "the object has been modified");
   }

@@ -220,7 +220,8 @@ TEST(Effect, AModelThatTheArchiveLackedIsNewWork) {
   EXPECT_EQ(judge_vllm(directory).effect, Effect::kFull);
   directory.add(kModel, 5);
   EXPECT_EQ(judge_vllm(directory).effect, Effect::kPartial);
-  EXPECT_EQ(judge_vllm(directory).new_names, std::vector<std::string>{std::string("vllm/") + kModel});
+  EXPECT_EQ(judge_vllm(directory).new_names,
+            std::vector<std::string>{std::string("vllm/") + kModel});
 }
 
 // Truncated, or stale by its source: vLLM reads it, compiles again and puts another in its place.

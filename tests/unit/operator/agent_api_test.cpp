@@ -389,7 +389,8 @@ TEST_F(AgentApi, TheOwnerOfUnreadableFilesIsLearned) {
   };
   load("a");
   EXPECT_TRUE(told(0, 0).empty()) << "all could be read";
-  for (const int64_t no_user : {int64_t{-1}, int64_t{1} << 31, std::numeric_limits<int64_t>::min()}) {
+  for (const int64_t no_user :
+       {int64_t{-1}, int64_t{1} << 31, std::numeric_limits<int64_t>::min()}) {
     EXPECT_TRUE(told(2, no_user).empty()) << "a pod with that user would be refused: " << no_user;
   }
   const auto owners = told(2, 0);

@@ -356,7 +356,8 @@ TEST(Refusals, TellWhetherOurContainersAreMeant) {
             RefusedPlace::kMayBeOurs);
   EXPECT_EQ(place("spec.initContainers[2].image: not allowed"), RefusedPlace::kElsewhere);
   EXPECT_EQ(place("exceeded quota: pods"), RefusedPlace::kElsewhere);
-  EXPECT_TRUE(is_about_a_user("spec.initContainers[1].securityContext.runAsUser: Invalid value: 0"));
+  EXPECT_TRUE(
+      is_about_a_user("spec.initContainers[1].securityContext.runAsUser: Invalid value: 0"));
   EXPECT_TRUE(is_about_a_user("Running as root is not allowed"));
   EXPECT_FALSE(is_about_a_user("the registry of image \"compilecache\" is not allowed"));
 }

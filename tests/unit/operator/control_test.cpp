@@ -559,9 +559,9 @@ TEST_F(ControlTest, ArchivesOfACompileCacheThatIsGoneAreDeleted) {
     }
     object = server.put(kArchives, object);
     object["metadata"]["creationTimestamp"] = made;
-    stores.archives.upsert(std::string("ml/") + name,
-                           std::make_shared<const api::CompileCacheArchive>(
-                               api::parse_archive(object).value()));
+    stores.archives.upsert(
+        std::string("ml/") + name,
+        std::make_shared<const api::CompileCacheArchive>(api::parse_archive(object).value()));
   };
   cache["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z";
   see_cache(cache);

@@ -246,9 +246,9 @@ TEST(PodSigns, TheKubeletsWords) {
 TEST(PodSigns, EveryReasonHasItsRow) {
   std::stringstream page;
   page << std::ifstream(CC_SOURCE_DIR "/docs/injection-paused.md").rdbuf();
-  for (const Trouble trouble : {Trouble::kImage, Trouble::kStart, Trouble::kExit, Trouble::kMemory,
-                                Trouble::kMount, Trouble::kUnschedulable, Trouble::kRefused,
-                                Trouble::kSlowLoader}) {
+  for (const Trouble trouble :
+       {Trouble::kImage, Trouble::kStart, Trouble::kExit, Trouble::kMemory, Trouble::kMount,
+        Trouble::kUnschedulable, Trouble::kRefused, Trouble::kSlowLoader}) {
     EXPECT_NE(page.str().find("| `" + std::string(to_string(trouble)) + "` | "), std::string::npos)
         << to_string(trouble);
   }

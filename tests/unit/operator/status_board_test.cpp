@@ -130,8 +130,9 @@ TEST(StatusBoard, TheOwnersOfFilesAreOneForEachImage) {
   StatusBoard board(32);
   EXPECT_TRUE(board.note_owner(kCache, "vllm:1", 0, "t2"));
   board.seed(kCache, {.file_owners = {{"vllm:1", 7, false, "t1"}, {"sglang:1", 5, false, "t1"}}});
-  EXPECT_EQ(status_of(board).file_owners,
-            (std::vector<api::FileOwner>{{"sglang:1", 5, false, "t1"}, {"vllm:1", 0, false, "t2"}}));
+  EXPECT_EQ(
+      status_of(board).file_owners,
+      (std::vector<api::FileOwner>{{"sglang:1", 5, false, "t1"}, {"vllm:1", 0, false, "t2"}}));
   EXPECT_FALSE(board.note_owner(kCache, "vllm:1", 0, "t3")) << "known";
   EXPECT_TRUE(board.refuse_owners(kCache));
   EXPECT_FALSE(board.refuse_owners(kCache));
