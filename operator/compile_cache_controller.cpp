@@ -22,6 +22,8 @@ using std::chrono::seconds;
 
 // What is derived from time alone is looked at this often.
 constexpr minutes kLookAgain{10};
+// A stale archive that could not be deleted.
+constexpr seconds kTryAgain{10};
 constexpr std::chrono::milliseconds kAfterConflict{300};
 constexpr seconds kLongestAfterConflict{30};
 
@@ -249,12 +251,17 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   const WallTime now = clock_.wall();
   const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
   int64_t removed = remove_orphans(cache);
+  Duration next = kLookAgain;
   for (const StaleArchive& stale : plan) {
     const std::string rule = to_string(stale.reason);
     const bool uncommitted = stale.reason == StaleReason::kUncommitted;
     const std::string why =
         uncommitted ? "was never committed" : "is stale by spec.retention." + rule;
-    if (remove(cache, stale.name, rule, why) && !uncommitted) ++removed;
+    if (!remove(cache, stale.name, rule, why)) {
+      next = kTryAgain;
+    } else if (!uncommitted) {
+      ++removed;
+    }
   }
   if (removed > 0) {
     parts_.board.archives_removed(cache.metadata.key(), removed);
@@ -262,7 +269,6 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   }
   if (archives.empty()) return Duration::zero();
 
-  Duration next = kLookAgain;
   for (const auto& archive : archives) {
     const auto keep = archive.head.exists() ? cache.spec.retention.unused_for
                                             : cache.spec.retention.incomplete_timeout;

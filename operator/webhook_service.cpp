@@ -110,7 +110,10 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
     respond(http::text_response(403, "only API servers are answered"));
     return;
   }
-  if (!of_api_server && request.path != kPath && request.path != "/") {
+  // Where no secret is in force, the path may have an earlier one: that of an installation which
+  // has certificates of somebody else's now, say.
+  if (!of_api_server && request.path != kPath && request.path != "/" &&
+      !request.path.starts_with(kPath + std::string("/"))) {
     respond(http::text_response(404, "the webhook is at /mutate"));
     return;
   }

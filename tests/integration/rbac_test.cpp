@@ -351,6 +351,23 @@ TEST_F(WorkingRbacTest, NothingThatALeaderNeedsToWorkCanBeTakenAway) {
   allow_all_but(always_missing);
   make_claim(ns, "podless");
   ASSERT_EQ(make_cache("podless", {{"storage", {{"claimName", "podless"}}}}), "");
+  ASSERT_TRUE(eventually(seconds(20), [&] { return !jobs("podless").empty(); }));
+  const json podless = jobs("podless")[0];
+  // As the Job controller says that Pod Security lets no pod of it through.
+  ASSERT_EQ(apply({{"apiVersion", "v1"},
+                   {"kind", "Event"},
+                   {"metadata", {{"name", "refused"}, {"namespace", ns}}},
+                   {"involvedObject",
+                    {{"apiVersion", "batch/v1"},
+                     {"kind", "Job"},
+                     {"namespace", ns},
+                     {"name", podless.at("metadata").at("name")},
+                     {"uid", podless.at("metadata").at("uid")}}},
+                   {"type", "Warning"},
+                   {"reason", "FailedCreate"},
+                   {"message", "Error creating: pods \"x\" is forbidden: violates PodSecurity"},
+                   {"lastTimestamp", "2026-01-01T00:00:00Z"}}),
+            "");
   make_ready_cache("app", {{"load", {{"timeout", "5s"}}}});
   const std::string web = run_pod("web", "app");
   const json save = {{"cache", "app"}, {"attempt", "a1"}, {"new_files", 1}};
