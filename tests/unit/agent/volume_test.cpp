@@ -91,6 +91,7 @@ TEST_F(Volume, ALoadFromAVolumeThatHangsIsGivenUp) {
     volume_->work();
     remove_cache();
   }
+  config_.load_timeout_ms = 60'000;
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
 }
@@ -132,7 +133,8 @@ TEST_F(Volume, ALoadThatIsGivenUpWhileItMakesFilesLeavesNothing) {
   EXPECT_EQ(run("load"), 0);
   volume_->delay(std::chrono::microseconds(0));
   expect_cold();
-  EXPECT_EQ(status()["reason"], "timeout") << log_;
+  // Whichever is seen first.
+  EXPECT_THAT(status()["reason"], ::testing::AnyOf("timeout", "too_slow")) << log_;
 }
 
 TEST_F(Volume, SigtermEndsALoadThatHangs) {
