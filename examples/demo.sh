@@ -18,6 +18,7 @@ set -Eeuo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$project/tests/support/steps.sh"
+source "$project/tests/support/install_manifest.sh"
 examples=$project/examples/torch-compile
 cluster=$project/tests/cluster/cluster
 cache=${COMPILECACHE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/compilecache}
@@ -108,7 +109,7 @@ eventually() {
 
 # ---- a cluster on this machine
 
-build_image() { "$cluster" build-image "$(image_of_manifest)" >"$steps_state/image"; }
+build_image() { "$cluster" build-image "$(operator_image "$project/config/install.yaml")" >"$steps_state/image"; }
 
 start_cluster() {
   "$cluster" up "$name" --with-torch
@@ -143,8 +144,7 @@ start_local_cluster() {
 
 # ---- on any cluster
 
-image_of_manifest() { sed -n 's/^ *image: *//p' "$project/config/install.yaml" | head -n 1; }
-manifest() { sed "s|^\( *image: \).*|\1${image:-$(image_of_manifest)}|" "$project/config/install.yaml"; }
+manifest() { sed "s|^\( *image: \).*|\1${image:-$(operator_image "$project/config/install.yaml")}|" "$project/config/install.yaml"; }
 
 install_operator() {
   if kube get deployment compilecache-operator -n compilecache-system >/dev/null 2>&1; then

@@ -17,6 +17,7 @@ set -Eeuo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$project/tests/support/steps.sh"
+source "$project/tests/support/install_manifest.sh"
 cluster=$project/tests/cluster/cluster
 cache=${COMPILECACHE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/compilecache}
 build=${COMPILECACHE_BUILD:-$project/build}
@@ -194,8 +195,6 @@ use_cluster() {
   export KUBECONFIG KUBECTL
 }
 
-image_of_manifest() { sed -n 's/^ *image: *//p' "$project/config/install.yaml" | head -n 1; }
-
 # run_e2e CLUSTER VOLUMES
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
@@ -213,7 +212,7 @@ run_e2e() {
   run_tests e2e "$build" e2e
 }
 
-build_image() { "$cluster" build-image "$(image_of_manifest)" >"$build/image"; }
+build_image() { "$cluster" build-image "$(operator_image "$project/config/install.yaml")" >"$build/image"; }
 
 # ---- all of it
 
