@@ -198,6 +198,7 @@ use_cluster() {
 # run_e2e CLUSTER VOLUMES
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
+  "$cluster" add-lws "$1"
   "$cluster" load-image "$1" "$(cat "$build/image")"
   use_cluster "$1"
   CC_TORCH_IMAGE=$("$cluster" torch-image)
@@ -234,6 +235,7 @@ plan() {
   if wants e2e; then
     steps_plan node "$(unless_ready node 260)" "the rest of Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
+    steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
       steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh)"
@@ -326,6 +328,7 @@ main() {
   if wants e2e; then
     step node "$cluster" prepare node
     step torch "$cluster" prepare next
+    step lws "$cluster" prepare lws
     step image build_image
     name=e2e-$$ volumes=$(mktemp -d)
     chmod 755 "$volumes"

@@ -130,3 +130,8 @@ prepare_next() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
   image_store next >/dev/null
 }
+
+prepare_lws() {
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
+  lws_item >/dev/null
+}
