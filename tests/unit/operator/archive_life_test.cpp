@@ -211,6 +211,7 @@ TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
   negative.compressed_bytes = -1;
   auto endless = found_archive('7', "d");
   endless.generation = std::numeric_limits<int64_t>::max();
+  for (auto* found : {&no_digest, &no_key, &negative, &endless}) found->blobs = {digest('7')};
   const auto condemned = found_archive('7', "e");
   EXPECT_EQ(adopt({no_digest, no_key, negative, endless, condemned}), 200);
   EXPECT_TRUE(archives.archives.empty());
