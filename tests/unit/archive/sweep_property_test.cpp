@@ -9,12 +9,13 @@
 #include "archive/sweep.hpp"
 #include "archive_fixture.hpp"
 #include "base/time_format.hpp"
+#include "operator/save_rules.hpp"
 #include "operator/sweep_guard.hpp"
 #include "operator/sweep_ledger.hpp"
 
 // Savers, sweep Jobs and deleted archives in any order, on a real store, with the operator's own
-// rules for what a sweep may delete and which commits it refuses: what a head, or the head before
-// it, reaches is always there. RC_PARAMS="max_success=2000" tries more.
+// rules for what a sweep may delete, which commits it refuses and what a commit writes: what a
+// head, or the head before it, reaches is always there. RC_PARAMS="max_success=2000" tries more.
 
 namespace compilecache::archive::test {
 namespace {
@@ -27,6 +28,7 @@ using controller::SweepGuard;
     ::access("/dev/shm", W_OK) == 0 ? ::setenv("TMPDIR", "/dev/shm", 0) : 0;
 
 constexpr const char* kCache = "ml/demo";
+const controller::SaveContext kPod{.ns = "ml", .pod = "web-1", .cache = "demo"};
 // Few, with few different files, so that blobs that were swept are made again.
 constexpr int kArchives = 2;
 
@@ -81,7 +83,9 @@ class World : public ArchiveTest {
 
   // Writes its blobs now; the commit comes later, or never.
   void begin_save(int archive) {
-    const std::string parent = archives_[archive].head.manifest_digest;
+    const std::string parent = controller::extends_head(kPod, {}, archives_[archive])
+                                   ? archives_[archive].head.manifest_digest
+                                   : "";
     const SaveInFlight id{std::to_string(archive), ++fence_};
     const std::string root = temp_.path("source");
     write_tree(root, {{"f" + std::to_string(number(0, 2)),
@@ -103,14 +107,16 @@ class World : public ArchiveTest {
     const Save save = *which;
     saves_.erase(which);
     auto& archive = archives_[save.archive];
-    if (archive.head.manifest_digest != save.parent) return;  // lost to another
-    for (const std::string& blob : save.written.blobs()) {
+    const api::CommitRequest request{.fence = save.id.fence,
+                                     .parent_digest = save.parent,
+                                     .manifest_digest = save.written.manifest,
+                                     .blobs = save.written.blobs()};
+    if (!save.parent.empty() && archive.head.manifest_digest != save.parent) return;  // lost
+    if (!controller::unfit(kPod, request, archive, {}).empty()) return;
+    for (const std::string& blob : request.blobs) {
       if (guard_.refuses(kCache, save.id, blob)) return;
     }
-    archive.previous = archive.head;
-    archive.head = {};
-    archive.head.manifest_digest = save.written.manifest;
-    archive.head.blobs = save.written.blobs();
+    controller::put_head(kPod, request, format_time(now_), archive);
   }
 
   void begin_sweep() {

@@ -69,6 +69,9 @@ TEST_F(AgentApi, OnlyOurPodsAreServed) {
   EXPECT_EQ(send("POST", "/v1/load", "job", R"({"cache": "transformer"})").status, 403);
   EXPECT_EQ(send("POST", "/v1/sweeps", "c", R"({"cache": "transformer", "phase": "begin"})").status,
             403);
+  cache.metadata.deleting = true;
+  put_cache();
+  EXPECT_EQ(send("POST", "/v1/load", "c", "{}").status, 404);
   stores.caches.erase("ml/transformer", nullptr);
   EXPECT_EQ(send("POST", "/v1/load", "c", "{}").status, 404);
 }
@@ -498,6 +501,24 @@ TEST_F(AgentApi, ANodeWithoutALabelMakesTheLoaderWait) {
   EXPECT_EQ(load("a").reason, "gpu_product_unknown");
   add_pod("cpu", "");
   EXPECT_EQ(load("cpu").gpu_product, "cpu-amd64");
+}
+
+TEST_F(AgentApi, OnlySoManyLoadAtOnceAndWhoIsDoneMakesRoom) {
+  ASSERT_EQ(save("a", '1'), 200);
+  for (int i = 0; i < 49; ++i) {
+    ASSERT_TRUE(traffic.begin("ml/claim", "uid-of-" + std::to_string(i), minutes(10)));
+  }
+  EXPECT_EQ(load("b").decision, "load");
+  EXPECT_EQ(load("c").reason, "too_many_loads");
+  report_loaded("b", "SUCCESS", "exact");
+  EXPECT_EQ(load("c").decision, "load");
+}
+
+TEST_F(AgentApi, AWaitForAPlaceIsNoLongerThanTheWholeWait) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const api::LoadRequest odd{
+      .cache = "transformer", .waited_ms = 0, .waited_for_place_ms = 3'600'000};
+  EXPECT_EQ(call<api::LoadAnswer>("/v1/load", "b", odd).decision, "load");
 }
 
 }  // namespace

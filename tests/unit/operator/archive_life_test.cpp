@@ -18,7 +18,11 @@ TEST_F(ArchiveLife, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
   EXPECT_EQ(sweeps_wanted, 1);
   EXPECT_TRUE(is_suspect(archives.archives.begin()->second));
   EXPECT_EQ(load("c").manifest_digest, digest('1')) << "the generation before takes its place";
-  EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('2')});
+  const auto begun = begin_sweep();
+  EXPECT_EQ(begun.check, std::vector<std::string>{digest('2')});
+  ASSERT_EQ(begun.archives.size(), 1U);
+  EXPECT_EQ(begun.archives[0].manifest_digest, digest('1')) << "what the volume's index is to say";
+  EXPECT_EQ(begun.distrusted, std::vector<std::string>{digest('2')});
   end_sweep("12", {digest('2')});
   const auto& archive = archives.archives.begin()->second;
   EXPECT_TRUE(is_corrupt(archive));
@@ -207,6 +211,7 @@ TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
   negative.compressed_bytes = -1;
   auto endless = found_archive('7', "d");
   endless.generation = std::numeric_limits<int64_t>::max();
+  for (auto* found : {&no_digest, &no_key, &negative, &endless}) found->blobs = {digest('7')};
   const auto condemned = found_archive('7', "e");
   EXPECT_EQ(adopt({no_digest, no_key, negative, endless, condemned}), 200);
   EXPECT_TRUE(archives.archives.empty());
@@ -215,6 +220,71 @@ TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
   later.saved_at = "2199-01-01T00:00:00Z";
   EXPECT_EQ(adopt({later}), 200);
   EXPECT_EQ(archive().head.saved_at, format_time(clock.wall())) << "else it is the newest for ever";
+}
+
+TEST_F(ArchiveLife, AHeadWhoseBlobsAreInSeveralPagesIsFoundByThemTogether) {
+  const auto granted = call<api::SaveAnswer>(
+      "/v1/saves", "a", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  const api::CommitRequest commit{
+      .fence = granted.fence, .manifest_digest = digest('2'), .blobs = {digest('2'), digest('5')}};
+  ASSERT_EQ(send("POST", "/v1/saves/" + granted.id + "/commit", "a", api::dump(commit)).status,
+            200);
+  const auto tell = [&](const std::vector<api::BlobInfo>& last) {
+    clock.advance(minutes(5));
+    begin_sweep();
+    api::SweepRequest first{.cache = "transformer", .phase = "inventory"};
+    first.inventory = {{digest('2'), 1}};
+    first.up_to = digest('2');
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(first)).status, 200);
+    api::SweepRequest end{.cache = "transformer", .phase = "end"};
+    end.inventory = last;
+    end.after = digest('2');
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
+    return is_suspect(archive());
+  };
+  EXPECT_FALSE(tell({{digest('5'), 1}}));
+  EXPECT_TRUE(tell({})) << "one is gone";
+}
+
+TEST_F(ArchiveLife, UseThatCouldNotBeWrittenIsWrittenLater) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "SUCCESS", "exact");
+  archives.fault = [] { return test::FakeArchives::Fault::kLostRequest; };
+  registry.flush(true);
+  archives.fault = [] { return test::FakeArchives::Fault::kNone; };
+  registry.flush(true);
+  EXPECT_EQ(archive().loads.exact, 1);
+}
+
+class Adoption : public ArchiveLife {
+ protected:
+  Adoption() {
+    cache.spec.storage.adopt = true;
+    cache.spec.key = {"GPUProduct", "Image"};
+    put_cache();
+    for (const char* name : {"a", "b", "c"}) add_pod(name);
+  }
+};
+
+TEST_F(Adoption, AnArchiveThatWasFoundCorruptHereIsSavedAnewAndNotTakenOver) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", "ERROR", "", digest('1'));
+  end_sweep("1", {digest('1')});
+  ASSERT_TRUE(is_corrupt(archive()));
+  EXPECT_EQ(adopt({found_archive('7', image)}), 200);
+  EXPECT_EQ(load("c").reason, "corrupt");
+}
+
+TEST_F(Adoption, NothingGoesIntoTheArchiveOfADeletedCompileCache) {
+  ASSERT_EQ(call<api::SaveAnswer>(
+                "/v1/saves", "a",
+                api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1})
+                .decision,
+            "granted");
+  cache.metadata.uid = "made-anew";
+  put_cache();
+  EXPECT_EQ(adopt({found_archive('7', image)}), 200);
+  EXPECT_FALSE(archive().head.exists()) << "it is about to be collected";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -178,6 +179,8 @@ class ControlTest : public ::testing::Test {
   Metrics metrics;
   Events events;
   std::string saving;  // the archive that somebody is saving
+  bool leading = true;
+  std::function<void()> on_judging = [] {};  // in the middle of it, what is in use
   kube::Client client = client_of(server);
   Sweeper sweeper{
       client,
@@ -197,8 +200,11 @@ class ControlTest : public ::testing::Test {
   HeardPods heard{settings.agent};
   CompileCacheController controller{
       {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
-       heard, writer, events, metrics, [] { return true; },
-       [this](const std::string&, const std::string& archive) { return saving == archive; }},
+       heard, writer, events, metrics, [this] { return leading; },
+       [this](const std::string&, const std::string& archive) {
+         on_judging();
+         return saving == archive;
+       }},
       clock};
 };
 
@@ -665,6 +671,48 @@ TEST_F(ControlTest, AnArchiveThatHasChangedSinceItWasSeenIsNotDeleted) {
   server.put(kArchives, used);
   ASSERT_TRUE(reconcile());
   EXPECT_EQ(all(kArchives).size(), 2u);
+}
+
+TEST_F(ControlTest, AReplicaThatDoesNotLeadChangesNothing) {
+  put_claim();
+  put_archive("old", hours(900));
+  put_archive("new", hours(1));
+  leading = false;
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(all(kArchives).size(), 2u);
+  EXPECT_EQ(writes(), 0u);
+  leading = true;
+  on_judging = [this] { leading = false; };  // deposed in the middle
+  (void)reconcile();
+  EXPECT_EQ(all(kArchives).size(), 2u);
+  leading = true;
+  on_judging = [] {};
+  ASSERT_TRUE(reconcile());
+  EXPECT_EQ(all(kArchives).size(), 1u);
+}
+
+TEST_F(ControlTest, AnArchivesStatusIsWrittenOverNothingThatAnotherWrote) {
+  put_archive("one", hours(1));
+  const auto seen = archive_writer.get("ml", "one");
+  ASSERT_TRUE(seen);
+  api::CompileCacheArchive first = *seen, late = *seen;
+  first.lock.fence = 2;
+  late.lock.fence = 1;
+  ASSERT_TRUE(archive_writer.update_status(first));
+  const auto refused = archive_writer.update_status(late);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(archive_writer.get("ml", "one")->lock.fence, 2);
+}
+
+TEST_F(ControlTest, NothingIsDecidedWhileAnArchiveCannotBeRead) {
+  put_archive("one", hours(1));
+  json odd = server.objects(kArchives).at("ml/one");
+  odd["metadata"]["name"] = "odd";
+  odd["metadata"].erase("resourceVersion");
+  odd["spec"].erase("cache");
+  server.put(kArchives, odd);
+  EXPECT_FALSE(archive_writer.list("ml", "transformer")) << "it may name blobs";
 }
 
 TEST_F(ControlTest, WhatARunningPodLoadedStays) {

@@ -200,6 +200,8 @@ TEST_F(CrashTrust, WhatMakesPodsCrashIsNotSavedAgainAfterTheNextSave) {
   EXPECT_EQ(ask("b").reason, "loaded_suspect") << "it runs on, with the bad file";
   write_status();
   EXPECT_THAT(cache.status.crashing, ElementsAre(digest('1'))) << "for the next leader";
+  EXPECT_THAT(begin_sweep().distrusted, ::testing::Contains(digest('1')))
+      << "nor does the volume's index name it again";
 }
 
 TEST_F(CrashTrust, ANewLeaderBelievesWhatThePodSaysThatItLoaded) {

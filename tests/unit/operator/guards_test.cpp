@@ -36,6 +36,13 @@ class Guards : public test::AgentApiTest {
                                              .blobs = {digest('1'), digest('f')}}))
         .status;
   }
+  // The first page of an inventory.
+  void tell_page(const std::vector<api::BlobInfo>& inventory, const std::string& up_to) {
+    api::SweepRequest page{.cache = "transformer", .phase = "inventory"};
+    page.inventory = inventory;
+    page.up_to = up_to;
+    EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
+  }
   // Another replica leads now; the CompileCache's status is what the one before has written.
   void change_leader() {
     next = std::make_unique<NextLeader>(*this);
@@ -252,6 +259,43 @@ TEST_F(Guards, APodDoesNothingToTheArchiveOfAnotherCompileCache) {
                 .status,
             409);
   EXPECT_EQ(archives.archives.at("ml/zother-1").head.manifest_digest, digest('1'));
+}
+
+TEST_F(Guards, AJobSweepsTheCompileCacheOfItsLabelAlone) {
+  EXPECT_EQ(send("POST", "/v1/sweeps", "job",
+                 api::dump(api::SweepRequest{.cache = "another", .phase = "begin"}))
+                .status,
+            403);
+}
+
+TEST_F(Guards, WhatIsThereAgainInAPageGetsANewGrace) {
+  ASSERT_EQ(begin_sweep().deletable.size(), 1U);
+  tell_page({{digest('f'), 1}}, digest('f'));
+  ASSERT_EQ(status().condemned.size(), 1U);
+  EXPECT_EQ(status().condemned[0].since, format_time(clock.wall()));
+}
+
+TEST_F(Guards, WhatIsGoneFromAPageStaysListedWhileASaveMayCountOnIt) {
+  ask("a");
+  ASSERT_EQ(begin_sweep().deletable.size(), 1U);
+  tell_page({}, digest('f'));
+  EXPECT_EQ(status().condemned.size(), 1U);
+}
+
+TEST_F(Guards, AHeadThatIsWholeIsReplacedByAPodOfModeRefreshAlone) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const auto replace = [&](const std::string& pod) {
+    const auto granted = ask(pod);
+    return send(
+               "POST", "/v1/saves/" + granted.id + "/commit", pod,
+               api::dump(api::CommitRequest{
+                   .fence = granted.fence, .manifest_digest = digest('2'), .blobs = {digest('2')}}))
+        .status;
+  };
+  EXPECT_EQ(replace("b"), 409) << "what others saved would be gone";
+  mode = "Refresh";
+  add_pod("b");
+  EXPECT_EQ(replace("b"), 200);
 }
 
 }  // namespace

@@ -229,5 +229,44 @@ TEST(ArchiveTrust, ASweepClearsOrConfirms) {
   EXPECT_FALSE(is_corrupt(only));
 }
 
+TEST(ArchiveTrust, OtherArchivesVerdictsChangeNothing) {
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  mark_suspect(one, digest('b'), "web-1", kSavedAt);
+  EXPECT_FALSE(mark_verified(one, digest('f'), kSavedAt));
+  EXPECT_FALSE(mark_corrupt(one, digest('f'), kSavedAt));
+  EXPECT_TRUE(is_suspect(one));
+  EXPECT_FALSE(is_corrupt(one));
+  EXPECT_EQ(one.head.manifest_digest, digest('b'));
+}
+
+TEST(ArchiveTrust, WhatElseWasSuspectStaysSoWhenOneIsCorrupt) {
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.previous = head('a', 1, kSavedAt);
+  mark_suspect(one, digest('a'), "web-1", kSavedAt);
+  mark_suspect(one, digest('b'), "web-1", kSavedAt);
+  ASSERT_TRUE(mark_corrupt(one, digest('b'), kSavedAt));
+  EXPECT_EQ(one.head.manifest_digest, digest('a'));
+  EXPECT_EQ(usable_head(one), nullptr) << "nobody has read it yet";
+}
+
+// A sweep reads what is suspect and would clear it; what makes pods crash has the right bytes.
+TEST(ArchiveTrust, CrashesAndCorruptionDoNotHideEachOther) {
+  auto crashing = archive(key("a"), head('b', 2, kSavedAt));
+  crashing.previous = head('a', 1, kSavedAt);
+  ASSERT_TRUE(mark_crashing(crashing, digest('b'), {"web-1"}, kSavedAt));
+  EXPECT_FALSE(mark_suspect(crashing, digest('a'), "web-2", kSavedAt));
+  EXPECT_EQ(crashing_manifests(crashing), std::set<std::string>{digest('b')});
+  auto suspect = archive(key("a"), head('b', 2, kSavedAt));
+  ASSERT_TRUE(mark_suspect(suspect, digest('b'), "web-1", kSavedAt));
+  EXPECT_FALSE(mark_crashing(suspect, digest('b'), {"web-2"}, kSavedAt)) << "it is read first";
+  EXPECT_EQ(manifests_to_check(suspect), std::vector<std::string>{digest('b')});
+}
+
+TEST(LoadDecision, AnArchiveThatIsBeingDeletedIsNotGiven) {
+  auto gone = archive(key("a"), head('a', 3, kSavedAt));
+  gone.metadata.deleting = true;
+  EXPECT_EQ(decide_load(situation({gone})).decision, "none");
+}
+
 }  // namespace
 }  // namespace compilecache::controller

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "operator/archive_trust.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
 
@@ -237,6 +239,11 @@ TEST_F(SaveCoordinatorTest, WhatIsInTheHeadAlreadyNeedsNoSave) {
       saves.request(pod("b"), {.attempt = "x", .have_digest = digest('1'), .new_files = 0});
   EXPECT_EQ(answer->decision, "refused");
   EXPECT_EQ(answer->reason, "already_current");
+  const api::SaveRequest anew{
+      .attempt = "y", .have_digest = digest('1'), .new_files = 0, .refresh = true};
+  EXPECT_EQ(saves.request(pod("b"), anew)->decision, "granted") << "the mode Refresh wants it anew";
+  const api::SaveRequest more{.attempt = "z", .have_digest = digest('1'), .new_files = 1};
+  EXPECT_EQ(saves.request(pod("b"), more)->decision, "granted");
 }
 
 TEST_F(SaveCoordinatorTest, AMovedTagStartsFromScratch) {
@@ -248,6 +255,8 @@ TEST_F(SaveCoordinatorTest, AMovedTagStartsFromScratch) {
   const auto save = ask(after);
   EXPECT_EQ(save.parent_digest, "");
   EXPECT_EQ(save.generation, 2);
+  ASSERT_TRUE(saves.release("ml", "cache", "uid-b", save.id));
+  EXPECT_EQ(ask(pod("c")).parent_digest, digest('1')) << "whose image is not known yet";
 }
 
 TEST_F(SaveCoordinatorTest, ADistrustedHeadIsReplacedNotExtended) {
@@ -259,6 +268,9 @@ TEST_F(SaveCoordinatorTest, ADistrustedHeadIsReplacedNotExtended) {
   EXPECT_NE(std::find(save.condemned.begin(), save.condemned.end(), digest('2')),
             save.condemned.end())
       << "its blobs are to be written anew";
+  EXPECT_NE(std::find(save.condemned.begin(), save.condemned.end(), digest('f')),
+            save.condemned.end())
+      << "all of them, as nobody knows which is bad";
   ASSERT_TRUE(commit(pod("b"), save, '3'));
   EXPECT_EQ(archive().previous.manifest_digest, digest('1'));
   EXPECT_FALSE(is_suspect(archive()));
@@ -347,6 +359,8 @@ TEST_F(SaveCoordinatorTest, AnArchiveOverTheLimitIsRefusedAndTheHeadStands) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
   EXPECT_EQ(archive().head.manifest_digest, digest('1'));
+  small.save.max_archive_size = 100;
+  EXPECT_TRUE(saves.commit(small, save.id, commit_of(save, '2'))) << "just that many";
 }
 
 TEST_F(SaveCoordinatorTest, NonsenseIsRefused) {
@@ -354,7 +368,8 @@ TEST_F(SaveCoordinatorTest, NonsenseIsRefused) {
   api::CommitRequest request = commit_of(save, '1');
   request.manifest_digest = "sha256:../../etc/passwd";
   EXPECT_EQ(saves.commit(pod("a"), save.id, request).error().code, ErrorCode::kInvalid);
-  for (const char* id : {"", "x", ".1", "a.b", "a.", "a/b.1", "a.-1", "a.99999999999999999999"}) {
+  for (const char* id :
+       {"", "x", ".1", "a.b", "a.", "a/b.1", "a.-1", "a.0", "a.1x", "a.99999999999999999999"}) {
     EXPECT_EQ(saves.commit(pod("a"), id, commit_of(save, '1')).error().code, ErrorCode::kInvalid)
         << id;
     EXPECT_FALSE(saves.renew("ml", "uid-a", id, 1, seconds(30))) << id;
@@ -393,6 +408,97 @@ TEST_F(SaveCoordinatorTest, AnExpiredLockIsTakenBackForASweep) {
   EXPECT_EQ(archive().lock.holder, "");
   EXPECT_EQ(archive().lock.fence, 1);
   EXPECT_FALSE(commit(pod("a"), save, '1'));
+}
+
+TEST_F(SaveCoordinatorTest, SizesThatCannotBeMeantAreRefused) {
+  const auto save = ask(pod("a"));
+  const auto refused = [&](const auto& change) {
+    api::CommitRequest request = commit_of(save, '1');
+    change(request);
+    const auto done = saves.commit(pod("a"), save.id, request);
+    return !done && done.error().code == ErrorCode::kInvalid;
+  };
+  using Request = api::CommitRequest;
+  for (auto size : {&Request::compressed_bytes, &Request::plain_bytes, &Request::files,
+                    &Request::layers, &Request::left_out}) {
+    EXPECT_TRUE(refused([&](Request& request) { request.*size = -1; }));
+  }
+  EXPECT_TRUE(refused([](Request& request) { request.compile_seconds = -1; }));
+  EXPECT_TRUE(refused([](Request& request) { request.compile_seconds = std::nan(""); }));
+  EXPECT_TRUE(refused([](Request& request) { request.blobs = {"../../etc/passwd"}; }));
+  EXPECT_TRUE(refused([](Request& request) { request.blobs.assign(1001, digest('1')); }));
+  EXPECT_FALSE(refused([](Request& request) { request.blobs.assign(1000, digest('1')); }));
+}
+
+TEST_F(SaveCoordinatorTest, AnIdIsOfTheOneWhoAskedAndOfHisFence) {
+  const auto first = ask(pod("a"));
+  EXPECT_FALSE(commit(pod("b"), first, '1')) << "another pod's";
+  EXPECT_FALSE(archive().head.exists());
+  EXPECT_FALSE(saves.renew("ml", "uid-a", first.archive + ".2", 1, seconds(30)));
+  ask(pod("a"));
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  EXPECT_FALSE(next.renew("ml", "uid-a", first.id, first.fence, seconds(30))) << "an old fence";
+  EXPECT_FALSE(next.renew("ml", "uid-b", first.archive + ".2", 2, seconds(30)));
+  EXPECT_TRUE(next.renew("ml", "uid-a", first.archive + ".2", 2, seconds(30)));
+}
+
+TEST_F(SaveCoordinatorTest, ACommitIsAnsweredAgainToItsOwnPodAlone) {
+  const auto save = ask(pod("a"));
+  ASSERT_TRUE(commit(pod("a"), save, '1'));
+  EXPECT_FALSE(commit(pod("b"), save, '1'));
+}
+
+TEST_F(SaveCoordinatorTest, ALeaderThatMeetsAHolderForTheFirstTimeGivesItItsTime) {
+  ask(pod("a"));
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
+  clock.advance(seconds(30));
+  EXPECT_EQ(ask(pod("b"), &next).decision, "granted");
+}
+
+TEST_F(SaveCoordinatorTest, WhoHasFallenSilentCountsNoMore) {
+  ask(pod("a", "1"));
+  const std::string silent = archive().metadata.name;
+  ask(pod("b", "2"));
+  ASSERT_TRUE(saves.is_saving("ml", silent));
+  clock.advance(seconds(30));
+  EXPECT_FALSE(saves.is_saving("ml", silent));
+  EXPECT_EQ(ask(pod("c", "3")).decision, "granted");
+}
+
+TEST_F(SaveCoordinatorTest, NothingIsSavedIntoAnArchiveThatIsBeingDeleted) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  archives.archives.begin()->second.metadata.deleting = true;
+  EXPECT_EQ(ask(pod("b")).reason, "archive_being_deleted");
+}
+
+TEST_F(SaveCoordinatorTest, AManifestThatIsBeingSweptIsRefusedLikeItsBlobs) {
+  const auto save = ask(pod("a"));
+  guard.begins("ml/cache", {digest('1')}, {});
+  api::CommitRequest request = commit_of(save, '1');
+  request.blobs = {digest('f')};
+  const auto refused = saves.commit(pod("a"), save.id, request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+}
+
+TEST_F(SaveCoordinatorTest, WhoIsSlowerThanAnotherWriterTriesAgain) {
+  const auto another_writes = [&] {
+    archives.fault = [&] {
+      archives.fault = [] { return FakeArchives::Fault::kNone; };
+      archives.archives.begin()->second.metadata.resource_version += "0";
+      return FakeArchives::Fault::kNone;
+    };
+  };
+  const auto save = ask(pod("a"));
+  another_writes();
+  EXPECT_TRUE(commit(pod("a"), save, '1'));
+  const auto next = ask(pod("a"));
+  another_writes();
+  EXPECT_TRUE(saves.release("ml", "cache", "uid-a", next.id));
+  EXPECT_EQ(archive().lock.holder, "");
 }
 
 }  // namespace

@@ -1,0 +1,222 @@
+#include "operator/breaker_keeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/names.hpp"
+#include "base/time_format.hpp"
+#include "kube/cpprest_transport.hpp"
+#include "operator/conditions.hpp"
+#include "tests/support/fake_apiserver.hpp"
+
+// What the keeper reads from the API server before it pauses injection, and whom it evicts then.
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr char kEvents[] = "/api/v1/events";
+
+kube::Client client_of(const testing::FakeApiServer& server) {
+  kube::Config config;
+  config.server = server.url();
+  return kube::Client(*kube::make_transport(config));
+}
+
+struct Recorded : kube::EventSink {
+  void record(const kube::EventRecord& record) override { reasons.push_back(record.reason); }
+  std::vector<std::string> reasons;
+};
+
+class BreakerKeeperTest : public ::testing::Test {
+ protected:
+  BreakerKeeperTest() {
+    cache.metadata.ns = "ml";
+    cache.metadata.name = "transformer";
+    cache.spec.storage.claim_name = "caches";
+    storage.claim = Claim{.ns = "ml", .name = "caches", .phase = "Bound", .volume_name = "pv-1"};
+    // It has closed long ago, so that a status without a word about it is none.
+    cache.status.breaker.state = "Closed";
+    cache.status.breaker.since = format_time(clock.wall() - hours(1));
+    add_node("n1");
+  }
+
+  void add_node(const std::string& name) {
+    stores.nodes.upsert(name, std::make_shared<const NodeView>(NodeView{.name = name}));
+  }
+  // Its loader waits for that.
+  void add_pod(const std::string& name, const std::string& waits_for) {
+    PodView pod{.ns = "ml",
+                .name = name,
+                .uid = "uid-" + name,
+                .node = "n1",
+                .phase = "Pending",
+                .created = format_time(clock.wall()),
+                .cache = "transformer"};
+    auto injection = std::make_shared<api::InjectionStatus>();
+    injection->init_containers = {api::kLoaderContainer};
+    pod.injection = injection;
+    pod.owner = std::make_shared<const OwnerView>(OwnerView{"apps/v1", "ReplicaSet", "web", "r"});
+    pod.containers = std::make_shared<const std::vector<ContainerView>>(
+        1, ContainerView{.name = api::kLoaderContainer, .init = true, .waiting_reason = waits_for});
+    stores.pods.upsert("ml/" + name, std::make_shared<const PodView>(pod));
+  }
+  // As the kubelet tells of the pod "a".
+  void tell_mount(const std::string& volume, WallTime when) {
+    server.put(kEvents,
+               {{"metadata", {{"name", "mount"}, {"namespace", "ml"}}},
+                {"involvedObject", {{"kind", "Pod"}, {"uid", "uid-a"}}},
+                {"reason", "FailedMount"},
+                {"lastTimestamp", format_time(when)},
+                {"message", "MountVolume.SetUp failed for volume \"" + volume + "\" : no"}});
+  }
+  void tell_refusal(const std::string& message, WallTime when) {
+    stores.refusals.upsert("ml/refused", std::make_shared<const Refusal>(Refusal{
+                                             "ml", "ReplicaSet", "web", "r", message, when}));
+  }
+
+  bool pauses(Duration later = Duration(0)) {
+    clock.advance(later);
+    status = cache.status;
+    keeper.look(cache, storage, status);
+    return status.breaker.state == "Open";
+  }
+  void write_status() { cache.status = status; }
+  // Two pods, and a status that says that injection is paused.
+  void pause() {
+    add_pod("a", "ErrImagePull");
+    add_pod("b", "ErrImagePull");
+    pauses();
+    ASSERT_TRUE(pauses(seconds(30)));
+  }
+  // The uids that the evictions were for.
+  [[nodiscard]] std::vector<std::string> evicted() const {
+    std::vector<std::string> uids;
+    for (const auto& request : server.requests()) {
+      if (request.method != "POST" || !request.path.ends_with("/eviction")) continue;
+      const json eviction = json::parse(request.body);
+      uids.push_back(eviction.value("/deleteOptions/preconditions/uid"_json_pointer, "any"));
+    }
+    return uids;
+  }
+
+  testing::FakeApiServer server;
+  FakeClock clock;
+  Settings settings;
+  ClusterStores stores;
+  ClusterView view{stores};
+  kube::Store<SweepJob> jobs;
+  Metrics metrics;
+  Recorded events;
+  kube::Client client = client_of(server);
+  Sweeper sweeper{
+      client,
+      settings,
+      {.image = "image:1", .agent_address = "10.0.0.1", .agent_ca = [] { return "PEM"; }},
+      view,
+      jobs,
+      stores.sweep_pods,
+      metrics,
+      clock,
+      seeded_random(1)};
+  BreakerKeeper keeper{client, settings, view, sweeper, events, true, clock};
+  api::CompileCache cache;
+  StorageFacts storage;
+  api::CompileCacheStatus status;
+};
+
+TEST_F(BreakerKeeperTest, NoPodIsReplacedBeforeTheOthersCanKnowThatInjectionIsPaused) {
+  pause();
+  pauses(minutes(1));
+  EXPECT_TRUE(evicted().empty()) << "what comes instead would be injected";
+  write_status();
+  cache.status.breaker.since = format_time(clock.wall());
+  pauses(seconds(2));
+  EXPECT_TRUE(evicted().empty()) << "another replica's webhook may not have heard";
+  pauses(seconds(1));
+  EXPECT_EQ(evicted().size(), 1U);
+}
+
+TEST_F(BreakerKeeperTest, StuckPodsAreReplacedOneByOneAndOnceEach) {
+  pause();
+  write_status();
+  pauses(seconds(3));
+  for (int i = 0; i < 5; ++i) pauses(seconds(1));
+  EXPECT_EQ(evicted().size(), 1U) << "one in six seconds";
+  for (int i = 0; i < 5; ++i) pauses(settings.breaker.replace_interval);
+  const std::vector<std::string> uids = evicted();
+  EXPECT_EQ(uids.size(), 2U);
+  EXPECT_EQ(std::set<std::string>(uids.begin(), uids.end()),
+            (std::set<std::string>{"uid-a", "uid-b"}))
+      << "not another pod of that name";
+  EXPECT_EQ(std::count(events.reasons.begin(), events.reasons.end(), "StuckPodReplaced"), 2);
+}
+
+TEST_F(BreakerKeeperTest, AnEvictionThatIsRefusedIsTriedAgainAMinuteLater) {
+  pause();
+  write_status();
+  server.script([](const testing::FakeRequest& request, testing::FakeConnection& connection) {
+    if (!request.path.ends_with("/eviction")) return false;
+    connection.reply(429, testing::fake_status(429, "TooManyRequests", "a disruption budget"));
+    return true;
+  });
+  pauses(seconds(3));
+  pauses(seconds(30));
+  EXPECT_EQ(evicted().size(), 1U);
+  pauses(seconds(60));
+  EXPECT_EQ(evicted().size(), 2U);
+}
+
+class WithoutReplacing : public BreakerKeeperTest {
+ protected:
+  BreakerKeeper patient{client, settings, view, sweeper, events, false, clock};
+};
+
+TEST_F(WithoutReplacing, NobodyIsEvicted) {
+  pause();
+  write_status();
+  for (int i = 0; i < 5; ++i) {
+    clock.advance(seconds(10));
+    status = cache.status;
+    patient.look(cache, storage, status);
+  }
+  EXPECT_TRUE(evicted().empty());
+}
+
+TEST_F(BreakerKeeperTest, OnlyWhatTheKubeletSaysNowOfOurVolumePauses) {
+  add_pod("a", "ContainerCreating");
+  tell_mount("pv-1", clock.wall() - minutes(4));
+  pauses();
+  EXPECT_FALSE(pauses(minutes(2))) << "that was before";
+  tell_mount("pv-of-the-app", clock.wall() + minutes(3));
+  EXPECT_FALSE(pauses(minutes(3))) << "its own affair";
+  tell_mount("pv-1", clock.wall() + minutes(3));
+  EXPECT_TRUE(pauses(minutes(3)));
+  const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition);
+  ASSERT_NE(paused, nullptr);
+  EXPECT_EQ(paused->reason, "ClaimNotMounted");
+}
+
+TEST_F(BreakerKeeperTest, OnlyAFreshRefusalOfOurContainersPauses) {
+  const std::string ours = "container compilecache-save must not run as root";
+  tell_refusal(ours, clock.wall() - minutes(10));
+  EXPECT_FALSE(pauses()) << "that was long ago";
+  tell_refusal("exceeded quota: pods", clock.wall());
+  EXPECT_FALSE(pauses());
+  tell_refusal(ours, clock.wall());
+  EXPECT_TRUE(pauses());
+  EXPECT_NE(
+      api::find_condition(status.conditions, kInjectionPausedCondition)->message.find("ReplicaSet"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace compilecache::controller
