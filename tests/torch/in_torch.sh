@@ -22,6 +22,6 @@ exec unshare --mount --propagation private sh -c '
     mkdir -p "$work/root$folder"
     mount --bind "$folder" "$work/root$folder"
   done
-  mount --bind /dev "$work/root/dev"
+  mount --rbind /dev "$work/root/dev"
   mount -t proc proc "$work/root/proc"
   exec chroot "$work/root" env -i PATH=/usr/bin:/bin HOME=/root USER=root "$@"' sh "$root" "$work" "$project" "$@"
