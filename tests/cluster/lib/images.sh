@@ -125,6 +125,7 @@ torch_image() {
 unpack_base() {
   local archive manifest layer
   [ -d "${1-}" ] || die "base-root needs a folder, not '${1-}'"
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
   archive=$(image_archive base)
   manifest=$(tar -xOf "$archive" index.json | jq -r '.manifests[0].digest | sub(":"; "/")')
   layer=$(tar -xOf "$archive" "blobs/$manifest" | jq -r '.layers[0].digest | sub(":"; "/")')
@@ -134,6 +135,7 @@ unpack_base() {
 # The PyTorch image's root file system as it was unpacked once; not to be written to.
 torch_root() {
   local store folder
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
   store=$(image_store torch)
   for folder in "$store"/root/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs; do
     [ ! -d "$folder/usr/lib/python3/dist-packages/torch" ] || { printf '%s\n' "$folder" && return; }
