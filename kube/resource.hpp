@@ -46,6 +46,8 @@ inline const Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices"
                                       "EndpointSlice"};
 inline const Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", false,
                                     "TokenReview"};
+inline const Resource kSubjectAccessReviews{"authorization.k8s.io", "v1", "subjectaccessreviews",
+                                            false, "SubjectAccessReview"};
 inline const Resource kMutatingWebhookConfigurations{"admissionregistration.k8s.io", "v1",
                                                      "mutatingwebhookconfigurations", false,
                                                      "MutatingWebhookConfiguration"};

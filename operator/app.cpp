@@ -27,6 +27,7 @@
 #include "operator/invalid_caches.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics.hpp"
+#include "operator/metrics_access.hpp"
 #include "operator/settings.hpp"
 #include "operator/signals.hpp"
 #include "operator/versions.hpp"
@@ -90,6 +91,14 @@ class Operator {
         settings_(std::move(settings)),
         client_(std::move(client)),
         events_(client_, kName, options.pod_name, clock_) {
+    if (options.authorize_metrics) {
+      metrics_endpoint_.emplace(
+          metrics_,
+          [this](const kube::Resource& resource, const nlohmann::json& object) {
+            return client_.create(resource, object);
+          },
+          clock_);
+    }
     if (!options.certificates.empty()) {
       certificates_ = std::make_unique<CertificateFiles>(options.certificates);
       return;
@@ -117,6 +126,7 @@ class Operator {
   bool ready() const;
   bool overloaded() const;
   bool healthy() const;
+  void answer_agent(http::Request request, http::Responder respond);
   void answer_plain(const http::Request& request, const http::Responder& respond);
   http::ServerOptions server_options(uint16_t port, bool tls) const;
 
@@ -133,6 +143,7 @@ class Operator {
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
   std::optional<kube::Reflector<api::CompileCache>> caches_;
+  std::optional<MetricsEndpoint> metrics_endpoint_;  // with --authorize-metrics
   std::unique_ptr<http::Server> webhook_server_, agent_server_, plain_server_;
   std::optional<kube::LeaderElector> elector_;
   std::atomic<bool> started_{false};  // the session is
@@ -222,11 +233,7 @@ Status Operator::listen() {
   agent_options.limits.body_bytes = kLongestInventory;
   auto agents =
       http::Server::start(agent_options, [this](http::Request request, http::Responder respond) {
-        if (started_ && leads()) {
-          session_->handle(std::move(request), std::move(respond));
-        } else {
-          respond(not_leading());
-        }
+        answer_agent(std::move(request), std::move(respond));
       });
   if (!agents) return unexpected(agents.error());
   webhook_server_ = std::move(*webhook);
@@ -259,6 +266,7 @@ void Operator::start_watching() {
       clock_);
   caches_->start();
   webhook_->start();
+  if (metrics_endpoint_) metrics_endpoint_->start();
 }
 
 Status Operator::run_for_leader() {
@@ -304,6 +312,7 @@ void Operator::leave() {
   webhook_server_->stop(kLastRequests);
   webhook_->stop();
   agent_server_->stop(kLastRequests);
+  if (metrics_endpoint_) metrics_endpoint_->stop();
   plain_server_->stop(milliseconds(0));
   events_.stop();
 }
@@ -325,6 +334,17 @@ bool Operator::healthy() const {
          (!agent_server_ || agent_server_->held_up() < kHeldUp);
 }
 
+// Every replica tells its metrics; all else is the leader's.
+void Operator::answer_agent(http::Request request, http::Responder respond) {
+  if (metrics_endpoint_ && request.path == "/metrics") {
+    metrics_endpoint_->handle(std::move(request), std::move(respond));
+  } else if (started_ && leads()) {
+    session_->handle(std::move(request), std::move(respond));
+  } else {
+    respond(not_leading());
+  }
+}
+
 void Operator::answer_plain(const http::Request& request, const http::Responder& respond) {
   if (request.path == "/healthz") {
     respond(healthy() ? http::text_response(200, "ok")
@@ -332,10 +352,10 @@ void Operator::answer_plain(const http::Request& request, const http::Responder&
   } else if (request.path == "/readyz") {
     respond(ready() ? http::text_response(200, "ok")
                     : http::text_response(503, draining_ ? "ending" : "starting or overloaded"));
+  } else if (request.path == "/metrics" && metrics_endpoint_) {
+    respond(http::text_response(403, "the metrics are on the agents' port, by HTTPS with a token"));
   } else if (request.path == "/metrics") {
-    respond({.status = 200,
-             .body = metrics_.text(),
-             .content_type = "text/plain; version=0.0.4; charset=utf-8"});
+    respond(metrics_response(metrics_));
   } else {
     respond(http::text_response(404, "there are /healthz, /readyz and /metrics"));
   }

@@ -90,6 +90,10 @@ void add_cluster_options(CLI::App& app, OperatorOptions& options) {
       ->group("Cluster");
 }
 
+constexpr char kAuthorizeMetrics[] =
+    "/metrics no longer on the plain port but on the agents', HTTPS, for holders of a token whose "
+    "user may `get` the path /metrics; needs config/components/metrics-access";
+
 void add_serving_options(CLI::App& app, OperatorOptions& options, int64_t& drain_ms) {
   app.add_option("--listen-address", options.listen_address,
                  "IP to listen on; default: all addresses")
@@ -102,6 +106,8 @@ void add_serving_options(CLI::App& app, OperatorOptions& options, int64_t& drain
       ->group("Serving");
   app.add_option("--plain-port", options.plain_port, "HTTP: /healthz, /readyz, /metrics")
       ->capture_default_str()
+      ->group("Serving");
+  app.add_flag("--authorize-metrics", options.authorize_metrics, kAuthorizeMetrics)
       ->group("Serving");
   app.add_option("--drain", drain_ms,
                  "how long the webhook serves on after SIGTERM, since API servers keep their "

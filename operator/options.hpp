@@ -26,6 +26,8 @@ struct OperatorOptions {
   uint16_t webhook_port = 9443, agent_port = 9444, plain_port = 8080;
   std::string webhook_configuration = "compilecache";
   bool replace_stuck_pods = false;
+  bool authorize_metrics =
+      false;  // /metrics on the agents' port, for whom the API server allows it
   std::chrono::milliseconds drain{10'000};
   std::string log_format = "json";
   std::string log_level = "info";

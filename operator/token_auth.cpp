@@ -12,10 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxKnown = 50'000;
-// Bad tokens from one address. Behind it may be all pods of a node, and theirs are good.
-constexpr int kMostAtOnce = 100;
-constexpr int kEachSecond = 5;
-constexpr size_t kMaxCallers = 10'000;
 // Tokens of service accounts are one or two kilobytes.
 constexpr size_t kMaxToken = 16U << 10;
 
@@ -79,7 +75,7 @@ Result<TokenIdentity> parse_token_review(const json& answer) {
 }
 
 TokenAuth::TokenAuth(Review review, std::chrono::milliseconds believe_for, const Clock& clock)
-    : review_(std::move(review)), believe_for_(believe_for), clock_(clock) {}
+    : review_(std::move(review)), believe_for_(believe_for), clock_(clock), allowance_(clock) {}
 
 Result<TokenIdentity> TokenAuth::identify(std::string_view token, std::string_view peer) {
   if (token.empty()) return refuse("there is none");
@@ -92,48 +88,22 @@ Result<TokenIdentity> TokenAuth::identify(std::string_view token, std::string_vi
       return found->second.identity;
     }
   }
-  const std::string caller(peer.substr(0, peer.rfind(':')));
-  if (!take(caller)) {
+  if (!allowance_.take(peer)) {
     return fail(ErrorCode::kUnavailable,
-                "checking the caller's token: too many bad ones came from " + caller +
-                    "; try again in a while");
+                "checking the caller's token: too many bad ones came from " +
+                    std::string(peer.substr(0, peer.rfind(':'))) + "; try again in a while");
   }
   const auto answer = review_(token_review(token));
   if (!answer) {
-    give_back(caller);
+    allowance_.give_back(peer);
     // Not the caller's fault, so never kUnauthorized: it shall come back.
     return fail(ErrorCode::kUnavailable,
                 "checking the caller's token: " + answer.error().message + "; try again");
   }
   auto identity = parse_token_review(*answer);
-  if (identity) give_back(caller);
+  if (identity) allowance_.give_back(peer);
   remember(hash, identity);
   return identity;
-}
-
-bool TokenAuth::take(const std::string& caller) {
-  const std::lock_guard lock(mutex_);
-  const Monotonic now = clock_.monotonic();
-  if (allowances_.size() >= kMaxCallers && !allowances_.contains(caller)) {
-    // Whoever has all of it is as good as unknown.
-    std::erase_if(allowances_, [&](const auto& item) {
-      return now - item.second.at >= std::chrono::seconds(kMostAtOnce / kEachSecond);
-    });
-    if (allowances_.size() >= kMaxCallers) allowances_.clear();
-  }
-  Allowance& its = allowances_.try_emplace(caller, Allowance{kMostAtOnce, now}).first->second;
-  const std::chrono::duration<double> since = now - its.at;
-  its.reviews = std::min<double>(kMostAtOnce, its.reviews + since.count() * kEachSecond);
-  its.at = now;
-  if (its.reviews < 1) return false;
-  its.reviews -= 1;
-  return true;
-}
-
-void TokenAuth::give_back(const std::string& caller) {
-  const std::lock_guard lock(mutex_);
-  const auto found = allowances_.find(caller);
-  if (found != allowances_.end()) found->second.reviews += 1;
 }
 
 void TokenAuth::remember(const std::string& hash, const Result<TokenIdentity>& identity) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "operator/caller_allowance.hpp"
 
 // Who a caller of the agent API is: its projected token, checked by the API server for our
 // audience.
@@ -52,21 +53,14 @@ class TokenAuth {
     Result<TokenIdentity> identity;
     Monotonic until;
   };
-  // What a caller may still ask for; it grows with time.
-  struct Allowance {
-    double reviews = 0;
-    Monotonic at;
-  };
   void remember(const std::string& hash, const Result<TokenIdentity>& identity);
-  bool take(const std::string& caller);
-  void give_back(const std::string& caller);
 
   const Review review_;
   const std::chrono::milliseconds believe_for_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, Known> known_;           // by SHA-256 of the token
-  std::map<std::string, Allowance> allowances_;  // by address
+  std::map<std::string, Known> known_;  // by SHA-256 of the token
+  CallerAllowance allowance_;
 };
 
 }  // namespace compilecache::controller

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/paths.hpp"
@@ -22,14 +23,17 @@ using nlohmann::json;
 using testing::at;
 using testing::kubectl;
 
-// config/ with the component cert-manager.
-class CertManager : public ::testing::Test {
+// config/ with components.
+class Components : public ::testing::Test {
  protected:
+  explicit Components(std::vector<std::string> components) : components_(std::move(components)) {}
   void SetUp() override {
     fs::create_directories(folder_);
     const fs::path config = fs::relative(CC_SOURCE_DIR "/config", folder_);
+    json components = json::array();
+    for (const std::string& name : components_) components.push_back(config / "components" / name);
     std::ofstream(folder_ / "kustomization.yaml")
-        << json{{"resources", {config}}, {"components", {config / "components/cert-manager"}}};
+        << json{{"resources", {config}}, {"components", components}};
     const auto built = kubectl({"kustomize", folder_});
     ASSERT_EQ(built.exit_code, 0) << built.err;
     objects_ = testing::read_yaml(built.out);
@@ -44,9 +48,35 @@ class CertManager : public ::testing::Test {
     return {};
   }
 
+  const std::vector<std::string> components_;
   fs::path folder_ = fs::temp_directory_path() / ("components-" + std::to_string(::getpid()));
   std::vector<json> objects_;
 };
+
+class CertManager : public Components {
+ protected:
+  CertManager() : Components({"cert-manager"}) {}
+};
+
+class MetricsAccess : public Components {
+ protected:
+  MetricsAccess() : Components({"prometheus-operator", "metrics-access"}) {}
+};
+
+TEST_F(MetricsAccess, WhatIsScrapedIsThePortThatAsksWhoItIs) {
+  const json pod = at(object("Deployment", "compilecache-operator"), "/spec/template/spec");
+  const json arguments = at(pod, "/containers/0/args");
+  EXPECT_NE(std::find(arguments.begin(), arguments.end(), "--authorize-metrics"), arguments.end());
+  const json port = at(object("Service", "compilecache-metrics"), "/spec/ports/0");
+  EXPECT_EQ(at(port, "/targetPort"), "agents");
+  const json endpoint = at(object("ServiceMonitor", "compilecache-operator"), "/spec/endpoints/0");
+  EXPECT_EQ(at(endpoint, "/port"), at(port, "/name"));
+  EXPECT_EQ(at(endpoint, "/scheme"), "https");
+  // A name of the certificate that this port shows.
+  EXPECT_EQ(at(endpoint, "/tlsConfig/serverName"),
+            "compilecache-agent-api.compilecache-system.svc");
+  EXPECT_FALSE(object("ClusterRole", "compilecache-metrics-reader").is_null());
+}
 
 TEST_F(CertManager, TheOperatorServesWhatTheCertificateMakes) {
   const json serving = object("Certificate", "compilecache-serving");

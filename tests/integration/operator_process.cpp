@@ -236,6 +236,13 @@ std::pair<int, json> OperatorProcess::call(const std::string& method, const std:
   return {answer->status, json::parse(answer->body, nullptr, false)};
 }
 
+std::pair<int, std::string> OperatorProcess::scrape(const std::string& token) const {
+  const auto answer = impl_->client(impl_->agent_port, api::kAgentService)
+                          .send({.method = "GET", .target = "/metrics", .bearer_token = token});
+  if (!answer) throw std::runtime_error(answer.error().message);
+  return {answer->status, answer->body};
+}
+
 void OperatorProcess::send_signal(int signal) const { ::kill(impl_->child.id(), signal); }
 
 void OperatorProcess::renew_token() const {

@@ -54,6 +54,9 @@ class OperatorProcess {
   std::pair<int, nlohmann::json> call(const std::string& method, const std::string& path,
                                       const std::string& token, const nlohmann::json& body) const;
 
+  // GET /metrics on the agents' port, as Prometheus does it: status and body.
+  std::pair<int, std::string> scrape(const std::string& token) const;
+
   // After its end, with the same settings and ports; its log goes on.
   void start_again();
   // SIGTERM; the exit status.
