@@ -129,18 +129,19 @@ run_sanitized() {
   run_tests sanitized "$build/sanitized" unit
 }
 
-# Archives are read and written on several threads, and the Kubernetes client has some.
+# Archives are read and written on several threads; the Kubernetes client, the HTTP server, the webhook and the agents have some.
 run_threads() {
   local programs=() program
   for program in archive_test archive_faults_test archive_power_loss_test archive_crowd_test archive_property_test \
-    archive_sweep_property_test kube_test; do
+    archive_sweep_property_test kube_test http_test webhook_pool_test agent_test; do
     if [[ $program =~ $pattern ]]; then programs+=("$program"); fi
   done
   [ ${#programs[@]} -gt 0 ] || return 0
   local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
   configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" \
-    -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;archive;api;kube"
-  run_tests threads "$build/thread" unit
+    -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook;agent"
+  # Other trees have the same threads.
+  RC_PARAMS=${RC_PARAMS:-max_success=20} run_tests threads "$build/thread" unit
 }
 
 # Every fuzz target for ${COMPILECACHE_FUZZ_SECONDS:-20} s, from its corpus; tests/fuzz/README.md.
@@ -225,7 +226,7 @@ plan() {
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     steps_plan integration 900 "integration tests; beside them ThreadSanitizer and fuzzing"
   else
-    if wants threads; then steps_plan threads 500 "tests under ThreadSanitizer"; fi
+    if wants threads; then steps_plan threads 700 "tests under ThreadSanitizer"; fi
     if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
     if wants integration; then steps_plan integration 500 "integration tests"; fi
   fi
