@@ -56,11 +56,11 @@ const std::vector<Scenario>& all_scenarios() {
   return kScenarios;
 }
 
-// All of them with $CC_E2E_LONG; else every third one, and others with the newer torch.
+// All of them with $CC_E2E_LONG; else every second one, and the others with the newer torch.
 std::vector<Scenario> scenarios(bool newer) {
   std::vector<Scenario> chosen;
   for (size_t i = 0; i < all_scenarios().size(); ++i) {
-    if (std::getenv("CC_E2E_LONG") != nullptr || i % 3 == size_t{newer}) {
+    if (std::getenv("CC_E2E_LONG") != nullptr || i % 2 == size_t{newer}) {
       chosen.push_back(all_scenarios()[i]);
     }
   }

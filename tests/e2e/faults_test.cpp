@@ -1,11 +1,7 @@
-#include <sys/types.h>
-
-#include <csignal>
 #include <fstream>
-#include <sstream>
-#include <thread>
 
 #include "tests/e2e/sandbox.hpp"
+#include "tests/e2e/saver_work.hpp"
 
 namespace compilecache::e2e {
 namespace {
@@ -140,34 +136,23 @@ TEST_F(Faults, ASaverKilledInASaveHarmsNobody) {
   save_one();
   const json before = archives().front();
   run_to_ready({"two", {"--shapes", "8,16,24"}});
-  // SIGKILL to the saver's process on the node, a few times around the moment when it saves.
-  const std::string uid = at(pod("two"), "/metadata/uid");
-  int killed = 0;
-  for (int round = 0; round < 20 && killed < 3; ++round) {
-    const auto found = testing::run_process({"pgrep", "-f", "^compilecache-agent save"});
-    for (const std::string& text : {found.out}) {
-      std::istringstream pids(text);
-      for (pid_t process = 0; pids >> process;) {
-        std::ifstream environment("/proc/" + std::to_string(process) + "/environ");
-        const std::string all((std::istreambuf_iterator<char>(environment)), {});
-        if (all.find(uid) != std::string::npos && ::kill(process, SIGKILL) == 0) ++killed;
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  // Something that takes a while to write.
+  exec("two", {"sh", "-c",
+               "d=$TORCHINDUCTOR_CACHE_DIR/fxgraph/zz/LARGE; mkdir -p $d; "
+               "head -c 100000000 /dev/urandom > $d/file"});
+  for (int kill = 0; kill < 2; ++kill) {
+    ASSERT_TRUE(kill_saver_while_it_writes(pod("two"), store_path()))
+        << "no save was under way: " << logs("two", kSaverContainer);
+    expect_undisturbed(pod("two"));
   }
-  ASSERT_GE(killed, 1);
-  // The app was left alone, the pod is Ready again, and there is an archive to load.
-  EXPECT_TRUE(eventually(seconds(120), [&] {
-    for (const json& condition : at(pod("two"), "/status/conditions")) {
-      if (condition["type"] == "Ready" && condition["status"] == "True") return true;
-    }
-    return false;
-  })) << at(pod("two"), "/status");
-  EXPECT_EQ(at(pod("two"), "/status/containerStatuses/0/restartCount"), 0);
+  // There is an archive to load, and it is saved in the end.
   EXPECT_GE(at(archives().front(), "/status/head/generation").get<int>(),
             at(before, "/status/head/generation").get<int>());
   EXPECT_EQ(at(run_to_ready({"three", {}}), "/misses"), 0);
-  wait_for_save(2, "", seconds(120));
+  EXPECT_TRUE(eventually(seconds(120), [&] {
+    return archived_files(archives().front()).contains("torch/fxgraph/zz/LARGE/file");
+  })) << logs("two", kSaverContainer);
+  expect_undisturbed(pod("two"));
 }
 
 }  // namespace

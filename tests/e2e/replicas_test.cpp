@@ -4,7 +4,17 @@
 namespace compilecache::e2e {
 namespace {
 
-class Replicas : public Sandbox {};
+class Replicas : public Sandbox {
+ protected:
+  [[nodiscard]] int injected_pods() const {
+    int count = 0;
+    const json list = get_json({"pods", "-n", ns()});
+    for (const json& pod : at(list, "/items")) {
+      if (at(pod, "/spec/initContainers/0/name") == "compilecache-load") ++count;
+    }
+    return count;
+  }
+};
 
 TEST_F(Replicas, WhenTheLeaderIsKilledTheOtherTakesOverAndNothingIsLost) {
   wait_for_operator();
@@ -81,6 +91,7 @@ TEST_F(Replicas, PodsDoNotNoticeThatBothAreReplacedTwice) {
   EXPECT_GT(result.created, 0);
   EXPECT_EQ(result.refused, 0) << result.first_problem;
   EXPECT_EQ(result.uninjected, 0) << result.first_problem;
+  EXPECT_EQ(injected_pods(), result.created) << "as the API server has them afterwards";
   std::cout << result.created << " pods were created, the slowest in " << result.slowest_seconds
             << " s\n";
   kubectl({"delete", "--raw", "/api/v1/namespaces/" + ns() + "/pods"});

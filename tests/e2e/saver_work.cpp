@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/support/kubectl.hpp"
 #include "tests/support/process.hpp"
@@ -46,7 +52,9 @@ void expect_undisturbed(const json& pod) {
   EXPECT_EQ(at(pod, "/status/containerStatuses/0/restartCount"), 0);
 }
 
-bool kill_saver(const json& pod, SaverProcess which) {
+namespace {
+
+std::optional<pid_t> saver_process(const json& pod, SaverProcess which) {
   const std::string uid = at(pod, "/metadata/uid");
   const char* pattern =
       which == SaverProcess::kWork ? "^compilecache-agent save" : "^compilecache-supervise ";
@@ -54,7 +62,57 @@ bool kill_saver(const json& pod, SaverProcess which) {
   for (pid_t process = 0; pids >> process;) {
     std::ifstream environment("/proc/" + std::to_string(process) + "/environ");
     const std::string all((std::istreambuf_iterator<char>(environment)), {});
-    if (all.find(uid) != std::string::npos) return ::kill(process, SIGKILL) == 0;
+    if (all.find(uid) != std::string::npos) return process;
+  }
+  return std::nullopt;
+}
+
+// Blobs that are being written, or were when their saver was killed.
+std::set<std::string> incomplete_blobs(const std::string& store) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(store + "/blobs/sha256", error)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".incomplete")) names.insert(name);
+  }
+  return names;
+}
+
+bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string all((std::istreambuf_iterator<char>(file)), {});
+  const size_t end = all.rfind(") ");
+  return end != std::string::npos && all.compare(end + 2, 1, "T") == 0;
+}
+
+}  // namespace
+
+bool kill_saver(const json& pod, SaverProcess which) {
+  const auto process = saver_process(pod, which);
+  return process && ::kill(*process, SIGKILL) == 0;
+}
+
+bool kill_saver_while_it_writes(const json& pod, const std::string& store) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  const std::set<std::string> before = incomplete_blobs(store);
+  const auto writes = [&] {
+    const std::set<std::string> now = incomplete_blobs(store);
+    return !std::includes(before.begin(), before.end(), now.begin(), now.end());
+  };
+  std::optional<pid_t> process;
+  while (std::chrono::steady_clock::now() < end) {
+    if (!process || ::kill(*process, 0) != 0) process = saver_process(pod, SaverProcess::kWork);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!process || !writes()) continue;
+    // Stopped it neither finishes the blob nor takes it away: what is seen then is so at its end.
+    if (::kill(*process, SIGSTOP) != 0) continue;
+    while (!is_stopped(*process) && ::kill(*process, 0) == 0 &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const bool caught = writes();
+    ::kill(*process, caught ? SIGKILL : SIGCONT);
+    if (caught) return true;
   }
   return false;
 }

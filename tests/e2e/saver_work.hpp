@@ -22,5 +22,8 @@ void expect_undisturbed(const nlohmann::json& pod);
 enum class SaverProcess { kWork, kSupervisor };
 // SIGKILL to the process on the node; whether there was one.
 [[nodiscard]] bool kill_saver(const nlohmann::json& pod, SaverProcess which);
+// The same to the work, while it writes a blob into the store: what it had begun stays there. False
+// where it begins none within two minutes.
+[[nodiscard]] bool kill_saver_while_it_writes(const nlohmann::json& pod, const std::string& store);
 
 }  // namespace compilecache::e2e

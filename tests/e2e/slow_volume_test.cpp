@@ -1,8 +1,9 @@
 #include "tests/support/slow_volume/slow_volume.hpp"
-#include <cstdlib>
+
 #include <filesystem>
 
 #include "tests/e2e/sandbox.hpp"
+#include "tests/support/left_out.hpp"
 
 // A volume that is too slow, or from which nothing comes at all.
 
@@ -65,7 +66,7 @@ TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
 // The kernel does not let a process go that waits for FUSE's answer, and no container whose process
 // it is: the loader has given up, and its pod waits all the same.
 TEST_F(SlowVolumes, WhereNothingComesPodsStartWithoutUsUntilItWorksAgain) {
-  if (std::getenv("CC_E2E_LONG") == nullptr) GTEST_SKIP() << "takes minutes: CC_E2E_LONG=1 runs it";
+  if (testing::left_out("CC_E2E_LONG", "takes minutes")) return;
   create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
   wait_until_ready();
   run_to_ready({"one", kOneFunction});

@@ -137,8 +137,10 @@ class Connection : public FakeConnection {
 }  // namespace
 
 struct FakeApiServer::Impl {
+  explicit Impl(uint16_t port) : acceptor(io, {asio::ip::make_address("127.0.0.1"), port}) {}
+
   asio::io_context io;
-  asio::ip::tcp::acceptor acceptor{io, {asio::ip::make_address("127.0.0.1"), 0}};
+  asio::ip::tcp::acceptor acceptor;
   FakeObjects objects;
   std::atomic<bool> initial_events{true};
   mutable std::mutex mutex;  // guards what follows
@@ -232,7 +234,7 @@ bool FakeRequest::is_list() const {
   return method == "GET" && !is_watch() && FakeObjects::is_collection(path);
 }
 
-FakeApiServer::FakeApiServer() : impl_(std::make_unique<Impl>()) {
+FakeApiServer::FakeApiServer(uint16_t port) : impl_(std::make_unique<Impl>(port)) {
   impl_->accepting = std::thread([this] { impl_->accept(); });
 }
 

@@ -57,7 +57,8 @@ class FakeApiServer {
   using Json = nlohmann::json;
   using Script = std::function<bool(const FakeRequest&, FakeConnection&)>;
 
-  FakeApiServer();
+  // On that port; 0: on one that the system chooses.
+  explicit FakeApiServer(uint16_t port = 0);
   ~FakeApiServer();
 
   [[nodiscard]] std::string url() const;

@@ -5,8 +5,10 @@
 
 Each run has an empty store. One process compiles into a cache directory that a saver watches; at a random moment
 SIGKILL ends it (alone, or with its compilers), a little later SIGTERM ends the saver. Then the loader fills an empty
-directory, and another process compiles the same: it must end well, with the right numbers. At the end three cold
-runs are saved into one store: their union may be at most 1.1 times the first archive.
+directory, and another process compiles the same: it must end well, with the right numbers. It finds what was saved or
+compiles again; what a run that was not killed in time left must all be found. Where none of the runs was killed in time
+there are more, until one was. Before, three cold runs are saved into one store: their union may be at most 1.1 times the
+first archive.
 
 Needs root (mounts, chroot) and the PyTorch image of tests/cluster. The seed is printed; the same seed makes the same
 choices, though not the same moments.
@@ -27,6 +29,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
 PATIENCE = 600
+# How a run may end, and what the next pod may make of it then.
+ALLOWED = {"killed": {"hit", "recompiled", "nothing saved"}, "finished": {"hit"}}
+MORE_RUNS = 10  # for one that is killed in time
 
 
 class Failure(Exception):
@@ -104,6 +109,23 @@ def count_files(directory):
     return sum(len(files) for _, _, files in os.walk(directory))
 
 
+def judge(ended, status, outcome):
+    """What the next pod made of a run: how that ended, its loader's status, what torch counted."""
+    loaded = status["outcome"] == "SUCCESS"
+    if not loaded and status["outcome"] != "DOES_NOT_EXIST":
+        raise Failure(f"what was saved could not be loaded: {status}")
+    if loaded != (status["files"] > 0):
+        raise Failure(f"an archive without files, or files without an archive: {status}")
+    if not outcome["hits"] and not outcome["misses"]:
+        raise Failure(f"torch neither found nor compiled anything: {outcome}")
+    kind = "hit" if not outcome["misses"] else "recompiled" if loaded else "nothing saved"
+    if kind == "hit" and not loaded:
+        raise Failure("torch found something in an empty directory")
+    if kind not in ALLOWED[ended]:
+        raise Failure(f"torch {ended}, and the next pod's outcome is: {kind}; {status}")
+    return kind
+
+
 def archives(agent, store):
     shown = subprocess.run([agent, "inspect", store, "--json"], check=True, capture_output=True, text=True).stdout
     return json.loads(shown)["archives"]
@@ -130,7 +152,7 @@ class Trial:
             return json.load(file) | {"seconds": time.monotonic() - started}
 
     def compile_and_kill(self, pod):
-        """Ends it when so many files are there that a cold run makes, and a little later. True: in time."""
+        """Ends it when so many files are there that a cold run makes, and a little later: "killed", or "finished"."""
         files = self.random.randint(0, self.cold_files)
         # Close to a file's creation, when g++ is writing it, or anywhere in the time to the next.
         delay = self.random.uniform(0, self.random.choice([0.05, 0.5, 2 * self.cold_seconds / self.cold_files]))
@@ -140,7 +162,10 @@ class Trial:
             time.sleep(0.02)
         time.sleep(delay)
         self.server.kill(pid, self.random.random() < 0.7)
-        return self.server.wait(pid) == -signal.SIGKILL
+        status = self.server.wait(pid)
+        if status not in (0, -signal.SIGKILL):
+            raise Failure(f"torch ended with {status}")
+        return "killed" if status else "finished"
 
     def run(self, number):
         store = f"{self.work}/store"
@@ -149,7 +174,7 @@ class Trial:
         pod = Pod(self.agent, self.work, store, quiet)
         pod.load()
         saver = pod.watch()
-        in_time = self.compile_and_kill(pod)
+        ended = self.compile_and_kill(pod)
         left = count_files(pod.cache)
         time.sleep(self.random.uniform(0, 1))
         saver.send_signal(signal.SIGTERM)
@@ -158,16 +183,27 @@ class Trial:
         next_pod = Pod(self.agent, self.work, store)
         status = next_pod.load()
         outcome = self.compile(next_pod)
-        kind = "hit" if outcome["hits"] else "recompiled"
-        if status["outcome"] != "SUCCESS":
-            kind = "nothing saved"
-        print(f"run {number}: {'killed' if in_time else 'finished'} with {left} files, quiet period {quiet} ms; "
+        kind = judge(ended, status, outcome)
+        print(f"run {number}: {ended} with {left} files, quiet period {quiet} ms; "
               f"loaded {status['files']} files: {kind} in {outcome['seconds']:.1f} s", flush=True)
-        return f"{'killed' if in_time else 'finished before'}, {kind}"
+        return ended, kind
+
+    def run_all(self, count):
+        kinds = collections.Counter()
+        for number in range(1, count + MORE_RUNS + 1):
+            if number > count and any(ended == "killed" for ended, _ in kinds):
+                break
+            kinds[self.run(number)] += 1
+        if count and not any(ended == "killed" for ended, _ in kinds):
+            raise Failure(f"torch was never killed in time, so this asked nothing: {dict(kinds)}")
+        told = {f"{ended}, {kind}": times for (ended, kind), times in kinds.items()}
+        print(f"{sum(kinds.values())} runs: {told}; none crashed", flush=True)
 
     def measure_cold(self):
         pod = Pod(self.agent, self.work, self.work + "/store")
         outcome = self.compile(pod)
+        if outcome["hits"] or not outcome["misses"]:
+            raise Failure(f"a run in an empty directory was not cold: {outcome}")
         self.cold_files, self.cold_seconds = count_files(pod.cache), outcome["seconds"]
         print(f"torch {self.server.torch}: a cold run makes {self.cold_files} files in {outcome['seconds']:.1f} s",
               flush=True)
@@ -207,9 +243,8 @@ def main():
         trial = Trial(options, work)
         trial.measure_cold()
         trial.union()
-        kinds = collections.Counter(trial.run(number + 1) for number in range(options.runs))
+        trial.run_all(options.runs)
         trial.server.close()
-        print(f"{options.runs} runs: {dict(kinds)}; none crashed", flush=True)
         failed = False
     except Failure as failure:
         print(f"FAILED: {failure}\nwhat was there is in {work}", flush=True)

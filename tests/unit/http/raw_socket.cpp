@@ -13,6 +13,7 @@ RawSocket::RawSocket(uint16_t port, bool ipv6)
     : fd_(socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0)) {
   const timeval patience{60, 0};
   setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (ipv6) {
     sockaddr_in6 address{};
     address.sin6_family = AF_INET6;

@@ -19,7 +19,7 @@ class RawSocket {
   RawSocket& operator=(const RawSocket&) = delete;
 
   [[nodiscard]] bool connected() const { return connected_; }
-  // False when the other side is gone.
+  // False when the other side is gone, or takes nothing for a minute.
   bool send(std::string_view bytes) const;
   // Reads until `marker` is in what came, or the connection ends.
   std::string read_until(std::string_view marker);

@@ -10,11 +10,13 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/soon.hpp"
 #include "tests/unit/http/raw_socket.hpp"
 
 namespace compilecache::http {
 namespace {
 
+using compilecache::testing::soon;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
@@ -37,11 +39,7 @@ std::unique_ptr<Server> start(Handler handler, Limits limits = {}) {
 }
 
 void wait_for(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!condition()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end) << "it did not happen";
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  ASSERT_TRUE(soon(condition)) << "it did not happen within a minute";
 }
 
 constexpr char kGet[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -172,7 +170,7 @@ TEST(Server, ABodyCountsUntilItsRequestIsAnswered) {
       " HTTP/1.1\r\nHost: h\r\nContent-Length: 600\r\n\r\n" + std::string(600, 'x');
   RawSocket first(server->port());
   first.send("POST /held" + rest);
-  const Responder respond = held.get_future().get();
+  const Responder respond = soon(held);
   RawSocket second(server->port());
   second.send("POST /" + rest);
   EXPECT_THAT(second.read_all(), StartsWith("HTTP/1.1 503"));
@@ -200,7 +198,7 @@ TEST(Server, ABodyCountsForAsLongAsAnybodyHasIt) {
   {
     RawSocket first(server->port());
     first.send("POST /kept" + rest);
-    request = kept.get_future().get();
+    request = soon(kept);
     EXPECT_THAT(first.read_until("done"), HasSubstr("200 OK"));
   }
   RawSocket second(server->port());
@@ -263,7 +261,7 @@ TEST(Server, AThreadThatIsHeldUpIsNoticed) {
   const auto server = start([&](const Request& request, const Responder& respond) {
     if (request.path == "/x") {
       held.set_value();
-      go_on.get_future().wait();
+      soon(go_on);
     }
     respond(text_response(200, "done"));
   });
@@ -271,7 +269,7 @@ TEST(Server, AThreadThatIsHeldUpIsNoticed) {
   wait_for([&] { return server->held_up() == milliseconds(0); });
   RawSocket client(server->port());
   client.send(kGet);
-  held.get_future().wait();
+  soon(held);
   wait_for([&] { return server->held_up() >= milliseconds(20); });
   go_on.set_value();
   EXPECT_THAT(client.read_until("done"), HasSubstr("200 OK"));
@@ -367,7 +365,7 @@ TEST(Server, AHandlerMayAnswerLaterFromAnotherThread) {
   });
   RawSocket client(server->port());
   client.send(kGet);
-  auto [request, respond] = received.get_future().get();
+  auto [request, respond] = soon(received);
   EXPECT_EQ(server->requests_in_flight(), 1U);
   std::thread([&] { respond(text_response(202, "later")); }).join();
   EXPECT_THAT(client.read_until("later\n"), StartsWith("HTTP/1.1 202"));
@@ -453,7 +451,7 @@ TEST(Server, AtTheLimitBusyConnectionsStayAndNewOnesAreClosed) {
             {.connections = 1});
   RawSocket busy(server->port());
   busy.send(kGet);
-  const Responder respond = held.get_future().get();
+  const Responder respond = soon(held);
   RawSocket refused(server->port());
   refused.send(kGet);
   EXPECT_EQ(refused.read_all(), "");
@@ -483,7 +481,7 @@ TEST(Server, StoppingLetsRequestsUnderWayEnd) {
       start([&](const Request&, Responder respond) { held.set_value(std::move(respond)); });
   RawSocket client(server->port());
   client.send(kGet);
-  const Responder respond = held.get_future().get();
+  const Responder respond = soon(held);
   auto stopped = std::async(std::launch::async, [&] { return server->stop(seconds(60)); });
   wait_for([&] { return !RawSocket(server->port()).connected(); });
   respond(text_response(200, "finished"));
@@ -497,7 +495,7 @@ TEST(Server, StoppingCutsWhatDoesNotEnd) {
       start([&](const Request&, Responder respond) { held.set_value(std::move(respond)); });
   RawSocket client(server->port());
   client.send(kGet);
-  const Responder respond = held.get_future().get();
+  const Responder respond = soon(held);
   EXPECT_FALSE(server->stop(milliseconds(1)));
   EXPECT_EQ(client.read_all(), "");
   server.reset();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/support/free_port.hpp"
 #include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
@@ -130,12 +131,24 @@ TEST_P(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
   EXPECT_EQ(store.size(), 1200U);
 }
 
-TEST_P(ReflectorTest, ThrottledListIsTriedAfterTheTimeSaid) {
+TEST_P(ReflectorTest, AThrottledListIsTriedAfterTheTimeSaid) {
+  server.allow_initial_events(false);
   server.put(kWatchedPath, pod("a", 1));
-  reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "0"}});
+  server.script([](const FakeRequest& request, FakeConnection& connection) {
+    if (!request.is_list()) return false;
+    connection.reply(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "7"}});
+    return true;
+  });
+  std::vector<Duration> waits;  // of the reflector's thread, before it has the objects
+  client = Client(transport, {.wait = [&](Duration time) {
+                    waits.push_back(time);
+                    return false;
+                  }});
   start();
   expect_equal();
+  reflector->stop();
   EXPECT_EQ(server.scripts_left(), 0U);
+  EXPECT_EQ(waits, std::vector<Duration>{seconds(7)});
 }
 
 TEST_P(ReflectorTest, HalfAChunkThenCutLosesNothing) {
@@ -204,11 +217,17 @@ TEST_P(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
 }
 
 TEST_P(ReflectorTest, AServerThatIsNotThereIsFoundWhenItComes) {
-  Reflector<int> lost(Client(transport_to("http://127.0.0.1:1")), options(), parse, store);
-  lost.start();
-  EXPECT_TRUE(eventually([&] { return !lost.health().last_error.empty(); }));
+  const uint16_t port = compilecache::testing::free_port();
+  client = Client(transport_to("http://127.0.0.1:" + std::to_string(port)));
+  start();
+  ASSERT_TRUE(eventually([&] { return !reflector->health().last_error.empty(); }));
   EXPECT_FALSE(store.has_synced());
-  lost.stop();
+  FakeApiServer late(port);
+  late.allow_initial_events(GetParam());
+  late.put(kWatchedPath, pod("a", 1));
+  EXPECT_TRUE(eventually([&] { return store.has_synced() && store.get("ml/a") != nullptr; }))
+      << reflector->health().last_error;
+  reflector->stop();
 }
 
 TEST_P(ReflectorTest, StopsWhileWatchingAndWhileAListHangs) {

@@ -7,11 +7,13 @@
 #include <future>
 #include <memory>
 #include <stdexcept>
-#include <thread>
+
+#include "tests/support/soon.hpp"
 
 namespace compilecache::controller {
 namespace {
 
+using compilecache::testing::soon;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -21,10 +23,10 @@ class Held {
   ReviewPool::Work work() {
     return [its = its_] {
       its->begun.set_value();
-      its->go.get_future().wait();
+      soon(its->go);
     };
   }
-  void wait_until_begun() { its_->begun.get_future().wait(); }
+  void wait_until_begun() { soon(its_->begun); }
   void let_go() { its_->go.set_value(); }
 
  private:
@@ -41,7 +43,7 @@ class Pool : public ::testing::Test {
   void do_ordinary() {
     const auto done = std::make_shared<std::promise<void>>();
     ASSERT_TRUE(pool_.add(false, [done] { done->set_value(); }));
-    done->get_future().wait();
+    soon(*done);
   }
 
   FakeClock clock_;
@@ -67,8 +69,8 @@ TEST_F(Pool, AsManyWaitAsWouldComeInTime) {
   for (size_t i = 0; i < ReviewPool::kMostWaiting; ++i) ASSERT_TRUE(pool_.add(false, [] {}));
   EXPECT_FALSE(pool_.add(false, [] {}));
   pool_.start();
-  while (!pool_.add(false, [] {})) std::this_thread::yield();
-  while (!pool_.add(true, [] {})) std::this_thread::yield();
+  EXPECT_TRUE(soon([&] { return pool_.add(false, [] {}); }));
+  EXPECT_TRUE(soon([&] { return pool_.add(true, [] {}); }));
 }
 
 TEST_F(Pool, SaysHowLongTheFirstHasWaitedAndTheOldestIsWorkedOn) {
@@ -83,7 +85,7 @@ TEST_F(Pool, SaysHowLongTheFirstHasWaitedAndTheOldestIsWorkedOn) {
   clock_.advance(seconds(5));
   EXPECT_EQ(pool_.longest_work(), seconds(5));
   one.let_go();
-  while (pool_.longest_work() != milliseconds(0)) std::this_thread::yield();
+  EXPECT_TRUE(soon([&] { return pool_.longest_work() == milliseconds(0); }));
 }
 
 TEST_F(Pool, StopEndsWhatIsBeingDoneAndDropsWhatWaits) {

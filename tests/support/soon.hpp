@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+// What another thread will do, within a minute: a test that would wait for ever fails instead, and
+// says so.
+//
+//   const Responder respond = soon(held);                  // a std::promise's value, or it throws
+//   EXPECT_TRUE(soon([&] { return server->idle(); }));
+
+namespace compilecache::testing {
+
+template <typename T>
+T soon(std::promise<T>& promise) {
+  std::future<T> future = promise.get_future();
+  if (future.wait_for(std::chrono::minutes(1)) != std::future_status::ready) {
+    throw std::runtime_error("what the test waits for did not happen within a minute");
+  }
+  return future.get();
+}
+
+[[nodiscard]] inline bool soon(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace compilecache::testing

@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# What ctest's log tells of tests that did not run. Sourced by tests/run.sh.
+
+# not_run <LastTest.log: a line for each test that was skipped, with its reason (its program may have passed all the same), that
+# says it was left out, or that its script could not run.
+not_run() {
+  awk '
+    /^[0-9]+\/[0-9]+ Testing: / { program = $3 }
+    /^\[ RUN      \] / { test = $4 }
+    /^left out: / { sub(/^left out: /, ""); printf "  left out: %s: %s\n", test, $0 }
+    /^NOT RUN: / { sub(/^NOT RUN: /, ""); printf "  not run: %s: %s\n", program, $0 }
+    /: Skipped$/ { getline reason }
+    /^\[  SKIPPED \] .* ms\)$/ { printf "  skipped: %s: %s\n", $4, reason }'
+}
