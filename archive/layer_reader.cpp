@@ -22,7 +22,6 @@ namespace {
 
 constexpr size_t kReadBytes = 1U << 20;
 constexpr uint64_t kMaxTableBytes = 8ULL << 20;
-constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
 constexpr std::chrono::milliseconds kLongestWait{50};
 
 // Reads a file from beginning to end in large pieces and hashes it on the way, if wanted.

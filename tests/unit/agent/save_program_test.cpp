@@ -690,5 +690,36 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   EXPECT_EQ(end(saver), 0);
 }
 
+// One of zeros, say, which packs into next to nothing.
+TEST_F(Save, AFileThatNoArchiveCanHoldIsLeftOutWithItsEntryAndTheRestIsSaved) {
+  write("ab/good", "x");
+  write("fxgraph/ab/KEY/beside", "of no use alone");
+  write("fxgraph/ab/KEY/zeros", "");
+  fs::resize_file(torch_ + "/fxgraph/ab/KEY/zeros", 190 << 20);
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/good"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["left_out"], 2);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_outcome"], "SUCCESS");
+  EXPECT_EQ(report["save_reason"], "file_too_large");
+  EXPECT_THAT(report["save_message"],
+              HasSubstr("not saved: torch/fxgraph/ab/KEY/zeros of 190Mi packs into less than"));
+  EXPECT_THAT(report["save_message"], HasSubstr("(and 1 more"));
+  // It is not asked for again until it changes.
+  write("ab/later", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[2].body["new_files"], 1);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["left_out"], 2);
+  fs::resize_file(torch_ + "/fxgraph/ab/KEY/zeros", 100);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.3/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()),
+              ElementsAre("torch/ab/good", "torch/ab/later", "torch/fxgraph/ab/KEY/beside",
+                          "torch/fxgraph/ab/KEY/zeros"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.3/commit")[0].body["left_out"], 0);
+  EXPECT_EQ(end(saver), 0);
+}
+
 }  // namespace
 }  // namespace compilecache::agent::testing
