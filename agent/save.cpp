@@ -162,11 +162,21 @@ class Saver {
     note_activity();
     note_compiling();
     reporter_.report(evidence_, still(), false, kReportPatience);
-    if (const auto asked = request_time(); asked && asked != answered_) {
-      serve_request(*asked);
-    } else if (should_save()) {
-      conclude(attempt());
-    }
+    const auto asked = request_time();
+    const bool serve = asked && asked != answered_;
+    const bool save = !serve && should_save();
+    log_look(serve, save);
+    if (serve) serve_request(*asked);
+    if (save) conclude(attempt());
+  }
+
+  void log_look(bool serve, bool save) const {
+    const auto word = [](bool yes) { return yes ? "yes" : "no"; };
+    log_debug("looked", {{"new", word(seen_.anything_new)},
+                         {"busy", word(seen_.busy)},
+                         {"still", word(still())},
+                         {"save", word(save)},
+                         {"asked", word(serve)}});
   }
 
   // Whether there is something to think about, as far as is known. What is unfinished ages.
@@ -521,6 +531,7 @@ bool run_save_once(const api::AgentConfig& config, Termination& termination) {
 void wait_for_the_end(const Termination& termination) {
   while (termination.sleep(std::chrono::hours(1))) {
   }
+  log_info("the pod ends", {});
 }
 
 }  // namespace compilecache::agent

@@ -72,8 +72,17 @@ class Save : public AgentTest {
     process.signal(SIGTERM);
     return process.wait();
   }
-  // Long enough for a saver with these quiet periods to have done something if it wanted to.
-  static void several_quiet_periods() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
+  static bool says(const AgentProcess& process, const std::string& words, size_t from = 0) {
+    return eventually([&] { return process.log().find(words, from) != std::string::npos; });
+  }
+  // Whether the saver (with --debug) looks again from now on and sees and decides this.
+  static bool sees(const AgentProcess& saver, const std::string& what) {
+    return says(saver, "looked " + what, saver.log().size());
+  }
+  // Nothing to save, and it was still for long enough to be saved.
+  static bool has_all_it_wants(const AgentProcess& saver) {
+    return sees(saver, "new=no busy=no still=yes save=no");
+  }
 };
 
 TEST_F(Save, KilledAtAnyMomentNothingIsLostAndTheNextGoesOn) {
@@ -163,7 +172,7 @@ TEST_F(Save, WhatIsNeverStillIsSavedWithoutWhatKeepsChanging) {
 }
 
 TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   const std::string first = operator_.head();
@@ -172,7 +181,7 @@ TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   const auto commit = operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body;
   EXPECT_EQ(commit["parent_digest"], first);
   EXPECT_EQ(commit["layers"], 2);
-  several_quiet_periods();
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);  // two grants, two commits
   EXPECT_EQ(end(saver), 0);
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
@@ -190,11 +199,11 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
   });
   write("fxgraph/ab/ONE/file", "entry one");
   write("fxgraph/cd/TWO/file", "entry two");
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
   EXPECT_THAT(paths_of(operator_.head()),
               UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/fxgraph/cd/TWO/file"));
-  several_quiet_periods();
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 3u)
       << saver.log();  // two grants, a commit
   EXPECT_EQ(end(saver), 0);
@@ -202,8 +211,8 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
 
 TEST_F(Save, WithNothingNewNothingIsAsked) {
   load_archive();
-  AgentProcess saver = start("save");
-  several_quiet_periods();
+  AgentProcess saver = start("save", {"--debug"});
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty());
   EXPECT_TRUE(operator_.calls("POST", "/v1/effect").empty());
   EXPECT_EQ(end(saver), 0);
@@ -355,8 +364,8 @@ TEST_F(Save, KilledAndStartedAgainItGoesOn) {
     saver.signal(SIGKILL);
     EXPECT_EQ(saver.wait(), 128 + SIGKILL);
   }
-  AgentProcess again = start("save");
-  several_quiet_periods();
+  AgentProcess again = start("save", {"--debug"});
+  EXPECT_TRUE(has_all_it_wants(again)) << again.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << again.log();
   write("fxgraph/ij/LATER/file", "later");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << again.log();
@@ -501,9 +510,11 @@ TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
 
 TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
   config_.quiet_period_ms = 3'600'000;
-  operator_.script([](const Call& call) -> std::optional<http::Response> {
+  std::atomic<bool> asked{false}, killed{false};
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves") return std::nullopt;
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+    asked = true;
+    eventually([&] { return killed.load(); });
     return std::nullopt;
   });
   {
@@ -511,11 +522,13 @@ TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
     write("fxgraph/ab/KEY/file", "an entry");
     ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
     std::ofstream(control("save")).close();
-    ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 1)) << saver.log();
+    ASSERT_TRUE(eventually([&] { return asked.load(); })) << saver.log();
     saver.signal(SIGKILL);
     saver.wait();
   }
   EXPECT_FALSE(fs::exists(control("save.result")));
+  killed = true;
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 1));
   operator_.script({});
   AgentProcess again = start("save");
   ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << again.log();
@@ -524,13 +537,13 @@ TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
 }
 
 TEST_F(Save, ARequestThatCannotBeTakenAwayIsServedOnce) {
-  config_.quiet_period_ms = 3'600'000;
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
   fs::create_directory(control("save"));
   ASSERT_TRUE(eventually([&] { return fs::exists(control("save.result")); })) << saver.log();
+  EXPECT_TRUE(sees(saver, "new=no busy=no still=yes save=no asked=no")) << saver.log();
   fs::remove(control("save.result"));
-  several_quiet_periods();
+  EXPECT_TRUE(sees(saver, "new=no busy=no still=yes save=no asked=no")) << saver.log();
   EXPECT_FALSE(fs::exists(control("save.result"))) << saver.log();
   EXPECT_EQ(end(saver), 0);
 }
@@ -611,9 +624,9 @@ TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
        {std::pair{"ReadOnly", "OnChange"}, std::pair{"ReadWrite", "Never"}}) {
     config_.mode = mode;
     config_.save_policy = policy;
-    AgentProcess saver = start("save");
     write(std::string("ab/") + mode, "x");
-    several_quiet_periods();
+    AgentProcess saver = start("save", {"--debug"});
+    EXPECT_TRUE(sees(saver, "new=yes busy=no still=yes save=no")) << saver.log();
     EXPECT_EQ(end(saver), 0);
     EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << mode;
   }
@@ -621,11 +634,11 @@ TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
 
 TEST_F(Save, OnceIsOnce) {
   config_.save_policy = "Once";
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   write("ab/one", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   write("ab/two", "x");
-  several_quiet_periods();
+  EXPECT_TRUE(sees(saver, "new=yes busy=no still=yes save=no")) << saver.log();
   EXPECT_EQ(end(saver), 0);
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u);
 }
@@ -660,9 +673,8 @@ TEST_F(Save, BadConfigurationDoesNotEndTheSidecar) {
   AgentProcess saver = start("save");
   ASSERT_TRUE(
       eventually([&] { return saver.log().find("nothing will be saved") != std::string::npos; }));
-  several_quiet_periods();
-  EXPECT_TRUE(saver.running());
   EXPECT_EQ(end(saver), 0);
+  EXPECT_THAT(saver.log(), HasSubstr("the pod ends")) << "it ended before it was told to";
 }
 
 TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
@@ -673,7 +685,7 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   write("ab/open", "x");
   write("ab/secret", "x");
   fs::permissions(torch_ + "/ab/secret", fs::perms::none);
-  AgentProcess saver = start("save", {}, kNobody);
+  AgentProcess saver = start("save", {"--debug"}, kNobody);
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/open"));
   EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["left_out"], 1);
@@ -685,7 +697,7 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   EXPECT_THAT(report["save_message"], HasSubstr("set spec.save.runAsUser: 0"));
   EXPECT_EQ(report["unreadable_files"], 1);
   EXPECT_EQ(report["unreadable_owner"], 0);
-  several_quiet_periods();
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << "asks for ever: " << saver.log();
   EXPECT_EQ(end(saver), 0);
 }
