@@ -141,6 +141,10 @@ void Watched::forget() {
   if (count > kMuch) ::malloc_trim(0);
 }
 
+void Watched::set_quiet_period(std::chrono::milliseconds time) {
+  young_ = time * kYoungQuietPeriods;
+}
+
 SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) {
   SaveView view;
   for (Directory& directory : directories_) {

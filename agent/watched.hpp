@@ -70,6 +70,8 @@ class Watched {
   // When the last look began, or the last look for differences that found none.
   [[nodiscard]] WallTime looked_at() const { return looked_at_; }
 
+  // By which plan() tells what is unfinished from what is left over; the config's at first.
+  void set_quiet_period(std::chrono::milliseconds time);
   [[nodiscard]] SaveView plan(const HeldFiles& held, std::optional<WallTime> saved_at);
   [[nodiscard]] frameworks::Evidence judge() const;
 

@@ -332,6 +332,25 @@ TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
   EXPECT_EQ(last["final_report"], true);
 }
 
+// The pod of a Job, say, which ends when it has finished.
+TEST_F(Save, APodThatEndsByItselfSavesFirstAfterAShortSilenceAndThenAsUsual) {
+  config_.quiet_period_ms = 3'600'000;
+  config_.first_quiet_period_ms = 200;
+  write("fxgraph/ab/KEY/file", "an entry");
+  AgentProcess saver = start("save", {"--debug"});
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/fxgraph/ab/KEY/file"));
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit").at(0).body;
+  EXPECT_GE(commit["notices_within_ms"], 15'000) << "from now on it looks as rarely as others";
+  saver.signal(SIGKILL);
+  saver.wait();
+  write("fxgraph/cd/MORE/file", "another entry");
+  AgentProcess again = start("save", {"--debug"});
+  EXPECT_TRUE(sees(again, "new=yes busy=no still=no save=no")) << again.log();
+  EXPECT_EQ(end(again), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").at(2).body["final_save"], true) << again.log();
+}
+
 TEST_F(Save, TheWindowIsThatOfTheSettings) {
   std::string text;
   for (int line = 0; text.size() < 3U << 20; ++line) text += "x = " + std::to_string(line) + "\n";
