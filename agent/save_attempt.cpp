@@ -12,7 +12,6 @@
 #include "agent/index_lookup.hpp"
 #include "agent/lease.hpp"
 #include "agent/store_trouble.hpp"
-#include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
 
@@ -225,8 +224,7 @@ class Attempt {
       return failed(store_trouble(config_.store_path, error, StoreUse::kRead), error.message,
                     Next::kRetry, kFailedPause);
     }
-    told = archive::digest_in(error.message);
-    if (told.empty()) told = answer.parent_digest;
+    told = error.digest.empty() ? answer.parent_digest : error.digest;
     log_warn("the archive to extend cannot be read; telling the operator",
              {{"digest", told}, {"error", error.message}});
     return std::nullopt;

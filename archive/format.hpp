@@ -88,10 +88,6 @@ bool is_digest(std::string_view text);
 // deep. The error says what is wrong.
 Status check_archive_path(std::string_view path);
 
-// The first digest that a text names, also as the path of its blob, such as the message of an error
-// does; else empty.
-std::string digest_in(std::string_view text);
-
 // How many directories `path` implies that `previous`, the path before it in sorted order, does
 // not.
 uint64_t new_directories(std::string_view previous, std::string_view path);

@@ -317,9 +317,10 @@ Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descripto
   auto file = blobs.open_blob(layer.digest);
   if (!file) return unexpected(file.error());
   if (file->size != layer.size) {
-    return fail(ErrorCode::kCorrupt, context + " should be a file of " +
-                                         std::to_string(layer.size) + " bytes and has " +
-                                         std::to_string(file->size));
+    return unexpected(Error{ErrorCode::kCorrupt,
+                            context + " should be a file of " + std::to_string(layer.size) +
+                                " bytes and has " + std::to_string(file->size),
+                            layer.digest});
   }
   ::posix_fadvise(file->fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
 
@@ -334,7 +335,7 @@ Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descripto
     error = {ErrorCode::kCorrupt, "its bytes are not what its digest promises (" + error.message +
                                       "); the archive is lost, save a new one"};
   }
-  return unexpected(error.with(context));
+  return unexpected(error.with(context).about(layer.digest));
 }
 
 }  // namespace compilecache::archive

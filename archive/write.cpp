@@ -475,8 +475,10 @@ Status ArchiveWriter::write_full(Plan& plan) {
     const Descriptor& from = parent_manifest_.layers[i];
     if (auto read = read_layer(session, *blobs, from, sink); !read)
       return unexpected(read.error().with("rewriting the parent archive as one layer"));
-    if (!sink.complete())
-      return fail(ErrorCode::kCorrupt, "layer " + from.digest + " lacks files of its config");
+    if (!sink.complete()) {
+      return unexpected(Error{ErrorCode::kCorrupt,
+                              "layer " + from.digest + " lacks files of its config", from.digest});
+    }
   }
   if (auto packed = pack_all(**layer, plan); !packed) return packed;
   for (FileEntry& file : plan.files) file.layer = 0;

@@ -209,6 +209,21 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
   EXPECT_EQ(end(saver), 0);
 }
 
+TEST_F(Save, WhichBlobIsMissingIsToldWhateverTheStoreIsCalled) {
+  store_ = root_ + "/sha256:" + std::string(64, '0');
+  config_.store_path = store_;
+  ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
+  operator_.set_head(lost.manifest, 1);
+  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  write("fxgraph/cd/TWO/file", "entry two");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 2)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[1].body["missing_digest"], lost.layers[0])
+      << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, WithNothingNewNothingIsAsked) {
   load_archive();
   AgentProcess saver = start("save", {"--debug"});
