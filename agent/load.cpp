@@ -242,8 +242,7 @@ class Loader {
     empty_directories();
     std::string reason(reason_of(error.code));
     if (error.code == ErrorCode::kCancelled && too_slow_) reason = "too_slow";
-    if (error.code == ErrorCode::kCorrupt)
-      status_.corrupt_digest = archive::digest_in(error.message);
+    if (error.code == ErrorCode::kCorrupt) status_.corrupt_digest = error.digest;
     const bool missing = error.code == ErrorCode::kNotFound;
     if (missing || reason == "io") {
       const std::string trouble = store_trouble(config_.store_path, error, StoreUse::kRead);

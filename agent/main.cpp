@@ -73,6 +73,7 @@ struct Options {
   bool json = false;
   bool once = false;
   bool log_json = false;
+  bool debug = false;
 };
 
 // Lives as long as the process, like its thread. Throws where the system grants no thread.
@@ -211,6 +212,7 @@ int run(int argc, char** argv) {
       "save", "Watch the cache directories and save what is new; ends only at SIGTERM");
   save_command->add_flag("--once", options.once,
                          "Save now and exit: 0 when it was saved or nothing was new");
+  save_command->add_flag("--debug", options.debug, "Log what each look sees and decides");
   auto* sweep_command =
       app.add_subcommand("sweep", "Prepare the store and remove what the operator condemned");
   auto* effect_command = app.add_subcommand(
@@ -231,7 +233,8 @@ int run(int argc, char** argv) {
   inspect_command->footer(kInspectExamples);
   CLI11_PARSE(app, argc, argv);
 
-  log_init(options.log_json ? LogFormat::kJson : LogFormat::kText, LogLevel::kInfo);
+  log_init(options.log_json ? LogFormat::kJson : LogFormat::kText,
+           options.debug ? LogLevel::kDebug : LogLevel::kInfo);
   if (*inspect_command) return run_inspect(options.store, options.json);
   if (*verify_command) return run_verify(options.store, options.archive, options.json);
   if (*export_command)

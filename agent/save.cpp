@@ -162,11 +162,21 @@ class Saver {
     note_activity();
     note_compiling();
     reporter_.report(evidence_, still(), false, kReportPatience);
-    if (const auto asked = request_time(); asked && asked != answered_) {
-      serve_request(*asked);
-    } else if (should_save()) {
-      conclude(attempt());
-    }
+    const auto asked = request_time();
+    const bool serve = asked && asked != answered_;
+    const bool save = !serve && should_save();
+    log_look(serve, save);
+    if (serve) serve_request(*asked);
+    if (save) conclude(attempt());
+  }
+
+  void log_look(bool serve, bool save) const {
+    const auto word = [](bool yes) { return yes ? "yes" : "no"; };
+    log_debug("looked", {{"new", word(seen_.anything_new)},
+                         {"busy", word(seen_.busy)},
+                         {"still", word(still())},
+                         {"save", word(save)},
+                         {"asked", word(serve)}});
   }
 
   // Whether there is something to think about, as far as is known. What is unfinished ages.
@@ -192,6 +202,7 @@ class Saver {
   }
 
   void see() {
+    watched_.set_quiet_period(quiet_period());
     const SaveView view = watched_.plan(head_.held, state_.saved_at);
     seen_ = {!view.files.empty(), !view.busy.empty(), view.last_activity};
     if (!seen_.anything_new) new_since_.reset();
@@ -216,10 +227,15 @@ class Saver {
     reporter_.note_compiling();
   }
 
+  [[nodiscard]] milliseconds quiet_period() const {
+    const bool first = config_.first_quiet_period_ms > 0 && state_.saves == 0;
+    return milliseconds(first ? config_.first_quiet_period_ms : config_.quiet_period_ms);
+  }
+
   // Half a quiet period, so that what begins after a long silence is noticed soon enough.
-  [[nodiscard]] milliseconds longest_pause() const {
-    const auto usual =
-        std::clamp(milliseconds(config_.quiet_period_ms / 2), kShortestPause, kLongestPause);
+  [[nodiscard]] milliseconds longest_pause() const { return longest_pause(quiet_period()); }
+  [[nodiscard]] milliseconds longest_pause(milliseconds quiet) const {
+    const auto usual = std::clamp(quiet / 2, kShortestPause, kLongestPause);
     const auto cheap = std::chrono::duration_cast<milliseconds>(look_takes_ * kPauseInLooks);
     return std::max(usual, std::min(cheap, kLongestPauseOfMany));
   }
@@ -229,8 +245,7 @@ class Saver {
   }
   // A change in the future (the clock was set back) is none.
   [[nodiscard]] bool still() const {
-    const milliseconds quiet(config_.quiet_period_ms);
-    return quiet_for() >= quiet || quiet_for() < -quiet;
+    return quiet_for() >= quiet_period() || quiet_for() < -quiet_period();
   }
 
   [[nodiscard]] bool should_save() const {
@@ -239,7 +254,7 @@ class Saver {
            SystemClock::instance().monotonic() >= next_attempt_;
   }
   [[nodiscard]] bool overdue() const {
-    const milliseconds most(config_.quiet_period_ms * kOverdueQuietPeriods);
+    const milliseconds most = quiet_period() * kOverdueQuietPeriods;
     return new_since_ && SystemClock::instance().monotonic() - *new_since_ >= most;
   }
 
@@ -247,7 +262,7 @@ class Saver {
     milliseconds pause = std::min(interval_, longest_pause());
     const auto now = SystemClock::instance().monotonic();
     if (seen_.anything_new && !saving_is_over_ && !blocked_until_changed_) {
-      const auto left = milliseconds(config_.quiet_period_ms) - quiet_for();
+      const auto left = quiet_period() - quiet_for();
       if (left > milliseconds(0)) pause = std::min(pause, left);
       if (next_attempt_ > now) {
         pause = std::min(pause, std::chrono::ceil<milliseconds>(next_attempt_ - now));
@@ -257,9 +272,11 @@ class Saver {
   }
 
   SaveResult attempt(bool asked = false) {
+    // Once this save is made, what follows is noticed by the usual period.
+    const milliseconds notices = longest_pause(milliseconds(config_.quiet_period_ms));
     const SaveLimits limits{[this] { return patience(); },
                             [this] { return termination_.requested() && left() <= kLastWords; },
-                            termination_.requested(), asked, longest_pause() + kReportPatience};
+                            termination_.requested(), asked, notices + kReportPatience};
     const SaveParts parts{config_,
                           node_,
                           *coordinator_,
@@ -424,12 +441,22 @@ class Saver {
     reporter_.note_save(result);
   }
 
+  // Others were saving for as long as the pod's end could wait.
+  static void say_lost(SaveResult& result) {
+    result.outcome = api::Outcome::kError;
+    result.reason = "out_of_time";
+    result.message = "there is something new that is not saved: " + result.message;
+  }
+
   void save_at_the_end() {
     while (true) {
-      const SaveResult result = attempt();
+      SaveResult result = attempt();
       const bool again = result.next == Next::kRetry && result.reason != "out_of_time" &&
                          left() > result.retry_after + kLastWords;
-      if (!again) return conclude(result);
+      if (!again) {
+        if (result.reason == "busy") say_lost(result);
+        return conclude(result);
+      }
       log_info("trying once more before the end", {{"reason", result.reason}});
       std::this_thread::sleep_for(result.retry_after);
     }
@@ -521,6 +548,7 @@ bool run_save_once(const api::AgentConfig& config, Termination& termination) {
 void wait_for_the_end(const Termination& termination) {
   while (termination.sleep(std::chrono::hours(1))) {
   }
+  log_info("the pod ends", {});
 }
 
 }  // namespace compilecache::agent

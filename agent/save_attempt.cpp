@@ -12,7 +12,6 @@
 #include "agent/index_lookup.hpp"
 #include "agent/lease.hpp"
 #include "agent/store_trouble.hpp"
-#include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
 
@@ -94,9 +93,10 @@ class Attempt {
       result.reason = "nothing_to_save";
       result.message = "the application has compiled nothing yet";
     }
-    if (view.unreadable.count() > 0) {
+    const LeftOut left_out{view.unreadable, view.too_large};
+    if (left_out.count() > 0) {
       result.outcome = api::Outcome::kSkipped;
-      say_unreadable(result, view.unreadable);
+      say_left_out(result, left_out);
     }
     result.manifest_digest = head_.digest;
     return result;
@@ -160,15 +160,15 @@ class Attempt {
       return tell_of_parent(answer, written.error());
     }
     if (!written) return not_written(answer, written.error(), lease);
-    Unreadable unreadable = view.unreadable;
-    unreadable.add(note_left_out(*written));
+    LeftOut left_out{view.unreadable, view.too_large};
+    note_left_out(*written, left_out);
     add_held_now(parent.held, paths, *written);
     std::optional<SaveResult> result;
     if (written->nothing_new) {
       result = release_as_current(answer, std::move(parent), "unchanged");
     } else {
       const std::string extended = std::exchange(parent.digest, written->archive.manifest);
-      result = commit(answer, extended, std::move(parent), {view, *written, unreadable});
+      result = commit(answer, extended, std::move(parent), {view, *written, left_out});
     }
     if (result && view.truncated && result->outcome != api::Outcome::kError) {
       result->reason = "too_many_files";
@@ -177,8 +177,8 @@ class Attempt {
           "first " +
           std::to_string(kMaxScanned) + " are not saved";
     }
-    if (result && unreadable.count() > 0 && result->outcome != api::Outcome::kError) {
-      say_unreadable(*result, unreadable);
+    if (result && left_out.count() > 0 && result->outcome != api::Outcome::kError) {
+      say_left_out(*result, left_out);
     }
     return result;
   }
@@ -224,8 +224,7 @@ class Attempt {
       return failed(store_trouble(config_.store_path, error, StoreUse::kRead), error.message,
                     Next::kRetry, kFailedPause);
     }
-    told = archive::digest_in(error.message);
-    if (told.empty()) told = answer.parent_digest;
+    told = error.digest.empty() ? answer.parent_digest : error.digest;
     log_warn("the archive to extend cannot be read; telling the operator",
              {{"digest", told}, {"error", error.message}});
     return std::nullopt;
@@ -283,16 +282,43 @@ class Attempt {
                   error.message, Next::kRetry, kFailedPause);
   }
 
-  Unreadable note_left_out(const archive::WriteResult& written) const {
+  // What the archive lacks although it should hold it.
+  struct LeftOut {
     Unreadable unreadable;
+    TooLarge too_large;
+    [[nodiscard]] uint64_t count() const { return unreadable.count() + too_large.files; }
+  };
+
+  void note_left_out(const archive::WriteResult& written, LeftOut& left_out) const {
+    using Reason = archive::LeftOutReason;
     for (const auto& file : written.left_out) {
-      const bool temporary = file.reason == archive::LeftOutReason::kBusy ||
-                             file.reason == archive::LeftOutReason::kVanished;
-      if (temporary) continue;
+      if (file.reason == Reason::kBusy || file.reason == Reason::kVanished) continue;
+      if (file.reason == Reason::kTooLarge || file.reason == Reason::kIncomplete) {
+        ++left_out.too_large.files;
+        if (file.reason == Reason::kIncomplete) continue;  // as long as it is that
+        if (left_out.too_large.why.empty()) left_out.too_large.why = file.detail;
+        parts_.watched.set_too_large(file.path, file.detail);
+        continue;
+      }
       const int64_t owner = parts_.watched.set_unreadable(file.path);
-      if (file.reason == archive::LeftOutReason::kUnreadable) unreadable.add(owner);
+      if (file.reason == Reason::kUnreadable) left_out.unreadable.add(owner);
     }
-    return unreadable;
+  }
+
+  static void say_left_out(SaveResult& result, const LeftOut& files) {
+    std::string too_large;
+    if (files.too_large.files > 0) {
+      result.reason = "file_too_large";
+      too_large = "not saved: " + files.too_large.why;
+      if (const uint64_t others = files.too_large.files - 1; others > 0) {
+        too_large += " (and " + std::to_string(others) +
+                     " more that are too large too, or of no use without it)";
+      }
+      result.message = too_large;
+    }
+    if (files.unreadable.count() == 0) return;
+    say_unreadable(result, files.unreadable);
+    if (!too_large.empty()) result.message += "; " + too_large;
   }
 
   static void say_unreadable(SaveResult& result, const Unreadable& files) {
@@ -312,7 +338,7 @@ class Attempt {
   struct Written {
     const SaveView& view;
     const archive::WriteResult& written;
-    const Unreadable& unreadable;
+    const LeftOut& left_out;
   };
   std::optional<SaveResult> commit(const api::SaveAnswer& answer, const std::string& parent,
                                    Head head, const Written& done) {
@@ -326,7 +352,7 @@ class Attempt {
     request.compressed_bytes = static_cast<int64_t>(archive.compressed_bytes);
     request.plain_bytes = static_cast<int64_t>(archive.plain_bytes);
     request.files = static_cast<int64_t>(archive.files);
-    request.left_out = static_cast<int64_t>(done.unreadable.count());
+    request.left_out = static_cast<int64_t>(done.left_out.count());
     request.layers = static_cast<int64_t>(archive.layers.size());
     const double compile_seconds = parts_.watched.judge().compile_seconds();
     request.compile_seconds = new_compile_seconds(compile_seconds);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/log.hpp"
@@ -140,6 +141,10 @@ void Watched::forget() {
   if (count > kMuch) ::malloc_trim(0);
 }
 
+void Watched::set_quiet_period(std::chrono::milliseconds time) {
+  young_ = time * kYoungQuietPeriods;
+}
+
 SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) {
   SaveView view;
   for (Directory& directory : directories_) {
@@ -162,14 +167,23 @@ SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) 
 void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
                        SaveView& view) const {
   const std::string root = directory.rules.name() + "/";
+  const auto incomplete = units_without_a_file(directory, plan);
+  std::unordered_map<std::string_view, uint32_t> units;  // by the number of the first file of each
   for (const frameworks::FileInfo* file : plan.pack) {
     const std::string path = root + file->path;
-    if (known_unreadable(path, *file)) {
+    const LeftOut* known = left_out(path, *file);
+    const std::string_view unit = directory.rules.unit(file->path);
+    if (known != nullptr && known->why.empty()) {
       view.unreadable.add(file->owner);
-      continue;
+    } else if (known != nullptr || incomplete.contains(unit)) {
+      ++view.too_large.files;
+      if (known != nullptr && view.too_large.why.empty()) view.too_large.why = known->why;
+    } else {
+      const auto number = static_cast<uint32_t>(view.files.size() + 1);
+      const uint32_t shared = unit == file->path ? 0 : units.emplace(unit, number).first->second;
+      view.files.push_back({file->path, path, directory.scan.folder, shared});
+      view.bytes += file->size;
     }
-    view.files.push_back({file->path, path, directory.scan.folder});
-    view.bytes += file->size;
   }
   for (const auto& unit : plan.busy) view.busy.push_back(root + unit);
   for (const auto& unit : plan.left_over) view.left_over.push_back(root + unit);
@@ -181,6 +195,18 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   view.unreadable.add(directory.scan.unreadable_directories);
   view.truncated |= directory.scan.truncated;
   view.last_activity = std::max(view.last_activity, plan.last_activity);
+}
+
+// Those of no use, as a file of theirs is too large.
+std::set<std::string_view> Watched::units_without_a_file(const Directory& directory,
+                                                         const frameworks::SavePlan& plan) const {
+  std::set<std::string_view> units;
+  if (left_out_.empty()) return units;
+  for (const frameworks::FileInfo* file : plan.pack) {
+    const LeftOut* known = left_out(directory.rules.name() + "/" + file->path, *file);
+    if (known != nullptr && !known->why.empty()) units.insert(directory.rules.unit(file->path));
+  }
+  return units;
 }
 
 frameworks::Evidence Watched::judge() const {
@@ -273,7 +299,13 @@ std::vector<std::string> Watched::differing_factors(const Directory& directory) 
   return {names.begin(), names.end()};
 }
 
-int64_t Watched::set_unreadable(const std::string& path) {
+int64_t Watched::set_unreadable(const std::string& path) { return leave_out(path, ""); }
+
+void Watched::set_too_large(const std::string& path, const std::string& why) {
+  leave_out(path, why);
+}
+
+int64_t Watched::leave_out(const std::string& path, const std::string& why) {
   for (const Directory& directory : directories_) {
     const std::string root = directory.rules.name() + "/";
     if (!path.starts_with(root)) continue;
@@ -282,15 +314,17 @@ int64_t Watched::set_unreadable(const std::string& path) {
       return path.compare(root.size(), std::string::npos, file.path) == 0;
     });
     if (found == items.end()) continue;
-    unreadable_[path] = found->changed;
+    left_out_[path] = {found->changed, why};
     return found->owner;
   }
   return -1;
 }
 
-bool Watched::known_unreadable(const std::string& path, const frameworks::FileInfo& file) const {
-  const auto found = unreadable_.find(path);
-  return found != unreadable_.end() && found->second == file.changed;
+const Watched::LeftOut* Watched::left_out(const std::string& path,
+                                          const frameworks::FileInfo& file) const {
+  const auto found = left_out_.find(path);
+  const bool known = found != left_out_.end() && found->second.changed == file.changed;
+  return known ? &found->second : nullptr;
 }
 
 }  // namespace compilecache::agent

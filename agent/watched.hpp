@@ -34,6 +34,12 @@ HeldFiles held_files(const archive::Config& config);
 // Adds paths in the archive ("torch/...").
 void add_held(HeldFiles& held, const std::vector<std::string_view>& paths);
 
+// Files that no archive can hold, with those that are of no use without them.
+struct TooLarge {
+  uint64_t files = 0;
+  std::string why;  // of the first, for people
+};
+
 // The plans of all directories together.
 struct SaveView {
   std::vector<archive::SourceFile> files;  // new
@@ -41,6 +47,7 @@ struct SaveView {
   std::vector<std::string> busy, left_over;  // "torch/..."
   uint64_t held = 0, held_entries = 0, unread = 0, never_packed = 0, not_regular = 0;
   Unreadable unreadable;
+  TooLarge too_large;
   bool truncated = false;  // there are more than kMaxScanned
   WallTime last_activity{};
 };
@@ -63,6 +70,8 @@ class Watched {
   // When the last look began, or the last look for differences that found none.
   [[nodiscard]] WallTime looked_at() const { return looked_at_; }
 
+  // By which plan() tells what is unfinished from what is left over; the config's at first.
+  void set_quiet_period(std::chrono::milliseconds time);
   [[nodiscard]] SaveView plan(const HeldFiles& held, std::optional<WallTime> saved_at);
   [[nodiscard]] frameworks::Evidence judge() const;
 
@@ -74,6 +83,8 @@ class Watched {
   // The writer could not read this file ("torch/..."); it is not new again until it changes.
   // Returns its owner, -1: not known.
   int64_t set_unreadable(const std::string& path);
+  // No archive can hold it; the same.
+  void set_too_large(const std::string& path, const std::string& why);
 
  private:
   struct Directory {
@@ -91,8 +102,17 @@ class Watched {
   const std::vector<frameworks::Factors>& noted_factors(const std::string& framework) const;
   [[nodiscard]] std::vector<std::string> differing_factors(const Directory& directory) const;
   void add_plan(Directory& directory, const frameworks::SavePlan& plan, SaveView& view) const;
-  [[nodiscard]] bool known_unreadable(const std::string& path,
-                                      const frameworks::FileInfo& file) const;
+  // A file that the writer left out for good.
+  struct LeftOut {
+    WallTime changed;  // when it was last tried it had changed then
+    std::string why;   // it is too large; empty: it cannot be read
+  };
+  int64_t leave_out(const std::string& path, const std::string& why);
+  // Null where it is not known as such, or has changed since.
+  [[nodiscard]] const LeftOut* left_out(const std::string& path,
+                                        const frameworks::FileInfo& file) const;
+  [[nodiscard]] std::set<std::string_view> units_without_a_file(
+      const Directory& directory, const frameworks::SavePlan& plan) const;
 
   const ControlDirectory& control_;
   const std::string store_, loaded_manifest_;
@@ -102,7 +122,7 @@ class Watched {
   bool told_unknown_ = false;  // that what was loaded cannot be read
   std::chrono::milliseconds young_;
   std::vector<Directory> directories_;
-  std::map<std::string, WallTime> unreadable_;  // and the change that it was last tried after
+  std::map<std::string, LeftOut> left_out_;
   WallTime looked_at_{};
   size_t fingerprint_ = 0;  // of all that the last look saw
   bool changed_ = true;

@@ -105,7 +105,7 @@ struct CommitRequest {
   std::vector<std::string> blobs;
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
   double compile_seconds = 0;
-  int64_t left_out = 0;  // files that the saver may not read
+  int64_t left_out = 0;  // files that the saver may not read, or no archive can hold
   // That is all there will be, as far as anybody can know: the application has asked for this save,
   // or has ended.
   bool complete = false;

@@ -93,6 +93,9 @@ void visit_fields(Is<AgentConfig> auto& config, Visit&& visit) {
   visit("directories", config.directories);
   visit("ephemeral_limit_bytes", config.ephemeral_limit_bytes);
   visit("fallback_compatible", config.fallback_compatible);
+  if (reads || config.first_quiet_period_ms != usual.first_quiet_period_ms) {
+    visit("first_quiet_period_ms", config.first_quiet_period_ms);
+  }
   visit("index_fallback", config.index_fallback);
   visit("key_basis", config.key_basis);
   visit("load_timeout_ms", config.load_timeout_ms);

@@ -55,6 +55,8 @@ struct AgentConfig {
 
   std::string save_policy = "OnChange";
   int64_t quiet_period_ms = 30'000;
+  // Until this pod has saved for the first time; 0: the same.
+  int64_t first_quiet_period_ms = 0;
   int64_t at_termination_ms = 15'000;
   int64_t max_archive_bytes = 1LL << 30;
   int compression_level = 9;

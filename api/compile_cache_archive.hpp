@@ -20,7 +20,7 @@ struct ArchiveHead {
   int64_t generation = 0;
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
   double compile_seconds = 0;
-  int64_t left_out = 0;  // files that it should hold, but its saver may not read
+  int64_t left_out = 0;  // files that it should hold, but its saver may not read, or are too large
   std::string saved_at, saved_by, image_id;
   std::vector<std::string> blobs;  // every blob it needs: manifest, config, layers
 

@@ -138,10 +138,11 @@ Result<RegularFile> BlobFolder::open_blob(const std::string& digest) const {
   struct stat info {};
   if (!file && ::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       !S_ISREG(info.st_mode)) {
-    return fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store_ +
+    file = fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store_ +
                                          " is not a file but a link, folder or device; the archive "
                                          "is lost");
   }
+  if (!file) return unexpected(file.error().about(digest));
   return file;
 }
 
@@ -149,11 +150,11 @@ Result<std::string> BlobFolder::read(const std::string& digest, uint64_t limit) 
   auto file = open_blob(digest);
   if (!file) return unexpected(file.error());
   auto content = read_whole(*file, limit, blob_path(store_, digest));
-  if (!content) return unexpected(content.error());
-  if ("sha256:" + sha256_hex(*content) != digest) {
-    return fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store_ +
-                                         " is not what its name promises: the archive is lost");
+  if (content && "sha256:" + sha256_hex(*content) != digest) {
+    content = fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store_ +
+                                            " is not what its name promises: the archive is lost");
   }
+  if (!content) return unexpected(content.error().about(digest));
   return content;
 }
 
@@ -161,10 +162,12 @@ Status check_blob_size(const std::string& store, const std::string& digest, uint
   const std::string path = blob_path(store, digest);
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0)
-    return unexpected(io_error("looking for blob " + path, errno));
+    return unexpected(io_error("looking for blob " + path, errno).about(digest));
   if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) != size) {
-    return fail(ErrorCode::kCorrupt, "blob " + digest + " in " + store + " should be a file of " +
-                                         std::to_string(size) + " bytes and is not");
+    return unexpected(Error{ErrorCode::kCorrupt,
+                            "blob " + digest + " in " + store + " should be a file of " +
+                                std::to_string(size) + " bytes and is not",
+                            digest});
   }
   return {};
 }

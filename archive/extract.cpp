@@ -38,7 +38,9 @@ Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) 
     read = read_layer(session, archive.blobs, layer, sink);
     if (!read) break;
     read = sink.end_layer();
-    if (!read) read = unexpected(read.error().with("layer " + layer.digest + " in " + store));
+    if (!read)
+      read = unexpected(
+          read.error().with("layer " + layer.digest + " in " + store).about(layer.digest));
   }
   if (!read) {
     session.failure.set(read.error());  // so that the tasks under way stop
@@ -46,7 +48,10 @@ Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) 
     return read;
   }
   auto done = session.drain();
-  if (!done) return unexpected(done.error().with("archive " + manifest.digest + " in " + store));
+  if (!done) {
+    const std::string context = "archive " + manifest.digest + " in " + store;
+    return unexpected(done.error().with(context).about(manifest.digest));
+  }
   return done;
 }
 

@@ -100,18 +100,6 @@ Status check_archive_path(std::string_view path) {
   return {};
 }
 
-std::string digest_in(std::string_view text) {
-  constexpr std::string_view kName = "sha256";
-  constexpr size_t kDigits = 64;
-  for (size_t at = text.find(kName); at != std::string_view::npos; at = text.find(kName, at + 1)) {
-    const std::string_view rest = text.substr(at + kName.size());
-    if (!rest.starts_with(':') && !rest.starts_with('/')) continue;
-    const std::string found = std::string(kName) + ":" + std::string(rest.substr(1, kDigits));
-    if (is_digest(found)) return found;
-  }
-  return "";
-}
-
 uint64_t new_directories(std::string_view previous, std::string_view path) {
   const auto differ = std::mismatch(previous.begin(), previous.end(), path.begin(), path.end());
   return static_cast<uint64_t>(std::count(differ.second, path.end(), '/'));

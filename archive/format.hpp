@@ -51,8 +51,8 @@ struct Limits {
   // Of all paths together, as they are kept while an archive is read.
   uint64_t max_path_bytes = 64ULL << 20;
   uint64_t max_plain_bytes = 64ULL << 30;
-  // Of plain to compressed bytes of a layer, counted after the first 64 MiB of plain bytes. Real
-  // caches of near-equal files reach 220 (vLLM's subgraphs).
+  // Of plain to compressed bytes of a layer, from kRatioCountsFrom on. Real caches of near-equal
+  // files reach 220 (vLLM's subgraphs).
   uint64_t max_ratio = 2'000;
   uint64_t max_manifest_bytes = 1ULL << 20;
   uint64_t max_config_plain_bytes = 256ULL << 20;
@@ -61,6 +61,9 @@ struct Limits {
   // zstd's window: 2^24 bytes are the largest frame.
   int max_window_log = 24;
 };
+
+// From here on the plain bytes of a layer are held against its size (Limits::max_ratio).
+inline constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
 
 // What a reader takes for frames and contents under way: two of the largest frames, so that one is
 // decoded while the other is written, and what they are decoded from.
@@ -84,10 +87,6 @@ bool is_digest(std::string_view text);
 // "." or ".." component, at most kMaxPathBytes long (255 for each component) and kMaxPathDepth
 // deep. The error says what is wrong.
 Status check_archive_path(std::string_view path);
-
-// The first digest that a text names, also as the path of its blob, such as the message of an error
-// does; else empty.
-std::string digest_in(std::string_view text);
 
 // How many directories `path` implies that `previous`, the path before it in sorted order, does
 // not.

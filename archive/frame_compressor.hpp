@@ -38,6 +38,8 @@ class FrameCompressor {
 
   [[nodiscard]] uint64_t plain_bytes() const { return plain_bytes_; }
   [[nodiscard]] uint64_t written_bytes() const;
+  // After finish().
+  [[nodiscard]] const std::vector<Frame>& frames() const { return table_.frames; }
 
  private:
   enum class State { kFree, kFilled, kPacked };

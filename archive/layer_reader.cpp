@@ -22,7 +22,6 @@ namespace {
 
 constexpr size_t kReadBytes = 1U << 20;
 constexpr uint64_t kMaxTableBytes = 8ULL << 20;
-constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
 constexpr std::chrono::milliseconds kLongestWait{50};
 
 // Reads a file from beginning to end in large pieces and hashes it on the way, if wanted.
@@ -318,9 +317,10 @@ Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descripto
   auto file = blobs.open_blob(layer.digest);
   if (!file) return unexpected(file.error());
   if (file->size != layer.size) {
-    return fail(ErrorCode::kCorrupt, context + " should be a file of " +
-                                         std::to_string(layer.size) + " bytes and has " +
-                                         std::to_string(file->size));
+    return unexpected(Error{ErrorCode::kCorrupt,
+                            context + " should be a file of " + std::to_string(layer.size) +
+                                " bytes and has " + std::to_string(file->size),
+                            layer.digest});
   }
   ::posix_fadvise(file->fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
 
@@ -335,7 +335,7 @@ Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descripto
     error = {ErrorCode::kCorrupt, "its bytes are not what its digest promises (" + error.message +
                                       "); the archive is lost, save a new one"};
   }
-  return unexpected(error.with(context));
+  return unexpected(error.with(context).about(layer.digest));
 }
 
 }  // namespace compilecache::archive

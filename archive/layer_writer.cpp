@@ -9,8 +9,6 @@
 namespace compilecache::archive {
 namespace {
 
-constexpr uint64_t kRatioCountsFrom = 64ULL << 20;
-
 std::span<const uint8_t> as_bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
@@ -56,10 +54,10 @@ Status LayerWriter::add_link(const std::string& path, const std::string& target,
   return append(as_bytes(tar_header({path, TarType::kHardLink, 0, executable, target})));
 }
 
-Result<LayerWriter::Finished> LayerWriter::finish(const std::vector<std::string>& without) {
-  if (auto ended = append_zeros(kTarEndBytes); !ended) return unexpected(ended.error());
-  if (auto finished = compressor_.finish(); !finished) return unexpected(finished.error());
-  if (auto fine = check(); !fine) return unexpected(fine.error());
+Status LayerWriter::end() {
+  if (auto ended = append_zeros(kTarEndBytes); !ended) return ended;
+  if (auto finished = compressor_.finish(); !finished) return finished;
+  if (auto fine = check(); !fine) return fine;
   const uint64_t plain = compressor_.plain_bytes();
   if (entries_ > max_tar_entries(settings_.limits) || plain > settings_.limits.max_plain_bytes ||
       (plain > kRatioCountsFrom && plain / settings_.limits.max_ratio > blob_.size())) {
@@ -68,10 +66,14 @@ Result<LayerWriter::Finished> LayerWriter::finish(const std::vector<std::string>
                                           format_bytes(blob_.size()) +
                                           ", which no reader would accept: cache less");
   }
+  return {};
+}
+
+Result<LayerWriter::Finished> LayerWriter::finish(const std::vector<std::string>& without) {
   auto blob = blob_.finish(without);
   if (!blob) return unexpected(blob.error());
   return Finished{{kLayerMediaType, blob->digest, blob->size},
-                  {plain, content_bytes_},
+                  {compressor_.plain_bytes(), content_bytes_},
                   blob->existed ? 0 : blob->size};
 }
 

@@ -33,11 +33,21 @@ class LayerWriter {
   Status end_file();
   Status add_link(const std::string& path, const std::string& target, bool executable);
 
+  // Call it once, after all files. kTooLarge: no reader would take it, or it is over
+  // max_archive_bytes.
+  Status end();
+
+  // Of all so far.
+  [[nodiscard]] uint64_t plain_bytes() const { return compressor_.plain_bytes(); }
+  // After end(), also where that failed as kTooLarge.
+  [[nodiscard]] const std::vector<Frame>& frames() const { return compressor_.frames(); }
+
   struct Finished {
     Descriptor descriptor;
     LayerStats stats;
     uint64_t written_bytes = 0;  // 0 if the store had it already
   };
+  // After end(): puts the blob in place.
   Result<Finished> finish(const std::vector<std::string>& without);
 
  private:

@@ -132,7 +132,7 @@ Result<Manifest> read_manifest(const BlobFolder& blobs, const std::string& diges
   auto text = blobs.read(digest, limits.max_manifest_bytes);
   if (!text) return unexpected(text.error().with(context));
   auto manifest = parse_manifest(*text);
-  if (!manifest) return unexpected(manifest.error().with(context));
+  if (!manifest) return unexpected(manifest.error().with(context).about(digest));
   manifest->digest = digest;
   manifest->size = text->size();
   return manifest;
@@ -148,16 +148,19 @@ Result<Manifest> read_manifest(const std::string& store, const std::string& dige
 Result<Config> read_config(const BlobFolder& blobs, const Manifest& manifest,
                            const Limits& limits) {
   const std::string context = "config " + manifest.config.digest + " in " + blobs.store();
+  const auto unusable = [&](const Error& why) {
+    return unexpected(why.with(context).about(manifest.config.digest));
+  };
   if (manifest.config.size > limits.max_config_plain_bytes)
-    return fail(ErrorCode::kTooLarge, context + ": it is larger than accepted");
+    return unusable({ErrorCode::kTooLarge, "it is larger than accepted"});
   auto content = blobs.read(manifest.config.digest, limits.max_config_plain_bytes);
-  if (!content) return unexpected(content.error().with(context));
+  if (!content) return unusable(content.error());
   if (content->size() != manifest.config.size)
-    return fail(ErrorCode::kCorrupt, context + ": the manifest gives another size");
+    return unusable({ErrorCode::kCorrupt, "the manifest gives another size"});
   auto config = decode_config(*content, limits);
-  if (!config) return unexpected(config.error().with(context));
+  if (!config) return unusable(config.error());
   if (config->layers.size() != manifest.layers.size())
-    return fail(ErrorCode::kCorrupt, context + ": the manifest has another number of layers");
+    return unusable({ErrorCode::kCorrupt, "the manifest has another number of layers"});
   return config;
 }
 

@@ -106,8 +106,12 @@ Result<Manifest> rewrite_as_one_layer(const std::string& store, const std::strin
     request.files.push_back({files + "/" + file.path, file.path});
   auto written = write_archive(into, std::move(request));
   if (!written) return unexpected(written.error());
-  if (!written->left_out.empty())
-    return fail(ErrorCode::kInternal, "packing again: " + written->left_out.front().detail);
+  if (!written->left_out.empty()) {
+    const LeftOut& file = written->left_out.front();
+    const bool too_large = file.reason == LeftOutReason::kTooLarge;
+    return fail(too_large ? ErrorCode::kTooLarge : ErrorCode::kInternal,
+                "packing again: " + file.detail);
+  }
   return read_manifest(into, written->archive.manifest);
 }
 

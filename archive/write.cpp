@@ -13,7 +13,9 @@
 #include "archive/layer_reader.hpp"
 #include "archive/layer_writer.hpp"
 #include "archive/plan.hpp"
+#include "archive/ratio.hpp"
 #include "archive/source.hpp"
+#include "base/quantity.hpp"
 #include "base/sha256.hpp"
 #include "base/sha256_pair.hpp"
 
@@ -27,8 +29,11 @@ constexpr uint64_t kCompactionReadBytes = 20ULL << 20;
 // the compressor.
 constexpr size_t kBytesOfAFile = 1000;
 constexpr size_t kLeastCompressorBytes = 24U << 20;
-// How often a layer is begun anew because a large file changed while it was packed.
+// How often a layer is begun anew because a large file changed while it was packed, or packs into
+// too little.
 constexpr int kMaxAttempts = 4;
+// What a layer has beside the content of its only file, at most.
+constexpr uint64_t kAroundAFile = 64ULL << 10;
 
 // A file that changed in the middle of the layer: the layer is worth nothing.
 struct Changed {
@@ -72,10 +77,14 @@ class ArchiveWriter {
   Status check_request() const;
   Status read_parent();
   void look_at_sources();
+  Status leave_out_too_large();
+  Result<bool> fits_alone(const Source& source);
+  void leave_out(size_t index, std::string detail);
   Status find_equal_files();
   Status hash_source(size_t index);
   void drop_left_out();
   void drop_changed();
+  void drop_beyond_ratio();
   Status check_checkpoint() const;
 
   Result<WriteResult> write();
@@ -88,6 +97,7 @@ class ArchiveWriter {
                     std::span<const uint8_t> bytes, const ContentHash& hash);
   Status end_pack(LayerWriter& layer, Plan& plan, const Plan::Pack& item, const ContentHash& hash);
   Status changed(size_t source, const LeftOut& why);
+  void note_place(const LayerWriter& layer, size_t source, uint64_t size);
   Status finish_layer(LayerWriter& layer);
   void take_notes();
   Result<WriteResult> commit(Plan plan);
@@ -100,6 +110,9 @@ class ArchiveWriter {
   std::array<LargeBytes, 2> whole_;  // for files that are read before packing
   // In this attempt.
   Packed packed_;
+  std::vector<Placed> placed_;          // in the new layer
+  std::vector<size_t> placed_sources_;  // which those are
+  std::vector<size_t> beyond_ratio_;    // sources that made the layer useless
 
   Manifest parent_manifest_;
   Config parent_;
@@ -116,8 +129,10 @@ class ArchiveWriter {
 Status check_limits(const std::vector<FileEntry>& files, const Limits& limits) {
   uint64_t directories = 0;
   uint64_t path_bytes = 0;
+  uint64_t plain_bytes = 0;
   std::string_view previous;
   for (const FileEntry& file : files) {
+    plain_bytes += file.size;
     // Twice: another path may come to store its content.
     path_bytes += 2 * file.path.size();
     directories += new_directories(previous, file.path);
@@ -130,6 +145,7 @@ Status check_limits(const std::vector<FileEntry>& files, const Limits& limits) {
   };
   if (auto few = check(files.size(), "files", limits.max_entries); !few) return few;
   if (auto few = check(path_bytes, "bytes of paths", limits.max_path_bytes); !few) return few;
+  if (auto few = check(plain_bytes, "bytes", limits.max_plain_bytes); !few) return few;
   return check(directories, "directories", limits.max_directories);
 }
 
@@ -246,6 +262,67 @@ Status ArchiveWriter::hash_source(size_t index) {
   return {};
 }
 
+// Before any work is done on the others.
+Status ArchiveWriter::leave_out_too_large() {
+  const uint64_t most_plain = request_.settings.limits.max_plain_bytes;
+  const uint64_t most = request_.settings.max_archive_bytes;
+  const std::string keep_out = "keep the file out of the cache directory";
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const uint64_t size = sources_[i].stamp.size;
+    if (dropped_[i] || size <= std::min(most, most_plain - std::min(most_plain, kAroundAFile))) {
+      continue;
+    }
+    const std::string what = sources_[i].file.path + " of " + format_bytes(size);
+    if (size + kAroundAFile > most_plain) {
+      leave_out(i, what + ": all files of an archive have at most " + format_bytes(most_plain) +
+                       "; " + keep_out);
+      continue;
+    }
+    const auto fits = fits_alone(sources_[i]);
+    if (!fits) return unexpected(fits.error());
+    if (*fits) continue;
+    leave_out(i, what + " would alone be more than the " + format_bytes(most) +
+                     " of save.maxArchiveSize: raise it, or " + keep_out);
+  }
+  drop_left_out();
+  return {};
+}
+
+// Packs it for nothing, up to the limit: it is only asked for what is larger than that.
+Result<bool> ArchiveWriter::fits_alone(const Source& source) {
+  auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, 0);
+  if (!layer) return unexpected(layer.error());
+  auto reader = SourceReader::open(source);
+  if (!reader) return true;  // said where it is packed
+  const FileStamp& stamp = source.stamp;
+  Status packed = (*layer)->begin_file(source.file.path, stamp.size, stamp.executable);
+  for (uint64_t left = stamp.size; packed && left > 0;) {
+    const auto piece =
+        std::span(chunk_).first(static_cast<size_t>(std::min<uint64_t>(left, chunk_.size())));
+    if (!reader->read(piece)) return true;
+    packed = (*layer)->data(piece);
+    left -= piece.size();
+  }
+  if (packed) packed = (*layer)->end_file();
+  if (packed) packed = (*layer)->end();
+  if (!packed && packed.error().code != ErrorCode::kTooLarge) return unexpected(packed.error());
+  return packed.has_value();
+}
+
+// With all that is of no use without it.
+void ArchiveWriter::leave_out(size_t index, std::string detail) {
+  const SourceFile& file = sources_[index].file;
+  dropped_[index] = true;
+  result_.left_out.push_back({file.path, LeftOutReason::kTooLarge, std::move(detail)});
+  if (file.unit == 0) return;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (dropped_[i] || sources_[i].file.unit != file.unit) continue;
+    dropped_[i] = true;
+    result_.left_out.push_back({sources_[i].file.path, LeftOutReason::kIncomplete,
+                                sources_[i].file.path + " is of no use without " + file.path});
+  }
+}
+
 // Hashes as little as is needed to know which sources are equal to something.
 Status ArchiveWriter::find_equal_files() {
   const Candidates candidates = find_candidates(parent_, sources_);
@@ -293,12 +370,18 @@ Result<WriteResult> ArchiveWriter::run() {
   if (auto good = check_request(); !good) return unexpected(good.error());
   if (auto read = read_parent(); !read) return unexpected(read.error());
   look_at_sources();
+  if (auto left = leave_out_too_large(); !left) return unexpected(left.error());
   if (auto found = find_equal_files(); !found) return unexpected(found.error());
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     changed_.reset();
+    beyond_ratio_.clear();
     auto written = write();
-    if (written || !changed_) return written;
-    drop_changed();
+    if (written || (!changed_ && beyond_ratio_.empty())) return written;
+    changed_ ? drop_changed() : drop_beyond_ratio();
+  }
+  if (!changed_) {
+    return fail(ErrorCode::kTooLarge,
+                "writing the archive: it packs into so little that no reader would take it");
   }
   return fail(ErrorCode::kUnavailable,
               "writing the archive: files keep changing while they are read, the last one " +
@@ -323,7 +406,20 @@ void ArchiveWriter::drop_changed() {
   drop_left_out();
 }
 
+void ArchiveWriter::drop_beyond_ratio() {
+  const uint64_t times = request_.settings.limits.max_ratio;
+  for (const size_t i : beyond_ratio_) {
+    if (dropped_[i]) continue;
+    leave_out(i, sources_[i].file.path + " of " + format_bytes(sources_[i].stamp.size) +
+                     " packs into less than 1/" + std::to_string(times) +
+                     " of that, which no loader takes; keep the file out of the cache directory");
+  }
+  drop_left_out();
+}
+
 Result<WriteResult> ArchiveWriter::write() {
+  placed_.clear();
+  placed_sources_.clear();
   Plan plan = make_plan(parent_, sources_);
   result_.added_files = plan.added_files;
   result_.added_plain_bytes = plan.added_plain_bytes;
@@ -379,15 +475,29 @@ Status ArchiveWriter::write_full(Plan& plan) {
     const Descriptor& from = parent_manifest_.layers[i];
     if (auto read = read_layer(session, *blobs, from, sink); !read)
       return unexpected(read.error().with("rewriting the parent archive as one layer"));
-    if (!sink.complete())
-      return fail(ErrorCode::kCorrupt, "layer " + from.digest + " lacks files of its config");
+    if (!sink.complete()) {
+      return unexpected(Error{ErrorCode::kCorrupt,
+                              "layer " + from.digest + " lacks files of its config", from.digest});
+    }
   }
   if (auto packed = pack_all(**layer, plan); !packed) return packed;
   for (FileEntry& file : plan.files) file.layer = 0;
   return finish_layer(**layer);
 }
 
+void ArchiveWriter::note_place(const LayerWriter& layer, size_t source, uint64_t size) {
+  placed_.push_back({layer.plain_bytes(), size});
+  placed_sources_.push_back(source);
+}
+
 Status ArchiveWriter::finish_layer(LayerWriter& layer) {
+  if (auto ended = layer.end(); !ended) {
+    if (ended.error().code != ErrorCode::kTooLarge) return ended;
+    const uint64_t times = request_.settings.limits.max_ratio;
+    for (const size_t i : beyond_ratio(layer.frames(), placed_, times))
+      beyond_ratio_.push_back(placed_sources_[i]);
+    return ended;
+  }
   auto finished = layer.finish(request_.without);
   if (!finished) return unexpected(finished.error());
   manifest_.layers.push_back(finished->descriptor);
@@ -449,6 +559,7 @@ Status ArchiveWriter::pack_whole(LayerWriter& layer, Plan& plan, const Plan::Pac
     }
   }
   if (auto begun = layer.begin_file(file.path, file.size, file.executable); !begun) return begun;
+  note_place(layer, item.source, file.size);
   if (auto added = layer.data(bytes); !added) return added;
   if (auto ended = layer.end_file(); !ended) return ended;
   return end_pack(layer, plan, item, hash);
@@ -461,6 +572,7 @@ Status ArchiveWriter::pack_large(LayerWriter& layer, Plan& plan, const Plan::Pac
   if (!reader) return changed(item.source, reader.error());
   Sha256 hash;
   if (auto begun = layer.begin_file(file.path, file.size, file.executable); !begun) return begun;
+  note_place(layer, item.source, file.size);
   for (uint64_t left = file.size; left > 0;) {
     const auto piece =
         std::span(chunk_).first(static_cast<size_t>(std::min<uint64_t>(left, chunk_.size())));
@@ -553,6 +665,10 @@ const char* to_string(LeftOutReason reason) {
       return "not_regular";
     case LeftOutReason::kInvalidPath:
       return "invalid_path";
+    case LeftOutReason::kTooLarge:
+      return "too_large";
+    case LeftOutReason::kIncomplete:
+      return "incomplete";
   }
   return "unknown";
 }

@@ -39,6 +39,9 @@ struct SourceFile {
   std::string path;   // in the archive
   // Where others change what is read: no link on the way from this folder is followed then.
   std::shared_ptr<const Fd> folder;
+  // Files with the same number, not 0, are of use only together: where no archive can hold one of
+  // them, none is packed.
+  uint32_t unit = 0;
 };
 
 struct WriteSettings {
@@ -71,13 +74,15 @@ enum class LeftOutReason {
   kVanished,     // is not there any more
   kNotRegular,   // a link, device, directory, ...
   kInvalidPath,  // cannot stand in an archive, see check_archive_path
+  kTooLarge,     // no archive can hold it: larger than all may be, or packed too small to be taken
+  kIncomplete,   // of no use without another of its unit, which is kTooLarge
 };
 const char* to_string(LeftOutReason reason);
 
 struct LeftOut {
   std::string path;  // in the archive
   LeftOutReason reason;
-  std::string detail;
+  std::string detail;  // for people; of kTooLarge with sizes, limit and what to do
 };
 
 struct WriteResult {
@@ -93,9 +98,10 @@ struct WriteResult {
 
 // kInvalid: settings or request make no sense; kNotFound: a blob of the parent is not there (or not
 // seen, on a network file system); kCorrupt: one is not what its digest promises; both name it and
-// are never about what is written; kTooLarge: the archive would exceed max_archive_bytes or what a
-// reader accepts; kUnavailable: too many files keep changing, try later; kCancelled; kIo. On any
-// error nothing is left behind but whole unreferenced blobs, which the next sweep takes.
+// are never about what is written; kTooLarge: all files together would exceed max_archive_bytes or
+// what a reader accepts (one that does so alone is left out); kUnavailable: too many files keep
+// changing, try later; kCancelled; kIo. On any error nothing is left behind but whole unreferenced
+// blobs, which the next sweep takes.
 Result<WriteResult> write_archive(const std::string& store, WriteRequest request);
 
 }  // namespace compilecache::archive

@@ -89,6 +89,10 @@ constexpr std::array kSaveReasons{
         "unreadable", "files that only their owner may read were not saved",
         "set spec.save.runAsUser, or securityContext.runAsUser in the pod, to their owner "
         "(status.fileOwners)"},
+    OutcomeReason{"file_too_large",
+                  "a file that no archive can hold was left out, the rest is saved",
+                  "keep it out of the cache directory, or raise spec.save.maxArchiveSize where its "
+                  "message says so"},
     OutcomeReason{"busy_files", "files changed while they were read; it is tried again", ""},
     OutcomeReason{"operator_unreachable",
                   "there was no answer from the operator; it is tried again",

@@ -372,6 +372,9 @@ std::vector<Field> fields_of(Settings& s) {
                  {"unheardAfter", duration(s.agent.unheard_after, seconds(1), hours(1))},
                  {"unheardPods", number(s.agent.unheard_pods, 1, 1000)}};
        })},
+      {"save", nested([&s]() -> std::vector<Field> {
+         return {{"firstQuietPeriod", duration(s.save.first_quiet_period, seconds(1), hours(24))}};
+       })},
       {"resources", nested([&s]() -> std::vector<Field> {
          return {{"loader", container(s.resources.loader)},
                  {"saver", container(s.resources.saver)},

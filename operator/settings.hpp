@@ -73,6 +73,13 @@ struct Settings {
     bool operator==(const Agent&) const = default;
   } agent;
 
+  struct Save {
+    // How long the cache directory of a pod that ends by itself has to be still before its first
+    // save, where spec.save.quietPeriod is longer.
+    std::chrono::milliseconds first_quiet_period{3'000};
+    bool operator==(const Save&) const = default;
+  } save;
+
   struct Resources {
     ContainerResources loader, saver, sweep;
     bool operator==(const Resources&) const = default;

@@ -56,6 +56,7 @@ webhook::InjectionSettings injection_settings(const Settings& settings, const st
   made.agent_port = settings.agent.port;
   made.agent_name = std::string(api::kAgentService) + "." + ns + ".svc";
   made.index_fallback = settings.agent.index_fallback;
+  made.first_quiet_period = settings.save.first_quiet_period;
   made.gpu_resources = settings.gpu_resources;
   made.harmless_resources = settings.harmless_resources;
   made.loader_requests = or_default(settings.resources.loader.requests, made.loader_requests);

@@ -1,6 +1,7 @@
 #include "webhook/agent_config.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "api/names.hpp"
 #include "webhook/pod_json.hpp"
@@ -51,6 +52,19 @@ int64_t at_termination(const AgentConfigInput& input) {
   return std::min<int64_t>(input.cache.spec.save.at_termination.count(), room);
 }
 
+// Pods that end by themselves, such as those of Jobs, may do so before their directory was still
+// for long, and leave little time at their end. Not where the first save is the only one or
+// replaces what there is: it may be a part.
+int64_t first_quiet_period(const AgentConfigInput& input) {
+  const std::string_view policy = text_member(spec_of(input.pod), "restartPolicy");
+  const bool ends = policy == "Never" || policy == "OnFailure";
+  const bool saves_again =
+      input.cache.spec.save.policy == "OnChange" && input.annotations.mode == api::Mode::kReadWrite;
+  if (!ends || !saves_again || input.annotations.quiet_period) return 0;
+  const milliseconds first = input.settings.first_quiet_period;
+  return first < input.cache.spec.save.quiet_period ? first.count() : 0;
+}
+
 // The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits.
 int64_t ephemeral_limit(const AgentConfigInput& input) {
   int64_t limit = 0;
@@ -93,6 +107,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.save_policy = spec.save.policy;
   config.quiet_period_ms =
       input.annotations.quiet_period.value_or(milliseconds(spec.save.quiet_period)).count();
+  config.first_quiet_period_ms = first_quiet_period(input);
   config.at_termination_ms = at_termination(input);
   config.max_archive_bytes = static_cast<int64_t>(spec.save.max_archive_size);
   config.compression_level = spec.compression.level;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct InjectionSettings {
   std::string agent_name;
   std::string agent_ca;
   bool index_fallback = true;
+  // Before the first save of pods that end by themselves.
+  std::chrono::milliseconds first_quiet_period{3000};
 
   // Extended resources that are GPUs, and those that do not influence compiled code; `*` stands for
   // anything ("nvidia.com/mig-*").

@@ -64,6 +64,24 @@ TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
   EXPECT_EQ(reports.back().body["save_reason"], "out_of_time");
 }
 
+TEST_F(End, WhatOthersHeldUpUntilTheEndIsTold) {
+  config_.quiet_period_ms = 3'600'000;
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return {};
+    return json_response({{"decision", "busy"}, {"reason", "locked"}, {"retry_after_ms", 600'000}});
+  });
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(says(saver, "watching"));
+  EXPECT_EQ(end(saver), 0);
+  const auto reports = operator_.calls("POST", "/v1/effect");
+  ASSERT_FALSE(reports.empty()) << saver.log();
+  EXPECT_EQ(reports[0].body["save_outcome"], "ERROR");
+  EXPECT_EQ(reports[0].body["save_reason"], "out_of_time");
+  EXPECT_EQ(reports[0].body["save_message"],
+            "there is something new that is not saved: another pod is saving: locked");
+}
+
 TEST_F(End, AReportThatNobodyTakesDoesNotDelayThePodsEnd) {
   config_.at_termination_ms = 3'600'000;
   operator_.set_head(put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}}).manifest, 1);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
 class SaveConflict : public AgentTest {
@@ -232,14 +234,34 @@ TEST_F(SaveConflict, ACompileCacheThatIsGoneIsNotAnOperatorThatIs) {
 
 TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
   config_.max_archive_bytes = 100'000;
+  write("ab/one", incompressible(70'000));
+  std::string other = incompressible(70'000);
+  std::reverse(other.begin(), other.end());
+  write("ab/two", other);
   AgentProcess saver = start("save");
-  write("ab/big", incompressible(300'000));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
   const auto report = operator_.calls("POST", "/v1/effect")[0].body;
   EXPECT_EQ(report["save_outcome"], "ERROR");
   EXPECT_EQ(report["save_reason"], "too_large");
   EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
   EXPECT_EQ(operator_.head(), "");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, OneFileOverTheLimitIsLeftOutAndSaidSo) {
+  config_.max_archive_bytes = 100'000;
+  write("ab/huge", incompressible(300'000));
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_outcome"], "SKIPPED") << "there is nothing else";
+  EXPECT_EQ(report["save_reason"], "file_too_large");
+  EXPECT_THAT(report["save_message"], HasSubstr("not saved: torch/ab/huge of "));
+  EXPECT_THAT(report["save_message"], HasSubstr("save.maxArchiveSize: raise it"));
+  EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
+  write("ab/small", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/small"));
   EXPECT_EQ(end(saver), 0);
 }
 

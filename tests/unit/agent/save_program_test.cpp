@@ -72,8 +72,17 @@ class Save : public AgentTest {
     process.signal(SIGTERM);
     return process.wait();
   }
-  // Long enough for a saver with these quiet periods to have done something if it wanted to.
-  static void several_quiet_periods() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
+  static bool says(const AgentProcess& process, const std::string& words, size_t from = 0) {
+    return eventually([&] { return process.log().find(words, from) != std::string::npos; });
+  }
+  // Whether the saver (with --debug) looks again from now on and sees and decides this.
+  static bool sees(const AgentProcess& saver, const std::string& what) {
+    return says(saver, "looked " + what, saver.log().size());
+  }
+  // Nothing to save, and it was still for long enough to be saved.
+  static bool has_all_it_wants(const AgentProcess& saver) {
+    return sees(saver, "new=no busy=no still=yes save=no");
+  }
 };
 
 TEST_F(Save, KilledAtAnyMomentNothingIsLostAndTheNextGoesOn) {
@@ -163,7 +172,7 @@ TEST_F(Save, WhatIsNeverStillIsSavedWithoutWhatKeepsChanging) {
 }
 
 TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   const std::string first = operator_.head();
@@ -172,7 +181,7 @@ TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   const auto commit = operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body;
   EXPECT_EQ(commit["parent_digest"], first);
   EXPECT_EQ(commit["layers"], 2);
-  several_quiet_periods();
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);  // two grants, two commits
   EXPECT_EQ(end(saver), 0);
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 4u);
@@ -190,20 +199,35 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
   });
   write("fxgraph/ab/ONE/file", "entry one");
   write("fxgraph/cd/TWO/file", "entry two");
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
   EXPECT_THAT(paths_of(operator_.head()),
               UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/fxgraph/cd/TWO/file"));
-  several_quiet_periods();
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 3u)
       << saver.log();  // two grants, a commit
   EXPECT_EQ(end(saver), 0);
 }
 
+TEST_F(Save, WhichBlobIsMissingIsToldWhateverTheStoreIsCalled) {
+  store_ = root_ + "/sha256:" + std::string(64, '0');
+  config_.store_path = store_;
+  ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
+  operator_.set_head(lost.manifest, 1);
+  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  write("fxgraph/cd/TWO/file", "entry two");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 2)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[1].body["missing_digest"], lost.layers[0])
+      << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, WithNothingNewNothingIsAsked) {
   load_archive();
-  AgentProcess saver = start("save");
-  several_quiet_periods();
+  AgentProcess saver = start("save", {"--debug"});
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty());
   EXPECT_TRUE(operator_.calls("POST", "/v1/effect").empty());
   EXPECT_EQ(end(saver), 0);
@@ -323,6 +347,25 @@ TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
   EXPECT_EQ(last["final_report"], true);
 }
 
+// The pod of a Job, say, which ends when it has finished.
+TEST_F(Save, APodThatEndsByItselfSavesFirstAfterAShortSilenceAndThenAsUsual) {
+  config_.quiet_period_ms = 3'600'000;
+  config_.first_quiet_period_ms = 200;
+  write("fxgraph/ab/KEY/file", "an entry");
+  AgentProcess saver = start("save", {"--debug"});
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/fxgraph/ab/KEY/file"));
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit").at(0).body;
+  EXPECT_GE(commit["notices_within_ms"], 15'000) << "from now on it looks as rarely as others";
+  saver.signal(SIGKILL);
+  saver.wait();
+  write("fxgraph/cd/MORE/file", "another entry");
+  AgentProcess again = start("save", {"--debug"});
+  EXPECT_TRUE(sees(again, "new=yes busy=no still=no save=no")) << again.log();
+  EXPECT_EQ(end(again), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves").at(2).body["final_save"], true) << again.log();
+}
+
 TEST_F(Save, TheWindowIsThatOfTheSettings) {
   std::string text;
   for (int line = 0; text.size() < 3U << 20; ++line) text += "x = " + std::to_string(line) + "\n";
@@ -355,8 +398,8 @@ TEST_F(Save, KilledAndStartedAgainItGoesOn) {
     saver.signal(SIGKILL);
     EXPECT_EQ(saver.wait(), 128 + SIGKILL);
   }
-  AgentProcess again = start("save");
-  several_quiet_periods();
+  AgentProcess again = start("save", {"--debug"});
+  EXPECT_TRUE(has_all_it_wants(again)) << again.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << again.log();
   write("fxgraph/ij/LATER/file", "later");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << again.log();
@@ -501,9 +544,11 @@ TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
 
 TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
   config_.quiet_period_ms = 3'600'000;
-  operator_.script([](const Call& call) -> std::optional<http::Response> {
+  std::atomic<bool> asked{false}, killed{false};
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves") return std::nullopt;
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+    asked = true;
+    eventually([&] { return killed.load(); });
     return std::nullopt;
   });
   {
@@ -511,11 +556,13 @@ TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
     write("fxgraph/ab/KEY/file", "an entry");
     ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
     std::ofstream(control("save")).close();
-    ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 1)) << saver.log();
+    ASSERT_TRUE(eventually([&] { return asked.load(); })) << saver.log();
     saver.signal(SIGKILL);
     saver.wait();
   }
   EXPECT_FALSE(fs::exists(control("save.result")));
+  killed = true;
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 1));
   operator_.script({});
   AgentProcess again = start("save");
   ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << again.log();
@@ -524,13 +571,13 @@ TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
 }
 
 TEST_F(Save, ARequestThatCannotBeTakenAwayIsServedOnce) {
-  config_.quiet_period_ms = 3'600'000;
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
   fs::create_directory(control("save"));
   ASSERT_TRUE(eventually([&] { return fs::exists(control("save.result")); })) << saver.log();
+  EXPECT_TRUE(sees(saver, "new=no busy=no still=yes save=no asked=no")) << saver.log();
   fs::remove(control("save.result"));
-  several_quiet_periods();
+  EXPECT_TRUE(sees(saver, "new=no busy=no still=yes save=no asked=no")) << saver.log();
   EXPECT_FALSE(fs::exists(control("save.result"))) << saver.log();
   EXPECT_EQ(end(saver), 0);
 }
@@ -611,9 +658,9 @@ TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
        {std::pair{"ReadOnly", "OnChange"}, std::pair{"ReadWrite", "Never"}}) {
     config_.mode = mode;
     config_.save_policy = policy;
-    AgentProcess saver = start("save");
     write(std::string("ab/") + mode, "x");
-    several_quiet_periods();
+    AgentProcess saver = start("save", {"--debug"});
+    EXPECT_TRUE(sees(saver, "new=yes busy=no still=yes save=no")) << saver.log();
     EXPECT_EQ(end(saver), 0);
     EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << mode;
   }
@@ -621,11 +668,11 @@ TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
 
 TEST_F(Save, OnceIsOnce) {
   config_.save_policy = "Once";
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   write("ab/one", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   write("ab/two", "x");
-  several_quiet_periods();
+  EXPECT_TRUE(sees(saver, "new=yes busy=no still=yes save=no")) << saver.log();
   EXPECT_EQ(end(saver), 0);
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u);
 }
@@ -660,9 +707,8 @@ TEST_F(Save, BadConfigurationDoesNotEndTheSidecar) {
   AgentProcess saver = start("save");
   ASSERT_TRUE(
       eventually([&] { return saver.log().find("nothing will be saved") != std::string::npos; }));
-  several_quiet_periods();
-  EXPECT_TRUE(saver.running());
   EXPECT_EQ(end(saver), 0);
+  EXPECT_THAT(saver.log(), HasSubstr("the pod ends")) << "it ended before it was told to";
 }
 
 TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
@@ -673,7 +719,7 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   write("ab/open", "x");
   write("ab/secret", "x");
   fs::permissions(torch_ + "/ab/secret", fs::perms::none);
-  AgentProcess saver = start("save", {}, kNobody);
+  AgentProcess saver = start("save", {"--debug"}, kNobody);
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/open"));
   EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["left_out"], 1);
@@ -685,8 +731,39 @@ TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   EXPECT_THAT(report["save_message"], HasSubstr("set spec.save.runAsUser: 0"));
   EXPECT_EQ(report["unreadable_files"], 1);
   EXPECT_EQ(report["unreadable_owner"], 0);
-  several_quiet_periods();
+  EXPECT_TRUE(has_all_it_wants(saver)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u) << "asks for ever: " << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
+// One of zeros, say, which packs into next to nothing.
+TEST_F(Save, AFileThatNoArchiveCanHoldIsLeftOutWithItsEntryAndTheRestIsSaved) {
+  write("ab/good", "x");
+  write("fxgraph/ab/KEY/beside", "of no use alone");
+  write("fxgraph/ab/KEY/zeros", "");
+  fs::resize_file(torch_ + "/fxgraph/ab/KEY/zeros", 190 << 20);
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/good"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["left_out"], 2);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const auto report = operator_.calls("POST", "/v1/effect")[0].body;
+  EXPECT_EQ(report["save_outcome"], "SUCCESS");
+  EXPECT_EQ(report["save_reason"], "file_too_large");
+  EXPECT_THAT(report["save_message"],
+              HasSubstr("not saved: torch/fxgraph/ab/KEY/zeros of 190Mi packs into less than"));
+  EXPECT_THAT(report["save_message"], HasSubstr("(and 1 more"));
+  // It is not asked for again until it changes.
+  write("ab/later", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[2].body["new_files"], 1);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["left_out"], 2);
+  fs::resize_file(torch_ + "/fxgraph/ab/KEY/zeros", 100);
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.3/commit", 1)) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()),
+              ElementsAre("torch/ab/good", "torch/ab/later", "torch/fxgraph/ab/KEY/beside",
+                          "torch/fxgraph/ab/KEY/zeros"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.3/commit")[0].body["left_out"], 0);
   EXPECT_EQ(end(saver), 0);
 }
 

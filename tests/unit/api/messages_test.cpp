@@ -94,6 +94,7 @@ TEST(AgentConfig, RoundTrips) {
                            .ephemeral_limit_bytes = 3,
                            .save_policy = "Once",
                            .quiet_period_ms = 4,
+                           .first_quiet_period_ms = 10,
                            .at_termination_ms = 5,
                            .max_archive_bytes = 6,
                            .compression_level = 7,

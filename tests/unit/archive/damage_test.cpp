@@ -20,18 +20,21 @@ class Damage : public ArchiveTest {
     bytes[at] = static_cast<char>(bytes[at] ^ 0x21);
     write_file(path, bytes);
   }
-  // A load that must fail like this and leave its directory as it was.
-  void expect_failure(const std::string& manifest, ErrorCode code, const std::string& named) {
+  // A load that must fail like this, name the blob, and leave its directory as it was.
+  void expect_failure(const std::string& manifest, ErrorCode code, const std::string& blob) {
+    const std::string named = blob.substr(7);  // also in its path
     const std::string into = temp_.path("into");
     fs::create_directories(into + "/kept");
     const auto loaded = try_load(manifest, into);
     ASSERT_FALSE(loaded) << named;
     EXPECT_EQ(loaded.error().code, code) << loaded.error().message;
     EXPECT_NE(loaded.error().message.find(named), std::string::npos) << loaded.error().message;
+    EXPECT_EQ(loaded.error().digest, blob) << loaded.error().message;
     EXPECT_EQ(names_below(into), std::vector<std::string>{"kept"});
     const auto verified = verify(store_, manifest);
     ASSERT_FALSE(verified);
     EXPECT_EQ(verified.error().code, code) << verified.error().message;
+    EXPECT_EQ(verified.error().digest, blob) << verified.error().message;
   }
 };
 
@@ -78,6 +81,7 @@ TEST_F(Damage, AFlippedByteInALayerThatIsNotHashedNeverReachesAFile) {
       ++found;
       EXPECT_EQ(loaded.error().code, ErrorCode::kCorrupt) << loaded.error().message;
       EXPECT_NE(loaded.error().message.find(layer), std::string::npos) << loaded.error().message;
+      EXPECT_EQ(loaded.error().digest, layer);
       EXPECT_NE(loaded.error().message.find("its digest promises"), std::string::npos);
       EXPECT_FALSE(fs::exists(into));
     }
@@ -107,10 +111,11 @@ TEST_F(Damage, AMissingBlobIsAMissAndNotCorruption) {
   const auto second = save({{"b", {noise(60'000, 54), false}}}, first.archive.manifest);
   for (const std::string& blob : second.archive.blobs()) {
     fs::rename(blob_path(store_, blob), temp_.path("away"));
-    expect_failure(second.archive.manifest, ErrorCode::kNotFound, blob.substr(7));
+    expect_failure(second.archive.manifest, ErrorCode::kNotFound, blob);
     fs::rename(temp_.path("away"), blob_path(store_, blob));
   }
-  expect_failure("sha256:" + std::string(64, '0'), ErrorCode::kNotFound, std::string(64, '0'));
+  const std::string none = "sha256:" + std::string(64, '0');
+  expect_failure(none, ErrorCode::kNotFound, none);
 }
 
 TEST_F(Damage, WhatIsNoDigestIsRefused) {

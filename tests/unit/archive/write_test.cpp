@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,18 @@ class Write : public ArchiveTest {
     WriteRequest request;
     request.files = sources(temp_.path("tree"));
     return request;
+  }
+  // One of zeros, which take no place.
+  void make_sparse(const std::string& name, uint64_t size) {
+    const std::string path = temp_.path("tree/" + name);
+    std::ofstream(path).close();
+    std::filesystem::resize_file(path, size);
+  }
+  // Reasons by path.
+  static std::map<std::string, LeftOutReason> reasons(const WriteResult& saved) {
+    std::map<std::string, LeftOutReason> reasons;
+    for (const LeftOut& item : saved.left_out) reasons[item.path] = item.reason;
+    return reasons;
   }
   size_t blob_count() { return names_below(store_ + "/blobs/sha256").size(); }
 };
@@ -97,9 +110,7 @@ TEST_F(Write, WhatCannotBePackedIsSaid) {
   request.files.push_back({temp_.path("tree/good"), "torch/../up"});
   const auto saved = write_archive(store_, request);
   ASSERT_TRUE(saved) << saved.error().message;
-  std::map<std::string, LeftOutReason> reasons;
-  for (const LeftOut& item : saved->left_out) reasons[item.path] = item.reason;
-  EXPECT_EQ(reasons,
+  EXPECT_EQ(reasons(*saved),
             (std::map<std::string, LeftOutReason>{{"torch/bad\nname", LeftOutReason::kInvalidPath},
                                                   {"torch/link", LeftOutReason::kNotRegular},
                                                   {"torch/fifo", LeftOutReason::kNotRegular},
@@ -138,6 +149,87 @@ TEST_F(Write, AnArchiveThatWouldBeTooLargeIsRefused) {
   EXPECT_NE(second.error().message.find("maxArchiveSize"), std::string::npos);
   EXPECT_EQ(blob_count(), before);
   EXPECT_EQ(load(first.archive.manifest).size(), 1U) << "the old head stands";
+}
+
+// What packs into so little is taken for a bomb by whoever would load it.
+TEST_F(Write, AFileThatNoReaderWouldTakeIsLeftOutAndTheRestIsSaved) {
+  const Tree tree = {{"aaa", {noise(9000, 80), false}}, {"sub/zzz", {"good", false}}};
+  auto request = request_for(tree);
+  make_sparse("sub/zeros", 190 << 20);
+  make_sparse("sub/few", 5 << 20);  // alone it is not too much
+  request.files = sources(temp_.path("tree"));
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(reasons(*saved),
+            (std::map<std::string, LeftOutReason>{{"torch/sub/zeros", LeftOutReason::kTooLarge}}));
+  EXPECT_EQ(saved->left_out[0].detail,
+            "torch/sub/zeros of 190Mi packs into less than 1/2000 of that, which no loader takes; "
+            "keep the file out of the cache directory");
+  Tree loaded = load(saved->archive.manifest);
+  EXPECT_EQ(loaded["sub/few"].bytes.size(), 5U << 20);
+  loaded.erase("sub/few");
+  EXPECT_EQ(loaded, tree);
+}
+
+TEST_F(Write, ManyFilesThatNoReaderWouldTakeTogetherAreLeftOutAtOnce) {
+  const Tree tree = {{"good", {noise(9000, 81), false}}};
+  auto request = request_for(tree);
+  for (int i = 0; i < 12; ++i) make_sparse("zeros" + std::to_string(i), (20 << 20) + i);
+  request.files = sources(temp_.path("tree"));
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_FALSE(saved->left_out.empty());
+  const Tree loaded = load(saved->archive.manifest);
+  EXPECT_TRUE(loaded.contains("good"));
+  EXPECT_EQ(loaded.size() + saved->left_out.size(), 13U);
+}
+
+TEST_F(Write, AFileLargerThanTheWholeArchiveMayBeIsLeftOut) {
+  const Tree tree = {{"a", {noise(100'000, 82), false}}, {"b", {std::string(1 << 20, 'b'), false}}};
+  auto request = request_for(tree);
+  write_file(temp_.path("tree/huge"), noise(600'000, 83));
+  request.files = sources(temp_.path("tree"));
+  request.settings.max_archive_bytes = 512 << 10;
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  ASSERT_EQ(saved->left_out.size(), 1U);
+  EXPECT_EQ(saved->left_out[0].reason, LeftOutReason::kTooLarge);
+  EXPECT_THAT(saved->left_out[0].detail, ::testing::StartsWith("torch/huge of 58"));
+  EXPECT_THAT(saved->left_out[0].detail, ::testing::HasSubstr("the 512Ki of save.maxArchiveSize"));
+  EXPECT_EQ(load(saved->archive.manifest), tree) << "what packs into less than the limit is in it";
+  // On top of what is there too; and nothing else is new.
+  request.parent = saved->archive.manifest;
+  const auto again = write_archive(store_, request);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->nothing_new);
+  EXPECT_EQ(again->left_out.size(), 1U);
+}
+
+TEST_F(Write, AFileLargerThanAnyArchiveIsLeftOutUnread) {
+  auto request = request_for({{"good", {"good", false}}});
+  make_sparse("endless", 65ULL << 30);
+  request.files = sources(temp_.path("tree"));
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(reasons(*saved),
+            (std::map<std::string, LeftOutReason>{{"torch/endless", LeftOutReason::kTooLarge}}));
+  EXPECT_THAT(saved->left_out[0].detail, ::testing::HasSubstr("at most 64Gi"));
+  EXPECT_EQ(load(saved->archive.manifest).size(), 1U);
+}
+
+TEST_F(Write, WhatIsOfNoUseWithoutATooLargeFileIsLeftOutWithIt) {
+  auto request = request_for({{"unit/small", {"small", false}}, {"other/small", {"other", false}}});
+  make_sparse("unit/zeros", 100 << 20);
+  request.files = sources(temp_.path("tree"));
+  for (SourceFile& file : request.files) {
+    file.unit = file.path.starts_with("torch/unit/") ? 1 : file.path.starts_with("torch/o") ? 2 : 0;
+  }
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(reasons(*saved), (std::map<std::string, LeftOutReason>{
+                                 {"torch/unit/zeros", LeftOutReason::kTooLarge},
+                                 {"torch/unit/small", LeftOutReason::kIncomplete}}));
+  EXPECT_EQ(load(saved->archive.manifest), (Tree{{"other/small", {"other", false}}}));
 }
 
 TEST_F(Write, TooManyFilesAreRefused) {

@@ -3,6 +3,7 @@
 #include "base/base64.hpp"
 #include "base/clock.hpp"
 #include "base/duration.hpp"
+#include "base/error.hpp"
 #include "base/hex.hpp"
 #include "base/json_writer.hpp"
 #include "base/printable.hpp"
@@ -20,6 +21,14 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
+
+TEST(Error, TheBlobThatItIsAboutStaysWithIt) {
+  const Error error{ErrorCode::kCorrupt, "cut off"};
+  EXPECT_EQ(error.with("loading").digest, "");
+  const Error told = error.about("sha256:1").with("loading").about("sha256:2");
+  EXPECT_EQ(told.digest, "sha256:1") << "who was nearest knows best";
+  EXPECT_EQ(told.message, "loading: cut off");
+}
 
 TEST(Duration, ReadsWhatKubernetesWrites) {
   EXPECT_EQ(parse_duration("30s").value(), seconds(30));

@@ -32,6 +32,7 @@ TEST(Settings, TheShippedFileIsReadAndSaysTheDefaults) {
   const Settings defaults;
   EXPECT_EQ(settings->limits, defaults.limits);
   EXPECT_EQ(settings->agent, defaults.agent);
+  EXPECT_EQ(settings->save, defaults.save);
   EXPECT_EQ(settings->sweep, defaults.sweep);
   EXPECT_EQ(settings->breaker, defaults.breaker);
   EXPECT_EQ(settings->status_interval, defaults.status_interval);
@@ -62,6 +63,7 @@ limits: {maxConcurrentSaves: 3}
 agent: {indexFallback: false, address: 10.0.0.7, port: 8443}
 resources:
   saver: {requests: {cpu: 5m}, limits: {memory: 1Gi}}
+save: {firstQuietPeriod: 5s}
 sweep: {grace: 1h30m}
 statusInterval: 250ms
 frameworks:
@@ -78,6 +80,7 @@ frameworks:
   EXPECT_FALSE(settings->agent.index_fallback);
   EXPECT_EQ(settings->agent.port, 8443);
   EXPECT_EQ(settings->resources.saver.requests.at("cpu"), "5m");
+  EXPECT_EQ(settings->save.first_quiet_period, std::chrono::seconds(5));
   EXPECT_EQ(settings->sweep.grace, std::chrono::minutes(90));
   EXPECT_EQ(settings->status_interval, std::chrono::milliseconds(250));
   const frameworks::Framework& mine = settings->frameworks.at("mine");
@@ -95,6 +98,8 @@ TEST(Settings, EachMistakeIsNamedWithKeyAndLine) {
             "settings.yaml:1: agent.indexFallback: must be true or false");
   EXPECT_EQ(error_of("certificates: {authorityLife: 24h, leafLife: 4h}\n"),
             "settings.yaml:1: certificates.leafLife: must be at most an eighth of authorityLife");
+  EXPECT_EQ(error_of("save: {firstQuietPeriod: 0s}\n"),
+            "settings.yaml:1: save.firstQuietPeriod: 0s is out of range, allowed 1s to 24h");
   EXPECT_EQ(error_of("statusInterval: 1h\n"),
             "settings.yaml:1: statusInterval: 1h is out of range, allowed 100ms to 10m");
   EXPECT_NE(error_of("sweep:\n  grace: soon\n").find("settings.yaml:2: sweep.grace: "),

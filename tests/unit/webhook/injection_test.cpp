@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
@@ -232,6 +235,42 @@ TEST(Injection, TheSaverLeavesTheKubeletNoReasonToKillIt) {
   EXPECT_EQ(config_of(*golden.run(golden.pod).pod).at_termination_ms, 4000);
   golden.pod["spec"]["terminationGracePeriodSeconds"] = 0;
   EXPECT_EQ(config_of(*golden.run(golden.pod).pod).at_termination_ms, 0);
+}
+
+TEST(Injection, PodsThatEndByThemselvesSaveFirstAfterAShorterSilence) {
+  const auto first = [](const std::function<void(GoldenCase&)>& change) {
+    GoldenCase golden = load_golden_case("deployment");
+    golden.pod["spec"]["restartPolicy"] = "Never";
+    change(golden);
+    const api::AgentConfig config = config_of(*golden.run(golden.pod).pod);
+    EXPECT_NE(config.quiet_period_ms, config.first_quiet_period_ms);
+    return config.first_quiet_period_ms;
+  };
+  const auto restarts = [](const char* policy) {
+    return [=](GoldenCase& golden) { golden.pod["spec"]["restartPolicy"] = policy; };
+  };
+  const auto annotated = [](const char* name, const char* value) {
+    return [=](GoldenCase& golden) { golden.pod["metadata"]["annotations"][name] = value; };
+  };
+  const auto spec = [](const std::function<void(api::CompileCacheSpec&)>& change) {
+    return [=](GoldenCase& golden) {
+      api::CompileCache cache = *golden.cache;
+      change(cache.spec);
+      golden.cache = cache;
+    };
+  };
+  EXPECT_EQ(first(restarts("Never")), 3000);
+  EXPECT_EQ(first(restarts("OnFailure")), 3000);
+  EXPECT_EQ(first(restarts("Always")), 0);
+  EXPECT_EQ(first([](GoldenCase& golden) { golden.pod["spec"].erase("restartPolicy"); }), 0);
+  EXPECT_EQ(first([](GoldenCase& golden) {
+              golden.settings.first_quiet_period = std::chrono::seconds(7);
+            }),
+            7000);
+  EXPECT_EQ(first(annotated(api::kQuietPeriodAnnotation, "1m")), 0) << "the pod's own word counts";
+  EXPECT_EQ(first(spec([](auto& s) { s.save.quiet_period = std::chrono::seconds(2); })), 0);
+  EXPECT_EQ(first(spec([](auto& s) { s.save.policy = "Once"; })), 0) << "that would be a part";
+  EXPECT_EQ(first(annotated(api::kModeAnnotation, "Refresh")), 0) << "a part would replace all";
 }
 
 TEST(Injection, JsonOfAnOddShapeIsSkippedAndSaid) {
