@@ -27,6 +27,7 @@
 #include "operator/invalid_caches.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics.hpp"
+#include "operator/review_path.hpp"
 #include "operator/settings.hpp"
 #include "operator/signals.hpp"
 #include "operator/versions.hpp"
@@ -89,7 +90,10 @@ class Operator {
       : options_(options),
         settings_(std::move(settings)),
         client_(std::move(client)),
-        events_(client_, kName, options.pod_name, clock_) {
+        events_(client_, kName, options.pod_name, clock_),
+        review_path_(
+            client_, {.ns = options.ns, .webhook_configuration = options.webhook_configuration},
+            [this] { return leads(); }, clock_) {
     if (!options.certificates.empty()) {
       certificates_ = std::make_unique<CertificateFiles>(options.certificates);
       return;
@@ -129,6 +133,7 @@ class Operator {
   InvalidCaches invalid_;
   ClusterStores stores_;
   std::unique_ptr<CertificateSource> certificates_;
+  ReviewPathKeeper review_path_;
   std::string image_;
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
@@ -192,7 +197,7 @@ Status Operator::look_around() {
   if (!kubelets) return unexpected(kubelets.error());
   webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
-  webhook_->set_review_path([this] { return certificates_->review_path(); });
+  webhook_->set_review_path([this] { return review_path_.path(); });
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -267,6 +272,7 @@ Status Operator::run_for_leader() {
     log_info("elected leader");
     session_->start();
     started_ = true;
+    review_path_.look_soon();
   };
   callbacks.on_lost = [] {
     // Another may lead already: not one more act.
@@ -279,6 +285,7 @@ Status Operator::run_for_leader() {
                    std::move(callbacks), clock_);
   metrics_.set_leader([this] { return leads(); });
   certificates_->start();
+  review_path_.start();
   return elector_->start();
 }
 
@@ -293,6 +300,7 @@ void Operator::leave() {
   session_->stop();
   elector_->stop();
   certificates_->stop();
+  review_path_.stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));

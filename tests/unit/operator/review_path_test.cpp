@@ -1,0 +1,161 @@
+#include "operator/review_path.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/base64.hpp"
+#include "kube/cpprest_transport.hpp"
+#include "tests/support/fake_apiserver.hpp"
+
+// By which path API servers ask the webhook, whoever makes the certificates.
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+constexpr char kConfigurationList[] =
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+constexpr char kSecretList[] = "/api/v1/secrets";
+
+class ReviewPathTest : public ::testing::Test {
+ protected:
+  static kube::Client client_of(const testing::FakeApiServer& server) {
+    kube::Config config;
+    config.server = server.url();
+    return kube::Client(*kube::make_transport(config));
+  }
+  static json webhook(const std::string& service, const std::string& path) {
+    json webhook = {{"name", service + ".compilecache.dev"},
+                    {"clientConfig", {{"caBundle", "of whoever makes the certificates"}}}};
+    webhook["clientConfig"]["service"] = {{"name", service}, {"namespace", "system"}};
+    if (!path.empty()) webhook["clientConfig"]["service"]["path"] = path;
+    return webhook;
+  }
+  void configure(const std::string& path) {
+    server.put(kConfigurationList,
+               {{"metadata", {{"name", "compilecache"}}},
+                {"webhooks", json::array({webhook("compilecache-webhook", path)})}});
+  }
+  json configuration() { return server.objects(kConfigurationList).at("compilecache"); }
+  std::string written() {
+    return configuration()["/webhooks/0/clientConfig/service"_json_pointer].value("path", "");
+  }
+  void later() { clock.advance(seconds(5)); }
+
+  testing::FakeApiServer server;
+  FakeClock clock;
+  ReviewPathKeeper leader{client_of(server), {.ns = "system"}, [] { return true; }, clock};
+  ReviewPathKeeper follower{client_of(server), {.ns = "system"}, [] { return false; }, clock};
+};
+
+TEST_F(ReviewPathTest, TheLeaderWritesAPathThatNobodyElseKnows) {
+  configure("");
+  ASSERT_TRUE(follower.round());
+  EXPECT_TRUE(server.objects(kSecretList).empty()) << "only the leader makes it";
+  EXPECT_FALSE(follower.path().in_force);
+  ASSERT_TRUE(leader.round());
+  ASSERT_TRUE(follower.round());
+  const std::string secret = leader.path().secret;
+  EXPECT_EQ(secret.size(), 32U);
+  EXPECT_EQ(follower.path().secret, secret);
+  EXPECT_EQ(written(), "/mutate/" + secret);
+  for (ReviewPathKeeper* keeper : {&leader, &follower}) {
+    EXPECT_FALSE(keeper->path().in_force) << "another API server may not have heard of it";
+  }
+  later();
+  for (ReviewPathKeeper* keeper : {&leader, &follower}) {
+    ASSERT_TRUE(keeper->round());
+    EXPECT_TRUE(keeper->path().in_force);
+  }
+  EXPECT_EQ(server.objects(kSecretList).size(), 1U);
+}
+
+// cert-manager's cainjector writes it, or the keeper of our own authority.
+TEST_F(ReviewPathTest, NothingButThePathIsWritten) {
+  configure("");
+  json before = configuration();
+  ASSERT_TRUE(leader.round());
+  before["webhooks"][0]["clientConfig"]["service"]["path"] = written();
+  before["metadata"]["resourceVersion"] = configuration()["metadata"]["resourceVersion"];
+  EXPECT_EQ(configuration(), before);
+}
+
+TEST_F(ReviewPathTest, APathThatSomebodyChoseStaysAndIsNoSecret) {
+  configure("/mutate");
+  ASSERT_TRUE(leader.round());
+  later();
+  ASSERT_TRUE(leader.round());
+  EXPECT_FALSE(leader.path().in_force);
+  EXPECT_EQ(written(), "/mutate");
+}
+
+// All that was known is known no more: nobody may be refused by it.
+TEST_F(ReviewPathTest, WhatTheConfigurationSaysNowCounts) {
+  configure("");
+  for (int i = 0; i < 2; ++i, later()) {
+    ASSERT_TRUE(leader.round());
+    ASSERT_TRUE(follower.round());
+  }
+  EXPECT_TRUE(follower.path().in_force);
+  configure("/mutate");
+  ASSERT_TRUE(follower.round());
+  EXPECT_FALSE(follower.path().in_force);
+  configure("/mutate/of-an-earlier-secret");
+  ASSERT_TRUE(leader.round());
+  EXPECT_EQ(written(), "/mutate/" + leader.path().secret);
+  ASSERT_TRUE(follower.round());
+  EXPECT_FALSE(follower.path().in_force) << "it was away in between";
+  server.erase(kConfigurationList, "", "compilecache");
+  later();
+  ASSERT_TRUE(leader.round());
+  EXPECT_FALSE(leader.path().in_force);
+}
+
+TEST_F(ReviewPathTest, ASecretThatIsMadeAnewIsFollowed) {
+  configure("");
+  ASSERT_TRUE(leader.round());
+  const std::string before = leader.path().secret;
+  server.erase(kSecretList, "system", "compilecache-review-path");
+  ASSERT_TRUE(leader.round());
+  EXPECT_NE(leader.path().secret, before);
+  EXPECT_EQ(written(), "/mutate/" + leader.path().secret);
+}
+
+TEST_F(ReviewPathTest, ASecretOfSomethingElseIsLeftAloneAndTold) {
+  configure("");
+  server.put(kSecretList,
+             {{"metadata", {{"name", "compilecache-review-path"}, {"namespace", "system"}}},
+              {"data", {{"other", base64_encode("x")}}}});
+  const Status done = leader.round();
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().message.find("compilecache-review-path"), std::string::npos);
+  EXPECT_FALSE(leader.path().in_force);
+  EXPECT_EQ(written(), "");
+}
+
+TEST(ReviewPathPatch, WebhooksOfOthersAreLeftAlone) {
+  const auto webhook = [](const char* service, const char* ns, const char* path) {
+    json one = {{"name", service}};
+    one["clientConfig"]["service"] = {{"name", service}, {"namespace", ns}, {"path", path}};
+    return one;
+  };
+  json configuration = {{"webhooks",
+                         {webhook("other", "system", "/"),
+                          webhook("compilecache-webhook", "elsewhere", "/"),
+                          webhook("compilecache-webhook", "system", "/"),
+                          {{"name", "by-url"}, {"clientConfig", {{"url", "https://x"}}}}}}};
+  configuration = configuration.patch(path_patch(configuration, "system", "s"));
+  std::vector<std::string> paths;
+  for (const json& one : configuration["webhooks"]) {
+    paths.push_back(one.value("/clientConfig/service/path"_json_pointer, "none"));
+  }
+  EXPECT_EQ(paths, (std::vector<std::string>{"/", "/", "/mutate/s", "none"}));
+  EXPECT_TRUE(path_patch(configuration, "system", "s").empty());
+}
+
+}  // namespace
+}  // namespace compilecache::controller
