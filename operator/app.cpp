@@ -197,7 +197,8 @@ Status Operator::look_around() {
   if (!kubelets) return unexpected(kubelets.error());
   webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
-  webhook_->set_review_path([this] { return review_path_.path(); });
+  webhook_->set_review_path([this] { return review_path_.path(); },
+                            [this] { review_path_.look_soon(); });
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);

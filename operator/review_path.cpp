@@ -7,6 +7,7 @@
 #include "base/base64.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "kube/json.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -15,7 +16,9 @@ using nlohmann::json;
 using std::chrono::seconds;
 
 constexpr char kEntry[] = "path";
+constexpr char kOpenPath[] = "/mutate";
 constexpr char kSecretPaths[] = "/mutate/";
+constexpr char kOperatorPods[] = "app.kubernetes.io/name=compilecache-operator";
 constexpr seconds kLook{5};
 constexpr seconds kSoonest{1};
 // For every API server to hear of a change of the configuration.
@@ -32,9 +35,15 @@ std::string path_in(const json& webhook) {
   return webhook.at("clientConfig").at("service").value("path", "");
 }
 
+bool is_marked_open(const json& configuration) {
+  return configuration.value("/metadata/annotations"_json_pointer, json::object())
+      .contains(kOpenReviewPath);
+}
+
 // Whether a path is one that we may replace.
-bool is_free(const std::string& path) {
-  return path.empty() || path == "/" || path.starts_with(kSecretPaths);
+bool is_free(const std::string& path, bool marked_open) {
+  return path.empty() || path == "/" || path.starts_with(kSecretPaths) ||
+         (marked_open && path == kOpenPath);
 }
 
 Result<std::string> entry_of(const json& secret, const std::string& name) {
@@ -48,20 +57,26 @@ Result<std::string> entry_of(const json& secret, const std::string& name) {
 }  // namespace
 
 json path_patch(const json& configuration, const std::string& service_namespace,
-                const std::string& secret) {
+                const std::string& path) {
   json patch = json::array();
+  json wanted = configuration;
   const json webhooks = configuration.value("webhooks", json::array());
   for (size_t i = 0; i < webhooks.size(); ++i) {
     const json& webhook = webhooks[i];
     if (!is_asked_by(webhook, service_namespace)) continue;
-    const std::string path = path_in(webhook);
-    const std::string wanted = kSecretPaths + secret;
-    if (path == wanted || !is_free(path)) continue;
-    const std::string at = "/webhooks/" + std::to_string(i);
-    patch.push_back({{"op", "test"}, {"path", at + "/name"}, {"value", webhook.value("name", "")}});
-    patch.push_back(
-        {{"op", "add"}, {"path", at + "/clientConfig/service/path"}, {"value", wanted}});
+    const std::string now = path_in(webhook);
+    if (now == path || !is_free(now, is_marked_open(configuration))) continue;
+    wanted["webhooks"][i]["clientConfig"]["service"]["path"] = path;
+    const std::string name = "/webhooks/" + std::to_string(i) + "/name";
+    patch.push_back({{"op", "test"}, {"path", name}, {"value", webhook.value("name", "")}});
   }
+  if (patch.empty()) return patch;
+  if (path == kOpenPath) {
+    wanted["metadata"]["annotations"][kOpenReviewPath] = "true";
+  } else if (is_marked_open(configuration)) {
+    wanted["metadata"]["annotations"].erase(kOpenReviewPath);
+  }
+  for (json& step : json::diff(configuration, wanted)) patch.push_back(std::move(step));
   return patch;
 }
 
@@ -132,15 +147,37 @@ Status ReviewPathKeeper::round() {
   }
   if (!configuration) return unexpected(configuration.error().with("reading who asks the webhook"));
   note(*secret, *configuration);
+  const auto earlier = earlier_release_runs();
+  if (!earlier) return unexpected(earlier.error().with("looking for replicas of release 0.1"));
+  if (*earlier) return write(*configuration, kOpenPath);
   if (secret->empty() || !is_leader_()) return {};
-  const json patch = path_patch(*configuration, options_.ns, *secret);
+  return write(*configuration, kSecretPaths + *secret);
+}
+
+Status ReviewPathKeeper::write(const json& configuration, const std::string& path) {
+  const json patch = path_patch(configuration, options_.ns, path);
   if (patch.empty()) return {};
-  configuration = client_.patch(kube::resources::kMutatingWebhookConfigurations, "",
-                                options_.webhook_configuration, kube::PatchType::kJson, patch);
-  if (!configuration) return unexpected(configuration.error().with("writing the webhook's path"));
-  log_info("wrote the path of the webhook", {{"configuration", options_.webhook_configuration}});
-  note(*secret, *configuration);
+  const auto written = client_.patch(kube::resources::kMutatingWebhookConfigurations, "",
+                                     options_.webhook_configuration, kube::PatchType::kJson, patch);
+  if (!written) return unexpected(written.error().with("writing the webhook's path"));
+  log_info("wrote the path of the webhook", {{"configuration", options_.webhook_configuration},
+                                             {"kind", path == kOpenPath ? "open" : "secret"}});
+  note(this->path().secret, *written);
   return {};
+}
+
+// Also one that is ending: API servers keep their connections to it.
+Result<bool> ReviewPathKeeper::earlier_release_runs() {
+  const auto pods = client_.list_all(kube::resources::kPods,
+                                     {.ns = options_.ns, .label_selector = kOperatorPods});
+  if (!pods) return unexpected(pods.error());
+  for (const json& pod : pods->value("items", json::array())) {
+    const std::string phase = kube::string_at(pod, {"status", "phase"});
+    if (phase == "Succeeded" || phase == "Failed") continue;
+    const json labels = pod.value("/metadata/labels"_json_pointer, json::object());
+    if (!labels.contains(kKnowsReviewPathLabel)) return true;
+  }
+  return false;
 }
 
 // Empty where no leader has made it yet.

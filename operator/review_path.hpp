@@ -24,8 +24,26 @@
 // there is its business: caBundle is that of whoever makes the certificates. Every replica looks at
 // both again and again, and until it has seen the path in the configuration it answers everybody
 // (ReviewPath::in_force).
+//
+// Replicas of release 0.1 know "/mutate" alone; those that know more have kKnowsReviewPathLabel on
+// their pods. As long as a pod without it runs, every replica that knows more keeps the path at
+// "/mutate", marked by kOpenReviewPath:
+//
+//   From 0.1, by `kubectl apply`: that takes 0.1's own path away, and the first new replica that
+//     starts writes it back; only pods created in between start without the cache. When the last
+//     replica of 0.1 has gone, the leader writes the secret path.
+//   Back to 0.1, by `kubectl apply`: that writes "/mutate". New replicas answer it as soon as they
+//     look, which the first review by that path makes them do.
+//   Back to 0.1, by `kubectl rollout undo`: new replicas see 0.1's first pod come, and write
+//     "/mutate" before it serves.
+//   Between later releases: nothing changes, the Secret stays.
 
 namespace compilecache::controller {
+
+// On the pods of replicas that know the path (config/operator/deployment.yaml), with any value.
+inline constexpr char kKnowsReviewPathLabel[] = "compilecache.dev/review-path";
+// An annotation of the configuration: "/mutate" was written by us, until all replicas know more.
+inline constexpr char kOpenReviewPath[] = "compilecache.dev/open-review-path";
 
 struct ReviewPath {
   std::string secret;     // what stands behind "/mutate/"; empty: there is none (yet)
@@ -50,7 +68,8 @@ class ReviewPathKeeper {
   // Looks again and again, in a thread of its own.
   void start();
   void stop();
-  // Lets that thread look now: we have become leader, say. No more than once a second is heeded.
+  // Lets that thread look now: we have become leader, or a review came by another path. No more
+  // than once a second is heeded.
   void look_soon();
   // Looks once. What fails leaves all as it was.
   Status round();
@@ -59,6 +78,8 @@ class ReviewPathKeeper {
  private:
   Result<std::string> read_secret();
   Result<std::string> make_secret();
+  Result<bool> earlier_release_runs();
+  Status write(const nlohmann::json& configuration, const std::string& path);
   void note(const std::string& secret, const nlohmann::json& configuration);
   bool wait(Duration time);
   void run();
@@ -78,8 +99,8 @@ class ReviewPathKeeper {
 
 // The JSON Patch that gives every webhook of ours in the configuration that path. Others in the
 // same configuration are left alone, and so is a path of another kind, "/mutate" say, that somebody
-// chose: whoever keeps the configuration in a repository would have it fought over. Pure.
+// else chose: whoever keeps the configuration in a repository would have it fought over. Pure.
 nlohmann::json path_patch(const nlohmann::json& configuration, const std::string& service_namespace,
-                          const std::string& secret);
+                          const std::string& path);
 
 }  // namespace compilecache::controller

@@ -107,6 +107,7 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
       !secret.secret.empty() && is_same(request.path, kPath + ("/" + secret.secret));
   if (!of_api_server && secret.in_force) {
     // Whoever asks learns nothing, and nothing is looked at.
+    refused_();
     respond(http::text_response(403, "only API servers are answered"));
     return;
   }

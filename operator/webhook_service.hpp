@@ -55,8 +55,13 @@ class WebhookService : public webhook::AdmissionCluster {
   void handle(http::Request request, http::Responder respond);
 
   // Asked for each review. By default there is no secret path, and whatever comes may come from
-  // anyone. Set before anything is handled.
-  void set_review_path(std::function<ReviewPath()> path) { review_path_ = std::move(path); }
+  // anyone. `refused` is called when a review came by another path: the configuration may have
+  // changed. Set before anything is handled.
+  void set_review_path(
+      std::function<ReviewPath()> path, std::function<void()> refused = [] {}) {
+    review_path_ = std::move(path);
+    refused_ = std::move(refused);
+  }
 
   // The CA that agents trust from now on.
   void set_ca(const std::string& bundle);
@@ -75,6 +80,7 @@ class WebhookService : public webhook::AdmissionCluster {
   void tell(const webhook::AdmissionAnswer& answer, bool of_api_server);
 
   std::function<ReviewPath()> review_path_;
+  std::function<void()> refused_;
   const kube::Store<api::CompileCache>& caches_;
   kube::EventSink& events_;
   Metrics& metrics_;

@@ -247,8 +247,8 @@ const std::set<std::string> kUsedAtStart{
 // Reflectors get the present objects by a watch where the API server can do that; then these wait
 // for one that cannot (Kubernetes 1.30 and 1.31 by default), which is not what runs here.
 const std::set<std::string> kForOlderServers{
-    "list compilecaches", "list pods",           "list persistentvolumeclaims",
-    "list limitranges",   "list resourcequotas", "list jobs",
+    "list compilecaches", "list persistentvolumeclaims", "list limitranges", "list resourcequotas",
+    "list jobs",
 };
 
 bool is_used_at_start(const Grant& grant) {

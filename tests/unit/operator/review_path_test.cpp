@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/base64.hpp"
 #include "kube/cpprest_transport.hpp"
+#include "tests/paths.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
 // By which path API servers ask the webhook, whoever makes the certificates.
@@ -93,6 +96,79 @@ TEST_F(ReviewPathTest, APathThatSomebodyChoseStaysAndIsNoSecret) {
   EXPECT_EQ(written(), "/mutate");
 }
 
+// Release 0.1 knows "/mutate" alone, and takes what comes by another path for a mistake.
+class RollOut : public ReviewPathTest {
+ protected:
+  void run(const std::string& name, bool knows, const std::string& phase = "Running") {
+    json pod = {{"metadata", {{"name", name}, {"namespace", "system"}}},
+                {"status", {{"phase", phase}}}};
+    pod["metadata"]["labels"]["app.kubernetes.io/name"] = "compilecache-operator";
+    if (knows) pod["metadata"]["labels"]["compilecache.dev/review-path"] = "known";
+    server.put(kPodList, pod);
+  }
+  void end(const std::string& name) { server.erase(kPodList, "system", name); }
+  static bool is_secret(const std::string& path) { return path.starts_with("/mutate/"); }
+
+  static constexpr char kPodList[] = "/api/v1/pods";
+};
+
+TEST_F(RollOut, FromTheFirstReleaseThePathIsOneThatAllReplicasKnow) {
+  run("first-1", false);
+  run("first-2", false);
+  configure("");  // applied: without the path of 0.1
+  run("second-1", true);
+  ASSERT_TRUE(follower.round());
+  EXPECT_EQ(written(), "/mutate") << "a replica of 0.1 leads";
+  end("first-1");
+  run("second-2", true);
+  ASSERT_TRUE(leader.round());
+  EXPECT_EQ(written(), "/mutate");
+  EXPECT_FALSE(leader.path().in_force);
+  run("first-2", false, "Failed");
+  ASSERT_TRUE(leader.round());
+  EXPECT_TRUE(is_secret(written())) << written();
+  EXPECT_TRUE(configuration()["metadata"]["annotations"].empty());
+  later();
+  ASSERT_TRUE(leader.round());
+  EXPECT_TRUE(leader.path().in_force);
+}
+
+TEST_F(RollOut, BackToTheFirstReleaseItKnowsThePathBeforeItServes) {
+  run("second-1", true);
+  configure("");
+  for (int i = 0; i < 2; ++i, later()) ASSERT_TRUE(leader.round());
+  ASSERT_TRUE(leader.path().in_force);
+  run("first-1", false, "Pending");  // rolled back, with the configuration as it is
+  ASSERT_TRUE(leader.round());
+  EXPECT_EQ(written(), "/mutate");
+  EXPECT_FALSE(leader.path().in_force) << "API servers come by that one";
+  end("first-1");
+  ASSERT_TRUE(leader.round());
+  EXPECT_TRUE(is_secret(written())) << "and forward again";
+}
+
+TEST_F(RollOut, BetweenLaterReleasesThePathStays) {
+  run("second-1", true);
+  configure("");
+  ASSERT_TRUE(leader.round());
+  const std::string path = written();
+  run("third-1", true);
+  ASSERT_TRUE(follower.round());
+  ASSERT_TRUE(leader.round());
+  EXPECT_EQ(written(), path);
+}
+
+TEST_F(RollOut, WhatRunsMustBeKnown) {
+  configure("");
+  server.script([](const testing::FakeRequest& request, testing::FakeConnection& connection) {
+    if (request.path.find("/pods") == std::string::npos) return false;
+    connection.reply(403, testing::fake_status(403, "Forbidden", "no"));
+    return true;
+  });
+  EXPECT_FALSE(leader.round());
+  EXPECT_EQ(written(), "") << "a replica of 0.1 may run";
+}
+
 // All that was known is known no more: nobody may be refused by it.
 TEST_F(ReviewPathTest, WhatTheConfigurationSaysNowCounts) {
   configure("");
@@ -137,6 +213,14 @@ TEST_F(ReviewPathTest, ASecretOfSomethingElseIsLeftAloneAndTold) {
   EXPECT_EQ(written(), "");
 }
 
+TEST(ReviewPathLabel, IsOnThePodsThatAreInstalled) {
+  std::ifstream file(std::string(CC_SOURCE_DIR) + "/config/operator/deployment.yaml");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t pods = text.find("\n  template:");
+  ASSERT_NE(pods, std::string::npos);
+  EXPECT_NE(text.find(std::string(kKnowsReviewPathLabel) + ": ", pods), std::string::npos);
+}
+
 TEST(ReviewPathPatch, WebhooksOfOthersAreLeftAlone) {
   const auto webhook = [](const char* service, const char* ns, const char* path) {
     json one = {{"name", service}};
@@ -148,13 +232,25 @@ TEST(ReviewPathPatch, WebhooksOfOthersAreLeftAlone) {
                           webhook("compilecache-webhook", "elsewhere", "/"),
                           webhook("compilecache-webhook", "system", "/"),
                           {{"name", "by-url"}, {"clientConfig", {{"url", "https://x"}}}}}}};
-  configuration = configuration.patch(path_patch(configuration, "system", "s"));
+  configuration = configuration.patch(path_patch(configuration, "system", "/mutate/s"));
   std::vector<std::string> paths;
   for (const json& one : configuration["webhooks"]) {
     paths.push_back(one.value("/clientConfig/service/path"_json_pointer, "none"));
   }
   EXPECT_EQ(paths, (std::vector<std::string>{"/", "/", "/mutate/s", "none"}));
-  EXPECT_TRUE(path_patch(configuration, "system", "s").empty());
+  EXPECT_TRUE(path_patch(configuration, "system", "/mutate/s").empty());
+}
+
+TEST(ReviewPathPatch, WhatSomebodyElseAnnotatedStays) {
+  json configuration = {{"metadata", {{"annotations", {{"a", "b"}}}}}, {"webhooks", json::array()}};
+  json webhook = {{"name", "pods"}};
+  webhook["clientConfig"]["service"] = {{"name", "compilecache-webhook"}, {"namespace", "system"}};
+  configuration["webhooks"].push_back(webhook);
+  const json before = configuration["metadata"];
+  configuration = configuration.patch(path_patch(configuration, "system", "/mutate"));
+  EXPECT_EQ(configuration["metadata"]["annotations"].size(), 2U);
+  configuration = configuration.patch(path_patch(configuration, "system", "/mutate/s"));
+  EXPECT_EQ(configuration["metadata"], before);
 }
 
 }  // namespace

@@ -208,7 +208,12 @@ TEST_F(WebhookBytes, WhatIsNoRequestOrTooLargeIsAnsweredByAStatus) {
 
 // Anyone who reaches the port may post anything; only API servers know the path.
 TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
-  service_->set_review_path([] { return ReviewPath{"0123456789abcdef", true}; });
+  std::atomic<int> refused{0};
+  service_->set_review_path(
+      [] {
+        return ReviewPath{"0123456789abcdef", true};
+      },
+      [&refused] { ++refused; });
   const auto post_to = [&](const std::string& path) {
     std::string bytes = post(review());
     bytes.replace(bytes.find("/mutate"), 7, path);
@@ -223,7 +228,9 @@ TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
   }
   EXPECT_TRUE(events_.records.empty());
   EXPECT_EQ(metrics_.text(), before);
+  EXPECT_EQ(refused, 7) << "whoever keeps the path looks whether it is another now";
   EXPECT_TRUE(allowed(post_to("/mutate/0123456789abcdef")).contains("patch"));
+  EXPECT_EQ(refused, 7);
 }
 
 // Until the configuration has it, API servers still come by the old one.
