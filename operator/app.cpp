@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -76,6 +78,14 @@ Result<std::string> own_image(const kube::Client& client, const OperatorOptions&
     }
   }
   return image;
+}
+
+Result<std::string> read_certificates(const std::string& path) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file && !text.empty()) return text;
+  return fail(ErrorCode::kUnavailable,
+              "reading " + path + " (--webhook-client-ca): there is nothing; is it mounted?");
 }
 
 RotationPolicy rotation_policy(const Settings& settings) {
@@ -217,6 +227,12 @@ http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
 
 Status Operator::listen() {
   http::ServerOptions webhook_options = server_options(options_.webhook_port, true);
+  if (!options_.webhook_client_ca.empty()) {
+    auto authorities = read_certificates(options_.webhook_client_ca);
+    if (!authorities) return unexpected(authorities.error());
+    webhook_options.client_ca = std::move(*authorities);
+    webhook_->require_client_certificates();
+  }
   webhook_options.limits.body = kWebhookPatience;
   webhook_options.limits.write = kWebhookPatience;
   auto webhook =

@@ -22,7 +22,8 @@
 // The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
 // stores, its Events and metrics. `POST /mutate/SECRET`, by a path that only API servers know;
 // where there is none (ReviewPath), `POST /mutate`, and then no Event is about what a review alone
-// says.
+// says. Where API servers show a certificate (docs/api-server-certificates.md), that counts instead
+// of the path.
 //
 //   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
 //   webhook.start();                                       // watches LimitRanges and
@@ -63,6 +64,11 @@ class WebhookService : public webhook::AdmissionCluster {
     refused_ = std::move(refused);
   }
 
+  // From now on a review is answered only on a connection with a trusted certificate
+  // (http::ServerOptions::client_ca): 401 without any, 403 with another. Set before anything is
+  // handled.
+  void require_client_certificates() { needs_certificate_ = true; }
+
   // The CA that agents trust from now on.
   void set_ca(const std::string& bundle);
   void set_native_sidecars(bool every_kubelet_knows_them);
@@ -81,6 +87,7 @@ class WebhookService : public webhook::AdmissionCluster {
 
   std::function<ReviewPath()> review_path_;
   std::function<void()> refused_;
+  bool needs_certificate_ = false;
   const kube::Store<api::CompileCache>& caches_;
   kube::EventSink& events_;
   Metrics& metrics_;
