@@ -266,7 +266,8 @@ CompileCacheStatus parse_status(const json& status) {
   parsed.breaker = {
       field<std::string>(breaker, "state", ""),     field<std::string>(breaker, "since", ""),
       field<int64_t>(breaker, "openings", 0),       field<int64_t>(breaker, "failedProbes", 0),
-      field<std::string>(breaker, "probeTime", ""), field<std::string>(breaker, "node", "")};
+      field<std::string>(breaker, "probeTime", ""), field<std::string>(breaker, "node", ""),
+      field<std::string>(breaker, "newestPod", "")};
   return parsed;
 }
 
@@ -412,6 +413,7 @@ json to_json(const CompileCacheStatus& status) {
     set_if(breaker, "since", status.breaker.since);
     set_if(breaker, "probeTime", status.breaker.probe_time);
     set_if(breaker, "node", status.breaker.node);
+    set_if(breaker, "newestPod", status.breaker.newest_pod);
   }
   return object;
 }

@@ -158,6 +158,7 @@ struct Breaker {
   int64_t failed_probes = 0;  // since it opened
   std::string probe_time;     // when open: not before
   std::string node;           // where the next probe is to run; empty: anywhere
+  std::string newest_pod;     // when that was made which was the newest as it closed last
   bool operator==(const Breaker&) const = default;
 };
 

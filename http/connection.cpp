@@ -143,6 +143,7 @@ class HttpConnection : public Connection,
           log_debug("TLS handshake failed", {{"peer", self->peer_}, {"error", error.message()}});
           return self->end();
         }
+        self->certificate_ = client_certificate(self->stream_.native_handle());
         self->wait_for_request();
       });
     } else {
@@ -233,6 +234,7 @@ class HttpConnection : public Connection,
       request.headers.emplace_back(field.name_string(), field.value());
     }
     request.peer = peer_;
+    request.certificate = certificate_;
     keep_alive_ = message.keep_alive();
     version_ = message.version();
     head_ = message.method() == bhttp::verb::head;
@@ -374,6 +376,7 @@ class HttpConnection : public Connection,
   uint64_t awaiting_answer_ = 0;  // 0: none
   unsigned version_ = 11;
   size_t discarded_ = 0;
+  ClientCertificate certificate_ = ClientCertificate::kNone;
   bool idle_ = false;  // between requests
   bool keep_alive_ = true;
   bool head_ = false;

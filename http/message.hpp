@@ -17,6 +17,13 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // The first field of that name.
 std::optional<std::string_view> find_header(const Headers& headers, std::string_view name);
 
+// What a client showed when it connected (ServerOptions::client_ca).
+enum class ClientCertificate {
+  kNone,
+  kUntrusted,  // signed by somebody else, expired, or for another use
+  kTrusted,
+};
+
 // What a client asked for.
 struct Request {
   std::string method;  // "GET", "POST", ...
@@ -25,6 +32,7 @@ struct Request {
   Headers headers;
   std::string body;
   std::string peer;  // the other side's address and port, for the log
+  ClientCertificate certificate = ClientCertificate::kNone;
   // Whoever keeps the body keeps this too: as long as it lives, the body counts among those that
   // the server holds.
   std::shared_ptr<const void> counted;

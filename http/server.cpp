@@ -131,6 +131,10 @@ struct Server::Impl {
 };
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler handler) {
+  if (!options.client_ca.empty()) {
+    const auto readable = client_tls(options.client_ca);
+    if (!readable) return unexpected(readable.error());
+  }
   try {
     auto impl = std::make_unique<Impl>(std::move(options), std::move(handler));
     const auto listening = listen_as_told(impl->acceptor, impl->state->options);
@@ -153,7 +157,7 @@ Server::~Server() { stop(std::chrono::milliseconds(0)); }
 uint16_t Server::port() const { return impl_->port; }
 
 Status Server::set_certificate(const std::string& chain_pem, const std::string& key_pem) {
-  auto context = server_tls(chain_pem, key_pem);
+  auto context = server_tls(chain_pem, key_pem, impl_->state->options.client_ca);
   if (!context) return unexpected(context.error());
   impl_->state->set_tls(std::move(*context));
   return {};

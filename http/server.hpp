@@ -73,6 +73,9 @@ struct ServerOptions {
   std::string address;
   uint16_t port = 0;  // 0: any free one, see Server::port()
   bool tls = true;    // TLS 1.2 or newer; until the first set_certificate() handshakes are refused
+  // PEM. Clients are then asked for a certificate that one of these authorities signed; whoever has
+  // none is served all the same, and the handler decides (Request::certificate).
+  std::string client_ca = {};
   int threads = 2;
   Limits limits;
 };
@@ -80,8 +83,8 @@ struct ServerOptions {
 // Thread-safe. Ends its threads in the destructor.
 class Server {
  public:
-  // Listens and serves; fails with kInvalid for an unusable address, kUnavailable when the port is
-  // taken, kForbidden when it may not be opened.
+  // Listens and serves; fails with kInvalid for an unusable address or client_ca, kUnavailable when
+  // the port is taken, kForbidden when it may not be opened.
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Handler handler);
   ~Server();
   Server(const Server&) = delete;

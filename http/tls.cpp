@@ -26,9 +26,28 @@ tl::unexpected<Error> unusable(const std::string& what, const std::string& why) 
   return fail(ErrorCode::kInvalid, what + ": " + why);
 }
 
+// Each connection shows its own: what was resumed would be as good as it once was.
+void ask_for_certificates(ssl::context& context, const std::string& ca_pem) {
+  context.add_certificate_authority(boost::asio::buffer(ca_pem));
+  context.set_verify_mode(ssl::verify_peer);
+  context.set_verify_callback([](bool, ssl::verify_context&) { return true; });
+  SSL_CTX* native = context.native_handle();
+  SSL_CTX_set_options(native, SSL_OP_NO_TICKET);
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(native, 0);
+}
+
 }  // namespace
 
-Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& key_pem) {
+ClientCertificate client_certificate(SSL* connection) {
+  if (SSL_get0_peer_certificate(connection) == nullptr) return ClientCertificate::kNone;
+  // The last error, if there was any, whatever the callback said of it.
+  return SSL_get_verify_result(connection) == X509_V_OK ? ClientCertificate::kTrusted
+                                                        : ClientCertificate::kUntrusted;
+}
+
+Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& key_pem,
+                              const std::string& client_ca) {
   const std::string doing = "using a certificate and its key for serving";
   try {
     TlsContext context = make_context(ssl::context::tls_server);
@@ -45,6 +64,7 @@ Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& k
     if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
       return unusable(doing, "the key does not belong to the certificate");
     }
+    if (!client_ca.empty()) ask_for_certificates(*context, client_ca);
     return context;
   } catch (const std::exception& exception) {
     return unusable(doing, exception.what());

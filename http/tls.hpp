@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "http/message.hpp"
 
 // OpenSSL contexts from PEM text; internal to this folder. TLS 1.2 is the least that is spoken.
 
@@ -12,8 +13,14 @@ namespace compilecache::http {
 
 using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
 
-// Fails with kInvalid when chain or key cannot be read or do not belong together.
-Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& key_pem);
+// Fails with kInvalid when chain or key cannot be read or do not belong together. With `client_ca`
+// (PEM) clients are asked for a certificate, and no handshake fails for want of a good one:
+// client_certificate() tells.
+Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& key_pem,
+                              const std::string& client_ca = "");
+
+// After a handshake.
+ClientCertificate client_certificate(SSL* connection);
 
 // Trusts the certificates of `ca_pem` and nothing else; kInvalid when there is none in it.
 Result<TlsContext> client_tls(const std::string& ca_pem);

@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +30,7 @@
 #include "operator/leader_session.hpp"
 #include "operator/metrics.hpp"
 #include "operator/metrics_access.hpp"
+#include "operator/review_path.hpp"
 #include "operator/settings.hpp"
 #include "operator/signals.hpp"
 #include "operator/versions.hpp"
@@ -78,6 +81,14 @@ Result<std::string> own_image(const kube::Client& client, const OperatorOptions&
   return image;
 }
 
+Result<std::string> read_certificates(const std::string& path) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file && !text.empty()) return text;
+  return fail(ErrorCode::kUnavailable,
+              "reading " + path + " (--webhook-client-ca): there is nothing; is it mounted?");
+}
+
 RotationPolicy rotation_policy(const Settings& settings) {
   using std::chrono::duration_cast;
   return RotationPolicy::of_lives(duration_cast<seconds>(settings.certificates.authority_life),
@@ -90,7 +101,10 @@ class Operator {
       : options_(options),
         settings_(std::move(settings)),
         client_(std::move(client)),
-        events_(client_, kName, options.pod_name, clock_) {
+        events_(client_, kName, options.pod_name, clock_),
+        review_path_(
+            client_, {.ns = options.ns, .webhook_configuration = options.webhook_configuration},
+            [this] { return leads(); }, clock_) {
     if (options.authorize_metrics) {
       metrics_endpoint_.emplace(
           metrics_,
@@ -139,6 +153,7 @@ class Operator {
   InvalidCaches invalid_;
   ClusterStores stores_;
   std::unique_ptr<CertificateSource> certificates_;
+  ReviewPathKeeper review_path_;
   std::string image_;
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
@@ -203,7 +218,8 @@ Status Operator::look_around() {
   if (!kubelets) return unexpected(kubelets.error());
   webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
-  webhook_->set_review_path([this] { return certificates_->review_path(); });
+  webhook_->set_review_path([this] { return review_path_.path(); },
+                            [this] { review_path_.look_soon(); });
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -222,6 +238,12 @@ http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
 
 Status Operator::listen() {
   http::ServerOptions webhook_options = server_options(options_.webhook_port, true);
+  if (!options_.webhook_client_ca.empty()) {
+    auto authorities = read_certificates(options_.webhook_client_ca);
+    if (!authorities) return unexpected(authorities.error());
+    webhook_options.client_ca = std::move(*authorities);
+    webhook_->require_client_certificates();
+  }
   webhook_options.limits.body = kWebhookPatience;
   webhook_options.limits.write = kWebhookPatience;
   auto webhook =
@@ -275,6 +297,7 @@ Status Operator::run_for_leader() {
     log_info("elected leader");
     session_->start();
     started_ = true;
+    review_path_.look_soon();
   };
   callbacks.on_lost = [] {
     // Another may lead already: not one more act.
@@ -287,6 +310,7 @@ Status Operator::run_for_leader() {
                    std::move(callbacks), clock_);
   metrics_.set_leader([this] { return leads(); });
   certificates_->start();
+  review_path_.start();
   return elector_->start();
 }
 
@@ -301,6 +325,7 @@ void Operator::leave() {
   session_->stop();
   elector_->stop();
   certificates_->stop();
+  review_path_.stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));

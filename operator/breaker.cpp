@@ -31,7 +31,8 @@ struct Evidence {
 // Not what there was already when it closed last: that is known, and did not keep it open.
 bool is_fresh(const StuckPod& pod, const BreakerState& before) {
   if (!pod.lasts) return false;
-  if (!before.since || pod.created > format_time(*before.since)) return true;
+  if (!before.since) return true;
+  if (!before.newest_pod.empty() && pod.created > before.newest_pod) return true;
   return !pod.was_told && pod.since >= *before.since;
 }
 
@@ -74,6 +75,7 @@ BreakerState opened_breaker(const BreakerState& before, const Settings::Breaker&
   state.since = now;
   const bool again = before.since && now - *before.since < rules.longest_pause;
   state.openings = again ? before.openings + 1 : 1;
+  state.newest_pod = before.newest_pod;
   state.probe_at = now + std::chrono::duration_cast<WallTime::duration>(pause_of(state, rules));
   return state;
 }
@@ -93,11 +95,12 @@ void say_refused(BreakerState& state, const RefusedPod& refused) {
   state.message = "pods are not admitted with what is injected; " + refused.text + kUntilThen;
 }
 
-BreakerState closed_breaker(const BreakerState& before, const char* reason, const char* message,
-                            WallTime now) {
+BreakerState closed_breaker(const BreakerState& before, const std::string& newest_pod,
+                            const char* reason, const char* message, WallTime now) {
   BreakerState state;
   state.since = now;
   state.openings = before.openings;
+  state.newest_pod = std::max(before.newest_pod, newest_pod);
   state.reason = reason;
   state.message = message;
   return state;
@@ -105,7 +108,7 @@ BreakerState closed_breaker(const BreakerState& before, const char* reason, cons
 
 void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const BreakerSight& sight,
                   const Settings::Breaker& rules, WallTime now) {
-  if (sight.refused && (!before.since || sight.refused->time > *before.since)) {
+  if (sight.refused) {
     verdict.state = opened_breaker(before, rules, now);
     say_refused(verdict.state, *sight.refused);
     return;
@@ -136,13 +139,13 @@ void judge_open(BreakerVerdict& verdict, const BreakerSight& sight, const Settin
                                           [](const StuckPod& pod) { return pod.ended; });
   if (recovered && now < earliest) verdict.again = sooner(verdict.again, earliest - now);
   if (recovered && now >= earliest) {
-    state =
-        closed_breaker(state, "PodsRecovered", "the pods that could not start have started", now);
+    state = closed_breaker(state, sight.seen.newest, "PodsRecovered",
+                           "the pods that could not start have started", now);
     return;
   }
   if (sight.probe == Probe::kSucceeded) {
-    state =
-        closed_breaker(state, "ProbeSucceeded", "a Job with our image and the claim has run", now);
+    state = closed_breaker(state, sight.seen.newest, "ProbeSucceeded",
+                           "a Job with our image and the claim has run", now);
     return;
   }
   if (sight.probe == Probe::kFailed) {
@@ -154,6 +157,14 @@ void judge_open(BreakerVerdict& verdict, const BreakerSight& sight, const Settin
   }
   verdict.probe = now >= state.probe_at;
   if (!verdict.probe) verdict.again = sooner(verdict.again, state.probe_at - now);
+}
+
+// What is to come, by the clock of a leader before us that was ahead, is now.
+BreakerState as_of_now(BreakerState state, const Settings::Breaker& rules, WallTime now) {
+  if (state.since) state.since = std::min(*state.since, now);
+  const auto pause = std::chrono::duration_cast<WallTime::duration>(pause_of(state, rules));
+  state.probe_at = std::min(state.probe_at, now + pause);
+  return state;
 }
 
 }  // namespace
@@ -168,8 +179,9 @@ Duration pause_of(const BreakerState& state, const Settings::Breaker& rules) {
   return std::min<Duration>(pause, std::max<Duration>(rules.longest_pause, rules.pause));
 }
 
-BreakerVerdict judge_breaker(const BreakerState& before, const BreakerSight& sight,
+BreakerVerdict judge_breaker(const BreakerState& written, const BreakerSight& sight,
                              const Settings::Breaker& rules, WallTime now) {
+  const BreakerState before = as_of_now(written, rules, now);
   BreakerVerdict verdict{.state = before, .again = sight.seen.again};
   if (before.open) {
     judge_open(verdict, sight, rules, now);
@@ -194,6 +206,7 @@ BreakerState read_breaker(const api::CompileCacheStatus& status) {
   state.failed_probes = static_cast<int>(status.breaker.failed_probes);
   if (const auto probe = parse_time(status.breaker.probe_time)) state.probe_at = *probe;
   state.node = status.breaker.node;
+  state.newest_pod = status.breaker.newest_pod;
   if (const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition)) {
     state.reason = paused->reason;
     state.message = paused->message;
@@ -211,6 +224,7 @@ void write_breaker(const BreakerState& state, int64_t generation, const std::str
     status.breaker.failed_probes = state.failed_probes;
     if (state.open) status.breaker.probe_time = format_time(state.probe_at);
     status.breaker.node = state.node;
+    status.breaker.newest_pod = state.newest_pod;
   }
   api::set_condition(status.conditions,
                      {kInjectionPausedCondition,

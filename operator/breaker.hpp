@@ -28,6 +28,9 @@
 // closes when those pods get past by themselves, or when a probe, a sweep Job on the node
 // that failed, has run; neither sooner than a pause after it opened, which doubles with every
 // opening and failed probe, so that it flaps ever more rarely.
+//
+// Times of pods are by the API server's clock and are compared with each other only; the rest is by
+// ours, or by that of a leader before us, whose times are heeded as far as they can be right.
 
 namespace compilecache::controller {
 
@@ -53,6 +56,7 @@ struct StuckPods {
   std::vector<StuckPod> pods;     // in trouble, by name
   std::vector<std::string> past;  // beside them: when those were made that got past
   bool recovered = false;         // some pod was in trouble and got past, since settle()
+  std::string newest;             // when the newest of all pods was made
   // Pods that wait for volumes for so long that Events should be read, and how soon again.
   std::set<std::string> waiting;  // uids
   Duration read_events{0};
@@ -116,6 +120,7 @@ struct BreakerState {
   int failed_probes = 0;          // since it opened
   WallTime probe_at{};            // when open: the next probe is due
   std::string node;               // where to probe; empty: anywhere
+  std::string newest_pod;         // when that was made which was the newest when it closed last
   std::string reason, message;
 
   bool operator==(const BreakerState&) const = default;
@@ -128,7 +133,6 @@ void write_breaker(const BreakerState& state, int64_t generation, const std::str
 // A pod that was not admitted on account of our containers.
 struct RefusedPod {
   std::string text;  // for people
-  WallTime time{};
 };
 
 struct BreakerSight {
@@ -136,7 +140,7 @@ struct BreakerSight {
   size_t nodes = 0;  // of the cluster
   Probe probe = Probe::kNone;
   bool spec_changed = false;  // since it opened: worth a probe at once
-  std::optional<RefusedPod> refused = std::nullopt;  // the latest
+  std::optional<RefusedPod> refused = std::nullopt;  // since it closed last
 };
 
 struct BreakerVerdict {

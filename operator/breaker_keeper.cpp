@@ -22,7 +22,8 @@ using std::chrono::seconds;
 // Of a loader beyond spec.load.timeout: asking the operator, waiting for the node's label,
 // reporting (agent/load.cpp, agent/load_choice.cpp), on a node that is short of everything.
 constexpr seconds kLoaderMargin{90};
-// An Event is written again every two minutes or sooner while what it tells lasts.
+// An Event is written again every two minutes or sooner while what it tells lasts. One that we see
+// for the first time counts for as long, since nobody can tell how old it is.
 constexpr minutes kEventLife{5};
 constexpr int kMostEvents = 500;
 constexpr size_t kLongestEvent = 240, kLongestRefusal = 600;
@@ -44,8 +45,7 @@ VolumeSight sight_of(const api::CompileCache& cache, const StorageFacts& storage
 }
 
 const kube::Fields& event_fields() {
-  static const kube::Fields kFields{"/involvedObject/uid", "/message", "/lastTimestamp",
-                                    "/eventTime", "/series/lastObservedTime"};
+  static const kube::Fields kFields{"/involvedObject/uid", "/message"};
   return kFields;
 }
 
@@ -115,6 +115,7 @@ Duration BreakerKeeper::take_verdict(State& state, const BreakerVerdict& verdict
   const BreakerState before = std::exchange(state.breaker, verdict.state);
   if (before.open != verdict.state.open) {
     state.troubles.settle();
+    state.turned = clock_.monotonic();
     log_warn(
         verdict.state.open ? "injection is paused" : "injection goes on",
         {{"cache", cache}, {"reason", verdict.state.reason}, {"message", verdict.state.message}});
@@ -156,7 +157,7 @@ Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,
   state.events_read = now;
   std::map<std::string, std::string> found;
   for (const char* reason : {"FailedMount", "FailedAttachVolume"}) {
-    auto read = read_failed_mounts(seen, cache, volume, reason);
+    auto read = read_failed_mounts(state, seen, cache, volume, reason);
     if (!read) {  // what was known stays
       log_warn("reading why pods wait for their volumes",
                {{"cache", cache.metadata.key()}, {"error", read.error().message}});
@@ -164,28 +165,33 @@ Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,
     }
     found.merge(*read);
   }
+  state.mount_events.end_round();
   state.failed_mounts = std::move(found);
   return seen.read_events;
 }
 
 // The latest in the namespace, since what is refused does not say which CompileCache it wanted.
+// What was refused before we watched is old, and so is what was refused while it was open; a
+// controller tries again, and says so again.
 std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
                                                      const api::CompileCache& cache) const {
   std::optional<RefusedPod> latest;
-  if (state.breaker.open) return latest;
-  const WallTime earliest =
-      std::max(clock_.wall() - kEventLife, state.breaker.since.value_or(WallTime{}));
+  std::optional<Monotonic> latest_since;
+  const Monotonic now = clock_.monotonic();
   for (const auto& refusal : view_.refusals(cache.metadata.ns)) {
-    if (!refusal->time || *refusal->time <= earliest) continue;
-    if (latest && *refusal->time <= latest->time) continue;
+    const auto& sight = state.refusal_events.see(refusal->event, refusal->version, now);
+    if (state.breaker.open || !sight.is_news || now - sight.since >= kEventLife) continue;
+    if (state.turned && sight.since <= *state.turned) continue;
+    if (latest_since && sight.since <= *latest_since) continue;
     const RefusedPlace place = place_in(refusal->message);
     const bool ours = place == RefusedPlace::kOurs ||
                       (place == RefusedPlace::kMayBeOurs && was_injected(state, *refusal));
     if (!ours) continue;
     latest = {refusal->kind + " " + refusal->name + ": " +
-                  std::string(first_bytes(refusal->message, kLongestRefusal)),
-              *refusal->time};
+              std::string(first_bytes(refusal->message, kLongestRefusal))};
+    latest_since = sight.since;
   }
+  state.refusal_events.end_round();
   return latest;
 }
 
@@ -212,13 +218,13 @@ bool BreakerKeeper::was_injected(State& state, const Refusal& refusal) const {
 
 // Read, not watched: a cluster's Events are many, and these matter only while a pod waits.
 Result<std::map<std::string, std::string>> BreakerKeeper::read_failed_mounts(
-    const StuckPods& seen, const api::CompileCache& cache, const VolumeSight& volume,
+    State& state, const StuckPods& seen, const api::CompileCache& cache, const VolumeSight& volume,
     const char* reason) const {
   std::map<std::string, std::shared_ptr<const PodView>> waiting;
   for (const auto& pod : view_.pods_of(cache.metadata.ns, cache.metadata.name)) {
     if (seen.waiting.contains(pod->uid)) waiting.emplace(pod->uid, pod);
   }
-  const WallTime earliest = clock_.wall() - kEventLife;
+  const Monotonic now = clock_.monotonic();
   std::map<std::string, std::string> found;
   auto listed = client_.list(
       kube::resources::kEvents,
@@ -229,9 +235,11 @@ Result<std::map<std::string, std::string>> BreakerKeeper::read_failed_mounts(
       {[&] { found.clear(); },
        [&](json event) {
          const auto pod = waiting.find(kube::string_at(event, {"involvedObject", "uid"}));
-         const auto time = time_of_event(event);
          const std::string message = kube::string_at(event, {"message"});
-         if (pod == waiting.end() || !time || *time < earliest) return;
+         const auto& sight =
+             state.mount_events.see(kube::string_at(event, {"metadata", "name"}),
+                                    kube::string_at(event, {"metadata", "resourceVersion"}), now);
+         if (pod == waiting.end() || now - sight.since >= kEventLife) return;
          if (!is_about_our_volume(message, *pod->second, volume)) return;
          found[pod->first] =
              std::string(reason) + ": " + std::string(first_bytes(message, kLongestEvent));
@@ -260,14 +268,16 @@ Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
   const BreakerState written = read_breaker(cache.status);
   if (!state.breaker.open) {
     state.replaced.clear();
+    state.written_open.reset();
     return Duration(0);
   }
   if (!written.open || !written.since) return Duration(0);
+  if (!state.written_open) state.written_open = clock_.monotonic();
   const auto next = std::find_if(seen.pods.begin(), seen.pods.end(), [&](const StuckPod& pod) {
     return pod.replaceable && !state.replaced.contains(pod.uid);
   });
   if (next == seen.pods.end()) return Duration(0);
-  const Duration heard = clock_.wall() - *written.since;
+  const Duration heard = clock_.monotonic() - *state.written_open;
   if (heard < kHeard) return kHeard - heard;
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -12,6 +12,7 @@
 #include "kube/events.hpp"
 #include "operator/breaker.hpp"
 #include "operator/cluster_view.hpp"
+#include "operator/event_sightings.hpp"
 #include "operator/settings.hpp"
 #include "operator/storage_check.hpp"
 #include "operator/sweeper.hpp"
@@ -46,6 +47,9 @@ class BreakerKeeper {
     BreakerState breaker;
     std::map<std::string, std::string> failed_mounts;  // by pod uid
     std::optional<Monotonic> events_read;
+    EventSightings mount_events, refusal_events;
+    std::optional<Monotonic> turned;        // we opened or closed it last
+    std::optional<Monotonic> written_open;  // the status has said so, as far as we saw
     std::optional<int64_t> probe;  // that was asked for
     int64_t probed_generation = 0;
     std::set<std::string> replaced;         // uids
@@ -58,7 +62,7 @@ class BreakerKeeper {
   Duration read_events(State& state, const StuckPods& seen, const api::CompileCache& cache,
                        const VolumeSight& volume);
   // By pod uid.
-  Result<std::map<std::string, std::string>> read_failed_mounts(const StuckPods& seen,
+  Result<std::map<std::string, std::string>> read_failed_mounts(State& state, const StuckPods& seen,
                                                                 const api::CompileCache& cache,
                                                                 const VolumeSight& volume,
                                                                 const char* reason) const;

@@ -6,16 +6,12 @@
 #include "api/names.hpp"
 #include "base/base64.hpp"
 #include "base/log.hpp"
-#include "base/random.hpp"
 
 namespace compilecache::controller {
 namespace {
 
 using nlohmann::json;
 
-constexpr char kReviewEntry[] = "review-path";
-constexpr char kReviewPaths[] = "/mutate/";
-constexpr std::chrono::seconds kUntilKnown{5};
 // A replica that waits for caBundle to become ready looks more often.
 constexpr std::chrono::milliseconds kUntilTrusted{500};
 
@@ -49,16 +45,6 @@ bool is_ours(const json& webhook, const std::string& service_namespace) {
          service.value("namespace", "") == service_namespace;
 }
 
-std::string path_of(const json& webhook) {
-  return webhook.at("clientConfig").at("service").value("path", "");
-}
-
-std::string review_secret_of(const json& secret) {
-  const json data = secret.value("data", json::object());
-  const json entry = data.value(kReviewEntry, json());
-  return entry.is_string() ? base64_decode(entry.get<std::string>()).value_or("") : "";
-}
-
 }  // namespace
 
 json bundle_patch(const json& configuration, const std::string& service_namespace,
@@ -74,25 +60,6 @@ json bundle_patch(const json& configuration, const std::string& service_namespac
     patch.push_back(
         {{"op", "test"}, {"path", path + "/name"}, {"value", webhook.value("name", "")}});
     patch.push_back({{"op", "add"}, {"path", path + "/clientConfig/caBundle"}, {"value", wanted}});
-  }
-  return patch;
-}
-
-json path_patch(const json& configuration, const std::string& service_namespace,
-                const std::string& secret) {
-  json patch = json::array();
-  const json webhooks = configuration.value("webhooks", json::array());
-  for (size_t i = 0; i < webhooks.size(); ++i) {
-    const json& webhook = webhooks[i];
-    if (!is_ours(webhook, service_namespace)) continue;
-    const std::string path = path_of(webhook);
-    if (path == kReviewPaths + secret) continue;
-    if (!path.empty() && path != "/" && !path.starts_with(kReviewPaths)) continue;
-    const std::string at = "/webhooks/" + std::to_string(i);
-    patch.push_back({{"op", "test"}, {"path", at + "/name"}, {"value", webhook.value("name", "")}});
-    patch.push_back({{"op", "add"},
-                     {"path", at + "/clientConfig/service/path"},
-                     {"value", kReviewPaths + secret}});
   }
   return patch;
 }
@@ -113,12 +80,6 @@ Status CertificateKeeper::prepare() {
   std::lock_guard<std::mutex> lock(round_);
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error().with("preparing the certificates"));
-  auto with_path = with_review_secret(*secret);
-  if (with_path) {
-    secret = std::move(with_path);
-  } else {
-    log_warn("preparing the webhook's path", {{"error", with_path.error().message}});
-  }
   publish(certificates_of(*secret));
   if (auto seen = look_at_bundle(); !seen) {
     log_warn("looking whether API servers trust us", {{"error", seen.error().message}});
@@ -156,8 +117,6 @@ Status CertificateKeeper::round() {
   std::lock_guard<std::mutex> lock(round_);
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error());
-  secret = with_review_secret(std::move(*secret));
-  if (!secret) return unexpected(secret.error());
   publish(certificates_of(*secret));
   if (!is_leader_()) return look_at_bundle();
   const Status before = keep_bundle();
@@ -188,9 +147,7 @@ Status CertificateKeeper::rotate_as_leader(json secret, bool bundle_is_right) {
     if (*step == RotationStep::kSwitchCa && !bundle_is_right) return {};
     const auto after = rotate(before, *step, names_, options_.policy, now);
     if (!after) return unexpected(after.error());
-    const json path = secret.value("data", json::object()).value(kReviewEntry, json(""));
     secret["data"] = secret_object(options_.ns, options_.secret, *after).at("data");
-    secret["data"][kReviewEntry] = path;
     auto written = client_.update(kube::resources::kSecrets, secret);
     if (!written) return unexpected(written.error().with("rotating certificates"));
     log_info("rotated certificates", {{"step", to_string(*step)}});
@@ -204,10 +161,7 @@ Status CertificateKeeper::rotate_as_leader(json secret, bool bundle_is_right) {
 Result<json> CertificateKeeper::due_bundle_patch() {
   auto configuration = client_.get(kube::resources::kMutatingWebhookConfigurations, "",
                                    options_.webhook_configuration);
-  if (configuration) {
-    note_path(*configuration);
-    return bundle_patch(*configuration, options_.ns, current().bundle());
-  }
+  if (configuration) return bundle_patch(*configuration, options_.ns, current().bundle());
   if (configuration.error().code == ErrorCode::kNotFound) return json::array();
   return unexpected(configuration.error().with("reading caBundle"));
 }
@@ -222,62 +176,7 @@ Status CertificateKeeper::keep_bundle() {
     log_info("wrote caBundle", {{"configuration", options_.webhook_configuration}});
   }
   trusted_ = true;
-  return keep_path();
-}
-
-// After caBundle: by then there is a replica of this release, which knows the path.
-Status CertificateKeeper::keep_path() {
-  if (review_path().secret.empty()) return {};
-  auto configuration = client_.get(kube::resources::kMutatingWebhookConfigurations, "",
-                                   options_.webhook_configuration);
-  if (!configuration && configuration.error().code == ErrorCode::kNotFound) return {};
-  if (!configuration) return unexpected(configuration.error().with("reading the webhook's path"));
-  const json patch = path_patch(*configuration, options_.ns, review_path().secret);
-  if (!patch.empty()) {
-    configuration = client_.patch(kube::resources::kMutatingWebhookConfigurations, "",
-                                  options_.webhook_configuration, kube::PatchType::kJson, patch);
-    if (!configuration) return unexpected(configuration.error().with("writing the webhook's path"));
-    path_written_ = clock_.monotonic();
-    log_info("wrote the path of the webhook", {{"configuration", options_.webhook_configuration}});
-  }
   return {};
-}
-
-ReviewPath CertificateKeeper::review_path() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return path_;
-}
-
-void CertificateKeeper::note_path(const json& configuration) {
-  bool any = false;
-  bool all = true;
-  const std::string wanted = kReviewPaths + review_path().secret;
-  for (const json& webhook : configuration.value("webhooks", json::array())) {
-    if (!is_ours(webhook, options_.ns)) continue;
-    any = true;
-    all = all && path_of(webhook) == wanted;
-  }
-  // Until then an API server may not have heard of it.
-  const bool known = !path_written_ || clock_.monotonic() - *path_written_ >= kUntilKnown;
-  std::lock_guard<std::mutex> lock(mutex_);
-  path_.in_force = any && all && known && !path_.secret.empty();
-}
-
-// The Secret with the secret part of the path; one of an earlier release has none yet.
-Result<json> CertificateKeeper::with_review_secret(json secret) {
-  if (review_secret_of(secret).empty()) {
-    secret["data"][kReviewEntry] =
-        base64_encode(random_id(system_random()) + random_id(system_random()));
-    auto written = client_.update(kube::resources::kSecrets, secret);
-    if (!written && written.error().code == ErrorCode::kConflict) {
-      written = client_.get(kube::resources::kSecrets, options_.ns, options_.secret);
-    }
-    if (!written) return unexpected(written.error().with("keeping the webhook's path"));
-    secret = std::move(*written);
-  }
-  std::lock_guard<std::mutex> lock(mutex_);
-  path_.secret = review_secret_of(secret);
-  return secret;
 }
 
 Status CertificateKeeper::look_at_bundle() {

@@ -53,7 +53,6 @@ class CertificateKeeper : public CertificateSource {
   // True from when caBundle had our authorities for the first time, or when there is no
   // configuration of our webhook.
   [[nodiscard]] bool trusted() const override { return trusted_; }
-  [[nodiscard]] ReviewPath review_path() const override;
 
   // All that the Secret holds; after prepare().
   [[nodiscard]] Certificates current() const;
@@ -62,10 +61,7 @@ class CertificateKeeper : public CertificateSource {
   Result<nlohmann::json> read_or_make_secret();
   Status rotate_as_leader(nlohmann::json secret, bool bundle_is_right);
   Result<nlohmann::json> due_bundle_patch();
-  void note_path(const nlohmann::json& configuration);
-  Result<nlohmann::json> with_review_secret(nlohmann::json secret);
   Status keep_bundle();
-  Status keep_path();
   Status look_at_bundle();
   void publish(const Certificates& certificates);
   void run();
@@ -79,8 +75,6 @@ class CertificateKeeper : public CertificateSource {
   std::mutex round_;  // one round at a time
   mutable std::mutex mutex_;
   std::optional<Certificates> current_;
-  ReviewPath path_;
-  std::optional<Monotonic> path_written_;  // by this replica; of a round alone
   std::atomic<bool> trusted_{false};
   kube::Cancellation stop_;
   std::thread thread_;
@@ -90,10 +84,5 @@ class CertificateKeeper : public CertificateSource {
 // when they have it. Others in the same configuration are left alone. Pure.
 nlohmann::json bundle_patch(const nlohmann::json& configuration,
                             const std::string& service_namespace, const std::string& bundle);
-
-// The same for the path "/mutate/SECRET", but where somebody chose a path of another kind,
-// "/mutate" say: whoever keeps the configuration in a repository would have it fought over. Pure.
-nlohmann::json path_patch(const nlohmann::json& configuration, const std::string& service_namespace,
-                          const std::string& secret);
 
 }  // namespace compilecache::controller

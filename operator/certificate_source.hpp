@@ -23,13 +23,6 @@ struct ServedCertificate {
   bool operator==(const ServedCertificate&) const = default;
 };
 
-// The path by which API servers ask the webhook: the part behind "/mutate/" that nobody else knows.
-// What came by it is the API server's, whatever else may reach the port.
-struct ReviewPath {
-  std::string secret;     // empty: there is none
-  bool in_force = false;  // the configuration has it, so that nothing else comes from API servers
-};
-
 // Thread-safe after prepare().
 class CertificateSource {
  public:
@@ -51,8 +44,6 @@ class CertificateSource {
   // Whether API servers were told to trust what is served, as far as we can see: before that no
   // replica is ready, since no pod could be injected.
   [[nodiscard]] virtual bool trusted() const = 0;
-  // Without a secret where the configuration is not ours to change.
-  [[nodiscard]] virtual ReviewPath review_path() const { return {}; }
 };
 
 }  // namespace compilecache::controller

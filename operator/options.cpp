@@ -101,6 +101,11 @@ void add_serving_options(CLI::App& app, OperatorOptions& options, int64_t& drain
   app.add_option("--webhook-port", options.webhook_port, "HTTPS, POST /mutate")
       ->capture_default_str()
       ->group("Serving");
+  app.add_option("--webhook-client-ca", options.webhook_client_ca,
+                 "PEM file, read at the start: answer API servers only that show a certificate of "
+                 "these authorities, see docs/api-server-certificates.md; default: any, by a path "
+                 "that nobody else knows")
+      ->group("Serving");
   app.add_option("--agent-port", options.agent_port, "HTTPS, what loaders and savers call")
       ->capture_default_str()
       ->group("Serving");

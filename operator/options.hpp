@@ -25,6 +25,7 @@ struct OperatorOptions {
   std::string listen_address;  // of all three ports; empty: all addresses
   uint16_t webhook_port = 9443, agent_port = 9444, plain_port = 8080;
   std::string webhook_configuration = "compilecache";
+  std::string webhook_client_ca;  // --webhook-client-ca: a file; empty: API servers show nothing
   bool replace_stuck_pods = false;
   bool authorize_metrics =
       false;  // /metrics on the agents' port, for whom the API server allows it

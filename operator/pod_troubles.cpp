@@ -124,7 +124,8 @@ StuckPods PodTroubles::look(const std::vector<PodLook>& pods,
   std::sort(seen.pods.begin(), seen.pods.end(),
             [](const StuckPod& a, const StuckPod& b) { return a.name < b.name; });
   for (const PodLook& look : pods) {
-    if (seen.pods.empty()) break;
+    seen.newest = std::max(seen.newest, look.pod->created);
+    if (seen.pods.empty()) continue;
     if (look.sign.kind == PodSign::Kind::kPast) seen.past.push_back(look.pod->created);
   }
   seen.recovered = recovered_;

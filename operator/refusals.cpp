@@ -33,12 +33,12 @@ Result<Refusal> parse_refusal(const json& event) {
                  about("name"),
                  about("uid"),
                  kube::string_at(event, {"message"}),
-                 time_of_event(event)};
+                 kube::string_at(event, {"metadata", "name"}),
+                 kube::string_at(event, {"metadata", "resourceVersion"})};
 }
 
 const kube::Fields& refusal_fields() {
-  static const kube::Fields kFields{"/involvedObject", "/message", "/lastTimestamp", "/eventTime",
-                                    "/series/lastObservedTime"};
+  static const kube::Fields kFields{"/involvedObject", "/message"};
   return kFields;
 }
 

@@ -22,7 +22,7 @@ namespace compilecache::controller {
 struct Refusal {
   std::string ns, kind, name, uid;  // whose pod it was to be
   std::string message;
-  std::optional<WallTime> time;  // when it was last seen to be so
+  std::string event, version;  // the Event's name and resourceVersion
 };
 
 // An Event; fields are named beside it. Never fails.

@@ -31,6 +31,11 @@ bool is_same(std::string_view one, std::string_view other) {
   return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
+// As which a configuration may name us, whatever its secret.
+bool is_review_path(std::string_view path) {
+  return path == kPath || path == "/" || path.starts_with(kPath + std::string("/"));
+}
+
 // How long a review may take: API servers say in the query how long they wait ("timeout=3s"), and
 // the answer has to travel and be checked.
 milliseconds patience_of(const http::Request& request) {
@@ -103,18 +108,28 @@ bool WebhookService::synced() const {
 }
 
 void WebhookService::handle(http::Request request, http::Responder respond) {
+  if (needs_certificate_ && is_review_path(request.path) &&
+      request.certificate != http::ClientCertificate::kTrusted) {
+    log_debug("a review without a certificate of --webhook-client-ca", {{"peer", request.peer}});
+    const bool none = request.certificate == http::ClientCertificate::kNone;
+    respond(http::text_response(none ? 401 : 403,
+                                "only API servers with a certificate of "
+                                "--webhook-client-ca are answered"));
+    return;
+  }
   const ReviewPath secret = review_path_ ? review_path_() : ReviewPath();
   const bool of_api_server =
-      !secret.secret.empty() && is_same(request.path, kPath + ("/" + secret.secret));
+      needs_certificate_ ||
+      (!secret.secret.empty() && is_same(request.path, kPath + ("/" + secret.secret)));
   if (!of_api_server && secret.in_force) {
     // Whoever asks learns nothing, and nothing is looked at.
+    refused_();
     respond(http::text_response(403, "only API servers are answered"));
     return;
   }
   // Where no secret is in force, the path may have an earlier one: that of an installation which
   // has certificates of somebody else's now, say.
-  if (!of_api_server && request.path != kPath && request.path != "/" &&
-      !request.path.starts_with(kPath + std::string("/"))) {
+  if (!is_review_path(request.path)) {
     respond(http::text_response(404, "the webhook is at /mutate"));
     return;
   }

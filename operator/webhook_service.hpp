@@ -12,9 +12,9 @@
 #include "kube/events.hpp"
 #include "kube/reflector.hpp"
 #include "kube/store.hpp"
-#include "operator/certificate_source.hpp"
 #include "operator/cluster_view.hpp"
 #include "operator/metrics.hpp"
+#include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
 #include "operator/settings.hpp"
 #include "webhook/admission.hpp"
@@ -22,7 +22,8 @@
 // The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
 // stores, its Events and metrics. `POST /mutate/SECRET`, by a path that only API servers know;
 // where there is none (ReviewPath), `POST /mutate`, and then no Event is about what a review alone
-// says.
+// says. Where API servers show a certificate (docs/api-server-certificates.md), that counts instead
+// of the path.
 //
 //   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
 //   webhook.start();                                       // watches LimitRanges and
@@ -55,8 +56,18 @@ class WebhookService : public webhook::AdmissionCluster {
   void handle(http::Request request, http::Responder respond);
 
   // Asked for each review. By default there is no secret path, and whatever comes may come from
-  // anyone. Set before anything is handled.
-  void set_review_path(std::function<ReviewPath()> path) { review_path_ = std::move(path); }
+  // anyone. `refused` is called when a review came by another path: the configuration may have
+  // changed. Set before anything is handled.
+  void set_review_path(
+      std::function<ReviewPath()> path, std::function<void()> refused = [] {}) {
+    review_path_ = std::move(path);
+    refused_ = std::move(refused);
+  }
+
+  // From now on a review is answered only on a connection with a trusted certificate
+  // (http::ServerOptions::client_ca): 401 without any, 403 with another. Set before anything is
+  // handled.
+  void require_client_certificates() { needs_certificate_ = true; }
 
   // The CA that agents trust from now on.
   void set_ca(const std::string& bundle);
@@ -75,6 +86,8 @@ class WebhookService : public webhook::AdmissionCluster {
   void tell(const webhook::AdmissionAnswer& answer, bool of_api_server);
 
   std::function<ReviewPath()> review_path_;
+  std::function<void()> refused_;
+  bool needs_certificate_ = false;
   const kube::Store<api::CompileCache>& caches_;
   kube::EventSink& events_;
   Metrics& metrics_;

@@ -117,8 +117,8 @@ struct OperatorProcess::Impl {
 
   // The path that the operator writes into the webhook's configuration.
   [[nodiscard]] std::string review_path() const {
-    const json secret = read({"secret", "compilecache-certificates", "-n", options.ns});
-    const json encoded = at(secret, "/data/review-path");
+    const json secret = read({"secret", "compilecache-review-path", "-n", options.ns});
+    const json encoded = at(secret, "/data/path");
     return encoded.is_string() ? "/mutate/" + base64_decode(encoded.get<std::string>()).value_or("")
                                : "/mutate";
   }

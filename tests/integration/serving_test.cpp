@@ -293,6 +293,8 @@ TEST_F(Serving, ACertificateOfSomebodyElseIsServedAndReplaced) {
   EXPECT_TRUE(secret().is_null()) << "no authority of our own";
   const json configuration = read({"mutatingwebhookconfiguration", "compilecache"});
   EXPECT_EQ(at(configuration, "/webhooks/0/clientConfig/caBundle"), base64_encode(second.pem()));
+  const json path = at(configuration, "/webhooks/0/clientConfig/service/path");
+  EXPECT_TRUE(path.is_string() && path.get<std::string>().starts_with("/mutate/")) << path;
 }
 
 }  // namespace

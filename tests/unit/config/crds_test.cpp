@@ -129,7 +129,8 @@ CompileCacheStatus full_status() {
   status.crashing = {"sha256:2"};
   status.file_owners = {{"app:1", 1000, true, "2026-01-01T00:00:00Z"}};
   status.stuck_pods = {"pod"};
-  status.breaker = {"Open", "2026-01-01T00:00:00Z", 1, 2, "2026-01-01T00:00:00Z", "node"};
+  status.breaker = {"Open", "2026-01-01T00:00:00Z", 1, 2, "2026-01-01T00:00:00Z",
+                    "node", "2026-01-01T00:00:00Z"};
   return status;
 }
 

@@ -77,10 +77,18 @@ TestCa::TestCa(const std::string& common_name) : native_(std::make_unique<Native
 TestCa::~TestCa() = default;
 
 Pair TestCa::issue(const std::string& dns_name, long seconds) const {
+  return sign(NID_subject_alt_name, "DNS:" + dns_name, seconds);
+}
+
+Pair TestCa::issue_for(const std::string& use, long seconds) const {
+  return sign(NID_ext_key_usage, use, seconds);
+}
+
+Pair TestCa::sign(int extension, const std::string& value, long seconds) const {
   const Key key = new_key();
   const Certificate certificate = new_certificate(key.get(), "leaf", seconds);
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(native_->certificate.get()));
-  add_extension(certificate.get(), NID_subject_alt_name, "DNS:" + dns_name);
+  add_extension(certificate.get(), extension, value);
   X509_sign(certificate.get(), native_->key.get(), EVP_sha256());
   return {pem_of(certificate.get()), pem_of(key.get())};
 }

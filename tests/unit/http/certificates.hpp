@@ -23,9 +23,12 @@ class TestCa {
   [[nodiscard]] const std::string& pem() const { return pem_; }
   // Good from an hour ago until `seconds` from now.
   [[nodiscard]] Pair issue(const std::string& dns_name, long seconds = 3600) const;
+  // The same for whoever calls, "clientAuth", or another extended use.
+  [[nodiscard]] Pair issue_for(const std::string& use, long seconds = 3600) const;
 
  private:
   struct Native;
+  [[nodiscard]] Pair sign(int extension, const std::string& value, long seconds) const;
   std::unique_ptr<Native> native_;
   std::string pem_;
 };

@@ -9,6 +9,7 @@
 #include "http/server.hpp"
 #include "tests/unit/http/certificates.hpp"
 #include "tests/unit/http/raw_socket.hpp"
+#include "tests/unit/http/tls_exchange.hpp"
 
 namespace compilecache::http {
 namespace {
@@ -101,6 +102,39 @@ TEST(ServerTls, RotatingUnderUseFailsNoRequest) {
   }
   for (auto& client : clients) client.join();
   EXPECT_EQ(failures, 0);
+}
+
+// Nobody is turned away: the handler knows what for.
+TEST(ServerTls, TellsWhatCertificateAClientHas) {
+  const TestCa clients("clients");
+  const TestCa others("others");
+  const Pair own = others.issue(kName);
+  auto server =
+      *Server::start({.tls = true, .client_ca = clients.pem()},
+                     [](const Request& request, const Responder& respond) {
+                       static const char* const kWords[] = {"none", "untrusted", "trusted"};
+                       respond(text_response(200, kWords[int(request.certificate)]));
+                     });
+  ASSERT_TRUE(server->set_certificate(own.certificate_pem, own.key_pem));
+  const auto told = [&](const std::optional<Pair>& shown) {
+    const std::string answer = testing::tls_exchange(
+        server->port(), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", shown);
+    const size_t body = answer.find("\r\n\r\n");
+    return body == std::string::npos ? answer : answer.substr(body + 4);
+  };
+  EXPECT_EQ(told({}), "none\n");
+  EXPECT_EQ(told(clients.issue_for("clientAuth")), "trusted\n");
+  EXPECT_EQ(told(clients.issue("of.any.use")), "trusted\n");
+  EXPECT_EQ(told(others.issue_for("clientAuth")), "untrusted\n");
+  EXPECT_EQ(told(clients.issue_for("clientAuth", -60)), "untrusted\n") << "expired";
+  EXPECT_EQ(told(clients.issue_for("serverAuth")), "untrusted\n") << "for servers";
+}
+
+TEST(ServerTls, AClientAuthorityThatCannotBeReadIsRefusedAtOnce) {
+  const auto server =
+      Server::start({.tls = true, .client_ca = "not PEM"}, [](const Request&, const Responder&) {});
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, ErrorCode::kInvalid);
 }
 
 TEST(ServerTls, ASilentHandshakeIsCutOff) {

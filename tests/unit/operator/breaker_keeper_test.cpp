@@ -59,7 +59,7 @@ class BreakerKeeperTest : public ::testing::Test {
                 .uid = "uid-" + name,
                 .node = "n1",
                 .phase = "Pending",
-                .created = format_time(clock.wall()),
+                .created = format_time(clock.wall() + apart),
                 .cache = "transformer"};
     auto injection = std::make_shared<api::InjectionStatus>();
     injection->init_containers = {api::kLoaderContainer};
@@ -69,18 +69,28 @@ class BreakerKeeperTest : public ::testing::Test {
         1, ContainerView{.name = api::kLoaderContainer, .init = true, .waiting_reason = waits_for});
     stores.pods.upsert("ml/" + name, std::make_shared<const PodView>(pod));
   }
-  // As the kubelet tells of the pod "a".
-  void tell_mount(const std::string& volume, WallTime when) {
+  // Its application runs.
+  void start_pod(const std::string& name) {
+    PodView pod = *stores.pods.get("ml/" + name);
+    pod.phase = "Running";
+    pod.containers = std::make_shared<const std::vector<ContainerView>>(
+        1, ContainerView{.name = "app", .running = true});
+    stores.pods.upsert("ml/" + name, std::make_shared<const PodView>(pod));
+  }
+  // As the kubelet tells of the pod "a", again each time.
+  void tell_mount(const std::string& volume) {
     server.put(kEvents,
                {{"metadata", {{"name", "mount"}, {"namespace", "ml"}}},
                 {"involvedObject", {{"kind", "Pod"}, {"uid", "uid-a"}}},
                 {"reason", "FailedMount"},
-                {"lastTimestamp", format_time(when)},
+                {"lastTimestamp", format_time(clock.wall() + apart)},
                 {"message", "MountVolume.SetUp failed for volume \"" + volume + "\" : no"}});
   }
-  void tell_refusal(const std::string& message, WallTime when) {
-    stores.refusals.upsert("ml/refused", std::make_shared<const Refusal>(Refusal{
-                                             "ml", "ReplicaSet", "web", "r", message, when}));
+  void tell_refusal(const std::string& message) {
+    const std::string version = std::to_string(++refusals);
+    stores.refusals.upsert(
+        "ml/refused", std::make_shared<const Refusal>(
+                          Refusal{"ml", "ReplicaSet", "web", "r", message, "refused", version}));
   }
 
   bool pauses(Duration later = Duration(0)) {
@@ -89,7 +99,11 @@ class BreakerKeeperTest : public ::testing::Test {
     keeper.look(cache, storage, status);
     return status.breaker.state == "Open";
   }
-  void write_status() { cache.status = status; }
+  // Which the controller sees at once.
+  void write_status() {
+    cache.status = status;
+    pauses();
+  }
   // Two pods, and a status that says that injection is paused.
   void pause() {
     add_pod("a", "ErrImagePull");
@@ -110,6 +124,8 @@ class BreakerKeeperTest : public ::testing::Test {
 
   testing::FakeApiServer server;
   FakeClock clock;
+  hours apart{0};  // the clocks of the cluster from ours
+  int refusals = 0;
   Settings settings;
   ClusterStores stores;
   ClusterView view{stores};
@@ -138,7 +154,6 @@ TEST_F(BreakerKeeperTest, NoPodIsReplacedBeforeTheOthersCanKnowThatInjectionIsPa
   pauses(minutes(1));
   EXPECT_TRUE(evicted().empty()) << "what comes instead would be injected";
   write_status();
-  cache.status.breaker.since = format_time(clock.wall());
   pauses(seconds(2));
   EXPECT_TRUE(evicted().empty()) << "another replica's webhook may not have heard";
   pauses(seconds(1));
@@ -175,6 +190,38 @@ TEST_F(BreakerKeeperTest, AnEvictionThatIsRefusedIsTriedAgainAMinuteLater) {
   EXPECT_EQ(evicted().size(), 2U);
 }
 
+// Nothing that the cluster's machines say of time is compared with our clock.
+class ClocksOfTheCluster : public BreakerKeeperTest, public ::testing::WithParamInterface<hours> {
+ protected:
+  ClocksOfTheCluster() { apart = GetParam(); }
+};
+
+TEST_P(ClocksOfTheCluster, AVolumeThatIsNotMountedPauses) {
+  add_pod("a", "ContainerCreating");
+  tell_mount("pv-1");
+  pauses();
+  EXPECT_TRUE(pauses(minutes(1)));
+}
+
+TEST_P(ClocksOfTheCluster, ARefusalPausesOnce) {
+  const std::string ours = "container compilecache-save must not run as root";
+  add_pod("a", "ErrImagePull");
+  pauses();
+  tell_refusal(ours);
+  ASSERT_TRUE(pauses(seconds(1)));
+  start_pod("a");
+  ASSERT_TRUE(pauses(seconds(10)));
+  tell_refusal(ours);
+  ASSERT_TRUE(pauses(seconds(20)));
+  ASSERT_FALSE(pauses(minutes(1))) << "the pod has started";
+  EXPECT_FALSE(pauses(seconds(1))) << "that was while it was paused";
+  tell_refusal(ours);
+  EXPECT_TRUE(pauses(seconds(1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(AheadAndBehind, ClocksOfTheCluster, ::testing::Values(hours(2), hours(-2)),
+                         [](const auto& apart) { return apart.index == 0 ? "Ahead" : "Behind"; });
+
 class WithoutReplacing : public BreakerKeeperTest {
  protected:
   BreakerKeeper patient{client, settings, view, sweeper, events, false, clock};
@@ -192,13 +239,16 @@ TEST_F(WithoutReplacing, NobodyIsEvicted) {
 }
 
 TEST_F(BreakerKeeperTest, OnlyWhatTheKubeletSaysNowOfOurVolumePauses) {
-  add_pod("a", "ContainerCreating");
-  tell_mount("pv-1", clock.wall() - minutes(4));
+  tell_mount("pv-1");
+  add_pod("b", "ContainerCreating");
   pauses();
+  EXPECT_FALSE(pauses(minutes(2))) << "of another pod";
+  add_pod("a", "ContainerCreating");
+  pauses(minutes(4));
   EXPECT_FALSE(pauses(minutes(2))) << "that was before";
-  tell_mount("pv-of-the-app", clock.wall() + minutes(3));
+  tell_mount("pv-of-the-app");
   EXPECT_FALSE(pauses(minutes(3))) << "its own affair";
-  tell_mount("pv-1", clock.wall() + minutes(3));
+  tell_mount("pv-1");
   EXPECT_TRUE(pauses(minutes(3)));
   const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition);
   ASSERT_NE(paused, nullptr);
@@ -207,11 +257,12 @@ TEST_F(BreakerKeeperTest, OnlyWhatTheKubeletSaysNowOfOurVolumePauses) {
 
 TEST_F(BreakerKeeperTest, OnlyAFreshRefusalOfOurContainersPauses) {
   const std::string ours = "container compilecache-save must not run as root";
-  tell_refusal(ours, clock.wall() - minutes(10));
-  EXPECT_FALSE(pauses()) << "that was long ago";
-  tell_refusal("exceeded quota: pods", clock.wall());
+  tell_refusal(ours);
+  EXPECT_FALSE(pauses()) << "it was there before we looked";
+  EXPECT_FALSE(pauses(minutes(1)));
+  tell_refusal("exceeded quota: pods");
   EXPECT_FALSE(pauses());
-  tell_refusal(ours, clock.wall());
+  tell_refusal(ours);
   EXPECT_TRUE(pauses());
   EXPECT_NE(
       api::find_condition(status.conditions, kInjectionPausedCondition)->message.find("ReplicaSet"),

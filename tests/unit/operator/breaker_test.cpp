@@ -31,7 +31,7 @@ class World {
     pod.view.name = "web-" + std::to_string(++names_);
     pod.view.uid = "uid-" + std::to_string(names_);
     pod.view.node = node;
-    pod.view.created = format_time(now);
+    pod.view.created = format_time(now + apart);
     set(pod, kind);
     return pod;
   }
@@ -70,6 +70,7 @@ class World {
 
   Settings::Breaker rules;
   WallTime now{hours(24 * 365 * 56)};
+  hours apart{0};  // the API server's clock from ours
   size_t nodes = 3;
   std::optional<RefusedPod> refused;
   std::map<std::string, std::string> failed_mounts;
@@ -320,6 +321,54 @@ TEST_F(OpenBreaker, PodsThatFailedForEverAreNamedOnlyWhileItIsOpen) {
   EXPECT_TRUE(world.verdict.stuck.empty());
 }
 
+// When pods were made says the API server, by its clock.
+class ClocksApart : public OpenBreaker, public ::testing::WithParamInterface<hours> {
+ protected:
+  void SetUp() override {
+    world.apart = GetParam();
+    OpenBreaker::SetUp();
+  }
+};
+
+TEST_P(ClocksApart, PodsThatStayStuckDoNotOpenItAgain) {
+  EXPECT_FALSE(world.after(minutes(1), Probe::kSucceeded).state.open);
+  EXPECT_FALSE(world.after(minutes(1)).state.open);
+  world.hand_over();
+  EXPECT_FALSE(world.after(hours(5)).state.open);
+  EXPECT_EQ(world.verdict.stuck.size(), 2U) << "but are named";
+}
+
+TEST_P(ClocksApart, PodsThatAreMadeLaterDoAndALeaderWhoIsToldOfThemCountsThem) {
+  ASSERT_FALSE(world.after(minutes(1), Probe::kSucceeded).state.open);
+  world.now += hours(1);
+  world.add("n1", Kind::kTrouble);
+  world.look();
+  ASSERT_FALSE(world.after(seconds(30)).state.open) << "on one node";
+  world.hand_over();
+  ASSERT_FALSE(world.look().state.open);
+  world.add("n2", Kind::kTrouble);
+  world.look();
+  EXPECT_TRUE(world.after(seconds(30)).state.open);
+}
+
+INSTANTIATE_TEST_SUITE_P(AheadAndBehind, ClocksApart, ::testing::Values(hours(2), hours(-2)),
+                         [](const auto& apart) { return apart.index == 0 ? "Ahead" : "Behind"; });
+
+// A leader before us may have had a clock that was ahead, by years if it had none.
+TEST_F(OpenBreaker, ATimeToComeKeepsItOpenNoLongerThanAPause) {
+  world.verdict.state.since = world.now + hours(24 * 365);
+  world.verdict.state.probe_at = world.now + hours(24 * 365);
+  world.hand_over();
+  EXPECT_FALSE(world.look().probe);
+  EXPECT_TRUE(world.after(minutes(1)).probe);
+  World::set(*one, Kind::kPast);
+  World::set(*two, Kind::kPast);
+  world.look();
+  world.after(seconds(30));
+  EXPECT_FALSE(world.after(minutes(1)).state.open);
+  EXPECT_EQ(world.verdict.state.reason, "PodsRecovered");
+}
+
 TEST(Breaker, NamesABoundedNumber) {
   World world;
   for (int i = 0; i < 500; ++i) world.add("n" + std::to_string(i % 7), Kind::kTrouble);
@@ -331,16 +380,16 @@ TEST(Breaker, APodThatWasNotAdmittedOnOurAccountOpensItAtOnce) {
   World world;
   for (int i = 0; i < 10; ++i) world.add("n1");
   world.look();
-  const RefusedPod refused{"ReplicaSet web-1: compilecache-save must not run as root", world.now};
+  const RefusedPod refused{"ReplicaSet web-1: compilecache-save must not run as root"};
   world.refused = refused;
   ASSERT_TRUE(world.look().state.open) << "without us it would be there";
   EXPECT_EQ(world.verdict.state.reason, "PodsRefused");
   EXPECT_NE(world.verdict.state.message.find(refused.text), std::string::npos);
 
+  world.refused.reset();
   ASSERT_FALSE(world.after(minutes(1), Probe::kSucceeded).state.open);
-  EXPECT_FALSE(world.after(seconds(1)).state.open) << "that is known";
-  world.refused->time = world.now;
-  EXPECT_TRUE(world.after(seconds(1)).state.open) << "that is new";
+  world.refused = refused;
+  EXPECT_TRUE(world.after(seconds(1)).state.open) << "another one";
 }
 
 TEST(Refusals, TellWhetherOurContainersAreMeant) {
@@ -365,14 +414,23 @@ TEST(Refusals, TellWhetherOurContainersAreMeant) {
 TEST(Refusals, AreReadFromAnyEvent) {
   const auto read = [](const char* text) { return *parse_refusal(nlohmann::json::parse(text)); };
   const Refusal whole = read(R"({"involvedObject": {"namespace": "ml", "kind": "ReplicaSet",
-      "name": "web-1", "uid": "u1"}, "message": "no", "lastTimestamp": null,
-      "eventTime": "2026-11-01T10:00:00.000000Z",
-      "series": {"lastObservedTime": "2026-11-01T10:00:05.000000Z"}})");
+      "name": "web-1", "uid": "u1"}, "message": "no",
+      "metadata": {"name": "web-1.18", "resourceVersion": "42"}})");
   EXPECT_EQ(whole.ns + "/" + whole.kind + "/" + whole.name + "/" + whole.uid,
             "ml/ReplicaSet/web-1/u1");
-  EXPECT_EQ(whole.time, *parse_time("2026-11-01T10:00:05Z"));
-  for (const char* odd : {"{}", "[]", R"({"involvedObject": 1, "message": {}, "series": 2})"}) {
-    EXPECT_FALSE(read(odd).time) << odd;
+  EXPECT_EQ(whole.event + "@" + whole.version, "web-1.18@42");
+  for (const char* odd : {"{}", "[]", R"({"involvedObject": 1, "message": {}, "metadata": 2})"}) {
+    EXPECT_TRUE(read(odd).event.empty()) << odd;
+  }
+}
+
+TEST(Refusals, TheLatestTimeOfAnEventIsItsTime) {
+  const auto time = [](const char* text) { return time_of_event(nlohmann::json::parse(text)); };
+  EXPECT_EQ(time(R"({"lastTimestamp": null, "eventTime": "2026-11-01T10:00:00.000000Z",
+      "series": {"lastObservedTime": "2026-11-01T10:00:05.000000Z"}})"),
+            *parse_time("2026-11-01T10:00:05Z"));
+  for (const char* odd : {"{}", "[]", R"({"lastTimestamp": 1, "series": 2})"}) {
+    EXPECT_FALSE(time(odd)) << odd;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "operator/webhook_service.hpp"
 #include "tests/support/fake_apiserver.hpp"
 #include "tests/unit/http/raw_socket.hpp"
+#include "tests/unit/http/tls_exchange.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 
 // Whatever comes over a connection gets an answer that blocks no pod: an AdmissionReview that
@@ -208,7 +209,12 @@ TEST_F(WebhookBytes, WhatIsNoRequestOrTooLargeIsAnsweredByAStatus) {
 
 // Anyone who reaches the port may post anything; only API servers know the path.
 TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
-  service_->set_review_path([] { return ReviewPath{"0123456789abcdef", true}; });
+  std::atomic<int> refused{0};
+  service_->set_review_path(
+      [] {
+        return ReviewPath{"0123456789abcdef", true};
+      },
+      [&refused] { ++refused; });
   const auto post_to = [&](const std::string& path) {
     std::string bytes = post(review());
     bytes.replace(bytes.find("/mutate"), 7, path);
@@ -223,7 +229,56 @@ TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
   }
   EXPECT_TRUE(events_.records.empty());
   EXPECT_EQ(metrics_.text(), before);
+  EXPECT_EQ(refused, 7) << "whoever keeps the path looks whether it is another now";
   EXPECT_TRUE(allowed(post_to("/mutate/0123456789abcdef")).contains("patch"));
+  EXPECT_EQ(refused, 7);
+}
+
+// The same over TLS, by API servers that show a certificate of "clients".
+class ReviewsWithCertificates : public WebhookBytes {
+ protected:
+  ReviewsWithCertificates() {
+    server_->stop(std::chrono::seconds(5));
+    service_->require_client_certificates();
+    server_ =
+        *http::Server::start({.address = "127.0.0.1", .tls = true, .client_ca = clients_.pem()},
+                             [this](http::Request request, http::Responder to) {
+                               service_->handle(std::move(request), std::move(to));
+                             });
+    const auto own = others_.issue("webhook.system.svc");
+    EXPECT_TRUE(server_->set_certificate(own.certificate_pem, own.key_pem));
+  }
+  std::string send(const std::string& bytes, std::optional<http::testing::Pair> shown) const {
+    return http::testing::tls_exchange(server_->port(), bytes, shown);
+  }
+
+  const http::testing::TestCa clients_{"clients"}, others_{"others"};
+};
+
+TEST_F(ReviewsWithCertificates, OnlyThoseOfAnApiServerAreAnswered) {
+  EXPECT_TRUE(allowed(send(post(review()), clients_.issue_for("clientAuth"))).contains("patch"));
+  for (const auto& [shown, status] :
+       std::vector<std::pair<std::optional<http::testing::Pair>, const char*>>{
+           {std::nullopt, "HTTP/1.1 401"},
+           {others_.issue_for("clientAuth"), "HTTP/1.1 403"},
+           {clients_.issue_for("clientAuth", -60), "HTTP/1.1 403"}}) {
+    const std::string answer = send(post(review()), shown);
+    EXPECT_THAT(answer, StartsWith(status));
+    EXPECT_EQ(answer.find(golden_.cache->spec.storage.claim_name), std::string::npos);
+  }
+  EXPECT_THAT(send("GET /else HTTP/1.1\r\nConnection: close\r\n\r\n", std::nullopt),
+              StartsWith("HTTP/1.1 404"))
+      << "is no review";
+}
+
+// It says more than the path, which may be an earlier one.
+TEST_F(ReviewsWithCertificates, TheirPathDoesNotMatterAndTheirOwnersAreTold) {
+  service_->set_review_path([] { return ReviewPath{"0123456789abcdef", true}; });
+  EXPECT_TRUE(allowed(send(post(review()), clients_.issue_for("clientAuth"))).contains("patch"));
+  server_->stop(std::chrono::seconds(5));
+  service_->stop();
+  ASSERT_EQ(events_.records.size(), 1U);
+  EXPECT_NE(events_.records[0].object.kind, "CompileCache");
 }
 
 // Until the configuration has it, API servers still come by the old one.

@@ -9,6 +9,7 @@
 #include "api/names.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
+#include "tests/unit/webhook/kubernetes_qos.hpp"
 #include "tests/unit/webhook/pods.hpp"
 
 namespace compilecache::webhook::testing {
@@ -66,7 +67,7 @@ TEST_P(Golden, NothingOfTheUsersIsChangedOrReordered) {
 }
 
 TEST_P(Golden, TheQosClassStays) {
-  EXPECT_EQ(qos_class(result_.pod.value_or(golden_.pod)), qos_class(golden_.pod));
+  EXPECT_EQ(kubernetes_qos(result_.pod.value_or(golden_.pod)), kubernetes_qos(golden_.pod));
 }
 
 TEST_P(Golden, TheClaimIsInOurContainersOnly) {

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "webhook/patch.hpp"
-#include "webhook/pod_resources.hpp"
 #include "webhook/read_json.hpp"
 #include "webhook/strip.hpp"
 
@@ -28,8 +27,6 @@ inline json to_json(const Patch& patch) { return json::parse(patch_text(patch));
 inline json without_injection(const json& pod, const InjectionSettings& settings) {
   return pod.patch(to_json(strip_injection(tree_of(pod), settings).value()));
 }
-
-inline Qos qos_class(const json& pod) { return qos_of(tree_of(pod)); }
 
 // The list of that name, or an empty one.
 inline json items(const json& object, const char* name) {

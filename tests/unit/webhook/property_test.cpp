@@ -4,8 +4,10 @@
 
 #include "api/names.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
+#include "tests/unit/webhook/kubernetes_qos.hpp"
 #include "tests/unit/webhook/pods.hpp"
 #include "tests/unit/webhook/some_pod.hpp"
+#include "webhook/pod_resources.hpp"
 
 // What holds for every pod, shown on pods that are made up: RC_PARAMS="max_success=10000" tries
 // more of them.
@@ -58,7 +60,13 @@ RC_GTEST_PROP(AnyPod, NothingOfTheUsersIsChangedOrReordered, ()) {
 RC_GTEST_PROP(AnyPod, TheQosClassStays, ()) {
   const json pod = some_pod();
   const Injected result = load_golden_case("deployment").run(pod);
-  RC_ASSERT(qos_class(result.pod.value_or(pod)) == qos_class(pod));
+  RC_ASSERT(kubernetes_qos(result.pod.value_or(pod)) == kubernetes_qos(pod));
+}
+
+RC_GTEST_PROP(AnyPod, IsRankedAsKubernetesDoes, ()) {
+  static constexpr const char* kNames[] = {"BestEffort", "Burstable", "Guaranteed"};
+  const json pod = some_pod();
+  RC_ASSERT(kNames[static_cast<int>(qos_of(tree_of(pod)))] == kubernetes_qos(pod));
 }
 
 RC_GTEST_PROP(AnyPod, TriedOutThePatchGivesTheResult, ()) {

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "kube/client.hpp"
+
+// The path by which API servers ask the webhook: "/mutate/SECRET". Only those know it who may read
+// the Secret or the webhook's configuration, so what comes by it is the API server's, whatever else
+// may reach the port.
+//
+//   ReviewPathKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); }, clock);
+//   webhook.set_review_path([&] { return keeper.path(); });
+//   keeper.start();
+//
+// The leader makes the Secret, once, and keeps the path in the configuration right; nothing else
+// there is its business: caBundle is that of whoever makes the certificates. Every replica looks at
+// both again and again, and until it has seen the path in the configuration it answers everybody
+// (ReviewPath::in_force).
+//
+// Replicas of release 0.1 know "/mutate" alone; those that know more have kKnowsReviewPathLabel on
+// their pods. As long as a pod without it runs, every replica that knows more keeps the path at
+// "/mutate", marked by kOpenReviewPath:
+//
+//   From 0.1, by `kubectl apply`: that takes 0.1's own path away, and the first new replica that
+//     starts writes it back; only pods created in between start without the cache. When the last
+//     replica of 0.1 has gone, the leader writes the secret path.
+//   Back to 0.1, by `kubectl apply`: that writes "/mutate". New replicas answer it as soon as they
+//     look, which the first review by that path makes them do.
+//   Back to 0.1, by `kubectl rollout undo`: new replicas see 0.1's first pod come, and write
+//     "/mutate" before it serves.
+//   Between later releases: nothing changes, the Secret stays.
+
+namespace compilecache::controller {
+
+// On the pods of replicas that know the path (config/operator/deployment.yaml), with any value.
+inline constexpr char kKnowsReviewPathLabel[] = "compilecache.dev/review-path";
+// An annotation of the configuration: "/mutate" was written by us, until all replicas know more.
+inline constexpr char kOpenReviewPath[] = "compilecache.dev/open-review-path";
+
+struct ReviewPath {
+  std::string secret;     // what stands behind "/mutate/"; empty: there is none (yet)
+  bool in_force = false;  // the configuration has it, so that nothing else comes from API servers
+};
+
+struct ReviewPathOptions {
+  std::string ns;
+  std::string secret = "compilecache-review-path";
+  std::string webhook_configuration = "compilecache";
+};
+
+// Thread-safe.
+class ReviewPathKeeper {
+ public:
+  ReviewPathKeeper(kube::Client client, ReviewPathOptions options, std::function<bool()> is_leader,
+                   const Clock& clock = SystemClock::instance());
+  ~ReviewPathKeeper();
+  ReviewPathKeeper(const ReviewPathKeeper&) = delete;
+  ReviewPathKeeper& operator=(const ReviewPathKeeper&) = delete;
+
+  // Looks again and again, in a thread of its own.
+  void start();
+  void stop();
+  // Lets that thread look now: we have become leader, or a review came by another path. No more
+  // than once a second is heeded.
+  void look_soon();
+  // Looks once. What fails leaves all as it was.
+  Status round();
+  [[nodiscard]] ReviewPath path() const;
+
+ private:
+  Result<std::string> read_secret();
+  Result<std::string> make_secret();
+  Result<bool> earlier_release_runs();
+  Status write(const nlohmann::json& configuration, const std::string& path);
+  void note(const std::string& secret, const nlohmann::json& configuration);
+  bool wait(Duration time);
+  void run();
+
+  const kube::Client client_;
+  const ReviewPathOptions options_;
+  const std::function<bool()> is_leader_;
+  const Clock& clock_;
+  std::mutex round_;  // one at a time
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  ReviewPath path_;
+  std::optional<Monotonic> written_since_;  // the configuration has it, as far as we saw
+  bool ending_ = false, soon_ = false;
+  std::thread thread_;
+};
+
+// The JSON Patch that gives every webhook of ours in the configuration that path. Others in the
+// same configuration are left alone, and so is a path of another kind, "/mutate" say, that somebody
+// else chose: whoever keeps the configuration in a repository would have it fought over. Pure.
+nlohmann::json path_patch(const nlohmann::json& configuration, const std::string& service_namespace,
+                          const std::string& path);
+
+}  // namespace compilecache::controller
