@@ -5,6 +5,7 @@
 #   tests/run.sh unit               no root needed, once the packages are there
 #   tests/run.sh fresh              README's and CONTRIBUTING's lines in a new Debian with nothing but git: tests/fresh/README.md
 #   tests/run.sh sanitized|threads|fuzz
+#   tests/run.sh sources            every source file by itself; the other builds join them
 #   tests/run.sh integration        real etcd and kube-apiserver
 #   tests/run.sh e2e                real kubelet, containers and PyTorch, with the image that the Dockerfile makes
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
@@ -35,7 +36,7 @@ usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      all | unit | fresh | sanitized | threads | fuzz | integration | e2e) part=$1 ;;
+      all | unit | fresh | sanitized | threads | fuzz | sources | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -163,6 +164,17 @@ run_fuzz() {
   return $code
 }
 
+# What a file takes from those that a unity build happens to put before it is missing here.
+run_sources() {
+  local code=0
+  configure_and_build "$build/sources" compilecache-operator compilecache-agent -- \
+    -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF || code=1
+  echo "sources: each file of the programs by itself $([ $code -eq 0 ] && echo compiles || echo "does NOT compile")" \
+    >"$results/sources"
+  echo "count $code 1" >>"$results/sources"
+  return $code
+}
+
 run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
@@ -220,6 +232,7 @@ plan() {
   [ -z "$(missing_packages)" ] || steps_plan packages 90 "Debian packages of cmake/ and tests/"
   if wants unit || wants integration || wants e2e; then steps_plan build 900 "building programs and tests"; fi
   if wants unit; then steps_plan unit 240 "unit tests"; fi
+  if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd and kube-apiserver from Go modules"; fi
@@ -236,7 +249,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh)"
+      steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), and each source by itself"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -279,7 +292,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit fresh sanitized threads fuzz integration e2e; do
+  for name in unit fresh sources sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -311,6 +324,7 @@ main() {
   if wants unit || wants integration || wants e2e; then step build build_all; fi
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
+  if [ "$part" = sources ]; then part_step sources run_sources; fi
   if wants sanitized; then part_step sanitized run_sanitized; fi
   name=integration-$$
   if wants integration; then
@@ -336,7 +350,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside fresh run_e2e "$name" "$volumes"
+      part_step e2e beside "fresh sources" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi
