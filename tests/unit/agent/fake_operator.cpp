@@ -1,6 +1,6 @@
 #include "tests/unit/agent/fake_operator.hpp"
 
-#include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace compilecache::agent::testing {
@@ -9,10 +9,14 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
 const json kKey{{"GPUProduct", "NVIDIA-H100-80GB-HBM3"}, {"Image", "app:1"}};
 
 }  // namespace
+
+std::chrono::seconds patience() {
+  const char* seconds = std::getenv("CC_TEST_PATIENCE");
+  return std::chrono::seconds(seconds == nullptr ? 60 : std::atoi(seconds));
+}
 
 http::Response json_response(const json& body, int status) {
   http::Response response;
@@ -79,7 +83,7 @@ std::vector<Call> FakeOperator::calls(const std::string& method, const std::stri
 bool FakeOperator::wait_for(const std::string& method, const std::string& path,
                             size_t count) const {
   std::unique_lock lock(mutex_);
-  return called_.wait_for(lock, kPatience, [&] {
+  return called_.wait_for(lock, patience(), [&] {
     size_t found = 0;
     for (const Call& call : calls_) {
       found += call.method == method && call.path.starts_with(path) ? 1 : 0;

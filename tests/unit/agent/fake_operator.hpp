@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -62,6 +63,10 @@ class FakeOperator {
   int64_t lock_timeout_ = 30'000;
   std::unique_ptr<http::Server> server_;
 };
+
+// How long a test waits for what has to happen; by CC_TEST_PATIENCE (seconds) where it is expected
+// not to (tests/mutate).
+std::chrono::seconds patience();
 
 http::Response json_response(const nlohmann::json& body, int status = 200);
 http::Response error_response(int status, const std::string& code);

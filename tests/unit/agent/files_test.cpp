@@ -61,6 +61,17 @@ TEST_F(Files, EmptyingKeepsTheDirectoryAndWhatIsToBeKept) {
   EXPECT_TRUE(fs::exists("/etc/passwd"));
 }
 
+TEST_F(Files, OneThatIsTooLargeIsNotRead) {
+  const std::string path = root_ + "/large";
+  std::ofstream(path).close();
+  fs::resize_file(path, 65U << 20);  // takes no room
+  const auto text = read_app_file(path);
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, ErrorCode::kTooLarge);
+  fs::resize_file(path, 63U << 20);
+  EXPECT_TRUE(read_app_file(path));
+}
+
 TEST_F(Files, AScanListsEverythingAndFollowsNothing) {
   fs::create_directories(root_ + "/ab");
   std::ofstream(root_ + "/ab/file") << "12345";

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace compilecache::agent {
 namespace {
 
@@ -26,6 +28,8 @@ TEST(IndexLookup, TheExactKeyComesFirst) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->entry.name(), "mine");
   EXPECT_EQ(found->match, api::Match::kExact);
+  std::reverse(index.entries.begin(), index.entries.end());
+  EXPECT_EQ(find_in_index(index, kPod, true)->entry.name(), "mine") << "in any order";
 }
 
 TEST(IndexLookup, ThenTheNewestOfAnotherImage) {

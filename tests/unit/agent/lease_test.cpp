@@ -59,5 +59,17 @@ TEST(LeaseTest, ASaveThatGetsOnKeepsIt) {
   EXPECT_FALSE(lease.lost());
 }
 
+// Also for longer than it may hang.
+TEST(LeaseTest, ASaveThatGetsOnKeepsItHoweverLongItTakes) {
+  Renewals renewals;
+  const api::SaveAnswer answer = granted();
+  Lease lease(renewals, answer, milliseconds(2'000));
+  EXPECT_TRUE(eventually([&] {
+    lease.got_on();
+    return renewals.count > 60;  // 3 s
+  }));
+  EXPECT_FALSE(lease.lost());
+}
+
 }  // namespace
 }  // namespace compilecache::agent::testing

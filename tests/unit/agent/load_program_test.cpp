@@ -325,6 +325,7 @@ TEST_F(Load, SigtermEndsALoadWithSuccess) {
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 0);
   EXPECT_TRUE(fs::is_empty(torch_));
+  EXPECT_TRUE(status().contains("outcome")) << "it has heard of it: " << process.log();
 }
 
 TEST_F(Load, ModeRefreshLoadsNothing) {

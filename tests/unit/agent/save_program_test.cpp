@@ -171,6 +171,59 @@ TEST_F(Save, WhatIsNeverStillIsSavedWithoutWhatKeepsChanging) {
   EXPECT_THAT(paths_of(operator_.head()), ::testing::Contains("torch/fxgraph/ab/KEY/file"));
 }
 
+// Its clock was set back, or the app has given a file a time to come.
+TEST_F(Save, AChangeInTheFutureHoldsNoSaveUp) {
+  config_.quiet_period_ms = 5'000;  // the upper bound is beyond all patience
+  write("fxgraph/ab/KEY/file", "an entry");
+  fs::last_write_time(torch_ + "/fxgraph/ab/KEY/file",
+                      fs::file_time_type::clock::now() + std::chrono::hours(5));
+  AgentProcess saver = start("save");
+  EXPECT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+}
+
+TEST_F(Save, WhatIsWrittenWhileASaveIsMadeIsSavedNext) {
+  operator_.script([this](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves/demo-1.1/commit") return {};
+    write("ab/one", "after");                                     // what was packed is "until"
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that its time is before now
+    return {};
+  });
+  write("ab/one", "until");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  remove_cache();
+  ASSERT_EQ(run("load"), 0);
+  EXPECT_EQ(content("ab/one"), "after") << log_;
+}
+
+// The operator has lost it meanwhile, or does not trust it any more.
+TEST_F(Save, WhereItsOwnArchiveIsGivenUpAllIsSavedAnew) {
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/ONE/file", "entry one");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  operator_.set_head("", 1);
+  write("fxgraph/cd/TWO/file", "entry two");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body;
+  EXPECT_EQ(commit["parent_digest"], "");
+  EXPECT_EQ(commit["layers"], 1);
+  EXPECT_THAT(paths_of(operator_.head()),
+              UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/fxgraph/cd/TWO/file"));
+  EXPECT_EQ(end(saver), 0);
+}
+
+// Its product is that of a slice, and other pods of the node have others.
+TEST_F(Save, APodWithAPartOfAGpuNotesNoProductForTheNode) {
+  config_.key_basis.gpu_resource = "nvidia.com/mig-1g.10gb";
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(archive::read_index(store_).entries.size(), 1U) << "which is noted before";
+  EXPECT_FALSE(archive::read_node_product(store_, "node-1"));
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   AgentProcess saver = start("save", {"--debug"});
   write("fxgraph/ab/KEY/file", "an entry");

@@ -148,6 +148,14 @@ TEST_F(Sweep, SuspectArchivesAreChecked) {
   EXPECT_THAT(end_report()["corrupt"], ElementsAre(bad.manifest));
 }
 
+TEST_F(Sweep, AnArchiveWhoseBlobIsGoneIsNotWhole) {
+  const auto lost = put_archive({{"torch/lost", "x"}});
+  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  plan({{"check", {lost.manifest}}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(end_report()["corrupt"], ElementsAre(lost.manifest));
+}
+
 TEST_F(Sweep, AnArchiveOfAnotherReleaseIsNotCalledCorrupt) {
   const std::string other = put_unsupported(put_archive({{"torch/whole", "x"}}).manifest);
   plan({{"check", {other}}});

@@ -289,6 +289,18 @@ std::vector<Kind> bomb_kinds() {
                                          {});
                }},
               [](Limits& limits) { limits.max_plain_bytes = 1 << 20; }),
+      // Each copy is written, though the layer has it once.
+      limited({"bomb_of_copies", "the files are too large",
+               [](MaliciousTest& test) {
+                 const std::string text(2000, 'x');
+                 std::vector<FileEntry> copies{listed("x", text)};
+                 for (int i = 0; i < 9; ++i) {
+                   copies.push_back(with(listed("y" + std::to_string(i), text),
+                                         [](FileEntry& file) { file.from = "x"; }));
+                 }
+                 return test.archive_of(tar_file("x", text) + tar_end(), copies);
+               }},
+              [](Limits& limits) { limits.max_plain_bytes = 10'000; }),
       limited({"too_many_entries_in_tar", "entries", flood},
               [](Limits& limits) { limits.max_entries = 5; }),
       limited({"too_many_files_in_config", "too many files", long_list},

@@ -140,6 +140,8 @@ TEST_F(RoundTrip, RootsGoWhereTheyAreMapped) {
   options.roots = {{"", temp_.path("all")}};
   ASSERT_TRUE(extract(store_, saved->archive.manifest, options));
   EXPECT_EQ(read_tree(temp_.path("all")).size(), 3U);
+  options.roots = {{"torch", temp_.path("three")}, {"torch", temp_.path("four")}};
+  EXPECT_FALSE(extract(store_, saved->archive.manifest, options)) << "which of them is meant";
 }
 
 TEST_F(RoundTrip, ThousandsOfFilesInManyDirectories) {

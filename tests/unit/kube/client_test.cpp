@@ -84,6 +84,20 @@ TEST_F(ClientTest, AnotherUidIsNotDeleted) {
   EXPECT_TRUE(client.remove(resources::kPods, "ml", "web", {.uid = left["metadata"]["uid"]}));
 }
 
+TEST_F(ClientTest, AnotherVersionIsNotDeleted) {
+  const Json seen = *client.create(resources::kPods, pod("ml", "web"));
+  Json changed = seen;
+  changed["status"]["phase"] = "Running";
+  const auto now = client.update_status(resources::kPods, changed);
+  ASSERT_TRUE(now);
+  const auto removed = [&](const Json& object) {
+    return client.remove(resources::kPods, "ml", "web",
+                         {.resource_version = object["metadata"]["resourceVersion"]});
+  };
+  EXPECT_EQ(removed(seen).error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(removed(*now));
+}
+
 TEST_F(ClientTest, RequestsCarryWhatTheApiWants) {
   client.create(resources::kPods, pod("ml", "web"));
   Json object = pod("ml", "web");

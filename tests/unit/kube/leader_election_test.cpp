@@ -94,6 +94,21 @@ TEST_F(LeaderElectionTest, AServerThatHangsDoesNotMakeTheLossLate) {
   EXPECT_FALSE(one.elector.is_leader());
 }
 
+// For the others the time runs from when the server has written it, which was before the answer.
+TEST_F(LeaderElectionTest, ARenewalCountsFromWhenItWasBegun) {
+  FakeClock clock;
+  server.script([&](const FakeRequest& request, FakeConnection&) {
+    if (request.method == "POST") clock.advance(seconds(8));  // so long the answer takes
+    return false;
+  });
+  LeaderElector elector(client, {.ns = "sys", .name = "operator", .lease = {.identity = "one"}}, {},
+                        clock);
+  ASSERT_TRUE(elector.start());
+  ASSERT_TRUE(eventually([&] { return elector.is_leader(); }));
+  clock.advance(seconds(3));
+  EXPECT_FALSE(elector.is_leader()) << "11 s after its last renewal was begun";
+}
+
 TEST_F(LeaderElectionTest, OtherFieldsOfTheLeaseAreKept) {
   server.put(kLeases,
              {{"metadata", {{"namespace", "sys"}, {"name", "operator"}, {"labels", {{"a", "b"}}}}},

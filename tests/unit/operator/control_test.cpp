@@ -201,9 +201,9 @@ class ControlTest : public ::testing::Test {
   CompileCacheController controller{
       {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
        heard, writer, events, metrics, [this] { return leading; },
-       [this](const std::string&, const std::string& archive) {
+       [this](const std::string& ns, const std::string& archive) {
          on_judging();
-         return saving == archive;
+         return ns == "ml" && saving == archive;
        }},
       clock};
 };
@@ -726,6 +726,42 @@ TEST_F(ControlTest, WhatARunningPodLoadedStays) {
                {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
   reconcile_and_see();
   EXPECT_EQ(all(kArchives).size(), 2u);
+}
+
+// Longer ago than the status tells of.
+TEST_F(ControlTest, WhatAPodLoadedLongAgoStaysWhileItRuns) {
+  put_claim();
+  reconcile_and_see();
+  put_archive("old", hours(900));
+  put_archive("new", hours(1));
+  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+  board.loaded("ml/transformer",
+               {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  for (int i = 0; i < 100; ++i) {
+    board.loaded("ml/transformer", {.pod = "other",
+                                    .pod_uid = "other-" + std::to_string(i),
+                                    .archive = "new",
+                                    .load = "exact"});
+  }
+  reconcile_and_see();
+  EXPECT_EQ(all(kArchives).size(), 2u);
+}
+
+TEST_F(ControlTest, ACompileCacheThatIsMadeAnewBeginsItsCountsAnew) {
+  put_claim();
+  reconcile_and_see();
+  const auto unchanged = [&] {
+    clock.advance(settings.status_interval);
+    reconcile_and_see();
+    const json status = server.objects(kCaches).at("ml/transformer").at("status");
+    return status.value("/saves/unchanged"_json_pointer, 0);
+  };
+  board.saved("ml/transformer", SaveSeen::kUnchanged, "");
+  EXPECT_EQ(unchanged(), 1);
+  server.erase(kCaches, "ml", "transformer");
+  put_cache({});
+  EXPECT_EQ(unchanged(), 0) << "the one before was deleted unseen";
 }
 
 TEST_F(ControlTest, WhatAFailedFirstSaveLeavesGoesThoughItsPodRuns) {

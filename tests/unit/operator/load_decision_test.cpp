@@ -45,9 +45,10 @@ LoadSituation situation(const std::vector<api::CompileCacheArchive>& archives) {
 }
 
 TEST(LoadDecision, GivesTheExactArchive) {
-  const auto answer =
-      decide_load(situation({archive(key("b"), head('b', 9, "2026-02-01T00:00:00Z")),
-                             archive(key("a"), head('a', 3, kSavedAt))}));
+  const auto newer = archive(key("b"), head('b', 9, "2026-02-01T00:00:00Z"));
+  const auto exact = archive(key("a"), head('a', 3, kSavedAt));
+  EXPECT_EQ(decide_load(situation({exact, newer})).match, "exact") << "in any order";
+  const auto answer = decide_load(situation({newer, exact}));
   EXPECT_EQ(answer.decision, "load");
   EXPECT_EQ(answer.match, "exact");
   EXPECT_EQ(answer.manifest_digest, digest('a'));
@@ -133,6 +134,9 @@ TEST(LoadDecision, TheWaitForAPlaceIsCountedByItself) {
   s.waited_for_place = seconds(100);
   s.too_many_loads = false;
   EXPECT_EQ(decide_load(s).budget_ms, 20'000) << "what is left of it";
+  s.first_is_compiling = true;
+  s.wait_for_first = seconds(600);
+  EXPECT_EQ(decide_load(s).reason, "waiting_for_first") << "500 s for it, 100 s for a place";
 }
 
 TEST(LoadDecision, OthersAreHeldUntilTheSilenceIsAsLongAsHalfOfTheCompile) {
@@ -179,6 +183,14 @@ TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
   EXPECT_EQ(api::load_budget(seconds(120), 2), seconds(5));
   EXPECT_EQ(api::load_budget(seconds(120), 3600), seconds(120));
   EXPECT_EQ(api::load_budget(seconds(3), 2), seconds(3));
+}
+
+TEST(LoadDecision, ALoadMayTakeHalfOfTheCompileTimeThatItSaves) {
+  auto one = archive(key("a"), head('a', 3, kSavedAt));
+  one.head.compile_seconds = 60;
+  EXPECT_EQ(decide_load(situation({one})).budget_ms, 30'000);
+  one.head.compile_seconds = 2;
+  EXPECT_EQ(decide_load(situation({one})).budget_ms, 5'000);
 }
 
 TEST(ArchiveTrust, ASuspectHeadGivesWayToTheGenerationBefore) {

@@ -443,6 +443,42 @@ TEST_F(SaveCoordinatorTest, AnIdIsOfTheOneWhoAskedAndOfHisFence) {
   EXPECT_TRUE(next.renew("ml", "uid-a", first.archive + ".2", 2, seconds(30)));
 }
 
+// Of a pod whose attempts were lost on the way: its own later save is another one.
+TEST_F(SaveCoordinatorTest, AnEarlierSaveOfThePodDoesNothingToItsLaterOne) {
+  const auto first = ask(pod("a"));
+  const auto second = ask(pod("a"));
+  EXPECT_FALSE(saves.renew("ml", "uid-a", first.id, first.fence, seconds(30)));
+  ASSERT_TRUE(saves.release("ml", "cache", "uid-a", first.id));
+  EXPECT_NE(archive().lock.holder, "");
+  EXPECT_EQ(archive().lock.fence, second.fence);
+  auto request = commit_of(second, '1');
+  request.fence = first.fence;
+  EXPECT_FALSE(saves.commit(pod("a"), second.id, request)) << "it is the one or the other";
+  EXPECT_TRUE(commit(pod("a"), second, '1'));
+}
+
+TEST_F(SaveCoordinatorTest, WhatExtendsAnotherHeadIsRefused) {
+  ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  const auto save = ask(pod("b"));
+  auto request = commit_of(save, '2');
+  request.parent_digest = digest('9');
+  EXPECT_EQ(saves.commit(pod("b"), save.id, request).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(archive().head.manifest_digest, digest('1'));
+}
+
+TEST_F(SaveCoordinatorTest, ADeposedLeaderTakesNoLockBackThatAnotherHasGranted) {
+  ask(pod("a"));
+  const auto seen = archive();
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  next.take_over(seen, seconds(30));
+  clock.advance(seconds(31));
+  ASSERT_EQ(ask(pod("b"), &next).decision, "granted");
+  EXPECT_TRUE(saves.break_expired(seen, seconds(30)).value()) << "somebody is saving";
+  EXPECT_EQ(archive().lock.pod, "b");
+  EXPECT_EQ(archive().lock.fence, 2);
+}
+
 TEST_F(SaveCoordinatorTest, ACommitIsAnsweredAgainToItsOwnPodAlone) {
   const auto save = ask(pod("a"));
   ASSERT_TRUE(commit(pod("a"), save, '1'));
@@ -470,6 +506,9 @@ TEST_F(SaveCoordinatorTest, WhoHasFallenSilentCountsNoMore) {
 
 TEST_F(SaveCoordinatorTest, NothingIsSavedIntoAnArchiveThatIsBeingDeleted) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
+  SaveContext anew = pod("b");
+  anew.cache_uid = "of a CompileCache that was made anew";
+  EXPECT_EQ(ask(anew).reason, "archive_being_deleted") << "the API server is about to";
   archives.archives.begin()->second.metadata.deleting = true;
   EXPECT_EQ(ask(pod("b")).reason, "archive_being_deleted");
 }

@@ -52,6 +52,12 @@ TEST(TokenAuth, RefusesAllElse) {
   answer["status"]["user"]["extra"] = json::object();
   EXPECT_NE(refusal(answer).find("bound to no pod"), std::string::npos);
   answer = good();
+  answer["status"]["user"]["extra"].erase("authentication.kubernetes.io/pod-uid");
+  EXPECT_NE(refusal(answer).find("bound to no pod"), std::string::npos) << "a name is not enough";
+  answer = good();
+  answer["status"]["user"]["username"] = "system:node:worker-of-some:ml:trainer";
+  EXPECT_NE(refusal(answer).find("no service account"), std::string::npos);
+  answer = good();
   answer["status"]["user"]["username"] = "system:admin";
   EXPECT_NE(refusal(answer).find("no service account"), std::string::npos);
   refusal(json::object());
@@ -118,7 +124,11 @@ TEST(TokenAuth, TheApiServersTroubleIsNotTheCallersFault) {
   FakeClock clock;
   TokenAuth auth([](const json&) -> Result<json> { return fail(ErrorCode::kTimeout, "slow"); },
                  seconds(60), clock);
-  EXPECT_EQ(auth.identify("t").error().code, ErrorCode::kUnavailable);
+  for (int i = 0; i < 200; ++i) {
+    const auto refused = auth.identify("t" + std::to_string(i), "10.0.0.7:1");
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+    EXPECT_EQ(refused.error().message.find("too many bad ones"), std::string::npos) << i;
+  }
   EXPECT_EQ(auth.identify("").error().code, ErrorCode::kUnauthorized);
   EXPECT_EQ(auth.identify(std::string(100'000, 'x')).error().code, ErrorCode::kUnauthorized);
 }

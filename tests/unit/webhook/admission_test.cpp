@@ -137,7 +137,11 @@ TEST_F(Admission, OtherKindsOperationsAndSubresourcesAreAllowed) {
   no_object["request"].erase("object");
   json deletion = review();
   deletion["request"]["object"] = nullptr;
-  for (const json& other : {deployment, update, binding, no_object, deletion}) {
+  json namesake = review();  // of somebody's own API
+  namesake["request"]["kind"] = {{"group", "example.org"}, {"version", "v1"}, {"kind", "Pod"}};
+  json service = review();
+  service["request"]["kind"]["kind"] = "Service";
+  for (const json& other : {deployment, update, binding, no_object, deletion, namesake, service}) {
     const json response = respond(other);
     EXPECT_FALSE(response.contains("patch"));
     EXPECT_EQ(response.at("uid"), "705ab4f5-6393-11e8-b7cc-42010a800002");

@@ -35,6 +35,22 @@ TEST(Injection, AnotherVersionsInjectionIsMadeAnew) {
   EXPECT_EQ(*renewed.pod, *golden.run(golden.pod).pod);
 }
 
+TEST(Injection, AnotherVersionAloneIsReasonEnough) {
+  GoldenCase golden = load_golden_case("deployment");
+  const json old = *golden.run(golden.pod).pod;
+  golden.settings.version = "2.0.0";
+  EXPECT_EQ(golden.run(old).report.outcome, Outcome::kInjected);
+}
+
+TEST(Injection, WhatSomebodyTookApartIsMadeAnew) {
+  const GoldenCase golden = load_golden_case("deployment");
+  const json whole = *golden.run(golden.pod).pod;
+  json pod = whole;
+  std::erase_if(pod["spec"]["initContainers"].get_ref<json::array_t&>(),
+                [](const json& one) { return one.at("name") == "compilecache-save"; });
+  EXPECT_EQ(golden.run(pod).pod, whole);
+}
+
 TEST(Injection, ChangedSettingsOfTheSameVersionAreNoticed) {
   GoldenCase golden = load_golden_case("own-directory");
   const json old = *golden.run(golden.pod).pod;
@@ -131,12 +147,29 @@ TEST(Injection, AForgedStatusTakesNothingOfAnotherWebhookAway) {
   }
 }
 
+TEST(Injection, AForgedStatusOfAPodOfOursTakesOnlyWhatHasOurNames) {
+  GoldenCase golden = load_golden_case("mesh-before-us");
+  json pod = *golden.run(golden.pod).pod;
+  auto forged = *api::parse_injection_status(
+      pod["metadata"]["annotations"][api::kStatusAnnotation].get<std::string>());
+  forged.init_containers.emplace_back("istio-init");
+  forged.volumes.emplace_back("kube-api-access-abcde");
+  pod["metadata"]["annotations"][api::kStatusAnnotation] = api::dump(forged);
+  golden.cache.reset();
+  const json after = golden.run(pod).pod.value().at("spec");
+  EXPECT_NE(named(after.at("initContainers"), "istio-init"), nullptr);
+  EXPECT_NE(named(after.at("volumes"), "kube-api-access-abcde"), nullptr);
+  EXPECT_EQ(named(after.at("initContainers"), "compilecache-load"), nullptr);
+}
+
 TEST(Injection, AStatusBesideNoLabelOfOursIsNobodys) {
   GoldenCase golden = load_golden_case("deployment");
   json pod = *golden.run(golden.pod).pod;
   pod["metadata"]["labels"].erase(api::kCacheLabel);
   golden.cache.reset();
-  EXPECT_EQ(golden.run(pod).pod, std::nullopt);
+  const Injected result = golden.run(pod);
+  EXPECT_EQ(result.pod, std::nullopt);
+  EXPECT_EQ(result.report.reason, api::InjectionReason::kCacheNotFound);
 }
 
 // A container that we did not add may mount a volume that we did; left so, the pod would be
@@ -211,6 +244,44 @@ TEST(Injection, TheAgentsAreToldHowToCompress) {
   EXPECT_EQ(config.compression_level, 3);
   EXPECT_EQ(config.compression_threads, 4);
   EXPECT_EQ(config.compression_window_bytes, 1 << 20);
+}
+
+// It reads nothing that it would save.
+TEST(Injection, TheSaverOfAReadOnlyPodNeedsNoUser) {
+  const GoldenCase golden = load_golden_case("saver-user-learned");
+  json pod = golden.pod;
+  const auto has_user = [&] {
+    const json injected = *golden.run(pod).pod;
+    return init_container(injected, "compilecache-save")
+        .at("securityContext")
+        .contains("runAsUser");
+  };
+  EXPECT_TRUE(has_user());
+  pod["metadata"]["annotations"][api::kModeAnnotation] = "ReadOnly";
+  EXPECT_FALSE(has_user());
+}
+
+TEST(Injection, WhatAQuotaRefusesAnyhowIsNotLeftAloneOnOurAccount) {
+  GoldenCase golden = load_golden_case("quota-no-room");
+  ASSERT_EQ(golden.run(golden.pod).report.reason, api::InjectionReason::kNoRoomInQuota);
+  golden.facts.quotas.at(0).used = golden.facts.quotas.at(0).hard;
+  EXPECT_EQ(golden.run(golden.pod).report.outcome, Outcome::kInjected);
+}
+
+// What is loaded counts against both the containers' limits and the volume's.
+TEST(Injection, TheLoaderKnowsTheSmallerOfThePodsLimitsOfStorage) {
+  const GoldenCase golden = load_golden_case("own-directory-in-own-emptydir");
+  const auto known = [&](const json& pod) {
+    return config_of(*golden.run(pod).pod).ephemeral_limit_bytes;
+  };
+  constexpr int64_t kGibibyte = int64_t{1} << 30;
+  EXPECT_EQ(known(golden.pod), 2 * kGibibyte);
+  json pod = golden.pod;
+  json& limit = pod["spec"]["containers"][0]["resources"]["limits"]["ephemeral-storage"];
+  limit = "1Gi";
+  EXPECT_EQ(known(pod), kGibibyte);
+  limit = "4Gi";
+  EXPECT_EQ(known(pod), 2 * kGibibyte);
 }
 
 TEST(Injection, GpusOfAllChosenContainersCount) {

@@ -1,0 +1,16 @@
+# Included by project() in the copy of tests/mutate, with MUTATE_FOLDERS: each source of theirs has an object of its own, which is
+# quickly compiled. What may be changed another time is not optimised either; everything else is built as usual.
+function(mutate_apart)
+  foreach(folder frameworks archive api kube webhook agent operator)
+    if(TARGET cc_${folder})
+      target_compile_options(cc_${folder} PRIVATE -O0)
+      if(folder IN_LIST MUTATE_FOLDERS)
+        set_target_properties(cc_${folder} PROPERTIES UNITY_BUILD OFF)
+      endif()
+    endif()
+  endforeach()
+  if(TARGET compilecache-supervise)
+    target_compile_options(compilecache-supervise PRIVATE -O0)
+  endif()
+endfunction()
+cmake_language(DEFER CALL mutate_apart)
