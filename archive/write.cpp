@@ -34,6 +34,8 @@ constexpr size_t kLeastCompressorBytes = 24U << 20;
 constexpr int kMaxAttempts = 4;
 // What a layer has beside the content of its only file, at most.
 constexpr uint64_t kAroundAFile = 64ULL << 10;
+// Smaller files hardly pack into less than a two thousandth, and there may be very many of them.
+constexpr uint64_t kSmallestToBlame = 64ULL << 10;
 
 // A file that changed in the middle of the layer: the layer is worth nothing.
 struct Changed {
@@ -486,6 +488,7 @@ Status ArchiveWriter::write_full(Plan& plan) {
 }
 
 void ArchiveWriter::note_place(const LayerWriter& layer, size_t source, uint64_t size) {
+  if (size < kSmallestToBlame) return;
   placed_.push_back({layer.plain_bytes(), size});
   placed_sources_.push_back(source);
 }

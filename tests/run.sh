@@ -5,11 +5,12 @@
 #   tests/run.sh unit               no root needed, once the packages are there
 #   tests/run.sh fresh              README's and CONTRIBUTING's lines in a new Debian with nothing but git: tests/fresh/README.md
 #   tests/run.sh sanitized|threads|fuzz
-#   tests/run.sh sources            every source file by itself; the other builds join them
 #   tests/run.sh integration        real etcd and kube-apiserver
 #   tests/run.sh e2e                real kubelet, containers and PyTorch, with the image that the Dockerfile makes
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
 #   tests/run.sh fresh --no-compiler-cache
+#   tests/run.sh sources|mutate     not among all: every source file by itself, since the other builds join them; small wrong
+#                                   changes of the code, each of which a unit test has to notice (tests/mutate)
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -31,12 +32,12 @@ anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      all | unit | fresh | sanitized | threads | fuzz | sources | integration | e2e) part=$1 ;;
+      all | unit | fresh | sanitized | threads | fuzz | sources | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -134,13 +135,13 @@ run_sanitized() {
 run_threads() {
   local programs=() program
   for program in archive_test archive_faults_test archive_power_loss_test archive_crowd_test archive_property_test \
-    archive_sweep_property_test kube_test http_test webhook_pool_test agent_test; do
+    archive_sweep_property_test kube_test http_test webhook_pool_test; do
     if [[ $program =~ $pattern ]]; then programs+=("$program"); fi
   done
   [ ${#programs[@]} -gt 0 ] || return 0
   local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
   configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" \
-    -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook;agent"
+    -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook"
   # Other trees have the same threads.
   RC_PARAMS=${RC_PARAMS:-max_success=20} run_tests threads "$build/thread" unit
 }
@@ -172,6 +173,17 @@ run_sources() {
   echo "sources: each file of the programs by itself $([ $code -eq 0 ] && echo compiles || echo "does NOT compile")" \
     >"$results/sources"
   echo "count $code 1" >>"$results/sources"
+  return $code
+}
+
+# ${COMPILECACHE_MUTATE:---sample 5}: others each time, since what changes is the code that they are put into.
+run_mutate() {
+  local code=0 how seed
+  read -ra how <<<"${COMPILECACHE_MUTATE:---sample 5}"
+  "$project/tests/mutate/run" "${how[@]}" 2>&1 | tee "$build/mutate.log" || code=1
+  seed=$(sed -n 's/^seed //p' "$build/mutate.log")
+  echo "mutate: $(grep -E '^[0-9]+ changes: ' "$build/mutate.log" || tail -n 1 "$build/mutate.log")${seed:+ (seed $seed)}" >"$results/mutate"
+  echo "count $code 1" >>"$results/mutate"
   return $code
 }
 
@@ -233,6 +245,7 @@ plan() {
   if wants unit || wants integration || wants e2e; then steps_plan build 900 "building programs and tests"; fi
   if wants unit; then steps_plan unit 240 "unit tests"; fi
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
+  if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd and kube-apiserver from Go modules"; fi
@@ -249,7 +262,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), and each source by itself"
+      steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh)"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -292,7 +305,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit fresh sources sanitized threads fuzz integration e2e; do
+  for name in unit fresh sources mutate sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -324,6 +337,7 @@ main() {
   if wants unit || wants integration || wants e2e; then step build build_all; fi
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
+  if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if wants sanitized; then part_step sanitized run_sanitized; fi
   name=integration-$$
@@ -350,7 +364,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside "fresh sources" run_e2e "$name" "$volumes"
+      part_step e2e beside fresh run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi

@@ -115,6 +115,7 @@ TEST_F(Sweep, AnyNumberOfBlobsIsToldInPages) {
     EXPECT_LT(page.dump().size(), 1U << 20);
     EXPECT_EQ(page["after"], after) << "no gap between pages";
     after = page["up_to"];
+    EXPECT_EQ(after.empty(), i + 1 == calls.size()) << "each says where it ends, but the last";
     for (const auto& blob : page["inventory"]) {
       const std::string digest = blob["digest"];
       EXPECT_GT(digest, page["after"].get<std::string>());

@@ -105,6 +105,7 @@ TEST_F(Volume, ALoadThatHangsInTheMiddleLeavesNothing) {
   volume_->hang();
   EXPECT_EQ(loader.wait(), 0);
   expect_cold();
+  EXPECT_THAT(status()["reason"], ::testing::AnyOf("timeout", "too_slow")) << loader.log();
 }
 
 TEST_F(Volume, ALoadThatWouldComeTooLateIsGivenUpBeforeItsTimeIsUp) {

@@ -123,6 +123,7 @@ TEST_F(Store, WithoutAUsableMarkerIsNobodysToTake) {
   write_file(store_ + "/compilecache.json", "{\"cluster\":");
   EXPECT_EQ(prepare_store(store_, owner_, false).error().code, ErrorCode::kConflict);
   EXPECT_EQ(read_store_owner(store_).error().code, ErrorCode::kCorrupt);
+  EXPECT_TRUE(prepare_store(store_, owner_, true)) << "it can be taken over";
   fs::remove(store_ + "/compilecache.json");
   EXPECT_EQ(prepare_store(store_, owner_, false).error().code, ErrorCode::kConflict)
       << "an image layout of another program";

@@ -115,6 +115,10 @@ TEST_F(ClientTest, RequestsCarryWhatTheApiWants) {
   EXPECT_EQ(list.headers.at("accept"),
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
 
+  client.update_status(resources::kPods, *client.get(resources::kPods, "ml", "web"));
+  EXPECT_EQ(server.requests().back().path, "/api/v1/namespaces/ml/pods/web/status")
+      << "an update of the object leaves its status as it is";
+
   client.remove(resources::kPods, "ml", "web", {.propagation = "Background"});
   EXPECT_EQ(Json::parse(server.requests().back().body)["propagationPolicy"], "Background");
 }

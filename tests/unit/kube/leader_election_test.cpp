@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/kube/server_test.hpp"
 
@@ -107,6 +110,54 @@ TEST_F(LeaderElectionTest, ARenewalCountsFromWhenItWasBegun) {
   ASSERT_TRUE(eventually([&] { return elector.is_leader(); }));
   clock.advance(seconds(3));
   EXPECT_FALSE(elector.is_leader()) << "11 s after its last renewal was begun";
+}
+
+// Notes how long each request may take.
+class NotingTransport : public HttpTransport {
+ public:
+  explicit NotingTransport(std::shared_ptr<HttpTransport> real) : real_(std::move(real)) {}
+  Result<HttpResponse> fetch(const HttpRequest& request, const BodyHandler& on_body,
+                             const Cancellation& cancel) override {
+    {
+      const std::lock_guard lock(mutex_);
+      timeouts_.push_back(request.timeout);
+    }
+    return real_->fetch(request, on_body, cancel);
+  }
+  StreamEnd stream(const HttpRequest& request, const LineHandler& on_line,
+                   const Cancellation& cancel) override {
+    return real_->stream(request, on_line, cancel);
+  }
+  [[nodiscard]] std::vector<std::chrono::milliseconds> timeouts() const {
+    const std::lock_guard lock(mutex_);
+    return timeouts_;
+  }
+
+ private:
+  const std::shared_ptr<HttpTransport> real_;
+  mutable std::mutex mutex_;
+  std::vector<std::chrono::milliseconds> timeouts_;
+};
+
+TEST_F(LeaderElectionTest, NoRequestMayTakeLongerThanTheLeaseAllows) {
+  const auto noting = std::make_shared<NotingTransport>(transport);
+  FakeClock clock;
+  LeaderElector elector(Client(noting),
+                        {.ns = "sys",
+                         .name = "operator",
+                         .lease = {.identity = "one",
+                                   .lease_duration = seconds(30),
+                                   .renew_deadline = seconds(20),
+                                   .retry_period = seconds(1)}},
+                        {}, clock);
+  ASSERT_TRUE(elector.start());
+  ASSERT_TRUE(eventually([&] { return elector.is_leader(); }));
+  for (const auto timeout : noting->timeouts()) EXPECT_EQ(timeout, seconds(10)) << "half of it";
+  clock.advance(seconds(19));
+  EXPECT_TRUE(eventually([&] {
+    const auto all = noting->timeouts();
+    return std::any_of(all.begin(), all.end(), [](auto timeout) { return timeout <= seconds(1); });
+  })) << "no longer than what is left of it";
 }
 
 TEST_F(LeaderElectionTest, OtherFieldsOfTheLeaseAreKept) {

@@ -66,7 +66,7 @@ TEST(ReflectorMachine, LaterPagesCarryOnlyTheContinueToken) {
 
 TEST(ReflectorMachine, TheLastPageReplacesTheStoreAndWatchesFromTheFirstPagesVersion) {
   Machine m;
-  m.take(Start{}).take(ListPage{"10", "next"}).take(ListPage{"10", ""});
+  m.take(Start{}).take(ListPage{"10", "next"}).take(ListPage{"12", ""});
   EXPECT_TRUE(m.has<Replace>());
   EXPECT_TRUE(m.state.synced);
   const auto watch = m.find<Watch>();
