@@ -193,7 +193,8 @@ TEST_F(Memory, OfAsManyFilesAsThereMayBeIsBounded) {
     write_file(temp_.path("tree/noise/0"), noise(1 << 20, 100));
     return true;
   }));
-  ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
+  // On top of so many: both lists.
+  ASSERT_TRUE(within(kSave + (12U << 20), [&] { return save_all({}, first); }));
 }
 
 }  // namespace
