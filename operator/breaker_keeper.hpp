@@ -50,7 +50,7 @@ class BreakerKeeper {
     EventSightings mount_events, refusal_events;
     std::optional<Monotonic> turned;        // we opened or closed it last
     std::optional<Monotonic> written_open;  // the status has said so, as far as we saw
-    std::optional<int64_t> probe;  // that was asked for
+    std::optional<int64_t> probe;           // that was asked for
     int64_t probed_generation = 0;
     std::set<std::string> replaced;         // uids
     std::set<std::string> injected_owners;  // uids
