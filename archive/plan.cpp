@@ -1,11 +1,13 @@
 #include "archive/plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace compilecache::archive {
 namespace {
@@ -39,29 +41,28 @@ ContentHash empty_hash() {
   return *parse_content_hash("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-// The parent's entries that stay.
-std::vector<FileEntry> kept_entries(const Config& parent, const std::vector<Source>& sources) {
+// Which of the parent's entries no source takes the place of.
+std::vector<bool> untouched(const std::vector<FileEntry>& held, const std::vector<Source>& sources) {
   Paths paths;
   Paths directories;
   for (const Source& source : sources) {
     paths.insert(source.file.path);
     add_parents(source.file.path, directories);
   }
-  std::vector<FileEntry> kept;
-  for (const FileEntry& file : parent.files) {
-    if (paths.contains(file.path) || directories.contains(file.path) ||
-        is_beneath(file.path, paths))
-      continue;
-    kept.push_back(file);
+  std::vector<bool> stays;
+  stays.reserve(held.size());
+  for (const FileEntry& file : held) {
+    stays.push_back(!paths.contains(file.path) && !directories.contains(file.path) &&
+                    !is_beneath(file.path, paths));
   }
-  return kept;
+  return stays;
 }
 
 // Where contents are stored: in the parent's layers, then in the new one.
 class StoredContents {
  public:
-  explicit StoredContents(const Config& parent) {
-    for (const FileEntry& file : parent.files) add(file);
+  explicit StoredContents(const std::vector<FileEntry>& held) {
+    for (const FileEntry& file : held) add(file);
   }
   // The entry's paths must outlive this.
   void add(const FileEntry& file) { add(file, file.stored_as()); }
@@ -109,6 +110,65 @@ std::pair<std::string_view, uint64_t> likely_alike(const FileEntry& file) {
   return {extension ? path.substr(dot) : std::string_view(), ~file.size};
 }
 
+// The entries for what the parent does not hold as it is; what stays of the parent is marked.
+std::vector<FileEntry> added_entries(Config& parent, const std::vector<Source>& sources,
+                                     std::vector<bool>& stays, Plan& plan) {
+  std::vector<FileEntry> added;
+  StoredContents stored(parent.files);
+  for (const Source& source : sources) {
+    const FileEntry* held = parent.find(source.file.path);
+    if (held != nullptr && same_content(*held, source)) {
+      const auto at = static_cast<size_t>(held - parent.files.data());
+      stays[at] = true;
+      // Another time alone is nothing new, but goes along with what is.
+      parent.files[at].modified_ns = source.stamp.modified_ns;
+      continue;
+    }
+    ++plan.added_files;
+    plan.added_plain_bytes += source.stamp.size;
+    FileEntry file = entry_of(source, plan.new_layer);
+    if (source.hash && !stored.refer(file)) stored.add(file, source.file.path);
+    added.push_back(std::move(file));
+  }
+  return added;
+}
+
+// The entries move from one list to the other: two are too many where there are as many files as
+// there may be.
+std::vector<FileEntry> take_union(Config& parent, const std::vector<Source>& sources, Plan& plan) {
+  std::vector<bool> stays = untouched(parent.files, sources);
+  std::vector<FileEntry> added = added_entries(parent, sources, stays, plan);
+  std::vector<FileEntry> files = std::exchange(parent.files, {});
+  size_t at = 0;
+  std::erase_if(files, [&](const FileEntry&) { return !stays[at++]; });
+  files.reserve(files.size() + added.size());
+  std::move(added.begin(), added.end(), std::back_inserter(files));
+  std::sort(files.begin(), files.end(),
+            [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
+  return files;
+}
+
+// Which entries are a content of their own in the new layer, and which have it by another name.
+void find_packs(const std::vector<Source>& sources, Plan& plan) {
+  std::unordered_map<std::string_view, size_t> pack_of;  // path -> pack
+  size_t source = 0;
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    const FileEntry& file = plan.files[i];
+    if (file.layer != plan.new_layer || !file.from.empty()) continue;
+    while (sources[source].file.path != file.path) ++source;  // both are sorted
+    pack_of[file.path] = plan.packs.size();
+    plan.packs.push_back({source, i, {}});
+  }
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    const FileEntry& file = plan.files[i];
+    if (file.layer == plan.new_layer && !file.from.empty())
+      plan.packs[pack_of.at(file.from)].links.push_back(i);
+  }
+  std::stable_sort(plan.packs.begin(), plan.packs.end(), [&](const auto& a, const auto& b) {
+    return likely_alike(plan.files[a.file]) < likely_alike(plan.files[b.file]);
+  });
+}
+
 }  // namespace
 
 Candidates find_candidates(const Config& parent, const std::vector<Source>& sources) {
@@ -131,47 +191,11 @@ Candidates find_candidates(const Config& parent, const std::vector<Source>& sour
   return candidates;
 }
 
-Plan make_plan(const Config& parent, const std::vector<Source>& sources) {
+Plan make_plan(Config& parent, const std::vector<Source>& sources) {
   Plan plan;
   plan.new_layer = static_cast<uint32_t>(parent.layers.size());
-  plan.files = kept_entries(parent, sources);
-  StoredContents stored(parent);
-  std::unordered_map<std::string_view, size_t> packed;  // path -> source
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const Source& source = sources[i];
-    const FileEntry* held = parent.find(source.file.path);
-    if (held != nullptr && same_content(*held, source)) {
-      plan.files.push_back(*held);
-      // Another time alone is nothing new, but goes along with what is.
-      plan.files.back().modified_ns = source.stamp.modified_ns;
-      continue;
-    }
-    ++plan.added_files;
-    plan.added_plain_bytes += source.stamp.size;
-    FileEntry file = entry_of(source, plan.new_layer);
-    if (!source.hash || !stored.refer(file)) {
-      packed.emplace(source.file.path, i);
-      if (source.hash) stored.add(file, source.file.path);
-    }
-    plan.files.push_back(std::move(file));
-  }
-  std::sort(plan.files.begin(), plan.files.end(),
-            [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
-  std::unordered_map<std::string_view, size_t> pack_of;  // path -> pack
-  for (size_t i = 0; i < plan.files.size(); ++i) {
-    const FileEntry& file = plan.files[i];
-    if (file.layer != plan.new_layer || !file.from.empty()) continue;
-    pack_of[file.path] = plan.packs.size();
-    plan.packs.push_back({packed.at(file.path), i, {}});
-  }
-  for (size_t i = 0; i < plan.files.size(); ++i) {
-    const FileEntry& file = plan.files[i];
-    if (file.layer == plan.new_layer && !file.from.empty())
-      plan.packs[pack_of.at(file.from)].links.push_back(i);
-  }
-  std::stable_sort(plan.packs.begin(), plan.packs.end(), [&](const auto& a, const auto& b) {
-    return likely_alike(plan.files[a.file]) < likely_alike(plan.files[b.file]);
-  });
+  plan.files = take_union(parent, sources, plan);
+  find_packs(sources, plan);
   return plan;
 }
 

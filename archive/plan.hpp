@@ -40,8 +40,9 @@ struct Plan {
 };
 
 // `sources` are sorted by path, paths unique, hashed where find_candidates says so. Where a path is
-// a file in one and a directory in the other, the sources win over the parent.
-Plan make_plan(const Config& parent, const std::vector<Source>& sources);
+// a file in one and a directory in the other, the sources win over the parent. Takes the files out
+// of `parent`, as both lists would be much memory; its layers and notes stay.
+Plan make_plan(Config& parent, const std::vector<Source>& sources);
 
 // Whether one full layer is to be written in place of a delta: at kMaxLayers, or when of the stored
 // bytes no more than half would be in use.

@@ -117,7 +117,7 @@ class ArchiveWriter {
   std::vector<size_t> beyond_ratio_;    // sources that made the layer useless
 
   Manifest parent_manifest_;
-  Config parent_;
+  Config parent_;  // its files are in the plan while an attempt goes on
   std::vector<Source> sources_;
   std::vector<bool> dropped_;  // of sources_
   std::optional<Changed> changed_;
@@ -380,6 +380,8 @@ Result<WriteResult> ArchiveWriter::run() {
     auto written = write();
     if (written || (!changed_ && beyond_ratio_.empty())) return written;
     changed_ ? drop_changed() : drop_beyond_ratio();
+    // Its files went into the plan.
+    if (auto read = read_parent(); !read) return unexpected(read.error());
   }
   if (!changed_) {
     return fail(ErrorCode::kTooLarge,
@@ -422,12 +424,14 @@ void ArchiveWriter::drop_beyond_ratio() {
 Result<WriteResult> ArchiveWriter::write() {
   placed_.clear();
   placed_sources_.clear();
+  const size_t held = parent_.files.size();
   Plan plan = make_plan(parent_, sources_);
   result_.added_files = plan.added_files;
   result_.added_plain_bytes = plan.added_plain_bytes;
   result_.written_bytes = 0;
   if (plan.added_files == 0) {
     result_.nothing_new = true;
+    parent_.files = std::move(plan.files);
     if (!request_.parent.empty()) result_.archive = describe(parent_manifest_, parent_);
     return result_;
   }
@@ -435,7 +439,7 @@ Result<WriteResult> ArchiveWriter::write() {
     return unexpected(fits.error());
   if (plan.files.size() > kManyFiles)
     settings_.frame_bytes = std::min(settings_.frame_bytes, kFrameOfMany);
-  const size_t lists = std::max(plan.files.size(), parent_.files.size()) * kBytesOfAFile;
+  const size_t lists = std::max(plan.files.size(), held) * kBytesOfAFile;
   const size_t most = request_.settings.compressor_bytes;
   settings_.compressor_bytes = std::max(most - std::min(most, lists), kLeastCompressorBytes);
   result_.compacted = should_compact(parent_, plan);

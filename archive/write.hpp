@@ -27,8 +27,7 @@
 //
 // All blobs are durable when the call returns; nothing refers to them until the caller commits the
 // manifest's digest. Any number of processes may write into one store at once.
-// Memory: below 128 MiB at any level, 140 on top of an archive of as many files as there may be;
-// high levels get fewer threads and smaller frames.
+// Memory: below 128 MiB at any level; high levels get fewer threads and smaller frames.
 
 namespace compilecache::archive {
 
