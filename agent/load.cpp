@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 
 #include "agent/coordinator.hpp"
@@ -26,6 +27,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAskingTime{10'000};
 // For a cancelled extraction to clean up behind itself, before the process is ended.
 constexpr milliseconds kCleanUpTime{1000};
+// To look at a volume that failed.
+constexpr milliseconds kLookTime{1000};
 constexpr Patience kReportTime{3000};
 constexpr milliseconds kMicrosecondsRoundedAway{1};
 constexpr const char* kDirectoryFilled = "directory_filled";
@@ -66,7 +69,6 @@ class Loader {
   }
 
   void run(bool after_crash) {
-    started_ = SystemClock::instance().monotonic();
     prepare_directories();
     if (file_exists(control_.loading_marker())) {
       return give_up("loader_killed",
@@ -82,6 +84,10 @@ class Loader {
         [this] { watchdog_.arm(kAskingTime); });
     watchdog_.disarm();
     status_ = std::move(choice.status);
+    {
+      const std::lock_guard lock(chosen_mutex_);
+      chosen_ = status_;
+    }
     operator_answers_ = choice.operator_answered;
     if (!choice.load) return finish(status_.outcome, status_.reason, status_.message);
     log_info("found the archive", {{"archive", status_.archive},
@@ -178,7 +184,7 @@ class Loader {
     const auto loaded = extract_or_fail();
     watchdog_.disarm();
     volume_idle_ = true;
-    stop_if_abandoned();
+    if (ended_) wait_to_be_ended();
     if (!loaded) return fail_with(loaded.error());
     status_.bytes = static_cast<int64_t>(loaded->plain_bytes);
     status_.files = static_cast<int64_t>(loaded->files);
@@ -245,6 +251,7 @@ class Loader {
     if (error.code == ErrorCode::kCorrupt) status_.corrupt_digest = error.digest;
     const bool missing = error.code == ErrorCode::kNotFound;
     if (missing || reason == "io") {
+      watchdog_.arm(kLookTime);  // what just failed may hang now
       const std::string trouble = store_trouble(config_.store_path, error, StoreUse::kRead);
       if (trouble != "io") reason = trouble == "volume_full" ? "disk_full" : trouble;
     }
@@ -254,9 +261,10 @@ class Loader {
   // The status first, then the marker: killed in between, the next loader starts from nothing.
   void finish(api::Outcome outcome, const std::string& reason, const std::string& message) {
     watchdog_.disarm();
-    note_outcome(outcome, reason, message);
+    if (ended_.exchange(true)) wait_to_be_ended();
+    note_outcome(status_, outcome, reason, message);
     if (operator_answers_ && report(kReportTime)) status_.reported = true;
-    write_status();
+    write_status(status_);
     if (const auto removed = remove_file(control_.loading_marker()); !removed) {
       log_warn("cannot remove the mark of a load", {{"error", removed.error().message}});
     }
@@ -270,18 +278,19 @@ class Loader {
               {"milliseconds", std::to_string(status_.milliseconds)}});
   }
 
-  void note_outcome(api::Outcome outcome, const std::string& reason, const std::string& message) {
+  void note_outcome(LoadStatus& status, api::Outcome outcome, const std::string& reason,
+                    const std::string& message) const {
     const auto taken = SystemClock::instance().monotonic() - started_;
-    status_.milliseconds = std::chrono::duration_cast<milliseconds>(taken).count();
-    status_.boot_id = boot_id();
-    status_.outcome = outcome;
-    status_.reason = reason;
-    status_.message = message;
-    if (!status_.loaded()) status_.bytes = status_.files = 0;
+    status.milliseconds = std::chrono::duration_cast<milliseconds>(taken).count();
+    status.boot_id = boot_id();
+    status.outcome = outcome;
+    status.reason = reason;
+    status.message = message;
+    if (!status.loaded()) status.bytes = status.files = 0;
   }
 
-  void write_status() const {
-    if (const auto written = control_.write_status(status_); !written) {
+  void write_status(const LoadStatus& status) const {
+    if (const auto written = control_.write_status(status); !written) {
       log_warn("cannot note the outcome", {{"error", written.error().message}});
     }
   }
@@ -294,8 +303,8 @@ class Loader {
 
   // On the watchdog's or the signal's thread, while the one that loads may hang in the kernel.
   void abandon(const std::string& reason) {
-    if (abandoned_.exchange(true)) return;
     cancelled_ = true;
+    if (ended_.exchange(true)) return;
     for (milliseconds waited{0}; waited < kCleanUpTime / 2 && !volume_idle_;
          waited += milliseconds(10)) {
       std::this_thread::sleep_for(milliseconds(10));
@@ -303,8 +312,9 @@ class Loader {
     // What others have filled, and what they noted of it, stays.
     if (filling_ || !filled()) {
       empty_directories();
-      note_outcome(api::Outcome::kError, reason, "the load was given up");
-      write_status();
+      LoadStatus status = chosen();
+      note_outcome(status, api::Outcome::kError, reason, "the load was given up");
+      write_status(status);
       empty_directories();  // what the other threads made in the meantime
       // They may go on until this process is gone: while the mark is there, who waits for it
       // empties the directories once more (empty_after_load), and so does the next loader.
@@ -316,8 +326,14 @@ class Loader {
     ::_exit(0);
   }
 
-  void stop_if_abandoned() const {
-    while (abandoned_) std::this_thread::sleep_for(milliseconds(100));
+  // The thread that ended the load ends the process, too.
+  [[noreturn]] static void wait_to_be_ended() {
+    for (;;) std::this_thread::sleep_for(milliseconds(100));
+  }
+
+  [[nodiscard]] LoadStatus chosen() const {
+    const std::lock_guard lock(chosen_mutex_);
+    return chosen_;
   }
 
   const api::AgentConfig& config_;
@@ -326,12 +342,16 @@ class Loader {
   ControlDirectory control_;
   std::unique_ptr<Coordinator> coordinator_;
   Watchdog& watchdog_;
-  LoadStatus status_;
-  Monotonic started_{}, volume_from_{};
+  LoadStatus status_;  // of the thread that loads alone
+  mutable std::mutex chosen_mutex_;
+  LoadStatus chosen_;  // what is to be loaded, for the thread that gives up
+  const Monotonic started_ = SystemClock::instance().monotonic();
+  Monotonic volume_from_{};
   milliseconds budget_{0};
   bool operator_answers_ = false;
-  bool too_slow_ = false;
-  std::atomic<bool> cancelled_{false}, abandoned_{false}, volume_idle_{false};
+  std::atomic<bool> too_slow_{false}, cancelled_{false}, volume_idle_{false};
+  // Whichever thread sets it says how it ended: the one that loads, or the one that gives up.
+  std::atomic<bool> ended_{false};
   std::atomic<bool> filling_{false};  // what is in the directories is a loader's
 };
 

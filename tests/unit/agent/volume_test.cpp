@@ -108,6 +108,24 @@ TEST_F(Volume, ALoadThatHangsInTheMiddleLeavesNothing) {
   EXPECT_THAT(status()["reason"], ::testing::AnyOf("timeout", "too_slow")) << loader.log();
 }
 
+// Then nothing is being loaded any more: only why it failed is still asked for.
+TEST_F(Volume, ALoadThatFailsOnAVolumeThatHangsAfterwardsLetsThePodStart) {
+  put_head();
+  config_.load_timeout_ms = 60'000;
+  volume_->delay(std::chrono::milliseconds(100));
+  volume_->fail(EIO, operations_of(VolumeOperation::kRead));
+  volume_->reset_counts();
+  AgentProcess loader = start("load");
+  const auto reads = [&] { return volume_->count(operations_of(VolumeOperation::kRead)); };
+  ASSERT_TRUE(eventually([&] { return reads() > 0; })) << loader.log();
+  const uint64_t until_it_failed = volume_->count(kAllOperations);
+  ASSERT_TRUE(eventually([&] { return volume_->count(kAllOperations) > until_it_failed; }));
+  volume_->hang();
+  EXPECT_EQ(loader.wait(), 0);
+  EXPECT_GT(volume_->hanging(), 0U) << "it asked the volume nothing";
+  expect_cold();
+}
+
 TEST_F(Volume, ALoadThatWouldComeTooLateIsGivenUpBeforeItsTimeIsUp) {
   std::mt19937 random(1);  // five frames that do not compress
   std::string noise(20 << 20, '\0');
