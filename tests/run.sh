@@ -105,7 +105,7 @@ build_all() { configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release; }
 run_tests() {
   local name=$1 folder=$2 label=$3 log=$2/$1.log code=0
   ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure \
-    --no-tests="$([ -n "$pattern" ] && echo ignore || echo error)" -j "$([ "$label" = unit ] && nproc || echo 1)" 2>&1 | tee "$log" || code=$?
+    --no-tests="$([ -n "$pattern" ] && echo ignore || echo error)" -j "$([ "$label" = integration ] && echo 1 || nproc)" 2>&1 | tee "$log" || code=$?
   {
     echo "$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1 || echo none matches)"
     not_run <"$folder/Testing/Temporary/LastTest.log"
@@ -124,24 +124,23 @@ run_fresh() {
   return $code
 }
 
-# The parts that read what strangers wrote, and those with threads, once more under sanitizers.
+# All of it once more.
 run_sanitized() {
-  configure_and_build "$build/sanitized" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=address,undefined \
-    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook;agent"
+  configure_and_build "$build/sanitized" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=address,undefined
   run_tests sanitized "$build/sanitized" unit
 }
 
-# Archives are read and written on several threads; the Kubernetes client, the HTTP server, the webhook and the agents have some.
+# Archives are read and written on several threads; clients, servers, agents and the operator have some.
 run_threads() {
   local programs=() program
   for program in archive_test archive_faults_test archive_power_loss_test archive_crowd_test archive_property_test \
-    archive_sweep_property_test kube_test http_test webhook_pool_test; do
+    archive_sweep_property_test kube_test http_test webhook_pool_test agent_test operator_saves_test operator_breaker_test \
+    operator_control_test operator_reasons_test operator_webhook_test; do
     if [[ $program =~ $pattern ]]; then programs+=("$program"); fi
   done
   [ ${#programs[@]} -gt 0 ] || return 0
   local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
-  configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" \
-    -DCOMPILECACHE_SANITIZE=thread "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;kube;http;webhook"
+  configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=thread
   # Other trees have the same threads.
   RC_PARAMS=${RC_PARAMS:-max_success=20} run_tests threads "$build/thread" unit
 }
