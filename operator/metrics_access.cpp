@@ -6,7 +6,6 @@
 
 #include "api/agent_api.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -92,17 +91,13 @@ Status MetricsAccess::ask(std::string_view token) const {
   return parse_access_review(*access, review->at("spec").at("user").get<std::string>());
 }
 
+MetricsAccess::MetricsAccess(Create create, const Clock& clock)
+    : create_(std::move(create)), allowance_(clock), known_(kMaxScrapers, clock) {}
+
 Status MetricsAccess::check(std::string_view token, std::string_view peer) {
   if (token.empty()) return unknown("there is no token");
   if (token.size() > kLongestToken) return unknown("the token is too long");
-  const std::string hash = sha256_hex(token);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = known_.find(hash);
-    if (found != known_.end() && clock_.monotonic() < found->second.until) {
-      return found->second.verdict;
-    }
-  }
+  if (auto known = known_.find(token)) return *std::move(known);
   if (!allowance_.take(peer)) {
     return fail(ErrorCode::kUnavailable, std::string(kChecking) +
                                              "too many tokens of no use from " + std::string(peer) +
@@ -111,18 +106,8 @@ Status MetricsAccess::check(std::string_view token, std::string_view peer) {
   const Status verdict = ask(token);
   const bool unanswered = !verdict && verdict.error().code == ErrorCode::kUnavailable;
   if (verdict || unanswered) allowance_.give_back(peer);
-  if (!unanswered) remember(hash, verdict);
+  if (!unanswered) known_.remember(token, verdict, verdict ? kBelieveYes : kBelieveNo);
   return verdict;
-}
-
-void MetricsAccess::remember(const std::string& hash, const Status& verdict) {
-  const std::lock_guard lock(mutex_);
-  const Monotonic now = clock_.monotonic();
-  if (known_.size() >= kMaxScrapers) {
-    std::erase_if(known_, [&](const auto& item) { return item.second.until <= now; });
-    if (known_.size() >= kMaxScrapers) known_.clear();
-  }
-  known_.insert_or_assign(hash, Known{verdict, now + (verdict ? kBelieveYes : kBelieveNo)});
 }
 
 MetricsEndpoint::MetricsEndpoint(const Metrics& metrics, MetricsAccess::Create create,

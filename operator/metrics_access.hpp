@@ -1,8 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -15,6 +13,7 @@
 #include "operator/caller_allowance.hpp"
 #include "operator/metrics.hpp"
 #include "operator/review_pool.hpp"
+#include "operator/token_verdicts.hpp"
 
 // The metrics for those alone who may read them (--authorize-metrics): over HTTPS, to whoever shows
 // a token that the API server knows (TokenReview) and whose user may `get` the path /metrics
@@ -43,26 +42,18 @@ class MetricsAccess {
   using Create =
       std::function<Result<nlohmann::json>(const kube::Resource&, const nlohmann::json& object)>;
 
-  MetricsAccess(Create create, const Clock& clock)
-      : create_(std::move(create)), clock_(clock), allowance_(clock) {}
+  MetricsAccess(Create create, const Clock& clock);
 
   // kUnauthorized, kForbidden, or kUnavailable when the API server does not answer or `peer` (an
   // address with its port) has shown too many tokens that were of no use.
   Status check(std::string_view token, std::string_view peer);
 
  private:
-  struct Known {
-    Status verdict;
-    Monotonic until;
-  };
   Status ask(std::string_view token) const;
-  void remember(const std::string& hash, const Status& verdict);
 
   const Create create_;
-  const Clock& clock_;
   CallerAllowance allowance_;
-  std::mutex mutex_;
-  std::map<std::string, Known> known_;  // by SHA-256 of the token
+  TokenVerdicts<Status> known_;
 };
 
 // Answers on threads of its own, since the API server is asked. Thread-safe; all parts must outlive

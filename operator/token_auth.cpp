@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "api/names.hpp"
-#include "base/sha256.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -75,19 +74,15 @@ Result<TokenIdentity> parse_token_review(const json& answer) {
 }
 
 TokenAuth::TokenAuth(Review review, std::chrono::milliseconds believe_for, const Clock& clock)
-    : review_(std::move(review)), believe_for_(believe_for), clock_(clock), allowance_(clock) {}
+    : review_(std::move(review)),
+      believe_for_(believe_for),
+      known_(kMaxKnown, clock),
+      allowance_(clock) {}
 
 Result<TokenIdentity> TokenAuth::identify(std::string_view token, std::string_view peer) {
   if (token.empty()) return refuse("there is none");
   if (token.size() > kMaxToken) return refuse("it is too long");
-  const std::string hash = sha256_hex(token);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = known_.find(hash);
-    if (found != known_.end() && clock_.monotonic() < found->second.until) {
-      return found->second.identity;
-    }
-  }
+  if (auto known = known_.find(token)) return *std::move(known);
   if (!allowance_.take(peer)) {
     return fail(ErrorCode::kUnavailable,
                 "checking the caller's token: too many bad ones came from " +
@@ -102,19 +97,8 @@ Result<TokenIdentity> TokenAuth::identify(std::string_view token, std::string_vi
   }
   auto identity = parse_token_review(*answer);
   if (identity) allowance_.give_back(peer);
-  remember(hash, identity);
+  known_.remember(token, identity, identity ? believe_for_ : believe_for_ / 10);
   return identity;
-}
-
-void TokenAuth::remember(const std::string& hash, const Result<TokenIdentity>& identity) {
-  const std::lock_guard lock(mutex_);
-  const Monotonic now = clock_.monotonic();
-  if (known_.size() >= kMaxKnown) {
-    std::erase_if(known_, [&](const auto& item) { return item.second.until <= now; });
-    if (known_.size() >= kMaxKnown) known_.clear();
-  }
-  known_.insert_or_assign(hash,
-                          Known{identity, now + (identity ? believe_for_ : believe_for_ / 10)});
 }
 
 }  // namespace compilecache::controller

@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -11,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "operator/caller_allowance.hpp"
+#include "operator/token_verdicts.hpp"
 
 // Who a caller of the agent API is: its projected token, checked by the API server for our
 // audience.
@@ -49,17 +48,9 @@ class TokenAuth {
   Result<TokenIdentity> identify(std::string_view token, std::string_view peer = {});
 
  private:
-  struct Known {
-    Result<TokenIdentity> identity;
-    Monotonic until;
-  };
-  void remember(const std::string& hash, const Result<TokenIdentity>& identity);
-
   const Review review_;
   const std::chrono::milliseconds believe_for_;
-  const Clock& clock_;
-  std::mutex mutex_;
-  std::map<std::string, Known> known_;  // by SHA-256 of the token
+  TokenVerdicts<Result<TokenIdentity>> known_;
   CallerAllowance allowance_;
 };
 

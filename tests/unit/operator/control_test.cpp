@@ -166,6 +166,18 @@ class ControlTest : public ::testing::Test {
     return count;
   }
 
+  // The pod "web" runs and has loaded "old", which nobody has loaded since; "new" is newer.
+  void a_pod_runs_with_an_old_archive() {
+    put_claim();
+    reconcile_and_see();
+    put_archive("old", hours(900));
+    put_archive("new", hours(1));
+    PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+    stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
+    board.loaded("ml/transformer",
+                 {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  }
+
   FakeApiServer server;
   FakeClock clock;
   WallTime job_made = clock.wall();
@@ -716,28 +728,14 @@ TEST_F(ControlTest, NothingIsDecidedWhileAnArchiveCannotBeRead) {
 }
 
 TEST_F(ControlTest, WhatARunningPodLoadedStays) {
-  put_claim();
-  reconcile_and_see();
-  put_archive("old", hours(900));
-  put_archive("new", hours(1));
-  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
-  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-  board.loaded("ml/transformer",
-               {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  a_pod_runs_with_an_old_archive();
   reconcile_and_see();
   EXPECT_EQ(all(kArchives).size(), 2u);
 }
 
 // Longer ago than the status tells of.
 TEST_F(ControlTest, WhatAPodLoadedLongAgoStaysWhileItRuns) {
-  put_claim();
-  reconcile_and_see();
-  put_archive("old", hours(900));
-  put_archive("new", hours(1));
-  PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
-  stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-  board.loaded("ml/transformer",
-               {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  a_pod_runs_with_an_old_archive();
   for (int i = 0; i < 100; ++i) {
     board.loaded("ml/transformer", {.pod = "other",
                                     .pod_uid = "other-" + std::to_string(i),
