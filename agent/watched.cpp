@@ -20,7 +20,7 @@ constexpr int kYoungQuietPeriods = 2;
 
 // vLLM's have 10 KB, one for each rank and model.
 constexpr size_t kLongestFactors = 128U << 10;
-constexpr size_t kMostFactors = 16;
+constexpr size_t kMostFactors = 16;  // files, of use or not
 constexpr size_t kMostDiffering = 12;
 constexpr size_t kNoteDigits = 16;
 
@@ -228,11 +228,13 @@ std::vector<frameworks::Factors> Watched::factors_of(const Directory& directory,
                                                      bool loaded) const {
   std::vector<frameworks::Factors> found;
   if (factors_key_.empty()) return found;
+  size_t looked_at = 0;
   for (const auto& file : directory.scan.items) {
     if (file.type != frameworks::FileType::kRegular || !directory.rules.is_key_factors(file.path) ||
         directory.loaded.files.contains(file.path) != loaded) {
       continue;
     }
+    if (++looked_at > kMostFactors) break;
     const auto read = loaded ? read_quietly : read_made;
     const auto text = read(directory.scan.folder, file.path, kLongestFactors);
     if (!text) continue;
@@ -240,9 +242,18 @@ std::vector<frameworks::Factors> Watched::factors_of(const Directory& directory,
     // Each rank notes the same.
     if (!factors || std::find(found.begin(), found.end(), *factors) != found.end()) continue;
     found.push_back(*factors);
-    if (found.size() == kMostFactors) break;
   }
   return found;
+}
+
+bool Watched::never_packed(const std::string& path) const {
+  const size_t slash = path.find('/');
+  if (slash == std::string::npos) return false;
+  const std::string_view root = std::string_view(path).substr(0, slash);
+  const std::string_view below = std::string_view(path).substr(slash + 1);
+  return std::any_of(directories_.begin(), directories_.end(), [&](const Directory& directory) {
+    return directory.rules.name() == root && directory.rules.never_packed(below);
+  });
 }
 
 std::map<std::string, std::string> Watched::factor_notes() const {

@@ -80,6 +80,9 @@ class Watched {
   // key.
   [[nodiscard]] std::map<std::string, std::string> factor_notes() const;
 
+  // Whether it is a file ("torch/...") that nobody packs, by the settings of today.
+  [[nodiscard]] bool never_packed(const std::string& path) const;
+
   // The writer could not read this file ("torch/..."); it is not new again until it changes.
   // Returns its owner, -1: not known.
   int64_t set_unreadable(const std::string& path);

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <streambuf>
 
-#include "archive/checked_json.hpp"
 #include "archive/encode.hpp"
+#include "base/checked_json.hpp"
 
 namespace compilecache::archive {
 namespace {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "archive/checked_json.hpp"
 #include "archive/fs.hpp"
+#include "base/checked_json.hpp"
 
 namespace compilecache::archive {
 namespace {

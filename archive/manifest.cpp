@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "archive/blob.hpp"
-#include "archive/checked_json.hpp"
 #include "archive/encode.hpp"
+#include "base/checked_json.hpp"
 
 namespace compilecache::archive {
 namespace {

@@ -9,9 +9,9 @@
 #include <span>
 
 #include "archive/blob.hpp"
-#include "archive/checked_json.hpp"
 #include "archive/tar_parser.hpp"
 #include "archive/tar_writer.hpp"
+#include "base/checked_json.hpp"
 #include "base/sha256.hpp"
 
 namespace compilecache::archive {

@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "archive/checked_json.hpp"
 #include "archive/format.hpp"
 #include "archive/fs.hpp"
 #include "archive/index.hpp"
+#include "base/checked_json.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::archive {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/checked_json.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
 
@@ -16,15 +17,8 @@ using nlohmann::json;
 constexpr size_t kLongestName = 64;
 // vLLM has 316 variables.
 constexpr size_t kMostFactors = 1000;
-// Deeper values are not compared: reading them is recursive, and the file is the application's.
-constexpr int kDeepest = 8;
 // 64 bits: enough to tell two values apart.
 constexpr size_t kDigits = 16;
-
-json parse(std::string_view text) {
-  return json::parse(
-      text, [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; }, false);
-}
 
 // What it calls a name goes into statuses and logs.
 bool is_name(std::string_view text) {
@@ -59,12 +53,13 @@ void add(Factors& factors, std::string_view key, const std::string& path, const 
 }  // namespace
 
 Result<Factors> read_factors(std::string_view text, std::string_view key) {
-  const json object = parse(text);
-  if (!object.is_object()) {
+  const auto object = parse_json(text, "the factors of a key");
+  if (!object) return fail(ErrorCode::kInvalid, object.error().message);
+  if (!object->is_object()) {
     return fail(ErrorCode::kInvalid, "reading the factors of a key: not a JSON object");
   }
   Factors factors{hmac_sha256_hex(key, "").substr(0, kDigits), {}};
-  for (const auto& [name, value] : object.items()) {
+  for (const auto& [name, value] : object->items()) {
     if (!value.is_object()) {
       add(factors, key, name, value);
       continue;

@@ -30,7 +30,8 @@ struct Factors {
 };
 
 // The members of a table, and of the tables in it; what does not look like a name is left out.
-// `key` is to be known to those alone who compare. kInvalid when the text is no JSON object.
+// `key` is to be known to those alone who compare. kInvalid when the text is no JSON object, or one
+// that no engine writes: nested too deeply, of too many values (base/checked_json.hpp).
 Result<Factors> read_factors(std::string_view text, std::string_view key);
 
 // The names of what both have and that is not equal, sorted. What one has alone is a matter of the

@@ -81,10 +81,13 @@ TEST(Factors, OtherTextsAreRefused) {
 }
 
 // The file is the application's: nothing in it may end the saver.
-TEST(Factors, DepthCostsNothing) {
+// The file is the application's.
+TEST(Factors, WhatNoEngineWritesIsRefusedBeforeAnyOfItIsKept) {
   const std::string deep = "{\"a\": " + std::string(60'000, '[') + std::string(60'000, ']') + "}";
-  EXPECT_EQ(differing(deep, deep), Names{});
-  EXPECT_TRUE(read_factors(deep, kKey));
+  EXPECT_FALSE(read_factors(deep, kKey));
+  std::string wide = "{\"a\": [";
+  while (wide.size() < 120'000) wide += "{},";
+  EXPECT_FALSE(read_factors(wide + "{}]}", kKey));
 }
 
 }  // namespace

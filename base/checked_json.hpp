@@ -9,7 +9,7 @@
 
 // For .cpp files only: JSON that others wrote. How many bytes it may have who reads it has bounded.
 
-namespace compilecache::archive {
+namespace compilecache {
 
 // Nested deeper than this is nothing of ours.
 inline constexpr int kMaxJsonDepth = 16;
@@ -30,4 +30,4 @@ std::string short_reason(std::string_view words);
 std::optional<std::string> string_member(const nlohmann::json& object, const char* key);
 std::optional<uint64_t> number_member(const nlohmann::json& object, const char* key);
 
-}  // namespace compilecache::archive
+}  // namespace compilecache

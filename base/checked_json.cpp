@@ -1,8 +1,8 @@
-#include "archive/checked_json.hpp"
+#include "base/checked_json.hpp"
 
 #include <new>
 
-namespace compilecache::archive {
+namespace compilecache {
 namespace {
 
 using Json = nlohmann::json;
@@ -89,4 +89,4 @@ std::optional<uint64_t> number_member(const Json& object, const char* key) {
   return found->get<uint64_t>();
 }
 
-}  // namespace compilecache::archive
+}  // namespace compilecache
