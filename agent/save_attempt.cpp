@@ -258,6 +258,9 @@ class Attempt {
           compressor_memory(*memory, request.settings.compressor_bytes);
     }
     request.settings.max_archive_bytes = static_cast<uint64_t>(config_.max_archive_bytes);
+    request.unwanted = [this](const std::string& path) {
+      return parts_.watched.never_packed(path);
+    };
     request.without = answer.condemned;
     request.checkpoint = [&](const archive::Progress&) {
       lease.got_on();

@@ -117,7 +117,8 @@ class ArchiveWriter {
   std::vector<size_t> beyond_ratio_;    // sources that made the layer useless
 
   Manifest parent_manifest_;
-  Config parent_;  // its files are in the plan while an attempt goes on
+  bool rewrite_ = false;  // the parent's layers hold what is unwanted
+  Config parent_;         // its files are in the plan while an attempt goes on
   std::vector<Source> sources_;
   std::vector<bool> dropped_;  // of sources_
   std::optional<Changed> changed_;
@@ -231,6 +232,10 @@ Status ArchiveWriter::read_parent() {
   }
   parent_manifest_ = std::move(*manifest);
   parent_ = std::move(*config);
+  const auto& unwanted = request_.unwanted;
+  rewrite_ = unwanted && std::erase_if(parent_.files, [&](const FileEntry& file) {
+               return unwanted(file.path);
+             }) > 0;
   return {};
 }
 
@@ -429,7 +434,7 @@ Result<WriteResult> ArchiveWriter::write() {
   result_.added_files = plan.added_files;
   result_.added_plain_bytes = plan.added_plain_bytes;
   result_.written_bytes = 0;
-  if (plan.added_files == 0) {
+  if (plan.added_files == 0 && (!rewrite_ || plan.files.empty())) {
     result_.nothing_new = true;
     parent_.files = std::move(plan.files);
     if (!request_.parent.empty()) result_.archive = describe(parent_manifest_, parent_);
@@ -442,7 +447,7 @@ Result<WriteResult> ArchiveWriter::write() {
   const size_t lists = std::max(plan.files.size(), held) * kBytesOfAFile;
   const size_t most = request_.settings.compressor_bytes;
   settings_.compressor_bytes = std::max(most - std::min(most, lists), kLeastCompressorBytes);
-  result_.compacted = should_compact(parent_, plan);
+  result_.compacted = rewrite_ || should_compact(parent_, plan);
   manifest_ = {};
   config_ = {};
   auto written = result_.compacted ? write_full(plan) : write_delta(plan);

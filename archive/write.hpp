@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,6 +64,9 @@ struct WriteRequest {
   Annotations annotations;        // of the manifest
   std::map<std::string, std::string> notes;  // beside the parent's (Config::notes)
   WriteSettings settings;
+  // What no archive is to hold, by its path, whoever packed it; may be empty. What the parent has of
+  // it goes, with its bytes: all else is written anew.
+  std::function<bool(const std::string& path)> unwanted;
   // Digests that are about to be deleted: written anew even if a blob of that name is there.
   std::vector<std::string> without;
   Checkpoint checkpoint;  // may be empty

@@ -354,6 +354,9 @@ TEST_F(Save, WhatDiffersFromAnOldArchiveIsNamed) {
   EXPECT_EQ(last["differing"], nlohmann::json::array({"A"}));
   EXPECT_EQ(last["new_names"], nlohmann::json::array({"torch/fxgraph/gh/OTHER"}));
   EXPECT_EQ(last.dump().find("secret"), std::string::npos);
+  // And the file leaves the archive with the next save.
+  EXPECT_THAT(paths_of(operator_.head()),
+              ElementsAre("torch/fxgraph/ab/ONE/file", "torch/fxgraph/gh/OTHER/file"));
 }
 
 TEST_F(Save, AMissIsNoneAlsoAfterTheSave) {

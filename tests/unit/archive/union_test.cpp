@@ -1,3 +1,4 @@
+#include "archive/format.hpp"
 #include "archive/fs.hpp"
 #include "archive_fixture.hpp"
 
@@ -155,6 +156,31 @@ TEST_F(Union, TheFifthLayerBecomesOneFullLayer) {
   ASSERT_TRUE(verified) << verified.error().message;
   // 20, 40, … 100 kB of noise once each, the copies of the first for nothing.
   EXPECT_LT(verified->compressed_bytes, 310'000U);
+}
+
+// Say what an earlier release packed, before it was known to be secret.
+TEST_F(Union, WhatIsUnwantedLeavesTheArchiveWithItsBytes) {
+  const std::string secret = "VLLM_API_KEY=" + noise(1000, 30);
+  const auto first = save({{"a", {noise(5'000, 31), false}},
+                           {"key_factors.json", {secret, false}},
+                           {"same", {secret, false}}});
+  const auto second = save({{"b", {noise(5'000, 32), false}}}, first.archive.manifest);
+  WriteRequest request = save_request({}, second.archive.manifest);
+  request.unwanted = [](const std::string& path) { return path.ends_with("key_factors.json"); };
+  const auto saved = write_archive(store_, std::move(request));
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_FALSE(saved->nothing_new);
+  EXPECT_EQ(load(saved->archive.manifest), (Tree{{"a", {noise(5'000, 31), false}},
+                                                 {"b", {noise(5'000, 32), false}},
+                                                 {"same", {secret, false}}}));
+  for (const std::string& layer : saved->archive.layers) {
+    const std::string names = run("zstd -dcf < " + blob_path(store_, layer) + " | tar -t");
+    EXPECT_EQ(names.find("key_factors.json"), std::string::npos) << names;
+  }
+  ASSERT_EQ(saved->archive.layers.size(), 1U);
+  WriteRequest again = save_request({}, saved->archive.manifest);
+  again.unwanted = [](const std::string& path) { return path.ends_with("key_factors.json"); };
+  EXPECT_TRUE(write_archive(store_, std::move(again))->nothing_new);
 }
 
 TEST_F(Union, AFullLayerIsWrittenWhenHalfIsSuperseded) {
