@@ -3,9 +3,10 @@
 // RapidJSON as every file here uses it: include this in place of its own headers.
 //
 // With SSE2, texts are read and written 16 bytes at a time. It reads up to 15 bytes beyond a text,
-// within the same 16 aligned ones, which harms nothing and which AddressSanitizer does not allow.
+// within the same 16 aligned ones, which harms nothing and which the sanitizers do not allow.
 
-#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__clang__)
 #define RAPIDJSON_SSE2
 #endif
 

@@ -142,7 +142,7 @@ run_threads() {
   local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
   configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=thread
   # Other trees have the same threads.
-  RC_PARAMS=${RC_PARAMS:-max_success=20} run_tests threads "$build/thread" unit
+  TSAN_OPTIONS=suppressions=$project/tests/unit/tsan-suppressions.txt RC_PARAMS=${RC_PARAMS:-max_success=20} run_tests threads "$build/thread" unit
 }
 
 # Every fuzz target for ${COMPILECACHE_FUZZ_SECONDS:-20} s, from its corpus; tests/fuzz/README.md.

@@ -183,6 +183,14 @@ int AgentTest::run(const std::string& command, const std::vector<std::string>& m
   AgentProcess process = start(command, more);
   const int code = process.wait();
   log_ = process.log();
+  operator_.wait_until_idle();
+  return code;
+}
+
+int AgentTest::end(AgentProcess& process) {
+  process.signal(SIGTERM);
+  const int code = process.wait();
+  operator_.wait_until_idle();
   return code;
 }
 

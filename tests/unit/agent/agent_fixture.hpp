@@ -56,6 +56,8 @@ class AgentTest : public ::testing::Test {
   static std::vector<std::string> saver();
   // Runs it to its end.
   int run(const std::string& command, const std::vector<std::string>& more = {});
+  // By SIGTERM, as a pod ends.
+  int end(AgentProcess& process);
 
   void write(const std::string& path, const std::string& content) const;  // below torch_
   [[nodiscard]] std::string content(const std::string& path) const;

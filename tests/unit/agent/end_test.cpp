@@ -21,10 +21,6 @@ namespace fs = std::filesystem;
 class End : public AgentTest {
  protected:
   End() { with_operator(); }
-  static int end(AgentProcess& process) {
-    process.signal(SIGTERM);
-    return process.wait();
-  }
   static bool says(const AgentProcess& process, const std::string& word) {
     return eventually([&] { return process.log().find(word) != std::string::npos; });
   }

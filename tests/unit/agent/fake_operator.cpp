@@ -92,11 +92,17 @@ bool FakeOperator::wait_for(const std::string& method, const std::string& path,
   });
 }
 
+void FakeOperator::wait_until_idle() const {
+  std::unique_lock lock(mutex_);
+  called_.wait_for(lock, patience(), [&] { return answering_ == 0; });
+}
+
 http::Response FakeOperator::answer(const Call& call) {
   Script script;
   {
     const std::lock_guard lock(mutex_);
     script = script_;
+    ++answering_;
   }
   std::optional<http::Response> response;
   if (script) response = script(call);
@@ -114,6 +120,7 @@ http::Response FakeOperator::answer(const Call& call) {
   if (!response && call.path == "/v1/saves") response = begin_save(call);
   if (!response && call.path.ends_with("/commit")) response = commit(call);
   calls_.push_back(call);
+  --answering_;
   called_.notify_all();
   return response.value_or(json_response(json::object()));
 }

@@ -34,7 +34,8 @@ class FakeOperator {
   [[nodiscard]] std::string ca() const { return ca_.pem(); }
   static constexpr char kName[] = "agent-api.test.svc";
 
-  // Asked first for each call; nothing: the usual answer.
+  // Asked first for each call; nothing: the usual answer. What it refers to must live until
+  // wait_until_idle().
   using Script = std::function<std::optional<http::Response>(const Call& call)>;
   void script(Script script);
 
@@ -46,6 +47,8 @@ class FakeOperator {
   [[nodiscard]] std::vector<Call> calls(const std::string& method, const std::string& path) const;
   // Waits until there are `count` of them.
   bool wait_for(const std::string& method, const std::string& path, size_t count) const;
+  // Until no call is being answered, of a process that has ended.
+  void wait_until_idle() const;
 
  private:
   http::Response answer(const Call& call);
@@ -56,6 +59,7 @@ class FakeOperator {
   mutable std::mutex mutex_;
   mutable std::condition_variable called_;
   std::vector<Call> calls_;
+  int answering_ = 0;
   Script script_;
   std::string head_;
   int64_t generation_ = 0;

@@ -23,10 +23,6 @@ using ::testing::UnorderedElementsAre;
 class SaveConflict : public AgentTest {
  protected:
   SaveConflict() { with_operator(); }
-  static int end(AgentProcess& process) {
-    process.signal(SIGTERM);
-    return process.wait();
-  }
   static std::string incompressible(size_t size) {
     std::mt19937_64 random(7);
     std::string text;

@@ -68,10 +68,6 @@ class Save : public AgentTest {
     EXPECT_TRUE(eventually([&] { return !fs::exists(control("save")); }));
     return nlohmann::json::parse(read_text(control("save.result")), nullptr, false);
   }
-  static int end(AgentProcess& process) {
-    process.signal(SIGTERM);
-    return process.wait();
-  }
   static bool says(const AgentProcess& process, const std::string& words, size_t from = 0) {
     return eventually([&] { return process.log().find(words, from) != std::string::npos; });
   }
