@@ -144,13 +144,6 @@ const char* to_string(StaleReason reason) {
   return "unknown";
 }
 
-bool is_orphan(const api::CompileCacheArchive& archive, const api::CompileCache& cache) {
-  const auto made = parse_time(archive.metadata.creation_time);
-  const auto cache_made = parse_time(cache.metadata.creation_time);
-  return archive.cache_uid != cache.metadata.uid && !archive.metadata.deleting && made &&
-         cache_made && *made < *cache_made;
-}
-
 WallTime last_used(const api::CompileCacheArchive& archive) {
   return std::max({time_or_epoch(archive.last_used_time), time_or_epoch(archive.head.saved_at),
                    time_or_epoch(archive.metadata.creation_time)});

@@ -45,11 +45,6 @@ std::vector<StaleArchive> plan_collection(const std::vector<api::CompileCacheArc
                                           const api::CompileCacheSpec::Retention& retention,
                                           const std::set<std::string>& in_use, WallTime now);
 
-// Left by an earlier CompileCache of this name that was deleted without its archives
-// (kubectl delete --cascade=orphan): nobody may load it, nobody could save to it. Both times are
-// the API server's, so an archive of a later CompileCache than the one that is known here is none.
-bool is_orphan(const api::CompileCacheArchive& archive, const api::CompileCache& cache);
-
 // When the archive was loaded, saved or made last, whichever is latest.
 WallTime last_used(const api::CompileCacheArchive& archive);
 

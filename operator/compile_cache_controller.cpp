@@ -246,7 +246,7 @@ void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
 Duration CompileCacheController::collect(const api::CompileCache& cache) {
   std::vector<api::CompileCacheArchive> archives;
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
-    if (!is_orphan(*archive, cache)) archives.push_back(*archive);
+    if (archive->cache_uid == cache.metadata.uid) archives.push_back(*archive);
   }
   const WallTime now = clock_.wall();
   const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
@@ -279,15 +279,41 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   return next;
 }
 
+// Left by an earlier CompileCache of this name that was deleted without its archives (kubectl delete
+// --cascade=orphan): nobody may load them, nobody could save to them.
 int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
-  int64_t removed = 0;
+  std::vector<std::string> strangers;
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
-    if (!is_orphan(*archive, cache)) continue;
-    const bool done = remove(cache, archive->metadata.name, "orphan",
-                             "was left by an earlier CompileCache of this name");
-    if (done) ++removed;
+    if (archive->cache_uid != cache.metadata.uid && !archive->metadata.deleting)
+      strangers.push_back(archive->metadata.name);
+  }
+  // Or of a later one, which our watch has not shown yet.
+  if (strangers.empty() || !is_the_one_there(cache)) return 0;
+  int64_t removed = 0;
+  for (const std::string& name : strangers) {
+    if (remove(cache, name, "orphan", "was left by an earlier CompileCache of this name")) {
+      ++removed;
+    }
   }
   return removed;
+}
+
+// As the API server says now. A list, since reading one is a right that nothing else needs.
+bool CompileCacheController::is_the_one_there(const api::CompileCache& cache) const {
+  const auto found = parts_.client.list(
+      resources::kCompileCaches,
+      {.ns = cache.metadata.ns, .field_selector = "metadata.name=" + cache.metadata.name});
+  if (!found) {
+    log_info("archives without an owner stay for now",
+             {{"cache", cache.metadata.key()}, {"error", found.error().message}});
+    return false;
+  }
+  for (const auto& item : found->at("items")) {
+    const auto& metadata = item.at("metadata");
+    if (metadata.value("name", "") == cache.metadata.name)
+      return metadata.value("uid", "") == cache.metadata.uid;
+  }
+  return false;
 }
 
 bool CompileCacheController::remove(const api::CompileCache& cache, const std::string& name,

@@ -80,6 +80,7 @@ class CompileCacheController {
   void notice_deleted(const api::CompileCache& cache);
   Duration collect(const api::CompileCache& cache);
   int64_t remove_orphans(const api::CompileCache& cache);
+  [[nodiscard]] bool is_the_one_there(const api::CompileCache& cache) const;
   // `rule`: for the log. `why`: for people, after "archive NAME (SIZE) ".
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& rule,
               const std::string& why);
