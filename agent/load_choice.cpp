@@ -18,6 +18,8 @@ constexpr Patience kAnswerTime{3000};
 // (agent.labelWait) is 10 s.
 constexpr milliseconds kLabelWait{15'000};
 constexpr milliseconds kShortestPoll{50};
+// What a small archive needs.
+constexpr milliseconds kShortestLoad{1'000};
 // A change of leader takes 15 s, where the old one died.
 constexpr milliseconds kLongestSilence{30'000};
 constexpr milliseconds kPauseUnanswered{500};
@@ -151,11 +153,18 @@ class Chooser {
     status.manifest_digest = found->entry.digest;
     status.generation = static_cast<int64_t>(found->entry.generation());
     status.match = found->match;
-    choice_.budget =
-        api::load_budget(choice_.budget, archive::compile_seconds(found->entry.annotations));
+    choice_.budget = what_is_left(archive::compile_seconds(found->entry.annotations));
     if (const auto product = found->key.find(api::kGpuProductPart); product != found->key.end()) {
       status.gpu_product = product->second;
     }
+  }
+
+  // The pod has already waited for an answer that did not come.
+  [[nodiscard]] milliseconds what_is_left(double compile_seconds) const {
+    const milliseconds budget = api::load_budget(choice_.budget, compile_seconds);
+    if (compile_seconds <= 0) return budget;
+    const milliseconds compile(static_cast<int64_t>(std::min(compile_seconds, 1e9) * 1000));
+    return std::min(budget, std::max(kShortestLoad, compile - asked_));
   }
 
   void none(const std::string& reason, const std::string& message) {

@@ -279,7 +279,8 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   return next;
 }
 
-// Left by an earlier CompileCache of this name that was deleted without its archives (kubectl delete
+// Left by an earlier CompileCache of this name that was deleted without its archives (kubectl
+// delete
 // --cascade=orphan): nobody may load them, nobody could save to them.
 int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
   std::vector<std::string> strangers;

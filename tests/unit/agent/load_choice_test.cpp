@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "agent/coordinator.hpp"
 #include "agent/index_lookup.hpp"
@@ -32,6 +33,7 @@ class WaitingOperator : public Coordinator {
     ++asked;
     if (silent_ > 0) {
       --silent_;
+      std::this_thread::sleep_for(silence);
       return fail(ErrorCode::kTimeout, "no answer");
     }
     api::LoadAnswer answer;
@@ -42,6 +44,7 @@ class WaitingOperator : public Coordinator {
     return answer;
   }
   int64_t budget_ms = 0;
+  milliseconds silence{0};  // before it is known that there is no answer
 
   Status loaded(const api::LoadedReport&, Patience) override { return {}; }
   Result<api::SaveAnswer> begin_save(const api::SaveRequest&, Patience) override {
@@ -111,7 +114,8 @@ TEST(LoadChoice, TheOperatorsBudgetCountsWhereItIsShorter) {
 }
 
 // What a loader makes of an index that says so of the time that its archive took.
-milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout_ms = 60'000) {
+milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout_ms = 60'000,
+                             milliseconds silence = milliseconds(0)) {
   std::string folder = (std::filesystem::temp_directory_path() / "load-choice-XXXXXX").string();
   EXPECT_NE(::mkdtemp(folder.data()), nullptr);
   api::AgentConfig config;
@@ -124,6 +128,7 @@ milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout
   EXPECT_TRUE(archive::upsert_index_entry(config.store_path,
                                           {"sha256:" + std::string(64, 'a'), 100, annotations}));
   WaitingOperator coordinator(0, 1);
+  coordinator.silence = silence;
   const LoadChoice choice = choose_archive(
       config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
   std::filesystem::remove_all(folder);
@@ -134,9 +139,18 @@ milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout
 
 TEST(LoadChoice, WithoutTheOperatorALoadMayTakeHalfOfWhatTheIndexSaysItSaves) {
   EXPECT_EQ(budget_of_index("41.5"), milliseconds(20'750));
-  EXPECT_EQ(budget_of_index("4"), milliseconds(5'000)) << "at least 5 s";
+  EXPECT_EQ(budget_of_index("9", 60'000), milliseconds(5'000));
   EXPECT_EQ(budget_of_index("4", 3'000), milliseconds(3'000)) << "never over spec.load.timeout";
   EXPECT_EQ(budget_of_index("4000"), milliseconds(60'000));
+}
+
+// Waiting for an operator that is away and loading together take no longer than compiling.
+TEST(LoadChoice, WithoutTheOperatorNoPodIsSlowerThanCold) {
+  const auto budget = budget_of_index("4", 60'000, milliseconds(100));
+  EXPECT_LE(budget, milliseconds(3'900));
+  EXPECT_GE(budget, milliseconds(1'000));
+  EXPECT_EQ(budget_of_index("1", 60'000, milliseconds(100)), milliseconds(1'000))
+      << "a small archive takes no longer";
 }
 
 TEST(LoadChoice, AnIndexThatSaysNoUsableTimeLeavesTheTimeout) {

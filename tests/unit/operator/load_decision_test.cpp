@@ -180,9 +180,10 @@ TEST(LoadDecision, RefreshLoadsNothing) {
 TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
   EXPECT_EQ(api::load_budget(seconds(120), 0), seconds(120));
   EXPECT_EQ(api::load_budget(seconds(120), 60), seconds(30));
-  EXPECT_EQ(api::load_budget(seconds(120), 2), seconds(5));
+  EXPECT_EQ(api::load_budget(seconds(120), 8), seconds(5));
+  EXPECT_EQ(api::load_budget(seconds(120), 2), seconds(2)) << "never slower than cold";
   EXPECT_EQ(api::load_budget(seconds(120), 3600), seconds(120));
-  EXPECT_EQ(api::load_budget(seconds(3), 2), seconds(3));
+  EXPECT_EQ(api::load_budget(seconds(3), 8), seconds(3));
 }
 
 TEST(LoadDecision, ALoadMayTakeHalfOfTheCompileTimeThatItSaves) {
@@ -190,7 +191,7 @@ TEST(LoadDecision, ALoadMayTakeHalfOfTheCompileTimeThatItSaves) {
   one.head.compile_seconds = 60;
   EXPECT_EQ(decide_load(situation({one})).budget_ms, 30'000);
   one.head.compile_seconds = 2;
-  EXPECT_EQ(decide_load(situation({one})).budget_ms, 5'000);
+  EXPECT_EQ(decide_load(situation({one})).budget_ms, 2'000);
 }
 
 TEST(ArchiveTrust, ASuspectHeadGivesWayToTheGenerationBefore) {
