@@ -126,13 +126,16 @@ Status AgentHandlers::take_in(const api::CompileCacheArchive& archive,
   return {};
 }
 
-// Only heads that are a while old: a network file system may show new files late.
+// Only heads that are a while old: a network file system may show new files late. Those that the
+// leader before us committed, by its own clock, are so once we have led for that long.
 void AgentHandlers::note_heads(const Caller& caller,
                                const std::vector<api::CompileCacheArchive>& archives) {
   std::set<std::string> manifests;
+  const bool led_long_enough = clock_.monotonic() - leading_since_ >= kSettle;
   for (const api::CompileCacheArchive& archive : archives) {
     const auto saved = parse_time(archive.head.saved_at);
-    if (saved && clock_.wall() - *saved > kSettle) manifests.insert(archive.head.manifest_digest);
+    if (led_long_enough && saved && clock_.wall() - *saved > kSettle)
+      manifests.insert(archive.head.manifest_digest);
   }
   const std::lock_guard lock(mutex_);
   heads_at_begin_[caller.key()] = std::move(manifests);
@@ -194,13 +197,13 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   note_heads(caller, *archives);
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("beginning a sweep"));
-  // A commit that the leader before us let through may still be on its way.
-  const Duration settle = std::min<Duration>(kSettle, settings_.sweep.grace);
-  if (clock_.monotonic() - leading_since_ >= settle) {
+  // A commit that the leader before us let through may still be on its way, and what it condemned
+  // has a time of its clock.
+  const auto grace = grace_of(settings_.sweep.grace, caller.cache->spec);
+  if (clock_.monotonic() - leading_since_ >= grace) {
     answer.deletable = deletable_digests(
         persisted(parts_.board.condemned(caller.key()), caller.cache->status.condemned),
-        referenced_digests(*archives), clock_.wall(),
-        grace_of(settings_.sweep.grace, caller.cache->spec));
+        referenced_digests(*archives), clock_.wall(), grace);
   }
   parts_.guard.begins(caller.key(), answer.deletable, *saves);
   log_info("sweep begins", {{"reason", "job_began"},

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/e2e/sandbox.hpp"
 
 namespace compilecache::e2e {
@@ -22,15 +24,19 @@ TEST_F(WarmStart, ColdSaveWarm) {
   wait_until_ready();
   const json cold = run_to_ready({"one", {}});
   EXPECT_GE(at(cold, "/misses").get<int>(), 1);
-  const json archive = wait_for_save();
+  // On a busy machine a compiler may be silent for longer than the quiet period: then more follows.
+  json archive;
+  EXPECT_TRUE(eventually(seconds(60), [&] {
+    archive = wait_for_save();
+    const auto files = archived_files(archive);
+    return std::any_of(files.begin(), files.end(),
+                       [](const auto& f) { return f.ends_with(".so"); });
+  })) << "no compiled kernel was saved";
   EXPECT_EQ(at(archive, "/metadata/labels/compilecache.dev~1gpu-product"), "cpu-amd64");
   EXPECT_EQ(at(archive, "/status/head/savedBy"), "one");
-  int kernels = 0;
   for (const std::string& file : archived_files(archive)) {
     EXPECT_EQ(file.find(".lock"), std::string::npos) << file;
-    if (file.ends_with(".so")) ++kernels;
   }
-  EXPECT_GE(kernels, 1) << "no compiled kernel was saved";
   remove_pod("one");
 
   const json warm = run_to_ready({"two", {}});

@@ -139,9 +139,31 @@ TEST_F(Guards, ANewLeaderLetsNothingBeDeletedUntilWhatTheOneBeforeLetThroughIsTh
   const std::string begin = api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"});
   ASSERT_EQ(next_leader("/v1/sweeps", "job", begin), 200);
   EXPECT_TRUE(api::parse<api::SweepAnswer>(last_answer.body)->deletable.empty());
-  clock.advance(minutes(2));
+  clock.advance(minutes(9));
+  ASSERT_EQ(next_leader("/v1/sweeps", "job", begin), 200);
+  EXPECT_TRUE(api::parse<api::SweepAnswer>(last_answer.body)->deletable.empty())
+      << "by its own clock it was condemned an hour ago";
+  clock.advance(minutes(1));
   ASSERT_EQ(next_leader("/v1/sweeps", "job", begin), 200);
   EXPECT_EQ(api::parse<api::SweepAnswer>(last_answer.body)->deletable.size(), 1U);
+}
+
+// Whose clock was behind: the head is not as old as it says.
+TEST_F(Guards, ANewLeaderMissesNoBlobOfAHeadThatMayBeYoung) {
+  ASSERT_EQ(save("a", '1'), 200);
+  archives.archives.begin()->second.head.saved_at = format_time(clock.wall() - hours(1));
+  change_leader();
+  const auto sweep_finds_nothing = [&] {
+    for (const char* phase : {"begin", "end"}) {
+      const api::SweepRequest request{.cache = "transformer", .phase = phase};
+      EXPECT_EQ(next_leader("/v1/sweeps", "job", api::dump(request)), 200);
+    }
+  };
+  sweep_finds_nothing();
+  EXPECT_FALSE(is_suspect(archive())) << "a network file system may show it late";
+  clock.advance(minutes(2));
+  sweep_finds_nothing();
+  EXPECT_TRUE(is_suspect(archive()));
 }
 
 TEST_F(Guards, NothingIsDeletedBeforeTheLongestLoadIsOver) {
