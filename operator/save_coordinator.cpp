@@ -1,6 +1,7 @@
 #include "operator/save_coordinator.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/log.hpp"
 #include "base/quantity.hpp"
@@ -280,8 +281,21 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
       return {};
     }
   }
-  // Granted by the leader before us.
-  const auto archive = writer_.get(ns, parsed->archive);
+  return take_over_from(ns, pod_uid, parsed->archive, fence, lock_timeout);
+}
+
+// Granted by the leader before us. Whose lock it is is read again when no commit or grant can come
+// between that and what is noted; which CompileCache's it is never changes.
+Status SaveCoordinator::take_over_from(const std::string& ns, const std::string& pod_uid,
+                                       const std::string& name, int64_t fence,
+                                       milliseconds lock_timeout) {
+  const std::string key = key_of(ns, name);
+  auto archive = writer_.get(ns, name);
+  std::optional<CacheLocks::Guard> guard;
+  if (archive) {
+    guard.emplace(locks_.lock(key_of(ns, archive->cache)));
+    archive = writer_.get(ns, name);
+  }
   if (!archive) {
     if (archive.error().code == ErrorCode::kNotFound) {
       return lost(key, fence, "the archive was deleted");

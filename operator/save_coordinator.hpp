@@ -107,6 +107,8 @@ class SaveCoordinator {
                                 api::CompileCacheArchive archive);
   [[nodiscard]] api::SaveAnswer granted(const SaveContext& context, const api::SaveRequest& request,
                                         const api::CompileCacheArchive& archive) const;
+  Status take_over_from(const std::string& ns, const std::string& pod_uid, const std::string& name,
+                        int64_t fence, std::chrono::milliseconds lock_timeout);
   Status check_commit(const SaveContext& context, const api::CompileCacheArchive& archive,
                       int64_t fence, const api::CommitRequest& request) const;
   [[nodiscard]] std::set<std::string> written_anew(const std::string& key, int64_t fence) const;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,18 @@ class FakeArchives : public ArchiveWriter {
 
   // Asked before each write; may itself change archives, as another client would.
   std::function<Fault()> fault = [] { return Fault::kNone; };
-  // Told of each list, after it was made and before it is answered.
-  std::function<void()> on_list = [] {};
+  // Told of each get and list, after it was made and before it is answered.
+  std::function<void()> on_get = [] {}, on_list = [] {};
   // Told of each write that happened.
   std::function<void(const api::CompileCacheArchive& before, const api::CompileCacheArchive& after)>
       on_write = [](const auto&, const auto&) {};
 
   Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = archives.find(ns + "/" + name);
-    if (found == archives.end()) return fail(ErrorCode::kNotFound, "no archive " + name);
-    return found->second;
+    const auto found = read(ns + "/" + name);
+    const std::function<void()> told = on_get;
+    told();
+    if (!found) return fail(ErrorCode::kNotFound, "no archive " + name);
+    return *found;
   }
 
   Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
@@ -92,6 +94,13 @@ class FakeArchives : public ArchiveWriter {
   std::map<std::string, api::CompileCacheArchive> archives;  // by "namespace/name"
 
  private:
+  std::optional<api::CompileCacheArchive> read(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = archives.find(key);
+    if (found == archives.end()) return std::nullopt;
+    return found->second;
+  }
+
   std::mutex mutex_;
   uint64_t version_ = 0;
 };

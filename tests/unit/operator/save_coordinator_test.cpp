@@ -162,6 +162,20 @@ TEST_F(SaveCoordinatorTest, ANewLeaderGivesTheHolderOneFullTimeout) {
   EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
 }
 
+// Else others would wait for a save that is long done.
+TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderBringsNoLockBackThatACommitHasEnded) {
+  const auto save = ask(pod("a"));
+  CacheLocks other_locks;
+  SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
+  archives.on_get = [&] {
+    archives.on_get = [] {};
+    EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
+  };
+  EXPECT_FALSE(next.renew("ml", "uid-a", save.id, save.fence, seconds(30)));
+  EXPECT_FALSE(next.is_saving("ml", archive().metadata.name));
+  EXPECT_EQ(ask(pod("b"), &next).decision, "granted");
+}
+
 TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderIsForTheCompileCachesTimeout) {
   SaveContext patient = pod("a");
   patient.save.lock_timeout = seconds(300);
