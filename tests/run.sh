@@ -9,8 +9,8 @@
 #   tests/run.sh e2e                real kubelet, containers and PyTorch, with the image that the Dockerfile makes
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
 #   tests/run.sh fresh --no-compiler-cache
-#   tests/run.sh sources|mutate     not among all: every source file by itself, since the other builds join them; small wrong
-#                                   changes of the code, each of which a unit test has to notice (tests/mutate)
+#   tests/run.sh sources            every source file by itself, since the other builds join them
+#   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -175,10 +175,10 @@ run_sources() {
   return $code
 }
 
-# ${COMPILECACHE_MUTATE:---sample 5}: others each time, since what changes is the code that they are put into.
+# ${COMPILECACHE_MUTATE:---sample 5}: others for each commit, since what changes is the code that they are put into.
 run_mutate() {
   local code=0 how seed
-  read -ra how <<<"${COMPILECACHE_MUTATE:---sample 5}"
+  read -ra how <<<"${COMPILECACHE_MUTATE:---sample 5 --seed $((16#$(git -C "$project" rev-parse --short=6 HEAD | cut -c1-6)))}"
   "$project/tests/mutate/run" "${how[@]}" 2>&1 | tee "$build/mutate.log" || code=1
   seed=$(sed -n 's/^seed //p' "$build/mutate.log")
   echo "mutate: $(grep -E '^[0-9]+ changes: ' "$build/mutate.log" || tail -n 1 "$build/mutate.log")${seed:+ (seed $seed)}" >"$results/mutate"
@@ -261,7 +261,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 1800 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh)"
+      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), every source by itself, small wrong changes"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -363,7 +363,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside fresh run_e2e "$name" "$volumes"
+      part_step e2e beside "fresh sources mutate" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi
