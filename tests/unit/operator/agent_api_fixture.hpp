@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -34,10 +36,14 @@ inline void crash(CrashWatch& watch, const std::string& uid, const std::string& 
 class Events : public kube::EventSink {
  public:
   void record(const kube::EventRecord& record) override {
+    const std::lock_guard lock(mutex_);
     reasons.push_back(record.reason);
     messages.push_back(record.message);
   }
-  std::vector<std::string> reasons, messages;
+  std::vector<std::string> reasons, messages;  // for when nobody records
+
+ private:
+  std::mutex mutex_;
 };
 
 // One namespace with a node, a CompileCache and pods; tokens are the pods' names.
@@ -226,14 +232,19 @@ class AgentApiTest : public testing::Test {
   Events events;
   std::optional<PodView> fetched;  // that the view lacks, as the API server has it
   bool leading = true;
-  int sweeps_wanted = 0;
+  std::atomic<int> sweeps_wanted{0};
+  std::mutex spoke_mutex;
   std::vector<std::string> spoke;
   AgentApi agent_api{
       {view, auth, saves, locks, guard, archives, registry, traffic, crashes, board, metrics,
        events},
       settings,
       {.is_leader = [this] { return leading; },
-       .spoke = [this](const PodView& pod) { spoke.push_back(pod.name); },
+       .spoke =
+           [this](const PodView& pod) {
+             const std::lock_guard lock(spoke_mutex);
+             spoke.push_back(pod.name);
+           },
        .fetch_pod = [this](const std::string&, const std::string& name) -> Result<PodView> {
          if (fetched && fetched->name == name) return *fetched;
          return fail(ErrorCode::kNotFound, "no such pod");
