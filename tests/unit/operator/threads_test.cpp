@@ -40,7 +40,7 @@ class SharedVolume {
 class Threads : public AgentApiTest {
  protected:
   Threads() {
-    log_init(LogFormat::kText, LogLevel::kError);
+    log_init(LogFormat::kText, LogLevel::kError);  // a thousand grants
     archives.on_write = [this](const auto&, const auto& after) {
       show(after);
       const std::set<std::string> there = volume_.blobs();
@@ -51,6 +51,8 @@ class Threads : public AgentApiTest {
       fence_ = after.lock.fence;
     };
   }
+
+  ~Threads() override { log_init(LogFormat::kText, LogLevel::kInfo); }
 
   // One attempt to save something of a small pool, so that blobs come, go and come again.
   void save_something(const std::string& pod, Random& random) {
