@@ -9,12 +9,6 @@ namespace {
 
 constexpr std::string_view kDigestPrefix = "sha256:";
 constexpr size_t kDigestLength = 71;  // the prefix and 64 hexadecimal digits
-constexpr char kPodsCrashed[] = "PodsCrashed";
-
-bool holds(const api::CompileCacheArchive& archive, const char* type) {
-  const api::Condition* condition = api::find_condition(archive.conditions, type);
-  return condition != nullptr && condition->status == "True";
-}
 
 void add_digests(const api::Condition* condition, std::set<std::string>& digests) {
   if (condition == nullptr || condition->status != "True") return;
@@ -23,11 +17,6 @@ void add_digests(const api::Condition* condition, std::set<std::string>& digests
        at = text.find(kDigestPrefix, at + 1)) {
     digests.insert(text.substr(at, kDigestLength));
   }
-}
-
-bool is_crashing(const api::CompileCacheArchive& archive) {
-  const api::Condition* condition = api::find_condition(archive.conditions, kSuspectCondition);
-  return condition != nullptr && condition->status == "True" && condition->reason == kPodsCrashed;
 }
 
 bool set(api::CompileCacheArchive& archive, const char* type, bool value, const char* reason,
@@ -40,17 +29,10 @@ bool set(api::CompileCacheArchive& archive, const char* type, bool value, const 
 
 }  // namespace
 
-bool is_suspect(const api::CompileCacheArchive& archive) {
-  return holds(archive, kSuspectCondition);
-}
-bool is_corrupt(const api::CompileCacheArchive& archive) {
-  return holds(archive, kCorruptCondition);
-}
-
 std::set<std::string> distrusted_digests(const api::CompileCacheArchive& archive) {
   std::set<std::string> digests;
-  add_digests(api::find_condition(archive.conditions, kSuspectCondition), digests);
-  add_digests(api::find_condition(archive.conditions, kCorruptCondition), digests);
+  add_digests(api::find_condition(archive.conditions, api::kSuspectCondition), digests);
+  add_digests(api::find_condition(archive.conditions, api::kCorruptCondition), digests);
   return digests;
 }
 
@@ -76,12 +58,13 @@ bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
   if (!ours || digests.contains(digest) || is_crashing(archive)) return false;
   // Earlier ones stay named, since all of them have to be checked.
   std::string named = digest;
-  if (const api::Condition* earlier = api::find_condition(archive.conditions, kSuspectCondition)) {
+  if (const api::Condition* earlier =
+          api::find_condition(archive.conditions, api::kSuspectCondition)) {
     std::set<std::string> before;
     add_digests(earlier, before);
     for (const std::string& other : before) named += ", " + other;
   }
-  return set(archive, kSuspectCondition, true, "LoadReportedCorruption",
+  return set(archive, api::kSuspectCondition, true, "LoadReportedCorruption",
              "pod " + reported_by + " found " + named +
                  " not to be what it was saved as; what contains it is not handed out until a "
                  "sweep has read it",
@@ -95,7 +78,7 @@ bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifes
   const bool ours =
       is_distrusted(archive.head, {manifest}) || is_distrusted(archive.previous, {manifest});
   if (!ours || !named.insert(manifest).second) return false;
-  return set(archive, kSuspectCondition, true, kPodsCrashed,
+  return set(archive, api::kSuspectCondition, true, api::kPodsCrashedReason,
              "pods crashed (" + join(pods, ", ") + ") that had loaded " +
                  join({named.begin(), named.end()}, ", ") +
                  ", and those of its key that started without it did not; it is handed out no more "
@@ -107,14 +90,14 @@ bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifes
 std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive) {
   std::set<std::string> manifests;
   if (is_crashing(archive)) {
-    add_digests(api::find_condition(archive.conditions, kSuspectCondition), manifests);
+    add_digests(api::find_condition(archive.conditions, api::kSuspectCondition), manifests);
   }
   return manifests;
 }
 
 bool mark_acquitted(api::CompileCacheArchive& archive, const std::string& now) {
   if (!is_crashing(archive)) return false;
-  return set(archive, kSuspectCondition, false, "CrashWithoutItToo",
+  return set(archive, api::kSuspectCondition, false, "CrashWithoutItToo",
              "pods crash that started without it as well", now);
 }
 
@@ -124,7 +107,7 @@ bool mark_verified(api::CompileCacheArchive& archive, const std::string& manifes
   if (archive.head.manifest_digest != manifest && archive.previous.manifest_digest != manifest) {
     return false;
   }
-  return set(archive, kSuspectCondition, false, "Verified",
+  return set(archive, api::kSuspectCondition, false, "Verified",
              "a sweep has read it and found it whole", now);
 }
 
@@ -136,8 +119,8 @@ bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest
   for (const std::string& digest : distrusted_digests(archive)) {
     if (digest != manifest) named += ", " + digest;
   }
-  set(archive, kSuspectCondition, false, "Corrupt", "see the condition Corrupt", now);
-  set(archive, kCorruptCondition, true, "VerificationFailed",
+  set(archive, api::kSuspectCondition, false, "Corrupt", "see the condition Corrupt", now);
+  set(archive, api::kCorruptCondition, true, "VerificationFailed",
       "a sweep has read it and found " + named +
           " corrupt; it is thrown away and the next cold pod saves anew",
       now);
@@ -147,8 +130,8 @@ bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest
 }
 
 void clear_distrust(api::CompileCacheArchive& archive, const std::string& now) {
-  for (const char* type : {kSuspectCondition, kCorruptCondition}) {
-    if (holds(archive, type))
+  for (const char* type : {api::kSuspectCondition, api::kCorruptCondition}) {
+    if (api::is_true(archive.conditions, type))
       set(archive, type, false, "SavedAnew", "a new archive was saved", now);
   }
 }

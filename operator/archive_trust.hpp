@@ -17,12 +17,6 @@
 
 namespace compilecache::controller {
 
-inline constexpr char kSuspectCondition[] = "Suspect";
-inline constexpr char kCorruptCondition[] = "Corrupt";
-
-bool is_suspect(const api::CompileCacheArchive& archive);
-bool is_corrupt(const api::CompileCacheArchive& archive);
-
 // Every digest that a true Suspect or Corrupt condition names.
 std::set<std::string> distrusted_digests(const api::CompileCacheArchive& archive);
 

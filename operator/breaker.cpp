@@ -4,7 +4,6 @@
 
 #include "base/duration.hpp"
 #include "base/time_format.hpp"
-#include "operator/conditions.hpp"
 #include "operator/sooner.hpp"
 
 namespace compilecache::controller {
@@ -207,7 +206,7 @@ BreakerState read_breaker(const api::CompileCacheStatus& status) {
   if (const auto probe = parse_time(status.breaker.probe_time)) state.probe_at = *probe;
   state.node = status.breaker.node;
   state.newest_pod = status.breaker.newest_pod;
-  if (const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition)) {
+  if (const auto* paused = api::find_condition(status.conditions, api::kInjectionPausedCondition)) {
     state.reason = paused->reason;
     state.message = paused->message;
   }
@@ -227,7 +226,7 @@ void write_breaker(const BreakerState& state, int64_t generation, const std::str
     status.breaker.newest_pod = state.newest_pod;
   }
   api::set_condition(status.conditions,
-                     {kInjectionPausedCondition,
+                     {api::kInjectionPausedCondition,
                       state.open ? "True" : "False",
                       state.reason.empty() ? "AsExpected" : state.reason,
                       state.message,

@@ -3,7 +3,6 @@
 #include <prometheus/metric_family.h>
 
 #include "base/time_format.hpp"
-#include "operator/archive_trust.hpp"
 
 namespace compilecache::controller {
 namespace {

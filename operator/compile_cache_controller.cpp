@@ -34,7 +34,7 @@ kube::ObjectReference reference(const api::CompileCache& cache) {
 
 // Pods are not admitted on account of the user that our container runs as.
 bool user_is_refused(const api::CompileCacheStatus& status) {
-  const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition);
+  const auto* paused = api::find_condition(status.conditions, api::kInjectionPausedCondition);
   return paused != nullptr && paused->status == "True" &&
          paused->reason == to_string(Trouble::kRefused) && is_about_a_user(paused->message);
 }
@@ -420,16 +420,16 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
                                          const std::vector<api::Condition>& before,
                                          const std::vector<api::Condition>& after) {
   tell_unheard(cache, before, after);
-  const api::Condition* was = api::find_condition(before, kReady);
-  const api::Condition* is = api::find_condition(after, kReady);
+  const api::Condition* was = api::find_condition(before, api::kReadyCondition);
+  const api::Condition* is = api::find_condition(after, api::kReadyCondition);
   if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {
     return;
   }
-  const api::Condition* stalled = api::find_condition(after, kStalled);
+  const api::Condition* stalled = api::find_condition(after, api::kStalledCondition);
   const bool good =
       is->status == "True" ||
       (stalled != nullptr && stalled->status == "False" && is->reason != "StoreUnusable" &&
-       is->reason != "CannotPrepare" && is->reason != kInjectionPausedCondition &&
+       is->reason != "CannotPrepare" && is->reason != api::kInjectionPausedCondition &&
        is->reason != api::kPodsUnheardCondition);
   parts_.events.record({reference(cache),
                         good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,

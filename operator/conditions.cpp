@@ -17,9 +17,10 @@ Summary summarize(const std::vector<api::Condition>& conditions, const Condition
   if (!input.storage.ready()) {
     return {"False", input.storage.reason, input.storage.message, input.storage.stalled};
   }
-  const api::Condition* paused = api::find_condition(conditions, kInjectionPausedCondition);
+  const api::Condition* paused = api::find_condition(conditions, api::kInjectionPausedCondition);
   if (paused != nullptr && paused->status == "True") {
-    return {"False", kInjectionPausedCondition, paused->reason + ": " + paused->message, false};
+    return {"False", api::kInjectionPausedCondition, paused->reason + ": " + paused->message,
+            false};
   }
   if (api::is_not_asked(conditions)) {
     const auto* unheard = api::find_condition(conditions, api::kPodsUnheardCondition);
@@ -64,12 +65,12 @@ bool update_conditions(std::vector<api::Condition>& conditions, const ConditionI
     return is_so ? set(type, "True", summary.reason, summary.message)
                  : set(type, "False", "AsExpected", "");
   };
-  bool changed = set(kReady, summary.status, summary.reason, summary.message);
-  changed |= set(kStorageReady, input.storage.status.empty() ? "Unknown" : input.storage.status,
-                 input.storage.reason.empty() ? "NotChecked" : input.storage.reason,
-                 input.storage.message);
-  changed |= set_abnormal(kReconciling, reconciling);
-  changed |= set_abnormal(kStalled, summary.stalled);
+  bool changed = set(api::kReadyCondition, summary.status, summary.reason, summary.message);
+  changed |= set(
+      api::kStorageReadyCondition, input.storage.status.empty() ? "Unknown" : input.storage.status,
+      input.storage.reason.empty() ? "NotChecked" : input.storage.reason, input.storage.message);
+  changed |= set_abnormal(api::kReconcilingCondition, reconciling);
+  changed |= set_abnormal(api::kStalledCondition, summary.stalled);
   return changed;
 }
 

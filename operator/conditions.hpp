@@ -17,12 +17,6 @@
 
 namespace compilecache::controller {
 
-inline constexpr char kReady[] = "Ready";
-inline constexpr char kStorageReady[] = "StorageReady";
-inline constexpr char kReconciling[] = "Reconciling";
-inline constexpr char kStalled[] = "Stalled";
-inline constexpr char kInjectionPausedCondition[] = "InjectionPaused";
-
 struct ConditionInput {
   int64_t generation = 0;
   std::string invalid;  // why the spec cannot be used, "spec.load.timeout: ..."; empty: it can

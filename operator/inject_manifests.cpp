@@ -185,7 +185,7 @@ class Injector {
       auto cache = api::parse_compile_cache(plain(object));
       if (!cache) return unexpected(cache.error());
       if (cache->status.conditions.empty()) {
-        cache->status.conditions.push_back({.type = "StorageReady", .status = "True"});
+        cache->status.conditions.push_back({.type = api::kStorageReadyCondition, .status = "True"});
       }
       const std::string name = cache->metadata.name;
       caches_.insert_or_assign(ns + "/" + name, std::move(*cache));

@@ -12,7 +12,6 @@
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
-#include "operator/archive_trust.hpp"
 #include "operator/outcome_reasons.hpp"
 #include "operator/pod_story_key.hpp"
 
@@ -136,9 +135,10 @@ class Teller {
     }
     if (!facts_.cache) return because(Reason::kCacheNotFound);
     if (facts_.cache->metadata.deleting) return because(Reason::kCacheDeleting);
-    if (const auto* ready = api::find_condition(facts_.cache->status.conditions, "Ready");
+    if (const auto* ready =
+            api::find_condition(facts_.cache->status.conditions, api::kReadyCondition);
         ready != nullptr && ready->status != "True") {
-      const bool paused = ready->reason == "InjectionPaused";
+      const bool paused = ready->reason == api::kInjectionPausedCondition;
       because(paused ? Reason::kInjectionPaused : Reason::kCacheNotReady);
       story_.injection_why += " (now: " + ready->reason + ": " + ready->message + ")";
       return;
@@ -461,7 +461,7 @@ class Teller {
   void advise_trust() {
     for (const auto& archive : facts_.archives) {
       if (archive.metadata.name != story_.key_archive) continue;
-      if (!crashing_manifests(archive).empty()) {
+      if (is_crashing(archive)) {
         change("archive " + archive.metadata.name +
                " is suspect: pods crashed that had loaded it; replace those that go on crashing "
                "(docs/suspect-archives.md)");

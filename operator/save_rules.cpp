@@ -121,7 +121,7 @@ std::string unfit(const SaveContext& context, const api::CommitRequest& request,
 // of them in the volume's index must never look newer. The fence has grown past all of those
 // generations.
 int64_t next_generation(const api::CompileCacheArchive& archive) {
-  if (api::find_condition(archive.conditions, kCorruptCondition) != nullptr) {
+  if (api::find_condition(archive.conditions, api::kCorruptCondition) != nullptr) {
     return archive.lock.fence;
   }
   return std::max(archive.head.generation, archive.previous.generation) + 1;

@@ -8,7 +8,6 @@
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
 #include "operator/archive_trust.hpp"
-#include "operator/conditions.hpp"
 #include "operator/sweep_ledger.hpp"
 #include "operator/sweep_refusal.hpp"
 
@@ -53,7 +52,7 @@ Sweeper::Sweeper(kube::Client client, const Settings& settings, SweepEnvironment
 void Sweeper::take_over(const api::CompileCache& cache) {
   std::lock_guard<std::mutex> lock(mutex_);
   State& state = states_[cache.metadata.key()];
-  const auto* ready = api::find_condition(cache.status.conditions, kStorageReady);
+  const auto* ready = api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
   state.prepared = ready != nullptr && ready->status == "True";
   if (state.prepared) state.store = store_of(cache);
   // Changed while nobody led: what was prepared may be another store. It is looked at again without

@@ -71,11 +71,6 @@ bool keeps_archives(const api::CompileCache& cache) {
   return !cache.spec.storage.claim_name.empty();
 }
 
-bool is_true(const std::vector<api::Condition>& conditions, const char* type) {
-  const api::Condition* condition = api::find_condition(conditions, type);
-  return condition != nullptr && condition->status == "True";
-}
-
 std::string explained(const std::string& start, const api::Condition* condition) {
   if (condition == nullptr || condition->message.empty()) return start;
   return start + ": " + condition->message;
@@ -90,15 +85,15 @@ Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& ann
   }
   if (input.cache->metadata.deleting) return skip(InjectionReason::kCacheDeleting);
   const auto& conditions = input.cache->status.conditions;
-  if (is_true(conditions, "InjectionPaused")) {
+  if (api::is_true(conditions, api::kInjectionPausedCondition)) {
     return skip(InjectionReason::kInjectionPaused,
                 explained("injection for " + name + " is paused",
-                          api::find_condition(conditions, "InjectionPaused")));
+                          api::find_condition(conditions, api::kInjectionPausedCondition)));
   }
-  if (!is_true(conditions, "StorageReady")) {
+  if (!api::is_true(conditions, api::kStorageReadyCondition)) {
     return skip(InjectionReason::kCacheNotReady,
                 explained("the storage of " + name + " is not ready",
-                          api::find_condition(conditions, "StorageReady")));
+                          api::find_condition(conditions, api::kStorageReadyCondition)));
   }
   if (!input.settings.native_sidecars && keeps_archives(*input.cache)) {
     return skip(InjectionReason::kKubeletTooOld);

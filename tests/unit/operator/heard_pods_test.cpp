@@ -126,7 +126,7 @@ TEST_F(HeardPodsTest, TheConditionNamesThemAndWhatToDo) {
   ConditionInput input;
   input.storage = {"True", "Ready"};
   update_conditions(conditions, input, "now");
-  EXPECT_EQ(api::find_condition(conditions, kReady)->reason, "PodsUnheard");
+  EXPECT_EQ(api::find_condition(conditions, api::kReadyCondition)->reason, "PodsUnheard");
 
   // A new leader knows of no pod.
   const std::string before = api::find_condition(conditions, api::kPodsUnheardCondition)->message;
