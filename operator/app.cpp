@@ -26,6 +26,7 @@
 #include "operator/agent_endpoint.hpp"
 #include "operator/certificate_files.hpp"
 #include "operator/certificate_keeper.hpp"
+#include "operator/injection_settings.hpp"
 #include "operator/invalid_caches.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics.hpp"

@@ -265,15 +265,15 @@ const kube::Fields& node_fields() {
   return kFields;
 }
 
-Result<NodeView> parse_node(const json& object, const Settings& settings) {
+Result<NodeView> parse_node(const json& object, const api::NodeLabels& names) {
   const json& metadata = at(object, "metadata");
   const json& labels = at(metadata, "labels");
   NodeView node;
   node.name = text(metadata, "name");
-  node.facts.gpu_product = first_label(labels, settings.gpu_product_labels);
+  node.facts.gpu_product = first_label(labels, names.gpu_product);
   node.facts.architecture = architecture_of(labels);
-  node.facts.driver_version = first_label(labels, settings.driver_version_labels);
-  node.facts.cpu_features = cpu_features(labels, settings.cpu_feature_labels);
+  node.facts.driver_version = first_label(labels, names.driver_version);
+  node.facts.cpu_features = cpu_features(labels, names.cpu_features);
   return node;
 }
 

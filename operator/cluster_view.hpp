@@ -16,7 +16,6 @@
 #include "kube/resource.hpp"
 #include "kube/store.hpp"
 #include "operator/refusals.hpp"
-#include "operator/settings.hpp"
 
 // What the operator sees of the cluster: slim structs in stores that reflectors fill, and questions
 // to them.
@@ -102,7 +101,7 @@ struct NodeView {
 Result<PodView> parse_pod(const nlohmann::json& object);
 const kube::Fields& pod_fields();
 // Metadata is enough (PartialObjectMetadata).
-Result<NodeView> parse_node(const nlohmann::json& object, const Settings& settings);
+Result<NodeView> parse_node(const nlohmann::json& object, const api::NodeLabels& names);
 const kube::Fields& node_fields();
 
 // Keys are "namespace/name", nodes' only the name.

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "operator/inject_manifests.hpp"
+#include "operator/injection_settings.hpp"
 #include "operator/settings.hpp"
-#include "operator/webhook_service.hpp"
 #include "operator/x509.hpp"
 
 namespace compilecache::controller {

@@ -339,7 +339,7 @@ void LeaderSession::Impl::start_reflectors() {
       client,
       kube::ReflectorOptions{
           .resource = kube::resources::kNodes, .fields = node_fields(), .metadata_only = true},
-      [this](const nlohmann::json& node) { return parse_node(node, parts.settings); },
+      [this](const nlohmann::json& node) { return parse_node(node, parts.settings.node_labels); },
       parts.stores.nodes, clock);
   archives.emplace(client, kube::ReflectorOptions{.resource = resources::kCompileCacheArchives},
                    api::parse_archive, parts.stores.archives, clock);

@@ -6,7 +6,6 @@
 #include "api/names.hpp"
 #include "kube/json.hpp"
 #include "operator/cluster_view.hpp"
-#include "operator/settings.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -57,7 +56,7 @@ std::string from(const std::string& part, const std::string& value, const api::K
 
 api::ArchiveKey key_of_pod(const api::KeyBasis& basis, const std::optional<json>& node) {
   if (!node) return {};
-  const auto read = parse_node(*node, Settings{});
+  const auto read = parse_node(*node, api::NodeLabels{});
   if (!read) return {};
   return api::make_key(basis, read->facts).value_or(api::ArchiveKey{});
 }

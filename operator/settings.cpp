@@ -352,9 +352,9 @@ std::vector<Field> fields_of(Settings& s) {
   using std::chrono::seconds;
   return {
       {"agentImage", text(s.agent_image)},
-      {"gpuProductLabels", texts(s.gpu_product_labels)},
-      {"driverVersionLabels", texts(s.driver_version_labels)},
-      {"cpuFeatureLabels", texts(s.cpu_feature_labels)},
+      {"gpuProductLabels", texts(s.node_labels.gpu_product)},
+      {"driverVersionLabels", texts(s.node_labels.driver_version)},
+      {"cpuFeatureLabels", texts(s.node_labels.cpu_features)},
       {"gpuResources", texts(s.gpu_resources)},
       {"harmlessResources", texts(s.harmless_resources)},
       {"limits", nested([&s]() -> std::vector<Field> {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/archive_key.hpp"
 #include "base/error.hpp"
 #include "frameworks/framework.hpp"
 #include "frameworks/trap.hpp"
@@ -32,15 +33,7 @@ struct Settings {
   // The image of loader, saver and sweep Jobs. Empty: the one the operator itself runs from.
   std::string agent_image;
 
-  // Node labels that name the GPU's product and the driver's version; the first that is present
-  // counts.
-  std::vector<std::string> gpu_product_labels{"nvidia.com/gpu.product"};
-  // Labels that make one version together are joined by '+'.
-  std::vector<std::string> driver_version_labels{"nvidia.com/cuda.driver-version.full"};
-  // Node labels that stand for instruction sets in the key of pods without a GPU. Those that say
-  // "true" are joined by their last part: "AVX2+AVX512F". No such labels on the nodes: nothing in
-  // the key.
-  std::vector<std::string> cpu_feature_labels;
+  api::NodeLabels node_labels;
 
   // Extended resources that are GPUs; `*` stands for anything ("nvidia.com/mig-*").
   std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
