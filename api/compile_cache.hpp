@@ -130,8 +130,8 @@ struct FileOwner {
 };
 inline constexpr size_t kMostFileOwners = 32;
 
-// Whether pods are injected, in short (operator/breaker.hpp); the condition InjectionPaused says
-// why.
+// Whether pods are injected, in short (operator/breaker/breaker.hpp); the condition InjectionPaused
+// says why.
 struct Breaker {
   std::string state;  // Open, Closed; empty: it was never open
   std::string since;

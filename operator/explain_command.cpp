@@ -9,7 +9,7 @@
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "kube/json.hpp"
-#include "operator/cluster_view.hpp"
+#include "operator/cluster/cluster_view.hpp"
 #include "operator/pod_story.hpp"
 
 namespace compilecache::controller {

@@ -13,10 +13,10 @@
 #include <sstream>
 #include <utility>
 
+#include "operator/certificates/x509.hpp"
 #include "operator/inject_manifests.hpp"
-#include "operator/injection_settings.hpp"
-#include "operator/settings.hpp"
-#include "operator/x509.hpp"
+#include "operator/settings/injection_settings.hpp"
+#include "operator/settings/settings.hpp"
 
 namespace compilecache::controller {
 namespace {

@@ -13,13 +13,13 @@
 #include "kube/reflector.hpp"
 #include "kube/worker.hpp"
 #include "kube/workqueue.hpp"
-#include "operator/agent_api.hpp"
-#include "operator/agent_endpoint.hpp"
-#include "operator/breaker_keeper.hpp"
-#include "operator/compile_cache_controller.hpp"
-#include "operator/counters_backup.hpp"
-#include "operator/status_writer.hpp"
-#include "operator/sweeper.hpp"
+#include "operator/agents/agent_api.hpp"
+#include "operator/agents/agent_endpoint.hpp"
+#include "operator/breaker/breaker_keeper.hpp"
+#include "operator/caches/compile_cache_controller.hpp"
+#include "operator/caches/counters_backup.hpp"
+#include "operator/caches/status_writer.hpp"
+#include "operator/storage/sweeper.hpp"
 
 namespace compilecache::controller {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "api/names.hpp"
 #include "kube/json.hpp"
-#include "operator/cluster_view.hpp"
+#include "operator/cluster/cluster_view.hpp"
 
 namespace compilecache::controller {
 namespace {

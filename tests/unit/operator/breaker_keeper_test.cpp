@@ -1,4 +1,4 @@
-#include "operator/breaker_keeper.hpp"
+#include "operator/breaker/breaker_keeper.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "api/names.hpp"
 #include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
-#include "operator/conditions.hpp"
+#include "operator/caches/conditions.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
 // What the keeper reads from the API server before it pauses injection, and whom it evicts then.

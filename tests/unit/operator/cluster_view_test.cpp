@@ -1,4 +1,4 @@
-#include "operator/cluster_view.hpp"
+#include "operator/cluster/cluster_view.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "operator/crash_watch.hpp"
+#include "operator/archives/crash_watch.hpp"
 
 #include <gmock/gmock.h>
 
-#include "operator/archive_trust.hpp"
+#include "operator/archives/archive_trust.hpp"
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
 // Archives with right digests that make applications crash.

@@ -1,10 +1,10 @@
-#include "operator/heard_pods.hpp"
+#include "operator/caches/heard_pods.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/names.hpp"
-#include "operator/conditions.hpp"
+#include "operator/caches/conditions.hpp"
 
 namespace compilecache::controller {
 namespace {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "operator/certificates/x509.hpp"
 #include "operator/inject_command.hpp"
 #include "operator/manifest_yaml.hpp"
 #include "operator/options.hpp"
-#include "operator/x509.hpp"
 #include "tests/paths.hpp"
 
 // `compilecache-operator inject` as its user sees it: files in, text and exit status out.

@@ -9,7 +9,7 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
-#include "operator/archive_trust.hpp"
+#include "operator/archives/archive_trust.hpp"
 #include "operator/outcome_reasons.hpp"
 #include "tests/paths.hpp"
 

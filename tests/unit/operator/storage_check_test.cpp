@@ -1,10 +1,10 @@
-#include "operator/storage_check.hpp"
+#include "operator/storage/storage_check.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "operator/conditions.hpp"
+#include "operator/caches/conditions.hpp"
 
 namespace compilecache::controller {
 namespace {
