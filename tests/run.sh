@@ -151,7 +151,7 @@ run_fuzz() {
   configure_and_build "$folder" -- -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
     -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
     -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
-    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;http;webhook"
+    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;podspec;http;webhook"
   for program in "$folder"/tests/fuzz/fuzz_*; do
     if [ -x "$program" ] && [[ ${program##*/} =~ $pattern ]]; then programs+=("$program"); fi
   done

@@ -9,8 +9,8 @@
 #include "api/names.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
-#include "webhook/environment.hpp"
-#include "webhook/volumes.hpp"
+#include "podspec/environment.hpp"
+#include "podspec/volumes.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -70,7 +70,7 @@ json security_context(const SweepPrivilege& privilege) {
 
 json volumes(const std::string& claim_name) {
   json list = json::array();
-  for (const webhook::Volume& volume : webhook::agent_volumes(claim_name)) {
+  for (const podspec::Volume& volume : podspec::agent_volumes(claim_name)) {
     list.push_back(json::parse(volume.json));
   }
   return list;
@@ -92,7 +92,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
       {"image", input.image},
       {"command", {"compilecache-agent"}},
       {"args", {"sweep"}},
-      {"env", json::parse(webhook::agent_environment(agent_config(cache, input)))},
+      {"env", json::parse(podspec::agent_environment(agent_config(cache, input)))},
       {"securityContext", security_context(kPrivileges.at(input.privilege))},
       {"terminationMessagePolicy", "FallbackToLogsOnError"},
       {"volumeMounts",

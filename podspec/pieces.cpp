@@ -1,8 +1,8 @@
-#include "webhook/pieces.hpp"
+#include "podspec/pieces.hpp"
 
 #include "base/json_writer.hpp"
 
-namespace compilecache::webhook {
+namespace compilecache::podspec {
 
 std::string to_json(const Variable& variable) {
   JsonWriter out;
@@ -23,4 +23,4 @@ std::string to_json(const Mount& mount) {
   return out.text();
 }
 
-}  // namespace compilecache::webhook
+}  // namespace compilecache::podspec

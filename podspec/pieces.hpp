@@ -5,7 +5,7 @@
 
 // The small things that are added to a pod, and their JSON. Internal to this folder.
 
-namespace compilecache::webhook {
+namespace compilecache::podspec {
 
 struct Variable {
   std::string name, value;
@@ -34,4 +34,4 @@ std::vector<std::string> to_json(const std::vector<Piece>& pieces) {
 }
 inline std::string to_json(const Volume& volume) { return volume.json; }
 
-}  // namespace compilecache::webhook
+}  // namespace compilecache::podspec
