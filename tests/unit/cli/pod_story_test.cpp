@@ -1,4 +1,4 @@
-#include "operator/pod_story.hpp"
+#include "cli/pod_story.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
+#include "cli/outcome_reasons.hpp"
 #include "operator/archives/archive_trust.hpp"
-#include "operator/outcome_reasons.hpp"
 #include "tests/paths.hpp"
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
@@ -234,12 +234,12 @@ TEST(PodStory, AnArchiveSuspectAsPodsCrashedSaysWhatToReplace) {
   const std::string digest = "sha256:" + std::string(64, '1');
   input.archives = {archive(key())};
   input.archives[0].head.manifest_digest = digest;
-  mark_crashing(input.archives[0], digest, {"web-0", "web-2"}, "2026-01-01T00:00:00Z");
+  controller::mark_crashing(input.archives[0], digest, {"web-0", "web-2"}, "2026-01-01T00:00:00Z");
   EXPECT_THAT(tell_story(input).change, Contains(HasSubstr("replace those that go on crashing")));
 
   input.archives = {archive(key())};
   input.archives[0].head.manifest_digest = digest;
-  mark_suspect(input.archives[0], digest, "web-0", "2026-01-01T00:00:00Z");
+  controller::mark_suspect(input.archives[0], digest, "web-0", "2026-01-01T00:00:00Z");
   EXPECT_THAT(tell_story(input).change, Contains(HasSubstr("a sweep Job checks it")));
 }
 
@@ -385,4 +385,4 @@ TEST(OutcomeReasons, AreThoseOfThePage) {
 }
 
 }  // namespace
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

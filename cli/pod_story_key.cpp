@@ -1,4 +1,4 @@
-#include "operator/pod_story_key.hpp"
+#include "cli/pod_story_key.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,7 +7,7 @@
 #include "kube/json.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
@@ -56,7 +56,7 @@ std::string from(const std::string& part, const std::string& value, const api::K
 
 api::ArchiveKey key_of_pod(const api::KeyBasis& basis, const std::optional<json>& node) {
   if (!node) return {};
-  const auto read = parse_node(*node, api::NodeLabels{});
+  const auto read = controller::parse_node(*node, api::NodeLabels{});
   if (!read) return {};
   return api::make_key(basis, read->facts).value_or(api::ArchiveKey{});
 }
@@ -88,4 +88,4 @@ std::vector<std::string> differences(const api::ArchiveKey& there, const api::Ar
   return differing;
 }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

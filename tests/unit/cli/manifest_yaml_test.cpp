@@ -1,10 +1,10 @@
-#include "operator/manifest_yaml.hpp"
+#include "cli/manifest_yaml.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 Manifest read_one(const std::string& text) {
@@ -175,4 +175,4 @@ TEST(ManifestYaml, ScriptsStayReadable) {
 }
 
 }  // namespace
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/command_line.hpp"
+#include "cli/inject_command.hpp"
+#include "cli/manifest_yaml.hpp"
 #include "operator/certificates/x509.hpp"
-#include "operator/inject_command.hpp"
-#include "operator/manifest_yaml.hpp"
-#include "operator/options.hpp"
 #include "tests/paths.hpp"
 
-// `compilecache-operator inject` as its user sees it: files in, text and exit status out.
+// `kubectl compilecache inject` as its user sees it: files in, text and exit status out.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using ::testing::AllOf;
@@ -233,7 +233,7 @@ TEST_F(Inject, CachesQuotasAndNamespacesComeFromTheirFiles) {
   job.replace(job.find(", namespace: ml"), 15, "");
   options_.ns = "eu";
   options_.agent_address = "10.0.0.9";
-  const std::string ca = issue_certificate({.common_name = "ca"}, {})->certificate;
+  const std::string ca = controller::issue_certificate({.common_name = "ca"}, {})->certificate;
   options_.agent_ca_file = file("ca.pem", ca);
   options_.image = "registry.example/compilecache:7";
   const auto config = loader_config(run(job), "/spec/template");
@@ -308,7 +308,7 @@ TEST_F(Inject, OptionsThatNoPodCouldUseAreRefused) {
     options_.agent_address = address;
     EXPECT_THAT(refusal(), HasSubstr("--agent-address: ")) << address;
   }
-  const std::string ca = issue_certificate({.common_name = "ca"}, {})->certificate;
+  const std::string ca = controller::issue_certificate({.common_name = "ca"}, {})->certificate;
   for (const std::string& pem : {std::string(), std::string("the CA"), ca.substr(0, 90),
                                  ca + ca.substr(0, 90) + "\n-----END CERTIFICATE-----\n"}) {
     options_ = good;
@@ -370,23 +370,23 @@ TEST_F(Inject, WhatCannotBeReadPrintsNothing) {
 }
 
 TEST(InjectCommandLine, NeedsNoNamespaceOfAnOperator) {
-  const char* arguments[] = {"compilecache-operator",
-                             "inject",
-                             "-f",
-                             "a.yaml",
-                             "b",
-                             "--cache",
-                             "cache.yaml",
-                             "--image",
-                             "i:1"};
-  const auto parsed = parse_options(9, arguments);
+  const char* arguments[] = {"kubectl-compilecache", "inject",  "-f", "a.yaml", "b", "--cache",
+                             "cache.yaml",           "--image", "i:1"};
+  const auto parsed = parse_command_line(9, arguments);
   ASSERT_TRUE(parsed.inject);
-  EXPECT_FALSE(parsed.exit);
+  EXPECT_FALSE(parsed.explain);
   EXPECT_EQ(parsed.inject->files, (std::vector<std::string>{"a.yaml", "b"}));
   EXPECT_EQ(parsed.inject->caches, (std::vector<std::string>{"cache.yaml"}));
   EXPECT_EQ(parsed.inject->image, "i:1");
   EXPECT_EQ(parsed.inject->settings, "/etc/compilecache/settings.yaml");
 }
 
+TEST(CommandLine, WithoutAVerbIsWrong) {
+  const char* arguments[] = {"kubectl-compilecache"};
+  const auto parsed = parse_command_line(1, arguments);
+  EXPECT_FALSE(parsed.inject || parsed.explain);
+  EXPECT_EQ(parsed.exit_code, 2);
+}
+
 }  // namespace
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -1,4 +1,4 @@
-#include "operator/pod_story.hpp"
+#include "cli/pod_story.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,11 +11,11 @@
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
+#include "cli/outcome_reasons.hpp"
+#include "cli/pod_story_key.hpp"
 #include "kube/json.hpp"
-#include "operator/outcome_reasons.hpp"
-#include "operator/pod_story_key.hpp"
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
@@ -494,4 +494,4 @@ class Teller {
 
 PodStory tell_story(const PodFacts& facts) { return Teller(facts).tell(); }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -1,4 +1,4 @@
-#include "operator/manifest_yaml.hpp"
+#include "cli/manifest_yaml.hpp"
 
 #include <yaml-cpp/yaml.h>
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 // Far deeper than any manifest; conversion recurses.
@@ -270,4 +270,4 @@ std::string write_manifest(const Manifest& manifest) {
   return std::string(out.c_str()) + "\n";
 }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -8,11 +8,11 @@
 #include "base/printable.hpp"
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
-#include "operator/pod_story.hpp"
+#include "cli/pod_story.hpp"
 
 // A pod's story for people, in a screen of 100 columns, and for scripts.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
@@ -223,4 +223,4 @@ json json_of(const PodStory& story) {
       {"unread", list_of(story.unread)}};
 }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-// `compilecache-operator inject`: files in, injected manifests on standard output, reports on
+// `kubectl compilecache inject`: files in, injected manifests on standard output, reports on
 // standard error. What it decides is in inject_manifests.hpp.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 
 struct InjectOptions {
   std::vector<std::string> files;   // files, folders (with all below), "-": standard input
@@ -26,4 +26,4 @@ struct InjectOptions {
 int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out,
                std::ostream& reports);
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -1,18 +1,18 @@
-#include "operator/explain_command.hpp"
+#include "cli/explain_command.hpp"
 
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
 
 #include "api/names.hpp"
+#include "cli/pod_story.hpp"
 #include "kube/client.hpp"
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "kube/json.hpp"
 #include "operator/cluster/cluster_view.hpp"
-#include "operator/pod_story.hpp"
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
@@ -67,7 +67,7 @@ class Reader {
         kube::string_at(facts_.pod, {"metadata", "annotations", api::kCacheAnnotation});
     if (name.empty()) return;
     cache_name_ = name;
-    const auto object = find(resources::kCompileCaches, ns_, name, false);
+    const auto object = find(controller::resources::kCompileCaches, ns_, name, false);
     if (!object && object.error().code == ErrorCode::kNotFound) return;
     facts_.cache_unread = true;
     if (!object) return unread("CompileCache " + name, object.error());
@@ -76,7 +76,7 @@ class Reader {
     facts_.cache_unread = false;
     facts_.cache = std::move(*cache);
     const auto archives =
-        client_.list_all(resources::kCompileCacheArchives,
+        client_.list_all(controller::resources::kCompileCacheArchives,
                          {.ns = ns_, .label_selector = std::string(api::kCacheLabel) + "=" + name});
     if (!archives) return unread("the archives of CompileCache " + name, archives.error());
     for (const json& item : archives->at("items")) {
@@ -117,7 +117,7 @@ class Reader {
 
 int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors) {
   const auto refuse = [&](const Error& error) {
-    errors << "compilecache-operator explain: " << error.message << "\n";
+    errors << "kubectl compilecache explain: " << error.message << "\n";
     return 1;
   };
   const auto config = kube::load_config({options.kubeconfig, options.context});
@@ -137,4 +137,4 @@ int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& 
   return 0;
 }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

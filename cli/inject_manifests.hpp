@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "operator/manifest_yaml.hpp"
+#include "cli/manifest_yaml.hpp"
 #include "webhook/injection.hpp"
 
 // The injection for manifests instead of pods: for review, for GitOps and for clusters without
@@ -21,7 +21,7 @@
 // annotation is on anything else, an InferenceService's predictor say, nothing can be done here: a
 // report says so. So it does of Knative's kinds, which would refuse what is injected.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 
 struct ManifestFile {
   std::string name;  // for the reports
@@ -60,4 +60,4 @@ Result<InjectedManifests> inject_manifests(const ManifestInput& input);
 // and the warnings.
 std::string text_of(const TemplateReport& report);
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -9,7 +9,7 @@
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
 
-// One pod's story, for who asks why it is still slow: `compilecache-operator explain`.
+// One pod's story, for who asks why it is still slow: `kubectl compilecache explain`.
 //
 //   PodStory story = tell_story(facts);
 //   std::cout << text_of(story);            // a screen
@@ -19,7 +19,7 @@
 // Events. Pure: no clock, no I/O; safe from any thread. Nothing in the objects is trusted to be
 // there.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 
 // What could be read. An object that was not is said in `unread`, and the story goes on without.
 struct PodFacts {
@@ -85,4 +85,4 @@ PodStory tell_story(const PodFacts& facts);
 std::string text_of(const PodStory& story);
 nlohmann::json json_of(const PodStory& story);
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -1,9 +1,9 @@
-#include "operator/outcome_reasons.hpp"
+#include "cli/outcome_reasons.hpp"
 
 #include <algorithm>
 #include <array>
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 constexpr std::array kLoadReasons{
@@ -140,4 +140,4 @@ std::span<const OutcomeReason> save_reasons() { return kSaveReasons; }
 const OutcomeReason* find_load_reason(std::string_view word) { return find(kLoadReasons, word); }
 const OutcomeReason* find_save_reason(std::string_view word) { return find(kSaveReasons, word); }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -1,4 +1,4 @@
-#include "operator/inject_command.hpp"
+#include "cli/inject_command.hpp"
 
 #include <arpa/inet.h>
 
@@ -13,12 +13,12 @@
 #include <sstream>
 #include <utility>
 
+#include "cli/inject_manifests.hpp"
 #include "operator/certificates/x509.hpp"
-#include "operator/inject_manifests.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,7 +112,7 @@ Status check(const webhook::InjectionSettings& settings) {
                     "\" is no IP address; agents look up no names: give the ClusterIP of the "
                     "Service compilecache-agent-api");
   }
-  if (!settings.agent_ca.empty() && !is_certificate_list(settings.agent_ca)) {
+  if (!settings.agent_ca.empty() && !controller::is_certificate_list(settings.agent_ca)) {
     return fail(ErrorCode::kInvalid,
                 "--agent-ca: the file holds no PEM certificate; give ca.crt of the operator");
   }
@@ -120,12 +120,12 @@ Status check(const webhook::InjectionSettings& settings) {
 }
 
 Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
-  auto settings = load_settings(options.settings);
+  auto settings = controller::load_settings(options.settings);
   if (!settings) return unexpected(settings.error());
   if (!options.agent_address.empty()) settings->agent.address = options.agent_address;
   std::string image = options.image.empty() ? settings->agent_image : options.image;
   if (image.empty()) image = kReleaseImage;
-  auto made = injection_settings(*settings, options.operator_namespace, image);
+  auto made = controller::injection_settings(*settings, options.operator_namespace, image);
   if (!options.agent_ca_file.empty()) {
     auto ca = read_text(options.agent_ca_file, std::cin);
     if (!ca) return unexpected(ca.error());
@@ -157,7 +157,7 @@ int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out
                std::ostream& reports) {
   const auto result = injected(options, in);
   if (!result) {
-    reports << "compilecache-operator inject: " << result.error().message << "\n";
+    reports << "kubectl compilecache inject: " << result.error().message << "\n";
     return kUnreadable;
   }
   const char* separator = "";
@@ -166,10 +166,10 @@ int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out
   }
   for (const TemplateReport& report : result->reports) reports << text_of(report);
   if (result->reports.empty()) {
-    reports << "compilecache-operator inject: no pod template has the annotation "
+    reports << "kubectl compilecache inject: no pod template has the annotation "
                "compilecache.dev/cache\n";
   }
   return result->complete() ? kComplete : kSkippedSome;
 }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

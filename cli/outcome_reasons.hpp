@@ -6,7 +6,7 @@
 // The words by which loaders and savers say why it was no better, with what they mean to people and
 // what to change. docs/reasons.md has a row for each; a test holds the two together.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 
 struct OutcomeReason {
   std::string_view word;    // "no_archive"
@@ -21,4 +21,4 @@ std::span<const OutcomeReason> save_reasons();
 const OutcomeReason* find_load_reason(std::string_view word);
 const OutcomeReason* find_save_reason(std::string_view word);
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

@@ -14,7 +14,7 @@
 //
 // Keys keep their order; comments are lost. Pure; safe from any thread.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 
 using Manifest = nlohmann::ordered_json;
 
@@ -27,4 +27,4 @@ Result<std::vector<Manifest>> read_manifests(const std::string& text, const std:
 // anything else are quoted, so that read_manifests() gives the same value back.
 std::string write_manifest(const Manifest& manifest);
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

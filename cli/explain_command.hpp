@@ -3,11 +3,11 @@
 #include <iosfwd>
 #include <string>
 
-// `compilecache-operator explain POD`: reads what the API server knows of one pod and tells its
+// `kubectl compilecache explain POD`: reads what the API server knows of one pod and tells its
 // story. Works for whoever may read the pod; what else may not be read is said. What it tells is in
 // pod_story.hpp.
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 
 struct ExplainOptions {
   std::string pod;
@@ -20,4 +20,4 @@ struct ExplainOptions {
 // `errors`).
 int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors);
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli

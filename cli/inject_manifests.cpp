@@ -1,4 +1,4 @@
-#include "operator/inject_manifests.hpp"
+#include "cli/inject_manifests.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include "webhook/patch.hpp"
 #include "webhook/read_json.hpp"
 
-namespace compilecache::controller {
+namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
@@ -287,4 +287,4 @@ std::string text_of(const TemplateReport& report) {
   return text;
 }
 
-}  // namespace compilecache::controller
+}  // namespace compilecache::cli
