@@ -10,9 +10,9 @@ COPY . /source
 # Several sources in one go take a third of the time.
 RUN export CCACHE_DIR=/ccache \
     && cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCOMPILECACHE_TESTS=OFF \
-    && ninja -C /build compilecache-operator compilecache-agent compilecache-supervise \
+    && ninja -C /build compilecache-operator compilecache-agent compilecache-supervise kubectl-compilecache \
     && mkdir /programs \
-    && find /build -name 'compilecache-*' -type f -perm -u+x -exec strip {} + -exec cp {} /programs/ ';'
+    && find /build '(' -name 'compilecache-*' -o -name kubectl-compilecache ')' -type f -perm -u+x -exec strip {} + -exec cp {} /programs/ ';'
 
 FROM docker.io/library/debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
@@ -22,9 +22,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
     && echo 'compilecache:x:65532:' >>/etc/group \
     && echo 'compilecache:x:65532:65532::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
 COPY --from=build /programs/compilecache-operator /programs/compilecache-agent \
-     /programs/compilecache-supervise /usr/local/bin/
+     /programs/compilecache-supervise /programs/kubectl-compilecache /usr/local/bin/
 # A library that the list above lacks is found here, and not in a pod.
-RUN ! ldd /usr/local/bin/compilecache-* | grep 'not found'
+RUN ! ldd /usr/local/bin/compilecache-* /usr/local/bin/kubectl-compilecache | grep 'not found'
 # A number, so that runAsNonRoot can be checked; with its line in passwd, else the group would be root's.
 USER 65532:65532
 CMD ["compilecache-operator"]

@@ -47,6 +47,20 @@ struct KeyBasis {
   bool operator==(const KeyBasis&) const = default;
 };
 
+// By which labels of a node NodeFacts are read.
+struct NodeLabels {
+  // Of the GPU's product and the driver's version; the first that is present counts.
+  std::vector<std::string> gpu_product{"nvidia.com/gpu.product"};
+  // Labels that make one version together are joined by '+'.
+  std::vector<std::string> driver_version{"nvidia.com/cuda.driver-version.full"};
+  // They stand for instruction sets in the key of pods without a GPU. Those that say
+  // "true" are joined by their last part: "AVX2+AVX512F". No such labels on the nodes: nothing in
+  // the key.
+  std::vector<std::string> cpu_features;
+
+  bool operator==(const NodeLabels&) const = default;
+};
+
 // What the node contributes; known when the pod runs.
 struct NodeFacts {
   std::string gpu_product;   // as the node's label says; empty: no such label (yet)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/conditions.hpp"
 #include "api/recent_pods.hpp"
 #include "base/error.hpp"
 
@@ -35,26 +36,6 @@ struct ObjectMeta {
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
 };
 ObjectMeta object_meta(const nlohmann::json& object);
-
-struct Condition {
-  std::string type;
-  std::string status = "Unknown";  // True, False, Unknown
-  std::string reason;              // one CamelCase word
-  std::string message;
-  std::string last_transition_time;
-  int64_t observed_generation = 0;
-};
-// True: the operator never heard of pods that it injected. With this reason new pods of the
-// namespace are told not to ask it.
-inline constexpr char kPodsUnheardCondition[] = "PodsUnheard";
-inline constexpr char kNotAskedReason[] = "NotAsked";
-bool is_not_asked(const std::vector<Condition>& conditions);
-
-// The condition of that type, or nullptr.
-const Condition* find_condition(const std::vector<Condition>& conditions, const std::string& type);
-// Adds or replaces; the transition time moves only when the status changes. Returns whether
-// anything changed.
-bool set_condition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
 struct CompileCacheSpec {
   struct Storage {
@@ -149,8 +130,8 @@ struct FileOwner {
 };
 inline constexpr size_t kMostFileOwners = 32;
 
-// Whether pods are injected, in short (operator/breaker.hpp); the condition InjectionPaused says
-// why.
+// Whether pods are injected, in short (operator/breaker/breaker.hpp); the condition InjectionPaused
+// says why.
 struct Breaker {
   std::string state;  // Open, Closed; empty: it was never open
   std::string since;
@@ -190,9 +171,5 @@ struct CompileCache {
 // empty one.
 Result<CompileCache> parse_compile_cache(const nlohmann::json& object);
 nlohmann::json to_json(const CompileCacheStatus& status);
-
-// Shared with the archive resource.
-nlohmann::json conditions_json(const std::vector<Condition>& conditions);
-std::vector<Condition> parse_conditions(const nlohmann::json& status);
 
 }  // namespace compilecache::api

@@ -83,6 +83,19 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
   return archive;
 }
 
+bool is_suspect(const CompileCacheArchive& archive) {
+  return is_true(archive.conditions, kSuspectCondition);
+}
+
+bool is_crashing(const CompileCacheArchive& archive) {
+  const Condition* suspect = find_condition(archive.conditions, kSuspectCondition);
+  return is_suspect(archive) && suspect->reason == kPodsCrashedReason;
+}
+
+bool is_corrupt(const CompileCacheArchive& archive) {
+  return is_true(archive.conditions, kCorruptCondition);
+}
+
 json new_archive_json(const CompileCacheArchive& archive) {
   const auto product = archive.key.find(kGpuProductPart);
   json labels{{kCacheLabel, archive.cache}};

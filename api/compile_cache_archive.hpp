@@ -53,6 +53,12 @@ struct CompileCacheArchive {
   std::vector<Condition> conditions;  // Suspect, Corrupt
 };
 
+// What its conditions say: not to be trusted until somebody looks; not to be trusted.
+bool is_suspect(const CompileCacheArchive& archive);
+// Suspect, as pods crashed that had loaded it.
+bool is_crashing(const CompileCacheArchive& archive);
+bool is_corrupt(const CompileCacheArchive& archive);
+
 Result<CompileCacheArchive> parse_archive(const nlohmann::json& object);
 // The object as it is created: metadata with labels and owner reference, and spec.
 nlohmann::json new_archive_json(const CompileCacheArchive& archive);

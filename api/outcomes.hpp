@@ -3,6 +3,8 @@
 #include <optional>
 #include <string_view>
 
+#include "frameworks/worth.hpp"
+
 // Words that users meet in the status, in metrics, in Events and in logs. One spelling everywhere.
 
 namespace compilecache::api {
@@ -18,10 +20,7 @@ std::string_view to_string(Match match);  // "none", "exact", "compatible"
 std::optional<Match> parse_match(std::string_view text);
 
 // What a loaded archive was worth to the pod.
-//   full: a loaded entry was read, no new one made    partial: both
-//   none: new entries, no loaded one read             unused: neither (yet)
-//   unknown: reads cannot be seen on this file system
-enum class Effect { kUnused, kFull, kPartial, kNone, kUnknown };
+using frameworks::Effect;
 std::string_view to_string(Effect effect);  // "full", "partial", "none", "unused", "unknown"
 std::optional<Effect> parse_effect(std::string_view text);
 

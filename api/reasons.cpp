@@ -72,7 +72,7 @@ constexpr std::array kTexts{
                         "the pod requests a device of a vendor that the settings do not name; add "
                         "it to gpuResources"},
     InjectionReasonText{R::kNoPodTemplate, "no_pod_template", "NoPodTemplate",
-                        "`compilecache-operator inject` found the annotation on something that is "
+                        "`kubectl compilecache inject` found the annotation on something that is "
                         "no pod template which it could inject"},
     InjectionReasonText{R::kTookTooLong, "took_too_long", "TookTooLong",
                         "the operator had too much to do to look at the pod in time; if it stays "

@@ -45,10 +45,10 @@ bool written_anew(const FileInfo& file, const LoadedFiles& loaded) {
   return file.modified > loaded.at && file.changed > loaded.at;
 }
 
-api::Effect judge(uint64_t read, uint64_t made, bool reads_visible) {
-  if (!reads_visible) return api::Effect::kUnknown;
-  if (read > 0) return made > 0 ? api::Effect::kPartial : api::Effect::kFull;
-  return made > 0 ? api::Effect::kNone : api::Effect::kUnused;
+Effect judge(uint64_t read, uint64_t made, bool reads_visible) {
+  if (!reads_visible) return Effect::kUnknown;
+  if (read > 0) return made > 0 ? Effect::kPartial : Effect::kFull;
+  return made > 0 ? Effect::kNone : Effect::kUnused;
 }
 
 }  // namespace

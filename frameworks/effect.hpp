@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "api/outcomes.hpp"
 #include "frameworks/rules.hpp"
 #include "frameworks/scan.hpp"
+#include "frameworks/worth.hpp"
 
 // Whether a loaded archive was of use, judged from what the app read and what it made.
 //
@@ -27,7 +27,7 @@ namespace compilecache::frameworks {
 inline constexpr size_t kNamedEntries = 4;
 
 struct Evidence {
-  api::Effect effect = api::Effect::kUnused;
+  Effect effect = Effect::kUnused;
   uint64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   // How long this pod compiled, as far as the times of the files that it made tell: the time from
   // each to the next, without most of what lies between one entry and what is made after it, which

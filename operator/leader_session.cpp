@@ -13,13 +13,13 @@
 #include "kube/reflector.hpp"
 #include "kube/worker.hpp"
 #include "kube/workqueue.hpp"
-#include "operator/agent_api.hpp"
-#include "operator/agent_endpoint.hpp"
-#include "operator/breaker_keeper.hpp"
-#include "operator/compile_cache_controller.hpp"
-#include "operator/counters_backup.hpp"
-#include "operator/status_writer.hpp"
-#include "operator/sweeper.hpp"
+#include "operator/agents/agent_api.hpp"
+#include "operator/agents/agent_endpoint.hpp"
+#include "operator/breaker/breaker_keeper.hpp"
+#include "operator/caches/compile_cache_controller.hpp"
+#include "operator/caches/counters_backup.hpp"
+#include "operator/caches/status_writer.hpp"
+#include "operator/storage/sweeper.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -339,7 +339,7 @@ void LeaderSession::Impl::start_reflectors() {
       client,
       kube::ReflectorOptions{
           .resource = kube::resources::kNodes, .fields = node_fields(), .metadata_only = true},
-      [this](const nlohmann::json& node) { return parse_node(node, parts.settings); },
+      [this](const nlohmann::json& node) { return parse_node(node, parts.settings.node_labels); },
       parts.stores.nodes, clock);
   archives.emplace(client, kube::ReflectorOptions{.resource = resources::kCompileCacheArchives},
                    api::parse_archive, parts.stores.archives, clock);

@@ -10,11 +10,11 @@
 #include "http/server.hpp"
 #include "kube/client.hpp"
 #include "kube/events.hpp"
-#include "operator/certificate_source.hpp"
-#include "operator/cluster_view.hpp"
-#include "operator/invalid_caches.hpp"
-#include "operator/metrics.hpp"
-#include "operator/settings.hpp"
+#include "operator/caches/invalid_caches.hpp"
+#include "operator/certificates/certificate_source.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/metrics/metrics.hpp"
+#include "operator/settings/settings.hpp"
 
 // What only the leader does: it watches pods, nodes, archives, claims and Jobs, reconciles
 // CompileCaches and answers agents.

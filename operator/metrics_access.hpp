@@ -10,10 +10,10 @@
 #include "http/message.hpp"
 #include "http/server.hpp"
 #include "kube/resource.hpp"
-#include "operator/caller_allowance.hpp"
-#include "operator/metrics.hpp"
+#include "operator/agents/caller_allowance.hpp"
+#include "operator/agents/token_verdicts.hpp"
+#include "operator/metrics/metrics.hpp"
 #include "operator/review_pool.hpp"
-#include "operator/token_verdicts.hpp"
 
 // The metrics for those alone who may read them (--authorize-metrics): over HTTPS, to whoever shows
 // a token that the API server knows (TokenReview) and whose user may `get` the path /metrics

@@ -22,24 +22,6 @@ Outside a cluster, for development, with the resources of config/crds.yaml insta
     --namespace compilecache-system --image docker.io/library/compilecache:dev \
     --agent-address 127.0.0.1 --log-format text)";
 
-constexpr char kInjectFooter[] = R"(
-Prints all manifests as YAML, every pod template with the annotation compilecache.dev/cache injected as the
-webhook would, and on standard error a report for each: outcome, reason (docs/reasons.md), sentence. No
-cluster is asked: CompileCaches, LimitRanges and ResourceQuotas are those among the manifests; a CompileCache
-without a status is taken to be ready.
-  compilecache-operator inject -f deploy/ --cache cache.yaml --settings config/settings.yaml > injected.yaml
-
-Exit status: 0 when every annotated template was injected, 1 when one was left as it is, 2 when something
-could not be read or the command line is wrong; then nothing is printed.)";
-
-constexpr char kExplainFooter[] = R"(
-One pod's story: injected or why not, its key, which archive, how long each step took, what the archive was
-worth, what was compiled anew and why, and what to change. All of it is in the pod, in status.recent of its
-CompileCache, in its archives and in Events; needs the right to read those. docs/still-slow.md has more.
-  compilecache-operator explain web-6d9f7c5b8-x2x7k -n ml
-
-Exit status: 0 when the story was told, 1 when the pod cannot be read, 2 when the command line is wrong.)";
-
 constexpr char kFooter[] = R"(
 Environment: POD_NAME, POD_NAMESPACE and POD_IP as the downward API gives them.
 Signals: SIGTERM and SIGINT end it gracefully: the lease is released, the webhook serves on for --drain.
@@ -132,44 +114,6 @@ void add_serving_options(CLI::App& app, OperatorOptions& options, int64_t& drain
       ->group("Serving");
 }
 
-void describe_inject(CLI::App& inject, OperatorOptions& options, InjectOptions& how) {
-  inject.footer(kInjectFooter);
-  inject
-      .add_option("-f,--filename", how.files,
-                  "manifests, YAML or JSON: files, folders with all below them, - for standard "
-                  "input")
-      ->required();
-  inject.add_option("--cache", how.caches,
-                    "CompileCaches that are not among the manifests; they count first");
-  inject.add_option("-n,--namespace", how.ns, "of manifests that name none")->capture_default_str();
-  inject.add_option("--settings", options.settings, "YAML file, see config/settings.yaml")
-      ->capture_default_str();
-  inject.add_option(
-      "--image", options.image,
-      "of loader and saver; default: agentImage of the settings, else this release's");
-  inject
-      .add_option("--operator-namespace", how.operator_namespace,
-                  "where the operator runs; its pods are never injected")
-      ->capture_default_str();
-  auto* address = inject.add_option(
-      "--agent-address", options.agent_address,
-      "IP of the operator's agent API; default: agent.address of the settings, else none: loader "
-      "and saver then work by the index on their volume");
-  inject.add_option("--agent-ca", how.agent_ca_file, "PEM file, its CA")->needs(address);
-}
-
-void describe_explain(CLI::App& explain, ExplainOptions& how) {
-  explain.footer(kExplainFooter);
-  explain.add_option("POD", how.pod, "name of the pod")->required();
-  explain.add_option("-n,--namespace", how.ns, "the pod's; default: the kubeconfig's");
-  explain.add_option("-o,--output", how.output, "json; default: a text for people")
-      ->check(CLI::IsMember({"json"}));
-  explain.add_option("--kubeconfig", how.kubeconfig,
-                     "how to reach the API server; default: KUBECONFIG, the pod's service account, "
-                     "~/.kube/config");
-  explain.add_option("--context", how.context, "of the kubeconfig; default: its current one");
-}
-
 }  // namespace
 
 ParsedOptions parse_options(int argc, const char* const* argv) {
@@ -183,18 +127,10 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_serving_options(app, options, drain_ms);
   app.add_subcommand("run", "what it does without a subcommand, too: serve until a signal comes")
       ->fallthrough();
-  CLI::App* inject =
-      app.add_subcommand("inject", "print manifests as the webhook would make them; no cluster");
-  InjectOptions how;
-  describe_inject(*inject, options, how);
-  CLI::App* explain =
-      app.add_subcommand("explain", "tell why a pod is (still) slow: one pod's story");
-  ExplainOptions whom;
-  describe_explain(*explain, whom);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
-    if (!inject->parsed() && !explain->parsed() && options.ns.empty()) {
+    if (options.ns.empty()) {
       throw CLI::RequiredError("--namespace (or the variable POD_NAMESPACE)");
     }
   } catch (const CLI::ParseError& error) {
@@ -202,13 +138,6 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
     return parsed;
   }
-  if (inject->parsed()) {
-    how.settings = options.settings;
-    how.image = options.image;
-    how.agent_address = options.agent_address;
-    parsed.inject = std::move(how);
-  }
-  if (explain->parsed()) parsed.explain = std::move(whom);
   if (const char* name = std::getenv("POD_NAME")) options.pod_name = name;
   options.drain = std::chrono::milliseconds(drain_ms);
   return parsed;

@@ -2,12 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/error.hpp"
-#include "operator/explain_command.hpp"
-#include "operator/inject_command.hpp"
 
 // The command line of compilecache-operator.
 
@@ -36,9 +33,6 @@ struct OperatorOptions {
 
 struct ParsedOptions {
   OperatorOptions options;
-  // The subcommands, instead of serving.
-  std::optional<InjectOptions> inject;
-  std::optional<ExplainOptions> explain;
   // Set when the program is to end at once: after --help or --version (0), or a wrong command line
   // (2).
   bool exit = false;

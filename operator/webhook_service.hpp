@@ -12,11 +12,10 @@
 #include "kube/events.hpp"
 #include "kube/reflector.hpp"
 #include "kube/store.hpp"
-#include "operator/cluster_view.hpp"
-#include "operator/metrics.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/metrics/metrics.hpp"
 #include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
-#include "operator/settings.hpp"
 #include "webhook/admission.hpp"
 
 // The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
@@ -34,10 +33,6 @@
 // answered with the pod left alone: kTookTooLong.
 
 namespace compilecache::controller {
-
-// What the injection needs of the settings file and of the cluster.
-webhook::InjectionSettings injection_settings(const Settings& settings, const std::string& ns,
-                                              const std::string& image);
 
 class WebhookService : public webhook::AdmissionCluster {
  public:

@@ -151,7 +151,7 @@ run_fuzz() {
   configure_and_build "$folder" -- -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
     -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
     -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
-    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;http;webhook"
+    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;podspec;http;webhook"
   for program in "$folder"/tests/fuzz/fuzz_*; do
     if [ -x "$program" ] && [[ ${program##*/} =~ $pattern ]]; then programs+=("$program"); fi
   done
@@ -167,7 +167,7 @@ run_fuzz() {
 # What a file takes from those that a unity build happens to put before it is missing here.
 run_sources() {
   local code=0
-  configure_and_build "$build/sources" compilecache-operator compilecache-agent -- \
+  configure_and_build "$build/sources" compilecache-operator compilecache-agent kubectl-compilecache -- \
     -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF || code=1
   echo "sources: each file of the programs by itself $([ $code -eq 0 ] && echo compiles || echo "does NOT compile")" \
     >"$results/sources"

@@ -12,7 +12,7 @@ namespace compilecache::webhook {
 
 struct AgentContainerInput {
   const InjectionSettings& settings;
-  const std::string& environment;  // JSON, webhook/environment.hpp
+  const std::string& environment;  // JSON, podspec/environment.hpp
   const DirectoryPlan& directories;
   const ResourcePlan& resources;
   const std::string& security_context;        // JSON

@@ -172,7 +172,7 @@ class Planner {
                       "\"; only a writable emptyDir can be filled from an archive");
     }
     note_size_limit(object_member(*volume, "emptyDir"));
-    const Mount mount{name, std::string(text_member(*covering, "mountPath"))};
+    const podspec::Mount mount{name, std::string(text_member(*covering, "mountPath"))};
     if (std::find(plan_.agent_mounts.begin(), plan_.agent_mounts.end(), mount) ==
         plan_.agent_mounts.end()) {
       plan_.agent_mounts.push_back(mount);

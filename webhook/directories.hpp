@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "frameworks/framework.hpp"
+#include "podspec/pieces.hpp"
 #include "webhook/decision.hpp"
-#include "webhook/pieces.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
@@ -26,10 +26,10 @@ struct CacheDirectory {
 
 struct DirectoryPlan {
   std::vector<CacheDirectory> directories;
-  std::vector<std::string> volumes;  // emptyDirs of ours, to add to the pod
-  std::vector<Mount> mounts;         // for app, loader and saver
-  std::vector<Mount> agent_mounts;   // the pod's own, for loader and saver
-  int64_t size_limit = 0;            // the smallest of the pod's own volumes in use; 0: none
+  std::vector<std::string> volumes;          // emptyDirs of ours, to add to the pod
+  std::vector<podspec::Mount> mounts;        // for app, loader and saver
+  std::vector<podspec::Mount> agent_mounts;  // the pod's own, for loader and saver
+  int64_t size_limit = 0;  // the smallest of the pod's own volumes in use; 0: none
 
   // What of it is part of the archive's key: "torch=/my/dir"; "" when all is ours.
   [[nodiscard]] std::string key_text() const;

@@ -4,35 +4,30 @@
 #include <string_view>
 #include <vector>
 
-#include "api/agent_config.hpp"
 #include "api/compile_cache.hpp"
+#include "podspec/pieces.hpp"
 #include "webhook/directories.hpp"
-#include "webhook/pieces.hpp"
 #include "webhook/pod_json.hpp"
 
-// Variables, of the app's containers and of ours. Pure.
+// Variables of the app's containers. Pure.
 
 namespace compilecache::webhook {
 
 // What the frameworks need in the app's container, and what joins them to the CompileCache's Redis
 // server if it names one, without any variable that it has already: the
 // user's own values stand.
-std::vector<Variable> app_environment(const Json& container,
-                                      const std::vector<CacheDirectory>& directories,
-                                      const std::vector<const frameworks::Framework*>& frameworks,
-                                      const api::CompileCacheSpec::Redis& redis);
+std::vector<podspec::Variable> app_environment(
+    const Json& container, const std::vector<CacheDirectory>& directories,
+    const std::vector<const frameworks::Framework*>& frameworks,
+    const api::CompileCacheSpec::Redis& redis);
 
 // Whether it is the name or address of a host and nothing else: the schema demands it, but an
 // object may be older than the schema, and the kubelet replaces $(NAME) in what becomes a variable.
 bool is_host(std::string_view text);
 
-// JSON of the agents' whole `env`: their configuration as one plain value; who the pod is, and
-// where, from the downward API.
-std::string agent_environment(const api::AgentConfig& config);
-
 // Of mode ForceCold: what makes the frameworks start cold, by name, without any variable that the
 // container has already.
-std::vector<Variable> cold_environment(const Json& container,
-                                       const std::vector<const frameworks::Framework*>& frameworks);
+std::vector<podspec::Variable> cold_environment(
+    const Json& container, const std::vector<const frameworks::Framework*>& frameworks);
 
 }  // namespace compilecache::webhook

@@ -8,6 +8,7 @@
 #include "base/json_writer.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
+#include "podspec/environment.hpp"
 #include "webhook/agent_config.hpp"
 #include "webhook/agent_containers.hpp"
 #include "webhook/annotations.hpp"
@@ -41,11 +42,12 @@ constexpr char kOnlyVariables[] =
 struct Injection {
   std::string cache;
   Selection selection;
-  std::vector<Volume> volumes;
+  std::vector<podspec::Volume> volumes;
   std::string loader, saver;  // JSON; empty: only variables are injected
   ResourcePlan resources;
-  std::vector<std::vector<Variable>> environments;  // of the chosen containers, in their order
-  std::vector<Mount> mounts;
+  // Of the chosen containers, in their order.
+  std::vector<std::vector<podspec::Variable>> environments;
+  std::vector<podspec::Mount> mounts;
   std::string safe_to_evict;  // the whole annotation; "" without volumes of ours
   std::vector<std::string> warnings;
   api::InjectionStatus status;
@@ -71,11 +73,6 @@ bool keeps_archives(const api::CompileCache& cache) {
   return !cache.spec.storage.claim_name.empty();
 }
 
-bool is_true(const std::vector<api::Condition>& conditions, const char* type) {
-  const api::Condition* condition = api::find_condition(conditions, type);
-  return condition != nullptr && condition->status == "True";
-}
-
 std::string explained(const std::string& start, const api::Condition* condition) {
   if (condition == nullptr || condition->message.empty()) return start;
   return start + ": " + condition->message;
@@ -90,15 +87,15 @@ Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& ann
   }
   if (input.cache->metadata.deleting) return skip(InjectionReason::kCacheDeleting);
   const auto& conditions = input.cache->status.conditions;
-  if (is_true(conditions, "InjectionPaused")) {
+  if (api::is_true(conditions, api::kInjectionPausedCondition)) {
     return skip(InjectionReason::kInjectionPaused,
                 explained("injection for " + name + " is paused",
-                          api::find_condition(conditions, "InjectionPaused")));
+                          api::find_condition(conditions, api::kInjectionPausedCondition)));
   }
-  if (!is_true(conditions, "StorageReady")) {
+  if (!api::is_true(conditions, api::kStorageReadyCondition)) {
     return skip(InjectionReason::kCacheNotReady,
                 explained("the storage of " + name + " is not ready",
-                          api::find_condition(conditions, "StorageReady")));
+                          api::find_condition(conditions, api::kStorageReadyCondition)));
   }
   if (!input.settings.native_sidecars && keeps_archives(*input.cache)) {
     return skip(InjectionReason::kKubeletTooOld);
@@ -160,10 +157,10 @@ Decided<void> check_names(const Json& pod, const DirectoryPlan& directories,
 std::string hash_of(const Injection& injection) {
   std::vector<std::string> parts{injection.cache, injection.loader, injection.saver,
                                  injection.safe_to_evict};
-  for (const Volume& volume : injection.volumes) parts.push_back(volume.json);
-  for (const Mount& mount : injection.mounts) parts.push_back(to_json(mount));
+  for (const podspec::Volume& volume : injection.volumes) parts.push_back(volume.json);
+  for (const podspec::Mount& mount : injection.mounts) parts.push_back(to_json(mount));
   for (const auto& environment : injection.environments) {
-    for (const Variable& variable : environment) parts.push_back(to_json(variable));
+    for (const podspec::Variable& variable : environment) parts.push_back(to_json(variable));
     parts.emplace_back();
   }
   return sha256_hex(join(parts, "\n")).substr(0, kHashDigits);
@@ -177,16 +174,16 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
   if (!injection.loader.empty()) {
     status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
   }
-  for (const Volume& volume : injection.volumes) status.volumes.push_back(volume.name);
+  for (const podspec::Volume& volume : injection.volumes) status.volumes.push_back(volume.name);
   for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
     const Json& container = container_at(pod, injection.selection.containers[i]);
     const std::string name(text_member(container, "name"));
     status.containers.push_back(name);
-    for (const Variable& variable : injection.environments[i]) {
+    for (const podspec::Variable& variable : injection.environments[i]) {
       status.variables.push_back(name + ":" + variable.name);
     }
   }
-  for (const Mount& mount : injection.mounts) status.mounts.push_back(mount.path);
+  for (const podspec::Mount& mount : injection.mounts) status.mounts.push_back(mount.path);
   for (const api::AgentConfig::Directory& directory : config.directories) {
     status.frameworks.push_back(directory.framework.name);
   }
@@ -268,7 +265,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const std::string ns(input.ns);
   const api::AgentConfig config = make_agent_config(
       {pod, ns, *input.cache, annotations, *selection, *directories, *frameworks, input.settings});
-  const std::string environment = agent_environment(config);
+  const std::string environment = podspec::agent_environment(config);
   const Json& first = container_at(pod, selection->containers.front());
   const std::string security = agent_security_context(first, pod);
   const SaverUser saver = annotations.mode == api::Mode::kReadOnly
@@ -334,7 +331,7 @@ void patch_metadata(Patch& patch, const Json& pod, const Injection& injection) {
 }
 
 void patch_variables(Patch& patch, const Json& pod, size_t container,
-                     const std::vector<Variable>& variables) {
+                     const std::vector<podspec::Variable>& variables) {
   append(patch, container_at(pod, container), "/spec/containers/" + std::to_string(container),
          "env", to_json(variables));
 }

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "podspec/pieces.hpp"
 #include "webhook/directories.hpp"
-#include "webhook/pieces.hpp"
 #include "webhook/pod_json.hpp"
 
 // The volumes of an injected pod: the cache's own (webhook/directories.hpp), the claim and the
@@ -12,14 +12,12 @@
 
 namespace compilecache::webhook {
 
-// The claim, and a token for the agent API. A sweep Job's pod has these two and no others.
-std::vector<Volume> agent_volumes(const std::string& claim_name);
-
-std::vector<Volume> pod_volumes(const DirectoryPlan& directories, const std::string& claim_name);
+std::vector<podspec::Volume> pod_volumes(const DirectoryPlan& directories,
+                                         const std::string& claim_name);
 
 // Mounts of the loader and the saver. The claim is never in the app's containers: archives are
 // code, and only our programs write them.
-std::vector<Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only);
+std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only);
 
 // The pod's cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes with our emptyDirs added,
 // or these alone: an emptyDir that it does not name keeps the autoscaler from removing the node.

@@ -7,15 +7,15 @@
 #include <sstream>
 
 #include "api/names.hpp"
-#include "operator/inject_manifests.hpp"
+#include "cli/inject_manifests.hpp"
 #include "tests/support/parallel.hpp"
 
 namespace compilecache::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using controller::InjectedManifests;
-using controller::Manifest;
+using cli::InjectedManifests;
+using cli::Manifest;
 using nlohmann::json;
 
 constexpr char kCache[] = "bulk";
@@ -77,7 +77,7 @@ class BulkRun {
     std::ifstream stream(path, std::ios::binary);
     std::stringstream text;
     text << stream.rdbuf();
-    auto documents = controller::read_manifests(text.str(), path);
+    auto documents = cli::read_manifests(text.str(), path);
     if (!documents) {
       ++result_.unreadable;
       lines_ << path.string() << ": unreadable\n";
@@ -94,19 +94,19 @@ class BulkRun {
 
  private:
   struct Found {
-    controller::TemplateReport report;
+    cli::TemplateReport report;
     json plain, injected;
     bool twice;
     Verdict before, after;
   };
 
   Result<InjectedManifests> inject(const std::string& file, const Manifest& document) const {
-    controller::ManifestInput input;
+    cli::ManifestInput input;
     input.files = {{file, {document}}};
     input.caches = {{"bulk", {compile_cache()}}};
     input.ns = kNamespace;
     input.settings = settings_;
-    return controller::inject_manifests(input);
+    return cli::inject_manifests(input);
   }
 
   void document(const std::string& file, Manifest& document) {
@@ -122,7 +122,7 @@ class BulkRun {
     const auto again = inject(file, after);
     const bool twice = !again || again->documents.at(0) != after;
     if (twice) ++result_.injected_twice;
-    for (const controller::TemplateReport& report : injected->reports) {
+    for (const cli::TemplateReport& report : injected->reports) {
       found_.push_back(
           {report, pod_at(document, report.path), pod_at(after, report.path), twice, {}, {}});
     }

@@ -7,7 +7,7 @@
 
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
-#include "operator/webhook_service.hpp"
+#include "operator/settings/injection_settings.hpp"
 
 // The bulk tool on the examples and on a few manifests of its own.
 

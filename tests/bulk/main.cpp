@@ -2,7 +2,7 @@
 
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
-#include "operator/webhook_service.hpp"
+#include "operator/settings/injection_settings.hpp"
 #include "tests/bulk/bulk.hpp"
 #include "tests/paths.hpp"
 

@@ -256,7 +256,7 @@ std::set<std::string> Sandbox::archived_files(const json& archive) const {
 
 json Sandbox::explain(const std::string& pod) const {
   const auto told =
-      testing::run_process({CC_OPERATOR, "explain", pod, "-n", namespace_, "-o", "json"});
+      testing::run_process({CC_KUBECTL_PLUGIN, "explain", pod, "-n", namespace_, "-o", "json"});
   EXPECT_EQ(told.exit_code, 0) << told.err;
   return json::parse(told.out, nullptr, false);
 }

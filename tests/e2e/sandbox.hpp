@@ -81,7 +81,7 @@ class Sandbox : public ::testing::Test {
   // Every blob on the volume, as "sha256:...".
   std::set<std::string> blobs(const std::string& cache = "transformer") const;
 
-  // What `compilecache-operator explain POD -o json` tells.
+  // What `kubectl compilecache explain POD -o json` tells.
   json explain(const std::string& pod) const;
   // What the leader tells Prometheus, or nothing.
   static std::string metrics();

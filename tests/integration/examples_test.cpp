@@ -95,7 +95,7 @@ TEST_F(Examples, EveryAnnotatedPodTemplateIsInjected) {
     if (built.out.find("compilecache.dev/cache: ") == std::string::npos) continue;
     ++templates;
     const auto injected =
-        run_process({CC_OPERATOR_PROGRAM, "inject", "-f", "-", "--settings",
+        run_process({CC_KUBECTL_PLUGIN, "inject", "-f", "-", "--settings",
                      CC_SOURCE_DIR "/config/settings.yaml", "--namespace", namespace_},
                     built.out);
     EXPECT_EQ(injected.exit_code, 0) << folder << "\n" << injected.err;

@@ -9,9 +9,9 @@
 #include "archive/sweep.hpp"
 #include "archive_fixture.hpp"
 #include "base/time_format.hpp"
-#include "operator/save_rules.hpp"
-#include "operator/sweep_guard.hpp"
-#include "operator/sweep_ledger.hpp"
+#include "operator/archives/save_rules.hpp"
+#include "operator/archives/sweep_guard.hpp"
+#include "operator/storage/sweep_ledger.hpp"
 
 // Savers, sweep Jobs and deleted archives in any order, on a real store, with the operator's own
 // rules for what a sweep may delete, which commits it refuses and what a commit writes: what a

@@ -50,12 +50,18 @@ TEST(Docs, TheReadmeNamesEveryFieldOfACompileCache) {
   }
 }
 
+// Also the rooms of a folder, which have a library each.
 TEST(Docs, EveryFolderSaysWhatItIsFor) {
   namespace fs = std::filesystem;
   for (const fs::directory_entry& entry : fs::directory_iterator(CC_SOURCE_DIR)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_directory() || name.starts_with('.') || name.starts_with("build")) continue;
     EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << name;
+    if (name == "tests" || name == "examples") continue;
+    for (const fs::directory_entry& room : fs::directory_iterator(entry.path())) {
+      if (!fs::exists(room.path() / "CMakeLists.txt")) continue;
+      EXPECT_TRUE(fs::exists(room.path() / "README.md")) << room.path();
+    }
   }
 }
 

@@ -12,8 +12,6 @@
 namespace compilecache::frameworks {
 namespace {
 
-using api::Effect;
-
 constexpr char kFx[] = "fxgraph/hw/fhwqm6/uh3fgg";
 constexpr char kAot[] = "aotautograd/a4ag5k/ftwaqu";
 constexpr char kModule[] = "jr/cjrlb6.py";

@@ -15,8 +15,8 @@
 
 #include "api/names.hpp"
 #include "base/time_format.hpp"
-#include "operator/agent_api.hpp"
-#include "operator/archive_trust.hpp"
+#include "operator/agents/agent_api.hpp"
+#include "operator/archives/archive_trust.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
 
 // The agent API with everything behind it, but for the API server.

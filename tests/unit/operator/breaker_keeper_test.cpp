@@ -1,4 +1,4 @@
-#include "operator/breaker_keeper.hpp"
+#include "operator/breaker/breaker_keeper.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "api/names.hpp"
 #include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
-#include "operator/conditions.hpp"
+#include "operator/caches/conditions.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
 // What the keeper reads from the API server before it pauses injection, and whom it evicts then.
@@ -250,7 +250,7 @@ TEST_F(BreakerKeeperTest, OnlyWhatTheKubeletSaysNowOfOurVolumePauses) {
   EXPECT_FALSE(pauses(minutes(3))) << "its own affair";
   tell_mount("pv-1");
   EXPECT_TRUE(pauses(minutes(3)));
-  const auto* paused = api::find_condition(status.conditions, kInjectionPausedCondition);
+  const auto* paused = api::find_condition(status.conditions, api::kInjectionPausedCondition);
   ASSERT_NE(paused, nullptr);
   EXPECT_EQ(paused->reason, "ClaimNotMounted");
 }
@@ -264,9 +264,9 @@ TEST_F(BreakerKeeperTest, OnlyAFreshRefusalOfOurContainersPauses) {
   EXPECT_FALSE(pauses());
   tell_refusal(ours);
   EXPECT_TRUE(pauses());
-  EXPECT_NE(
-      api::find_condition(status.conditions, kInjectionPausedCondition)->message.find("ReplicaSet"),
-      std::string::npos);
+  EXPECT_NE(api::find_condition(status.conditions, api::kInjectionPausedCondition)
+                ->message.find("ReplicaSet"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "operator/breaker.hpp"
+#include "operator/breaker/breaker.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

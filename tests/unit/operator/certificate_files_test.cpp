@@ -1,4 +1,4 @@
-#include "operator/certificate_files.hpp"
+#include "operator/certificates/certificate_files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "operator/certificates.hpp"
+#include "operator/certificates/certificates.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "operator/x509.hpp"
+#include "operator/certificates/x509.hpp"
 
 namespace compilecache::controller {
 namespace {

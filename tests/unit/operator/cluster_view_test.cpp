@@ -1,4 +1,4 @@
-#include "operator/cluster_view.hpp"
+#include "operator/cluster/cluster_view.hpp"
 
 #include <gtest/gtest.h>
 
@@ -103,29 +103,29 @@ TEST(ClusterView, OddPodsAreReadAsFarAsPossible) {
 }
 
 TEST(ClusterView, ReadsNodesByTheSettingsLabels) {
-  Settings settings;
-  settings.gpu_product_labels = {"nvidia.com/gpu.product", "amd.com/gpu.product-name"};
-  settings.cpu_feature_labels = {"feature.node.kubernetes.io/cpu-cpuid.AVX2",
-                                 "feature.node.kubernetes.io/cpu-cpuid.AVX512F"};
+  api::NodeLabels names;
+  names.gpu_product = {"nvidia.com/gpu.product", "amd.com/gpu.product-name"};
+  names.cpu_features = {"feature.node.kubernetes.io/cpu-cpuid.AVX2",
+                        "feature.node.kubernetes.io/cpu-cpuid.AVX512F"};
   const auto node = parse_node(kube::parse_json(R"({"metadata": {"name": "n1", "labels": {
       "kubernetes.io/arch": "amd64", "amd.com/gpu.product-name": "MI300X",
       "nvidia.com/cuda.driver-version.full": "550.1",
       "feature.node.kubernetes.io/cpu-cpuid.AVX2": "true",
       "feature.node.kubernetes.io/cpu-cpuid.AVX512F": "true"}}})",
                                                 node_fields()),
-                               settings);
+                               names);
   ASSERT_TRUE(node);
   EXPECT_EQ(node->facts, (api::NodeFacts{"MI300X", "amd64", "550.1", "AVX2+AVX512F"}));
 }
 
 // Without the label that has the whole version, as older GPU feature discovery leaves it.
 TEST(ClusterView, SeveralLabelsMakeOneDriverVersion) {
-  Settings settings;
-  settings.driver_version_labels = {"a/full", "a/driver.major+a/driver.minor+a/driver.rev"};
+  api::NodeLabels names;
+  names.driver_version = {"a/full", "a/driver.major+a/driver.minor+a/driver.rev"};
   const auto version = [&](const std::string& labels) {
     return parse_node(kube::parse_json(R"({"metadata": {"name": "n1", "labels": )" + labels + "}}",
                                        node_fields()),
-                      settings)
+                      names)
         ->facts.driver_version;
   };
   EXPECT_EQ(version(R"({"a/driver.major": "550", "a/driver.minor": "90", "a/driver.rev": "07"})"),

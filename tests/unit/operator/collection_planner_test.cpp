@@ -1,4 +1,4 @@
-#include "operator/collection_planner.hpp"
+#include "operator/archives/collection_planner.hpp"
 
 #include <gtest/gtest.h>
 

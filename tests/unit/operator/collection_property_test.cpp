@@ -9,7 +9,7 @@
 #include <map>
 
 #include "base/time_format.hpp"
-#include "operator/collection_planner.hpp"
+#include "operator/archives/collection_planner.hpp"
 
 namespace compilecache::controller {
 namespace {

@@ -10,12 +10,12 @@
 #include "base/base64.hpp"
 #include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
-#include "operator/agent_endpoint.hpp"
-#include "operator/archive_trust.hpp"
-#include "operator/certificate_keeper.hpp"
-#include "operator/compile_cache_controller.hpp"
-#include "operator/conditions.hpp"
-#include "operator/counters_backup.hpp"
+#include "operator/agents/agent_endpoint.hpp"
+#include "operator/archives/archive_trust.hpp"
+#include "operator/caches/compile_cache_controller.hpp"
+#include "operator/caches/conditions.hpp"
+#include "operator/caches/counters_backup.hpp"
+#include "operator/certificates/certificate_keeper.hpp"
 #include "operator/versions.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
@@ -173,7 +173,8 @@ class ControlTest : public ::testing::Test {
     reconcile_and_see();
     put_archive("old", hours(900));
     put_archive("new", hours(1));
-    PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
+    PodView pod{
+        .ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
     stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
     board.loaded("ml/transformer",
                  {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});

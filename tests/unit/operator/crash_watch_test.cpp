@@ -1,8 +1,8 @@
-#include "operator/crash_watch.hpp"
+#include "operator/archives/crash_watch.hpp"
 
 #include <gmock/gmock.h>
 
-#include "operator/archive_trust.hpp"
+#include "operator/archives/archive_trust.hpp"
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
 // Archives with right digests that make applications crash.
@@ -164,7 +164,7 @@ class CrashTrust : public test::AgentApiTest {
     return call<api::SaveAnswer>("/v1/saves", pod, request);
   }
   [[nodiscard]] std::string suspicion() const {
-    const auto* condition = api::find_condition(archive().conditions, kSuspectCondition);
+    const auto* condition = api::find_condition(archive().conditions, api::kSuspectCondition);
     return condition == nullptr ? "" : condition->status + " " + condition->reason;
   }
 };
@@ -176,7 +176,7 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   test::crash(crashes, "uid-b", "b", 3);
   judge();
   EXPECT_EQ(suspicion(), "True PodsCrashed");
-  EXPECT_THAT(api::find_condition(archive().conditions, kSuspectCondition)->message,
+  EXPECT_THAT(api::find_condition(archive().conditions, api::kSuspectCondition)->message,
               HasSubstr("pods crashed (b) that had loaded " + digest('2')));
   EXPECT_EQ(load("c").manifest_digest, digest('1'));
 

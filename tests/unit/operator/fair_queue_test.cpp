@@ -1,4 +1,4 @@
-#include "operator/fair_queue.hpp"
+#include "operator/agents/fair_queue.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/archive_writer.hpp"
+#include "operator/archives/archive_writer.hpp"
 
 // The API server's CompileCacheArchives in memory: resource versions, conflicts, and faults on
 // demand.

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/agent_config.hpp"
-#include "operator/settings.hpp"
+#include "operator/settings/settings.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
 #include "tests/unit/webhook/golden_case.hpp"

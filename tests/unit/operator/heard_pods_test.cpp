@@ -1,10 +1,10 @@
-#include "operator/heard_pods.hpp"
+#include "operator/caches/heard_pods.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/names.hpp"
-#include "operator/conditions.hpp"
+#include "operator/caches/conditions.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -126,7 +126,7 @@ TEST_F(HeardPodsTest, TheConditionNamesThemAndWhatToDo) {
   ConditionInput input;
   input.storage = {"True", "Ready"};
   update_conditions(conditions, input, "now");
-  EXPECT_EQ(api::find_condition(conditions, kReady)->reason, "PodsUnheard");
+  EXPECT_EQ(api::find_condition(conditions, api::kReadyCondition)->reason, "PodsUnheard");
 
   // A new leader knows of no pod.
   const std::string before = api::find_condition(conditions, api::kPodsUnheardCondition)->message;

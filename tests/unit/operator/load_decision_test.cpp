@@ -1,9 +1,9 @@
-#include "operator/load_decision.hpp"
+#include "operator/agents/load_decision.hpp"
 
 #include <gtest/gtest.h>
 
 #include "api/load_budget.hpp"
-#include "operator/archive_trust.hpp"
+#include "operator/archives/archive_trust.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
 
 namespace compilecache::controller {

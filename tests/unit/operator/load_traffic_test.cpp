@@ -1,4 +1,4 @@
-#include "operator/load_traffic.hpp"
+#include "operator/agents/load_traffic.hpp"
 
 #include <gtest/gtest.h>
 

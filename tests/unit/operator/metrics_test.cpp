@@ -1,4 +1,4 @@
-#include "operator/metrics.hpp"
+#include "operator/metrics/metrics.hpp"
 
 #include <gtest/gtest.h>
 

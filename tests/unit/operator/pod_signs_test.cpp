@@ -1,4 +1,4 @@
-#include "operator/pod_signs.hpp"
+#include "operator/breaker/pod_signs.hpp"
 
 #include <gtest/gtest.h>
 

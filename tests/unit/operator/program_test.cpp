@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "operator/metrics.hpp"
+#include "operator/metrics/metrics.hpp"
 #include "operator/options.hpp"
 #include "operator/versions.hpp"
 

@@ -1,10 +1,10 @@
-#include "operator/save_coordinator.hpp"
+#include "operator/archives/save_coordinator.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "operator/archive_trust.hpp"
+#include "operator/archives/archive_trust.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
 
 namespace compilecache::controller {

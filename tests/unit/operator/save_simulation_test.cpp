@@ -21,9 +21,9 @@
 #include "api/names.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
-#include "operator/agent_handlers.hpp"
-#include "operator/archive_trust.hpp"
-#include "operator/sweep_ledger.hpp"
+#include "operator/agents/agent_handlers.hpp"
+#include "operator/archives/archive_trust.hpp"
+#include "operator/storage/sweep_ledger.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
 
 namespace compilecache::controller {

@@ -1,4 +1,4 @@
-#include "operator/settings.hpp"
+#include "operator/settings/settings.hpp"
 #include "tests/paths.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "operator/status_board.hpp"
+#include "operator/caches/status_board.hpp"
 
 #include <gtest/gtest.h>
 

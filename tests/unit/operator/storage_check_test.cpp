@@ -1,10 +1,10 @@
-#include "operator/storage_check.hpp"
+#include "operator/storage/storage_check.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "operator/conditions.hpp"
+#include "operator/caches/conditions.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -159,10 +159,10 @@ TEST(Conditions, ReadyWhenStorageIs) {
   std::vector<api::Condition> all;
   EXPECT_TRUE(
       update_conditions(all, {.generation = 3, .storage = {"True", "Ready", "good"}}, "t1"));
-  EXPECT_EQ(condition(all, kReady).status, "True");
-  EXPECT_EQ(condition(all, kReady).observed_generation, 3);
-  EXPECT_EQ(condition(all, kReconciling).status, "False");
-  EXPECT_EQ(condition(all, kStalled).status, "False");
+  EXPECT_EQ(condition(all, api::kReadyCondition).status, "True");
+  EXPECT_EQ(condition(all, api::kReadyCondition).observed_generation, 3);
+  EXPECT_EQ(condition(all, api::kReconcilingCondition).status, "False");
+  EXPECT_EQ(condition(all, api::kStalledCondition).status, "False");
   EXPECT_FALSE(
       update_conditions(all, {.generation = 3, .storage = {"True", "Ready", "good"}}, "t2"));
 }
@@ -170,17 +170,17 @@ TEST(Conditions, ReadyWhenStorageIs) {
 TEST(Conditions, StalledWhenOnlyTheUserCanHelp) {
   std::vector<api::Condition> all;
   update_conditions(all, {.storage = {"False", "ClaimNotFound", "no claim", false, true}}, "t");
-  EXPECT_EQ(condition(all, kReady).message, "no claim");
-  EXPECT_EQ(condition(all, kStalled).status, "True");
-  EXPECT_EQ(condition(all, kReconciling).status, "False");
+  EXPECT_EQ(condition(all, api::kReadyCondition).message, "no claim");
+  EXPECT_EQ(condition(all, api::kStalledCondition).status, "True");
+  EXPECT_EQ(condition(all, api::kReconcilingCondition).status, "False");
 }
 
 TEST(Conditions, ReconcilingWhileTheStoreIsPrepared) {
   std::vector<api::Condition> all;
   update_conditions(all, {.storage = {"Unknown", "Preparing", "a Job", true, false}}, "t");
-  EXPECT_EQ(condition(all, kReady).status, "False");
-  EXPECT_EQ(condition(all, kReconciling).status, "True");
-  EXPECT_EQ(condition(all, kStalled).status, "False");
+  EXPECT_EQ(condition(all, api::kReadyCondition).status, "False");
+  EXPECT_EQ(condition(all, api::kReconcilingCondition).status, "True");
+  EXPECT_EQ(condition(all, api::kStalledCondition).status, "False");
 }
 
 TEST(Conditions, AnUnusableSpecIsStalledWithItsMessage) {
@@ -194,17 +194,18 @@ TEST(Conditions, AnUnusableSpecIsStalledWithItsMessage) {
                      .invalid_reason = "UnknownFramework",
                      .storage = {"True", "Ready", "good"}},
                     "t");
-  EXPECT_EQ(condition(all, kReady).reason, "UnknownFramework");
-  EXPECT_EQ(condition(all, kStalled).message, unknown);
-  EXPECT_EQ(condition(all, kStorageReady).status, "True");
+  EXPECT_EQ(condition(all, api::kReadyCondition).reason, "UnknownFramework");
+  EXPECT_EQ(condition(all, api::kStalledCondition).message, unknown);
+  EXPECT_EQ(condition(all, api::kStorageReadyCondition).status, "True");
 }
 
 TEST(Conditions, PausedInjectionIsNotReady) {
-  std::vector<api::Condition> all{{kInjectionPausedCondition, "True", "ImagePull", "pods wait"}};
+  std::vector<api::Condition> all{
+      {api::kInjectionPausedCondition, "True", "ImagePull", "pods wait"}};
   update_conditions(all, {.storage = {"True", "Ready", "good"}}, "t");
-  EXPECT_EQ(condition(all, kReady).status, "False");
-  EXPECT_EQ(condition(all, kReady).reason, "InjectionPaused");
-  EXPECT_EQ(condition(all, kReady).message, "ImagePull: pods wait");
+  EXPECT_EQ(condition(all, api::kReadyCondition).status, "False");
+  EXPECT_EQ(condition(all, api::kReadyCondition).reason, "InjectionPaused");
+  EXPECT_EQ(condition(all, api::kReadyCondition).message, "ImagePull: pods wait");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "operator/sweep_ledger.hpp"
+#include "operator/storage/sweep_ledger.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,9 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
-#include "operator/sweep_job.hpp"
-#include "operator/sweep_ledger.hpp"
-#include "operator/sweep_schedule.hpp"
+#include "operator/storage/sweep_job.hpp"
+#include "operator/storage/sweep_ledger.hpp"
+#include "operator/storage/sweep_schedule.hpp"
 
 namespace compilecache::controller {
 namespace {

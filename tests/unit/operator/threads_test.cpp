@@ -5,7 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/random.hpp"
-#include "operator/sweep_ledger.hpp"
+#include "operator/storage/sweep_ledger.hpp"
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
 // Savers, loaders and sweeps on threads of their own against one leader, as they come from the

@@ -1,4 +1,4 @@
-#include "operator/token_auth.hpp"
+#include "operator/agents/token_auth.hpp"
 
 #include <gtest/gtest.h>
 

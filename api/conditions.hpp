@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+// What a status says of a resource, by the conventions of the API, and the names of ours. Pure;
+// safe from any thread.
+
+namespace compilecache::api {
+
+// Of a CompileCache. The first two are True when all is well, the others when it is not.
+inline constexpr char kReadyCondition[] = "Ready";
+inline constexpr char kStorageReadyCondition[] = "StorageReady";
+inline constexpr char kReconcilingCondition[] = "Reconciling";  // waiting can help
+inline constexpr char kStalledCondition[] = "Stalled";          // only a change by its user can
+inline constexpr char kInjectionPausedCondition[] = "InjectionPaused";
+// True: the operator never heard of pods that it injected. With this reason new pods of the
+// namespace are told not to ask it.
+inline constexpr char kPodsUnheardCondition[] = "PodsUnheard";
+inline constexpr char kNotAskedReason[] = "NotAsked";
+
+// Of a CompileCacheArchive.
+inline constexpr char kSuspectCondition[] = "Suspect";
+inline constexpr char kPodsCrashedReason[] = "PodsCrashed";
+inline constexpr char kCorruptCondition[] = "Corrupt";
+
+struct Condition {
+  std::string type;
+  std::string status = "Unknown";  // True, False, Unknown
+  std::string reason;              // one CamelCase word
+  std::string message;
+  std::string last_transition_time;
+  int64_t observed_generation = 0;
+};
+
+// The condition of that type, or nullptr.
+const Condition* find_condition(const std::vector<Condition>& conditions, const std::string& type);
+bool is_true(const std::vector<Condition>& conditions, const std::string& type);
+// New pods of the namespace are told not to ask the operator.
+bool is_not_asked(const std::vector<Condition>& conditions);
+// Adds or replaces; the transition time moves only when the status changes. Returns whether
+// anything changed.
+bool set_condition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
+
+nlohmann::json conditions_json(const std::vector<Condition>& conditions);
+std::vector<Condition> parse_conditions(const nlohmann::json& status);
+
+}  // namespace compilecache::api

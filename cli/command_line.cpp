@@ -1,0 +1,96 @@
+#include "cli/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+namespace compilecache::cli {
+namespace {
+
+constexpr char kDescription[] =
+    R"(What people ask of compile caches beside what kubectl itself shows.
+
+kubectl runs it as `kubectl compilecache ...` where the program kubectl-compilecache is on the PATH.)";
+
+constexpr char kInjectFooter[] = R"(
+Prints all manifests as YAML, every pod template with the annotation compilecache.dev/cache injected as the
+webhook would, and on standard error a report for each: outcome, reason (docs/reasons.md), sentence. No
+cluster is asked: CompileCaches, LimitRanges and ResourceQuotas are those among the manifests; a CompileCache
+without a status is taken to be ready.
+  kubectl compilecache inject -f deploy/ --cache cache.yaml --settings config/settings.yaml > injected.yaml
+
+Exit status: 0 when every annotated template was injected, 1 when one was left as it is, 2 when something
+could not be read or the command line is wrong; then nothing is printed.)";
+
+constexpr char kExplainFooter[] = R"(
+One pod's story: injected or why not, its key, which archive, how long each step took, what the archive was
+worth, what was compiled anew and why, and what to change. All of it is in the pod, in status.recent of its
+CompileCache, in its archives and in Events; needs the right to read those. docs/still-slow.md has more.
+  kubectl compilecache explain web-6d9f7c5b8-x2x7k -n ml
+
+Exit status: 0 when the story was told, 1 when the pod cannot be read, 2 when the command line is wrong.)";
+
+void describe_inject(CLI::App& inject, InjectOptions& how) {
+  inject.footer(kInjectFooter);
+  inject
+      .add_option("-f,--filename", how.files,
+                  "manifests, YAML or JSON: files, folders with all below them, - for standard "
+                  "input")
+      ->required();
+  inject.add_option("--cache", how.caches,
+                    "CompileCaches that are not among the manifests; they count first");
+  inject.add_option("-n,--namespace", how.ns, "of manifests that name none")->capture_default_str();
+  inject.add_option("--settings", how.settings, "YAML file, see config/settings.yaml")
+      ->capture_default_str();
+  inject.add_option(
+      "--image", how.image,
+      "of loader and saver; default: agentImage of the settings, else this release's");
+  inject
+      .add_option("--operator-namespace", how.operator_namespace,
+                  "where the operator runs; its pods are never injected")
+      ->capture_default_str();
+  auto* address = inject.add_option(
+      "--agent-address", how.agent_address,
+      "IP of the operator's agent API; default: agent.address of the settings, else none: loader "
+      "and saver then work by the index on their volume");
+  inject.add_option("--agent-ca", how.agent_ca_file, "PEM file, its CA")->needs(address);
+}
+
+void describe_explain(CLI::App& explain, ExplainOptions& how) {
+  explain.footer(kExplainFooter);
+  explain.add_option("POD", how.pod, "name of the pod")->required();
+  explain.add_option("-n,--namespace", how.ns, "the pod's; default: the kubeconfig's");
+  explain.add_option("-o,--output", how.output, "json; default: a text for people")
+      ->check(CLI::IsMember({"json"}));
+  explain.add_option("--kubeconfig", how.kubeconfig,
+                     "how to reach the API server; default: KUBECONFIG, the pod's service account, "
+                     "~/.kube/config");
+  explain.add_option("--context", how.context, "of the kubeconfig; default: its current one");
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CLI::App app(kDescription, "kubectl compilecache");
+  app.set_version_flag("--version", std::string("kubectl-compilecache ") + COMPILECACHE_VERSION);
+  CLI::App* inject =
+      app.add_subcommand("inject", "print manifests as the webhook would make them; no cluster");
+  InjectOptions how;
+  describe_inject(*inject, how);
+  CLI::App* explain =
+      app.add_subcommand("explain", "tell why a pod is (still) slow: one pod's story");
+  ExplainOptions whom;
+  describe_explain(*explain, whom);
+  app.require_subcommand(1);
+  CommandLine parsed;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
+    return parsed;
+  }
+  if (inject->parsed()) parsed.inject = std::move(how);
+  if (explain->parsed()) parsed.explain = std::move(whom);
+  return parsed;
+}
+
+}  // namespace compilecache::cli

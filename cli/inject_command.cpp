@@ -1,0 +1,175 @@
+#include "cli/inject_command.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <utility>
+
+#include "cli/inject_manifests.hpp"
+#include "operator/certificates/x509.hpp"
+#include "operator/settings/injection_settings.hpp"
+#include "operator/settings/settings.hpp"
+
+namespace compilecache::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kComplete = 0, kSkippedSome = 1, kUnreadable = 2;
+constexpr char kReleaseImage[] = "docker.io/library/compilecache:" COMPILECACHE_VERSION;
+
+Error unreadable(const std::string& path, const std::error_code& error) {
+  return {ErrorCode::kIo, "reading " + path + ": " + error.message()};
+}
+
+Result<std::string> read_text(const std::string& path, std::istream& in) {
+  std::stringstream text;
+  if (path == "-") {
+    text << in.rdbuf();
+    return text.str();
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return unexpected(unreadable(path, {errno, std::generic_category()}));
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool is_manifest(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  return ending == ".yaml" || ending == ".yml" || ending == ".json";
+}
+
+// A folder's manifests in the order of their names, so that the output is the same every time.
+Result<std::vector<std::string>> expand(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (path == "-" || !fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (is_manifest(entry->path()) && entry->is_regular_file()) found.push_back(entry->path());
+    }
+    if (error) return unexpected(unreadable(path, error));
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+Result<std::vector<ManifestFile>> read_files(const std::vector<std::string>& paths,
+                                             std::istream& in) {
+  const auto names = expand(paths);
+  if (!names) return unexpected(names.error());
+  std::vector<ManifestFile> files;
+  for (const std::string& name : *names) {
+    const auto text = read_text(name, in);
+    if (!text) return unexpected(text.error());
+    auto documents = read_manifests(*text, name);
+    if (!documents) return unexpected(documents.error());
+    files.push_back({name, std::move(*documents)});
+  }
+  return files;
+}
+
+// A reference as container runtimes read it: host, path, tag, digest.
+bool is_image(const std::string& text) {
+  constexpr size_t kLongest = 512;
+  static const std::regex reference(
+      "[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+      "(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?");
+  return text.size() <= kLongest && std::regex_match(text, reference);
+}
+
+bool is_address(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  return ::inet_pton(AF_INET, text.c_str(), address.data()) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), address.data()) == 1;
+}
+
+// What would only be found out in pods.
+Status check(const webhook::InjectionSettings& settings) {
+  if (!is_image(settings.image)) {
+    return fail(ErrorCode::kInvalid, "--image: \"" + settings.image +
+                                         "\" is no image; write it like "
+                                         "registry.example/compilecache:0.1.0");
+  }
+  if (!settings.agent_address.empty() && !is_address(settings.agent_address)) {
+    return fail(ErrorCode::kInvalid,
+                "--agent-address: \"" + settings.agent_address +
+                    "\" is no IP address; agents look up no names: give the ClusterIP of the "
+                    "Service compilecache-agent-api");
+  }
+  if (!settings.agent_ca.empty() && !controller::is_certificate_list(settings.agent_ca)) {
+    return fail(ErrorCode::kInvalid,
+                "--agent-ca: the file holds no PEM certificate; give ca.crt of the operator");
+  }
+  return {};
+}
+
+Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
+  auto settings = controller::load_settings(options.settings);
+  if (!settings) return unexpected(settings.error());
+  if (!options.agent_address.empty()) settings->agent.address = options.agent_address;
+  std::string image = options.image.empty() ? settings->agent_image : options.image;
+  if (image.empty()) image = kReleaseImage;
+  auto made = controller::injection_settings(*settings, options.operator_namespace, image);
+  if (!options.agent_ca_file.empty()) {
+    auto ca = read_text(options.agent_ca_file, std::cin);
+    if (!ca) return unexpected(ca.error());
+    if (ca->empty()) return fail(ErrorCode::kInvalid, "--agent-ca: the file is empty");
+    made.agent_ca = std::move(*ca);
+  }
+  if (const Status good = check(made); !good) return unexpected(good.error());
+  return made;
+}
+
+Result<InjectedManifests> injected(const InjectOptions& options, std::istream& in) {
+  ManifestInput input;
+  input.ns = options.ns;
+  auto settings = read_settings(options);
+  if (!settings) return unexpected(settings.error());
+  input.settings = std::move(*settings);
+  auto files = read_files(options.files, in);
+  if (!files) return unexpected(files.error());
+  input.files = std::move(*files);
+  auto caches = read_files(options.caches, in);
+  if (!caches) return unexpected(caches.error());
+  input.caches = std::move(*caches);
+  return inject_manifests(input);
+}
+
+}  // namespace
+
+int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out,
+               std::ostream& reports) {
+  const auto result = injected(options, in);
+  if (!result) {
+    reports << "kubectl compilecache inject: " << result.error().message << "\n";
+    return kUnreadable;
+  }
+  const char* separator = "";
+  for (const Manifest& document : result->documents) {
+    out << std::exchange(separator, "---\n") << write_manifest(document);
+  }
+  for (const TemplateReport& report : result->reports) reports << text_of(report);
+  if (result->reports.empty()) {
+    reports << "kubectl compilecache inject: no pod template has the annotation "
+               "compilecache.dev/cache\n";
+  }
+  return result->complete() ? kComplete : kSkippedSome;
+}
+
+}  // namespace compilecache::cli

@@ -1,0 +1,11 @@
+#include <iostream>
+
+#include "cli/command_line.hpp"
+
+int main(int argc, char** argv) {
+  using namespace compilecache::cli;
+  const CommandLine asked = parse_command_line(argc, argv);
+  if (asked.inject) return run_inject(*asked.inject, std::cin, std::cout, std::cerr);
+  if (asked.explain) return run_explain(*asked.explain, std::cout, std::cerr);
+  return asked.exit_code;
+}

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/printable.hpp"
+#include "base/quantity.hpp"
+#include "base/strings.hpp"
+#include "cli/pod_story.hpp"
+
+// A pod's story for people, in a screen of 100 columns, and for scripts.
+
+namespace compilecache::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLabelWidth = 10;
+constexpr size_t kWidth = 100;
+
+std::string seconds_text(int64_t milliseconds, bool to_the_second) {
+  if (to_the_second) return std::to_string(milliseconds / 1000) + " s";
+  return std::to_string(milliseconds) + " ms";
+}
+
+std::string seconds_text(double seconds) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", seconds);
+  return text.data();
+}
+
+// "label     text", wrapped at words; later lines are indented under the text.
+class Page {
+ public:
+  void line(const std::string& label, const std::string& text) {
+    std::string indent = label;
+    indent.resize(std::max(kLabelWidth, label.size() + 1), ' ');
+    std::string line = indent;
+    bool empty = true;
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+      word = printable(word);
+      if (!empty && line.size() + 1 + word.size() > kWidth) {
+        end(line);
+        line.assign(indent.size(), ' ');
+        empty = true;
+      }
+      line += (empty ? "" : " ") + word;
+      empty = false;
+    }
+    end(line);
+  }
+  // A line of a table, as it is.
+  void row(const std::string& text) { end(std::string(kLabelWidth, ' ') + printable(text)); }
+  std::string take() { return std::move(out_); }
+
+ private:
+  void end(std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    out_ += line + "\n";
+  }
+
+  std::string out_;
+};
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+void tell_key(const PodStory& story, Page& page) {
+  if (story.key.empty())
+    return page.line("key", "not known: the node or its labels cannot be read");
+  page.line("key", story.key_archive.empty() ? "" : "archive " + story.key_archive);
+  size_t name = 0, value = 0;
+  for (const KeyPart& part : story.key) {
+    name = std::max(name, part.name.size());
+    value = std::max(value, std::min<size_t>(part.value.size(), 40));
+  }
+  for (const KeyPart& part : story.key) {
+    page.row(padded(part.name, name) + "  " + padded(part.value, value) + "  " + part.from);
+  }
+}
+
+void tell_archive(const PodStory& story, Page& page) {
+  std::string found = story.load.empty() ? "not known: " : story.load + ": ";
+  if (!story.archive.empty()) {
+    found += story.archive + ", generation " + std::to_string(story.generation) + ", " +
+             format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, story.bytes))) + "; ";
+  }
+  if (!story.load_reason.empty()) found += story.load_reason + ": ";
+  page.line("archive", found + story.load_why);
+  if (!story.nearest.empty()) {
+    page.line("", story.nearest_differs.empty()
+                      ? "there is one for this key now: " + story.nearest
+                      : "the nearest is " + story.nearest + ", with another " +
+                            join(story.nearest_differs, "; "));
+  }
+}
+
+void tell_effect(const PodStory& story, Page& page) {
+  if (story.effect.empty()) {
+    page.line("effect", story.load.empty()      ? "not known"
+                        : story.archive.empty() ? "none to judge: nothing was loaded"
+                                                : "not known yet: the saver has not reported");
+  } else {
+    std::string text = story.effect + ": " + story.effect_why + " (" +
+                       std::to_string(story.loaded_entries) + " entries loaded, " +
+                       std::to_string(story.read_entries) + " read)";
+    if (story.seconds_saved > 0) text += "; saved about " + seconds_text(story.seconds_saved);
+    page.line("effect", text);
+  }
+  if (story.new_entries == 0) return;
+  std::string anew = std::to_string(story.new_entries) + " entries";
+  if (story.compile_seconds > 0) anew += " in " + seconds_text(story.compile_seconds);
+  if (!story.compiled.empty()) anew += ", the first: " + join(story.compiled, " ");
+  page.line("compiled", anew);
+  if (!story.differing.empty()) {
+    page.line("differs",
+              join(story.differing, ", ") + " (in the framework's own key; values are not told)");
+  }
+}
+
+json list_of(const std::vector<std::string>& texts) { return texts; }
+
+}  // namespace
+
+std::string text_of(const PodStory& story) {
+  Page page;
+  page.line("pod", story.ns + "/" + story.pod +
+                       (story.node.empty() ? ", on no node yet" : " on node " + story.node) +
+                       (story.phase.empty() ? "" : ", " + story.phase));
+  page.line("injected", story.injected
+                            ? "yes, by version " + story.version + ": mode " + story.mode +
+                                  "; frameworks " + join(story.frameworks, ", ") + "; containers " +
+                                  join(story.containers, ", ")
+                            : "no, " + story.injection + ": " + story.injection_why);
+  if (!story.cache.empty()) page.line("cache", "CompileCache " + story.ns + "/" + story.cache);
+  if (story.injected) {
+    tell_key(story, page);
+    tell_archive(story, page);
+    if (!story.steps.empty()) page.line("steps", "");
+    for (const StoryStep& step : story.steps) {
+      std::string time = seconds_text(step.milliseconds, step.to_the_second);
+      time.insert(0, 10 - std::min<size_t>(10, time.size()), ' ');
+      page.row(padded(step.name, 10) + time + "  " + step.note);
+    }
+    tell_effect(story, page);
+    if (!story.save.empty()) {
+      page.line("saved", story.save + (story.save_reason.empty() ? "" : ", " + story.save_reason) +
+                             (story.save_why.empty() ? "" : ": " + story.save_why));
+    }
+  }
+  if (story.change.empty()) page.line("change", "nothing");
+  for (const std::string& what : story.change) page.line("change", what);
+  for (const ToldEvent& event : story.events) {
+    page.line("event", event.time + " " + event.about + " " + event.reason + ": " + event.message);
+  }
+  for (const std::string& what : story.unread) page.line("unread", what);
+  return page.take();
+}
+
+json json_of(const PodStory& story) {
+  json key = json::array();
+  for (const KeyPart& part : story.key) {
+    key.push_back({{"name", part.name}, {"value", part.value}, {"from", part.from}});
+  }
+  json steps = json::array();
+  for (const StoryStep& step : story.steps) {
+    steps.push_back({{"name", step.name},
+                     {"milliseconds", step.milliseconds},
+                     {"toTheSecond", step.to_the_second},
+                     {"note", step.note}});
+  }
+  json events = json::array();
+  for (const ToldEvent& event : story.events) {
+    events.push_back({{"time", event.time},
+                      {"about", event.about},
+                      {"reason", event.reason},
+                      {"message", event.message}});
+  }
+  return {
+      {"namespace", story.ns},
+      {"pod", story.pod},
+      {"node", story.node},
+      {"phase", story.phase},
+      {"cache", story.cache},
+      {"injection",
+       {{"injected", story.injected},
+        {"reason", story.injection},
+        {"why", story.injection_why},
+        {"mode", story.mode},
+        {"version", story.version},
+        {"frameworks", list_of(story.frameworks)},
+        {"containers", list_of(story.containers)}}},
+      {"key", key},
+      {"keyArchive", story.key_archive},
+      {"load",
+       {{"outcome", story.load},
+        {"reason", story.load_reason},
+        {"why", story.load_why},
+        {"archive", story.archive},
+        {"generation", story.generation},
+        {"bytes", story.bytes},
+        {"nearest", story.nearest},
+        {"nearestDiffers", list_of(story.nearest_differs)}}},
+      {"steps", steps},
+      {"effect",
+       {{"effect", story.effect},
+        {"why", story.effect_why},
+        {"loadedEntries", story.loaded_entries},
+        {"readEntries", story.read_entries},
+        {"newEntries", story.new_entries},
+        {"compiled", list_of(story.compiled)},
+        {"differing", list_of(story.differing)},
+        {"compileSeconds", story.compile_seconds},
+        {"secondsSaved", story.seconds_saved}}},
+      {"save", {{"outcome", story.save}, {"reason", story.save_reason}, {"why", story.save_why}}},
+      {"change", list_of(story.change)},
+      {"events", events},
+      {"unread", list_of(story.unread)}};
+}
+
+}  // namespace compilecache::cli

@@ -1,0 +1,60 @@
+#include "operator/agents/agent_words.hpp"
+
+#include "api/outcomes.hpp"
+#include "base/strings.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+constexpr size_t kNameLength = 100;
+
+}  // namespace
+
+std::string cut(const std::string& text, size_t length) {
+  return std::string(first_bytes(text, length));
+}
+
+std::vector<std::string> cut(const std::vector<std::string>& texts, size_t count) {
+  std::vector<std::string> kept;
+  for (const std::string& text : texts) {
+    if (kept.size() == count) break;
+    kept.push_back(cut(text, kNameLength));
+  }
+  return kept;
+}
+
+// Not the agent's word but one of ours, so that labels and logs stay bounded.
+std::string load_word(const api::LoadedReport& report) {
+  const auto outcome = api::parse_outcome(report.outcome);
+  if (!outcome || *outcome == api::Outcome::kError) return "failed";
+  if (*outcome != api::Outcome::kSuccess) return "none";
+  return report.match == "compatible" ? "compatible" : "exact";
+}
+
+std::string wait_word(const std::string& said) {
+  for (const char* known :
+       {"waiting_for_first", "too_many_loads", "gpu_product_unknown", "operator_unreachable"}) {
+    if (said == known) return said;
+  }
+  return "";
+}
+
+std::string key_text(const api::ArchiveKey& key) {
+  std::vector<std::string> parts;
+  for (const auto& [part, value] : key) parts.push_back(part + "=" + value);
+  return join(parts, ", ");
+}
+
+std::string compiled_anew(const api::EffectReport& report) {
+  std::string text = std::to_string(report.new_entries) + " entries were compiled anew";
+  if (!report.new_names.empty()) {
+    text += ", " + join(cut(report.new_names, kToldNames), ", ") + " among them";
+  }
+  if (!report.differing.empty()) {
+    text += "; what differs in the framework's key: " +
+            join(cut(report.differing, kToldDiffering), ", ");
+  }
+  return text;
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,154 @@
+#include "operator/agents/load_decision.hpp"
+
+#include <algorithm>
+
+#include "api/load_budget.hpp"
+#include "operator/archives/archive_trust.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAskAgain{1'000};
+// Rarer when it takes minutes; and all who wait ask a hundred times a second together, so that a
+// thousand of them do not keep the operator from answering.
+constexpr milliseconds kAskAgainAlone{5'000};
+constexpr milliseconds kAskAgainLatest{10'000};
+constexpr milliseconds kAskOfEach{10};
+constexpr int kAskAgainShare = 8;
+// A place that is free is not to stay empty.
+constexpr milliseconds kAskForPlaceSoonest{100};
+constexpr int kAskForPlaceTimes = 4;  // at least, within the budget
+constexpr milliseconds kLongestSettling{30'000};
+
+api::LoadAnswer none(std::string reason) {
+  api::LoadAnswer answer;
+  answer.decision = "none";
+  answer.reason = std::move(reason);
+  return answer;
+}
+
+api::LoadAnswer wait(std::string reason, milliseconds left) {
+  api::LoadAnswer answer;
+  answer.decision = "wait";
+  answer.reason = std::move(reason);
+  answer.retry_after_ms = std::clamp(left, milliseconds(1), kAskAgain).count();
+  return answer;
+}
+
+// For the first pod: rarer as it takes longer, and not all at the same moment.
+api::LoadAnswer wait_for_first(const LoadSituation& situation, milliseconds waited) {
+  const milliseconds crowd = kAskOfEach * static_cast<int64_t>(situation.waiting);
+  const milliseconds usual =
+      std::clamp(std::max(std::min(waited / kAskAgainShare, kAskAgainAlone), crowd), kAskAgain,
+                 kAskAgainLatest);
+  const double share = 0.75 + 0.5 * std::clamp(situation.spread, 0.0, 1.0);
+  const auto pause = std::chrono::duration_cast<milliseconds>(usual * share);
+  api::LoadAnswer answer = wait("waiting_for_first", kAskAgain);
+  answer.retry_after_ms =
+      std::clamp(pause, milliseconds(1), situation.wait_for_first - waited).count();
+  return answer;
+}
+
+struct Choice {
+  const api::CompileCacheArchive* archive = nullptr;
+  const api::ArchiveHead* head = nullptr;
+  const char* match = "";
+};
+
+Choice choose(const LoadSituation& situation) {
+  Choice best;
+  for (const auto& archive : situation.archives) {
+    if (archive->metadata.deleting) continue;
+    const api::ArchiveHead* head = usable_head(*archive);
+    if (head == nullptr) continue;
+    if (archive->key == *situation.key) return {archive.get(), head, "exact"};
+    if (!situation.fallback_compatible || !api::is_compatible(archive->key, *situation.key))
+      continue;
+    // RFC 3339 in UTC sorts by time.
+    if (best.head == nullptr || head->saved_at > best.head->saved_at) {
+      best = {archive.get(), head, "compatible"};
+    }
+  }
+  return best;
+}
+
+// Why there is nothing to load.
+std::string why_none(const LoadSituation& situation) {
+  for (const auto& archive : situation.archives) {
+    if (archive->key != *situation.key) continue;
+    if (is_corrupt(*archive)) return "corrupt";
+    if (is_suspect(*archive)) return "suspect";
+  }
+  return "no_archive";
+}
+
+api::LoadAnswer load(const Choice& choice, milliseconds budget) {
+  api::LoadAnswer answer;
+  answer.decision = "load";
+  answer.match = choice.match;
+  answer.archive = choice.archive->metadata.name;
+  answer.manifest_digest = choice.head->manifest_digest;
+  answer.generation = choice.head->generation;
+  answer.compressed_bytes = choice.head->compressed_bytes;
+  answer.plain_bytes = choice.head->plain_bytes;
+  answer.budget_ms = budget.count();
+  return answer;
+}
+
+api::LoadAnswer decide(const LoadSituation& situation) {
+  if (situation.mode == "Refresh") return none("mode_refresh");
+  const milliseconds waited = situation.waited - situation.waited_for_place;
+  if (situation.first_is_compiling && waited < situation.wait_for_first) {
+    return wait_for_first(situation, waited);
+  }
+  const Choice choice = choose(situation);
+  if (choice.head == nullptr) return none(why_none(situation));
+  const milliseconds left = api::load_budget(situation.timeout, choice.head->compile_seconds) -
+                            situation.waited_for_place;
+  if (left <= milliseconds(0)) return none("too_many_loads");
+  if (situation.too_many_loads) {
+    api::LoadAnswer answer = wait("too_many_loads", left);
+    const milliseconds crowd = kAskOfEach * static_cast<int64_t>(situation.waiting);
+    const milliseconds pause =
+        std::max(std::min({crowd, left / kAskForPlaceTimes, kAskAgainLatest}), kAskForPlaceSoonest);
+    answer.retry_after_ms = std::min(left, pause).count();
+    return answer;
+  }
+  return load(choice, left);
+}
+
+}  // namespace
+
+milliseconds settle_time(const api::CommitRequest& saved) {
+  if (saved.complete) return milliseconds(0);
+  const double half = std::clamp(saved.compile_seconds * 500, 0.0, 1.0 * kLongestSettling.count());
+  const milliseconds wanted(static_cast<int64_t>(half));
+  const milliseconds missing = wanted - milliseconds(std::max<int64_t>(0, saved.still_ms));
+  if (missing <= milliseconds(0)) return milliseconds(0);
+  // Not before the saver could tell that more is being compiled.
+  const milliseconds noticed(
+      std::clamp<int64_t>(saved.notices_within_ms, 0, kLongestSettling.count()));
+  return std::max(missing, noticed);
+}
+
+api::LoadAnswer decide_load(const LoadSituation& situation) {
+  if (!situation.key) {
+    // The only thing that may still come is the node's label; anything else is final.
+    const bool may_come = situation.key.error().code == ErrorCode::kUnavailable;
+    if (may_come && situation.waited < situation.label_wait) {
+      return wait("gpu_product_unknown", situation.label_wait - situation.waited);
+    }
+    return none(may_come ? "gpu_product_unknown" : "key_unknown");
+  }
+  api::LoadAnswer answer = decide(situation);
+  answer.key = *situation.key;
+  if (const auto product = situation.key->find(api::kGpuProductPart);
+      product != situation.key->end()) {
+    answer.gpu_product = product->second;
+  }
+  return answer;
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,113 @@
+#include "operator/agents/load_traffic.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+// Who waits asks again within ten seconds (load_decision.cpp).
+constexpr std::chrono::seconds kStillWaiting{12};
+
+}  // namespace
+
+LoadTraffic::LoadTraffic(int max_concurrent_loads, const Clock& clock)
+    : limit_(static_cast<size_t>(max_concurrent_loads)), clock_(clock) {}
+
+bool LoadTraffic::begin(const std::string& claim, const std::string& pod_uid,
+                        std::chrono::milliseconds budget) {
+  const std::lock_guard lock(mutex_);
+  Pods& pods = loading_[claim];
+  const Monotonic now = clock_.monotonic();
+  std::erase_if(pods, [&](const auto& item) { return item.second <= now; });
+  Pods& others = waiting_[claim];
+  if (pods.size() >= limit_ && !pods.contains(pod_uid)) {
+    others[pod_uid] = now + kStillWaiting;
+    return false;
+  }
+  others.erase(pod_uid);
+  std::erase_if(others, [&](const auto& item) { return item.second <= now; });
+  if (others.empty()) waiting_.erase(claim);
+  pods[pod_uid] = now + budget;
+  return true;
+}
+
+size_t LoadTraffic::waiting(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(what);
+  if (found == waiting_.end()) return 0;
+  const Monotonic now = clock_.monotonic();
+  std::erase_if(found->second, [&](const auto& item) { return item.second <= now; });
+  const size_t count = found->second.size();
+  if (count == 0) waiting_.erase(found);
+  return count;
+}
+
+void LoadTraffic::end(const std::string& claim, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto found = loading_.find(claim);
+  if (found == loading_.end()) return;
+  found->second.erase(pod_uid);
+  if (found->second.empty()) loading_.erase(found);
+}
+
+bool LoadTraffic::goes_second(const std::string& archive, const std::string& pod,
+                              const std::string& pod_uid, std::chrono::milliseconds tenure,
+                              const Alive& alive) {
+  const std::lock_guard lock(mutex_);
+  First& first = first_[archive];
+  const Monotonic now = clock_.monotonic();
+  if (first.uid == pod_uid) return false;
+  if (!first.uid.empty() && now < first.until && alive(first.pod, first.uid)) {
+    waiting_[archive][pod_uid] = now + kStillWaiting;
+    return true;
+  }
+  first_.erase(archive);
+  if (tenure > std::chrono::milliseconds(0)) {
+    first_[archive] = {pod, pod_uid, now + tenure, false};
+  }
+  return false;
+}
+
+void LoadTraffic::saved(const std::string& archive, const std::string& pod,
+                        const std::string& pod_uid, std::chrono::milliseconds settle) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first == first_.end()) return;
+  const Monotonic now = clock_.monotonic();
+  const bool over = first->second.saved && first->second.until <= now;
+  if (over || settle <= std::chrono::milliseconds(0)) {
+    first_.erase(first);
+    waiting_.erase(archive);
+  } else {
+    first->second = {pod, pod_uid, now + settle, true};
+  }
+}
+
+void LoadTraffic::compiling(const std::string& archive, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first == first_.end() || first->second.uid != pod_uid || !first->second.saved) return;
+  // Until it commits again; who waits has a bound.
+  first->second.until = Monotonic::max();
+}
+
+bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
+                        const Alive& alive) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first == first_.end() || !first->second.saved || first->second.uid == pod_uid) return false;
+  const Monotonic now = clock_.monotonic();
+  if (now < first->second.until && alive(first->second.pod, first->second.uid)) {
+    waiting_[archive][pod_uid] = now + kStillWaiting;
+    return true;
+  }
+  first_.erase(first);
+  waiting_.erase(archive);
+  return false;
+}
+
+void LoadTraffic::gives_up(const std::string& archive, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto first = first_.find(archive);
+  if (first != first_.end() && first->second.uid == pod_uid) first_.erase(first);
+}
+
+}  // namespace compilecache::controller

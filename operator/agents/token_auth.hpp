@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "operator/agents/caller_allowance.hpp"
+#include "operator/agents/token_verdicts.hpp"
+
+// Who a caller of the agent API is: its projected token, checked by the API server for our
+// audience.
+//
+//   TokenAuth auth([&](const nlohmann::json& review) { return client.create(kTokenReviews, review);
+//   },
+//                  settings.token_cache, clock);
+//   auto identity = auth.identify(bearer_token);
+//   if (!identity) ...                               // kUnauthorized, or why the review failed
+//
+// Answers are believed for a while, by the token's hash; refusals for a tenth of it, so that a loop
+// with a bad token costs the API server little. Whoever shows one bad token after another, each a
+// new one, is refused for a while; a good one costs its caller nothing. Thread-safe.
+
+namespace compilecache::controller {
+
+// Only a token that is bound to a pod names one, and only such a token is accepted. That the pod is
+// alive and is ours is the caller's check.
+struct TokenIdentity {
+  std::string ns, service_account;
+  std::string pod, pod_uid;
+  std::string node;  // empty: not scheduled when the token was made, or an old API server
+};
+
+// The object to create, and what the API server made of it. kUnauthorized says why.
+nlohmann::json token_review(std::string_view token);
+Result<TokenIdentity> parse_token_review(const nlohmann::json& answer);
+
+class TokenAuth {
+ public:
+  using Review = std::function<Result<nlohmann::json>(const nlohmann::json& review)>;
+
+  TokenAuth(Review review, std::chrono::milliseconds believe_for, const Clock& clock);
+  // `peer`: the caller's address, "10.0.0.7:4711" or "[fd00::7]:4711", which is what is limited.
+  // kUnavailable when it has shown too many bad tokens lately.
+  Result<TokenIdentity> identify(std::string_view token, std::string_view peer = {});
+
+ private:
+  const Review review_;
+  const std::chrono::milliseconds believe_for_;
+  TokenVerdicts<Result<TokenIdentity>> known_;
+  CallerAllowance allowance_;
+};
+
+}  // namespace compilecache::controller

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "api/compile_cache_archive.hpp"
+#include "api/outcomes.hpp"
+#include "base/clock.hpp"
+#include "operator/archives/archive_writer.hpp"
+#include "operator/archives/crash_watch.hpp"
+
+// Keeps the archives' status up to date besides lock and head: use, counters and trust.
+//
+//   ArchiveRegistry registry(writer, settings.status_interval, clock);
+//   registry.loaded("ml", "transformer-3f9a1c04b2", api::Match::kExact);
+//   registry.flush();          // each second, by a thread; writes what is due
+//   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
+//
+// Use and counters are collected here and written at most once in an interval for each archive.
+// What is lost in a crash is a few seconds of them. Thread-safe; All but loaded() and
+// effect() block on the API server.
+
+namespace compilecache::controller {
+
+class ArchiveRegistry {
+ public:
+  ArchiveRegistry(ArchiveWriter& writer, std::chrono::milliseconds interval, const Clock& clock);
+
+  void loaded(const std::string& ns, const std::string& archive, api::Match match);
+  // A pod's verdict, and what it had said before.
+  void effect(const std::string& ns, const std::string& archive, std::optional<api::Effect> before,
+              api::Effect now);
+
+  // True: it was not suspect on account of that digest before. See archive_trust.hpp.
+  Result<bool> suspect(const std::string& ns, const std::string& archive, const std::string& digest,
+                       const std::string& reported_by);
+  // Pods crashed that loaded that manifest, or it was not the archive; see crash_watch.hpp. True:
+  // this is new.
+  Result<bool> crashing(const api::CompileCacheArchive& archive, const Blame& blame);
+  Result<bool> acquitted(const api::CompileCacheArchive& archive);
+  // What a sweep Job found when it read that manifest; the archive that has it is among `archives`.
+  Status verified(const api::CompileCacheArchive& archive, const std::string& manifest);
+  Status corrupt(const api::CompileCacheArchive& archive, const std::string& manifest);
+
+  // Writes what is due; with `all`, everything that is not written yet.
+  void flush(bool all = false);
+
+ private:
+  struct Pending {
+    api::LoadCounters loads;
+    api::EffectCounters effect;  // differences; may be negative
+    std::string last_used;
+    bool dirty = false;
+    Monotonic not_before{};
+  };
+  static void apply(const Pending& pending, api::CompileCacheArchive& archive);
+  void put_back(const std::string& key, const Pending& pending);
+
+  ArchiveWriter& writer_;
+  const std::chrono::milliseconds interval_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::map<std::string, Pending> pending_;  // by "namespace/archive"
+};
+
+}  // namespace compilecache::controller

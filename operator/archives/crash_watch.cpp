@@ -1,0 +1,97 @@
+#include "operator/archives/crash_watch.hpp"
+
+#include <algorithm>
+
+namespace compilecache::controller {
+namespace {
+
+constexpr int kEnoughPods = 2;
+constexpr int kEnoughOfOnePod = 3;
+constexpr size_t kNames = 3;
+
+}  // namespace
+
+void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
+                        const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  if (!pods_.emplace(pod_uid, Pod{archive, manifest}).second) return;
+  ++archives_[archive][manifest].pods;
+}
+
+void CrashWatch::seen(const PodEnds& seen) {
+  const std::lock_guard lock(mutex_);
+  const auto known = pods_.find(seen.uid);
+  if (known == pods_.end()) return;
+  Pod& pod = known->second;
+  int crashes = 0;
+  for (const ContainerEnd& end : seen.ends) {
+    int& before = pod.ends[end.container];
+    if (end.count > before && end.crash) ++crashes;
+    before = std::max(before, end.count);
+  }
+  if (crashes == 0) return;
+  Tally& tally = archives_[pod.archive][pod.manifest];
+  if (pod.crashes == 0) {
+    ++tally.crashed;
+    if (tally.names.size() < kNames) tally.names.push_back(seen.name);
+  }
+  pod.crashes += crashes;
+  tally.most_crashes = std::max(tally.most_crashes, pod.crashes);
+}
+
+void CrashWatch::gone(const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  pods_.erase(pod_uid);
+}
+
+void CrashWatch::forget(const std::string& archive) {
+  const std::lock_guard lock(mutex_);
+  archives_.erase(archive);
+}
+
+bool CrashWatch::is_blamed(const Tally& with, const Tally& without) {
+  if (with.crashed < kEnoughPods && with.most_crashes < kEnoughOfOnePod) return false;
+  if (with.crashed * 2 < with.pods) return false;
+  return without.pods == 0 || without.crashed * with.pods < with.crashed * without.pods;
+}
+
+CrashWatch::Tally CrashWatch::without(const Tallies& tallies, const std::string& manifest) {
+  Tally sum;
+  for (const auto& [other, tally] : tallies) {
+    if (other == manifest) continue;
+    sum.pods += tally.pods;
+    sum.crashed += tally.crashed;
+    sum.most_crashes = std::max(sum.most_crashes, tally.most_crashes);
+  }
+  return sum;
+}
+
+std::vector<Blame> CrashWatch::blame(const std::string& archive) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Blame> blames;
+  const auto tallies = archives_.find(archive);
+  if (tallies == archives_.end()) return blames;
+  for (const auto& [manifest, tally] : tallies->second) {
+    if (manifest.empty() || !is_blamed(tally, without(tallies->second, manifest))) continue;
+    blames.push_back({manifest, tally.names});
+  }
+  return blames;
+}
+
+bool CrashWatch::acquits(const std::string& archive, const std::string& manifest) const {
+  const std::lock_guard lock(mutex_);
+  const auto tallies = archives_.find(archive);
+  if (tallies == archives_.end()) return false;
+  const auto with = tallies->second.find(manifest);
+  const Tally others = without(tallies->second, manifest);
+  const bool enough = others.crashed >= kEnoughPods || others.most_crashes >= kEnoughOfOnePod;
+  return enough && with != tallies->second.end() && !is_blamed(with->second, others);
+}
+
+std::string CrashWatch::manifest_of(const std::string& pod_uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto pod = pods_.find(pod_uid);
+  return pod == pods_.end() ? "" : pod->second.manifest;
+}
+
+}  // namespace compilecache::controller

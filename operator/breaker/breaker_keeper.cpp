@@ -1,0 +1,325 @@
+#include "operator/breaker/breaker_keeper.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/names.hpp"
+#include "api/reasons.hpp"
+#include "base/log.hpp"
+#include "base/strings.hpp"
+#include "base/time_format.hpp"
+#include "kube/json.hpp"
+#include "operator/cluster/sooner.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// Of a loader beyond spec.load.timeout: asking the operator, waiting for the node's label,
+// reporting (agent/load.cpp, agent/load_choice.cpp), on a node that is short of everything.
+constexpr seconds kLoaderMargin{90};
+// An Event is written again every two minutes or sooner while what it tells lasts. One that we see
+// for the first time counts for as long, since nobody can tell how old it is.
+constexpr minutes kEventLife{5};
+constexpr int kMostEvents = 500;
+constexpr size_t kLongestEvent = 240, kLongestRefusal = 600;
+constexpr size_t kMostOwners = 1000;
+// For the other replicas' webhooks to hear that injection is paused.
+constexpr seconds kHeard{3};
+constexpr seconds kProbeLook{5};
+// After an eviction that a PodDisruptionBudget or a missing right refuses.
+constexpr seconds kAfterRefusal{60};
+
+VolumeSight sight_of(const api::CompileCache& cache, const StorageFacts& storage) {
+  VolumeSight sight{.claim = cache.spec.storage.claim_name};
+  if (storage.claim) {
+    sight.volume = storage.claim->volume_name;
+    sight.bound = storage.claim->phase == "Bound";
+  }
+  sight.has_node_affinity = storage.volume && storage.volume->has_node_affinity;
+  return sight;
+}
+
+const kube::Fields& event_fields() {
+  static const kube::Fields kFields{"/involvedObject/uid", "/message"};
+  return kFields;
+}
+
+kube::ObjectReference about(const api::CompileCache& cache) {
+  return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
+          cache.metadata.uid};
+}
+
+}  // namespace
+
+BreakerKeeper::BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
+                             Sweeper& sweeper, kube::EventSink& events, bool replace,
+                             const Clock& clock)
+    : client_(std::move(client)),
+      settings_(settings),
+      view_(view),
+      sweeper_(sweeper),
+      events_(events),
+      replace_(replace),
+      clock_(clock) {}
+
+std::shared_ptr<BreakerKeeper::State> BreakerKeeper::state_of(const api::CompileCache& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<State>& state = states_[cache.metadata.key()];
+  if (state != nullptr) return state;
+  state = std::make_shared<State>(State{.troubles = PodTroubles(settings_.breaker),
+                                        .breaker = read_breaker(cache.status),
+                                        .probed_generation = cache.metadata.generation});
+  if (state->breaker.since) state->troubles.expect(cache.status.stuck_pods);
+  return state;
+}
+
+void BreakerKeeper::forget(const std::string& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  states_.erase(cache);
+}
+
+Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts& storage,
+                             api::CompileCacheStatus& status) {
+  const std::string key = cache.metadata.key();
+  const auto state = state_of(cache);
+  const VolumeSight volume = sight_of(cache, storage);
+  StuckPods seen = look_at_pods(*state, cache, volume);
+  Duration again = read_events(*state, seen, cache, volume);
+  if (!seen.waiting.empty()) seen = look_at_pods(*state, cache, volume);
+
+  const WallTime now = clock_.wall();
+  const bool changed = state->probed_generation != cache.metadata.generation;
+  state->probed_generation = cache.metadata.generation;
+  const BreakerVerdict verdict = judge_breaker(state->breaker,
+                                               {.seen = seen,
+                                                .nodes = view_.nodes(),
+                                                .probe = probe_of(*state, key),
+                                                .spec_changed = changed,
+                                                .refused = refused_pod(*state, cache)},
+                                               settings_.breaker, now);
+  again = sooner(again, take_verdict(*state, verdict, key));
+  write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
+  status.stuck_pods = verdict.stuck;
+  if (replace_) again = sooner(again, replace_stuck(*state, seen, cache));
+  return sooner(again, verdict.again);
+}
+
+// When to come again for the probe's sake; 0: none is due.
+Duration BreakerKeeper::take_verdict(State& state, const BreakerVerdict& verdict,
+                                     const std::string& cache) {
+  const BreakerState before = std::exchange(state.breaker, verdict.state);
+  if (before.open != verdict.state.open) {
+    state.troubles.settle();
+    state.turned = clock_.monotonic();
+    log_warn(
+        verdict.state.open ? "injection is paused" : "injection goes on",
+        {{"cache", cache}, {"reason", verdict.state.reason}, {"message", verdict.state.message}});
+  }
+  if (!verdict.state.open || verdict.state.failed_probes != before.failed_probes) {
+    state.probe.reset();
+  }
+  if (!verdict.probe) return Duration(0);
+  if (state.probe) return kProbeLook;
+  const std::string node = view_.node(verdict.state.node) ? verdict.state.node : "";
+  state.probe = sweeper_.probe(cache, node);
+  log_info("probing whether pods can start again", {{"cache", cache}, {"node", node}});
+  return seconds(1);
+}
+
+StuckPods BreakerKeeper::look_at_pods(State& state, const api::CompileCache& cache,
+                                      const VolumeSight& volume) {
+  const SignRules rules{.patience = settings_.breaker.patience,
+                        .load_budget = cache.spec.load.timeout + kLoaderMargin};
+  const auto pods = view_.pods_of(cache.metadata.ns, cache.metadata.name);
+  std::vector<PodLook> looks;
+  looks.reserve(pods.size());
+  for (const auto& pod : pods) {
+    if (!pod->deleting) looks.push_back({pod.get(), read_sign(*pod, volume, rules)});
+  }
+  return state.troubles.look(looks, state.failed_mounts, clock_.wall());
+}
+
+Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,
+                                    const api::CompileCache& cache, const VolumeSight& volume) {
+  if (seen.waiting.empty()) {
+    state.failed_mounts.clear();
+    return Duration(0);
+  }
+  const Monotonic now = clock_.monotonic();
+  if (state.events_read && now - *state.events_read < seen.read_events) {
+    return *state.events_read + seen.read_events - now;
+  }
+  state.events_read = now;
+  std::map<std::string, std::string> found;
+  for (const char* reason : {"FailedMount", "FailedAttachVolume"}) {
+    auto read = read_failed_mounts(state, seen, cache, volume, reason);
+    if (!read) {  // what was known stays
+      log_warn("reading why pods wait for their volumes",
+               {{"cache", cache.metadata.key()}, {"error", read.error().message}});
+      return seen.read_events;
+    }
+    found.merge(*read);
+  }
+  state.mount_events.end_round();
+  state.failed_mounts = std::move(found);
+  return seen.read_events;
+}
+
+// The latest in the namespace, since what is refused does not say which CompileCache it wanted.
+// What was refused before we watched is old, and so is what was refused while it was open; a
+// controller tries again, and says so again.
+std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
+                                                     const api::CompileCache& cache) const {
+  std::optional<RefusedPod> latest;
+  std::optional<Monotonic> latest_since;
+  const Monotonic now = clock_.monotonic();
+  for (const auto& refusal : view_.refusals(cache.metadata.ns)) {
+    const auto& sight = state.refusal_events.see(refusal->event, refusal->version, now);
+    if (state.breaker.open || !sight.is_news || now - sight.since >= kEventLife) continue;
+    if (state.turned && sight.since <= *state.turned) continue;
+    if (latest_since && sight.since <= *latest_since) continue;
+    const RefusedPlace place = place_in(refusal->message);
+    const bool ours = place == RefusedPlace::kOurs ||
+                      (place == RefusedPlace::kMayBeOurs && was_injected(state, *refusal));
+    if (!ours) continue;
+    latest = {refusal->kind + " " + refusal->name + ": " +
+              std::string(first_bytes(refusal->message, kLongestRefusal))};
+    latest_since = sight.since;
+  }
+  state.refusal_events.end_round();
+  return latest;
+}
+
+// The webhook says so in an Event about the same owner.
+bool BreakerKeeper::was_injected(State& state, const Refusal& refusal) const {
+  if (state.injected_owners.contains(refusal.uid)) return true;
+  const std::string reason(api::text_of(api::InjectionReason::kInjected).event);
+  bool found = false;
+  auto listed =
+      client_.list(kube::resources::kEvents,
+                   {.ns = refusal.ns,
+                    .field_selector = "involvedObject.uid=" + refusal.uid + ",reason=" + reason,
+                    .limit = kMostEvents},
+                   event_fields(), {[&] { found = false; }, [&](const json&) { found = true; }});
+  if (!listed) {
+    log_warn("reading whether pods that are not admitted were injected",
+             {{"owner", refusal.ns + "/" + refusal.name}, {"error", listed.error().message}});
+    return false;
+  }
+  if (state.injected_owners.size() >= kMostOwners) state.injected_owners.clear();
+  if (found) state.injected_owners.insert(refusal.uid);
+  return found;
+}
+
+// Read, not watched: a cluster's Events are many, and these matter only while a pod waits.
+Result<std::map<std::string, std::string>> BreakerKeeper::read_failed_mounts(
+    State& state, const StuckPods& seen, const api::CompileCache& cache, const VolumeSight& volume,
+    const char* reason) const {
+  std::map<std::string, std::shared_ptr<const PodView>> waiting;
+  for (const auto& pod : view_.pods_of(cache.metadata.ns, cache.metadata.name)) {
+    if (seen.waiting.contains(pod->uid)) waiting.emplace(pod->uid, pod);
+  }
+  const Monotonic now = clock_.monotonic();
+  std::map<std::string, std::string> found;
+  auto listed = client_.list(
+      kube::resources::kEvents,
+      {.ns = cache.metadata.ns,
+       .field_selector = std::string("involvedObject.kind=Pod,reason=") + reason,
+       .limit = kMostEvents},
+      event_fields(),
+      {[&] { found.clear(); },
+       [&](json event) {
+         const auto pod = waiting.find(kube::string_at(event, {"involvedObject", "uid"}));
+         const std::string message = kube::string_at(event, {"message"});
+         const auto& sight =
+             state.mount_events.see(kube::string_at(event, {"metadata", "name"}),
+                                    kube::string_at(event, {"metadata", "resourceVersion"}), now);
+         if (pod == waiting.end() || now - sight.since >= kEventLife) return;
+         if (!is_about_our_volume(message, *pod->second, volume)) return;
+         found[pod->first] =
+             std::string(reason) + ": " + std::string(first_bytes(message, kLongestEvent));
+       }});
+  if (!listed) return unexpected(listed.error());
+  return found;
+}
+
+Probe BreakerKeeper::probe_of(const State& state, const std::string& cache) const {
+  if (!state.breaker.open || !state.probe) return Probe::kNone;
+  switch (sweeper_.probed(cache, *state.probe)) {
+    case Sweeper::Probed::kSucceeded:
+      return Probe::kSucceeded;
+    case Sweeper::Probed::kFailed:
+      return Probe::kFailed;
+    case Sweeper::Probed::kPending:
+      break;
+  }
+  return Probe::kRuns;
+}
+
+// Once each, and never faster than the settings say, whatever the number of CompileCaches. Only
+// when the status has told the webhooks, so that what comes instead starts without us.
+Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
+                                      const api::CompileCache& cache) {
+  const BreakerState written = read_breaker(cache.status);
+  if (!state.breaker.open) {
+    state.replaced.clear();
+    state.written_open.reset();
+    return Duration(0);
+  }
+  if (!written.open || !written.since) return Duration(0);
+  if (!state.written_open) state.written_open = clock_.monotonic();
+  const auto next = std::find_if(seen.pods.begin(), seen.pods.end(), [&](const StuckPod& pod) {
+    return pod.replaceable && !state.replaced.contains(pod.uid);
+  });
+  if (next == seen.pods.end()) return Duration(0);
+  const Duration heard = clock_.monotonic() - *state.written_open;
+  if (heard < kHeard) return kHeard - heard;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Monotonic now = clock_.monotonic();
+    if (replaced_last_ && now - *replaced_last_ < settings_.breaker.replace_interval) {
+      return *replaced_last_ + settings_.breaker.replace_interval - now;
+    }
+    replaced_last_ = now;
+  }
+  if (replace(cache, *next)) {
+    state.replaced.insert(next->uid);
+    return settings_.breaker.replace_interval;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  replaced_last_ = clock_.monotonic() + kAfterRefusal;
+  return kAfterRefusal + settings_.breaker.replace_interval;
+}
+
+// False: to be tried again.
+bool BreakerKeeper::replace(const api::CompileCache& cache, const StuckPod& pod) {
+  const std::string& ns = cache.metadata.ns;
+  const json eviction = {{"apiVersion", "policy/v1"},
+                         {"kind", "Eviction"},
+                         {"metadata", {{"name", pod.name}, {"namespace", ns}}},
+                         {"deleteOptions", {{"preconditions", {{"uid", pod.uid}}}}}};
+  // One try: a PodDisruptionBudget that says no is to be heeded.
+  auto evicted =
+      client_.with_timeout(seconds(10), 0)
+          .raw("POST", kube::resources::kPods.path(ns, pod.name, "eviction"), eviction.dump());
+  if (!evicted) {
+    const ErrorCode code = evicted.error().code;
+    // It is gone, or another has its name now.
+    if (code == ErrorCode::kNotFound || code == ErrorCode::kConflict) return true;
+    log_warn("replacing a stuck pod",
+             {{"pod", ns + "/" + pod.name}, {"error", evicted.error().message}});
+    return false;
+  }
+  log_info("replaced a stuck pod", {{"pod", ns + "/" + pod.name}});
+  events_.normal(
+      about(cache), "StuckPodReplaced",
+      "pod " + pod.name + " could not start and was evicted, to come back without the cache");
+  return true;
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/clock.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+#include "operator/breaker/breaker.hpp"
+#include "operator/breaker/event_sightings.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/settings/settings.hpp"
+#include "operator/storage/storage_check.hpp"
+#include "operator/storage/sweeper.hpp"
+
+// The breaker of every CompileCache: looks at its pods and at what the kubelet says about their
+// volumes, judges, asks for probes, and, where that is wanted, replaces pods that are stuck.
+//
+//   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
+//   const Duration again = keeper.look(*cache, storage_facts, status);   // in reconcile()
+//
+// `status` then says whether injection is paused, and why, and names the stuck pods; that is all
+// that the webhook goes by and all that a new leader needs. Thread-safe; look() calls the API
+// server, one thread at a time for each CompileCache.
+
+namespace compilecache::controller {
+
+class BreakerKeeper {
+ public:
+  // `replace`: stuck pods are evicted, so that their owners make new ones without injection.
+  BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
+                Sweeper& sweeper, kube::EventSink& events, bool replace, const Clock& clock);
+
+  // Fills breaker, stuck_pods and the condition InjectionPaused of `status`; when to come again, 0:
+  // when something changes.
+  Duration look(const api::CompileCache& cache, const StorageFacts& storage,
+                api::CompileCacheStatus& status);
+  void forget(const std::string& cache);
+
+ private:
+  struct State {
+    PodTroubles troubles;
+    BreakerState breaker;
+    std::map<std::string, std::string> failed_mounts;  // by pod uid
+    std::optional<Monotonic> events_read;
+    EventSightings mount_events, refusal_events;
+    std::optional<Monotonic> turned;        // we opened or closed it last
+    std::optional<Monotonic> written_open;  // the status has said so, as far as we saw
+    std::optional<int64_t> probe;           // that was asked for
+    int64_t probed_generation = 0;
+    std::set<std::string> replaced;         // uids
+    std::set<std::string> injected_owners;  // uids
+  };
+
+  std::shared_ptr<State> state_of(const api::CompileCache& cache);
+  StuckPods look_at_pods(State& state, const api::CompileCache& cache, const VolumeSight& volume);
+  // When to read them again; 0: nobody waits for volumes.
+  Duration read_events(State& state, const StuckPods& seen, const api::CompileCache& cache,
+                       const VolumeSight& volume);
+  // By pod uid.
+  Result<std::map<std::string, std::string>> read_failed_mounts(State& state, const StuckPods& seen,
+                                                                const api::CompileCache& cache,
+                                                                const VolumeSight& volume,
+                                                                const char* reason) const;
+  std::optional<RefusedPod> refused_pod(State& state, const api::CompileCache& cache) const;
+  bool was_injected(State& state, const Refusal& refusal) const;
+  Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache);
+  Probe probe_of(const State& state, const std::string& cache) const;
+  Duration replace_stuck(State& state, const StuckPods& seen, const api::CompileCache& cache);
+  bool replace(const api::CompileCache& cache, const StuckPod& pod);
+
+  const kube::Client client_;
+  const Settings& settings_;
+  const ClusterView& view_;
+  Sweeper& sweeper_;
+  kube::EventSink& events_;
+  const bool replace_;
+  const Clock& clock_;
+  std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::shared_ptr<State>> states_;
+  std::optional<Monotonic> replaced_last_;
+};
+
+}  // namespace compilecache::controller

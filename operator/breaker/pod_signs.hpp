@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "operator/cluster/cluster_view.hpp"
+
+// What one injected pod looks like from outside: whether our containers and our volume let it
+// start. These faults happen before any code of ours runs, so nobody reports them.
+//
+//   const VolumeSight volume{.claim = "caches", .volume = "pv-1", .bound = true};
+//   const PodSign sign = read_sign(pod, volume, rules);
+//   if (sign.kind == PodSign::Kind::kTrouble) ...      // sign.trouble, sign.text
+//
+// A fault counts as ours only where the pod would not have it without us: its own image, its own
+// volumes, its own resources and its own crashes are not seen here. Pure; safe from any thread.
+
+namespace compilecache::controller {
+
+enum class Trouble {
+  kImage,          // of ours: cannot be pulled
+  kStart,          // a container of ours cannot be made or started
+  kExit,           // ... ended with an error, or does so again and again
+  kMemory,         // ... was killed for its memory
+  kMount,          // the kubelet cannot mount a volume of ours
+  kUnschedulable,  // the claim leaves no node
+  kRefused,        // a policy does not admit a container of ours
+  kSlowLoader,     // the loader runs for longer than it ever may
+};
+// "ImageNotPulled": the reason of the condition InjectionPaused.
+std::string_view to_string(Trouble trouble);
+
+struct PodSign {
+  enum class Kind {
+    kNone,     // nothing can be said: too early, or the pod's own affair
+    kPast,     // our containers did what they should
+    kWaits,    // no container of ours has started; Events may say why
+    kLoads,    // the loader runs
+    kTrouble,  // it does not start, or is not ready, on our account
+  };
+  Kind kind = Kind::kNone;
+  Trouble trouble = Trouble::kStart;
+  std::string text;  // of kTrouble, for people: which container, what the kubelet says
+  // How long it has to last before it counts; 0: it has been tried often enough already.
+  Duration patience{0};
+};
+
+// Of the CompileCache's claim.
+struct VolumeSight {
+  std::string claim;
+  std::string volume;  // the PersistentVolume's name; empty: not bound
+  bool bound = false;
+  bool has_node_affinity = false;
+};
+
+struct SignRules {
+  Duration patience{0};
+  // The longest that a loader may run, without the pod's own wait for the first.
+  Duration load_budget{0};
+};
+
+PodSign read_sign(const PodView& pod, const VolumeSight& volume, const SignRules& rules);
+
+// Nothing of the user's has started in it: it can be replaced without loss.
+bool has_started_nothing(const PodView& pod);
+
+// Whether the scheduler's message says that our claim leaves the pod no node, and nothing else
+// would.
+bool claim_leaves_no_node(std::string_view message, const VolumeSight& volume);
+
+// Whether the message of a FailedMount or FailedAttachVolume Event is about a volume of ours, and
+// no other keeps the pod waiting.
+bool is_about_our_volume(std::string_view message, const PodView& pod, const VolumeSight& volume);
+
+}  // namespace compilecache::controller

@@ -1,0 +1,439 @@
+#include "operator/caches/compile_cache_controller.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/names.hpp"
+#include "base/log.hpp"
+#include "base/quantity.hpp"
+#include "base/strings.hpp"
+#include "base/time_format.hpp"
+#include "operator/archives/archive_trust.hpp"
+#include "operator/archives/collection_planner.hpp"
+#include "operator/caches/conditions.hpp"
+#include "operator/cluster/sooner.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// What is derived from time alone is looked at this often.
+constexpr minutes kLookAgain{10};
+// A stale archive that could not be deleted.
+constexpr seconds kTryAgain{10};
+constexpr std::chrono::milliseconds kAfterConflict{300};
+constexpr seconds kLongestAfterConflict{30};
+
+kube::ObjectReference reference(const api::CompileCache& cache) {
+  return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
+          cache.metadata.uid};
+}
+
+// Pods are not admitted on account of the user that our container runs as.
+bool user_is_refused(const api::CompileCacheStatus& status) {
+  const auto* paused = api::find_condition(status.conditions, api::kInjectionPausedCondition);
+  return paused != nullptr && paused->status == "True" &&
+         paused->reason == to_string(Trouble::kRefused) && is_about_a_user(paused->message);
+}
+
+std::vector<std::string> framework_names(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const auto& [name, framework] : settings.frameworks) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+CompileCacheController::CompileCacheController(ControllerParts parts, const Clock& clock)
+    : parts_(std::move(parts)), clock_(clock) {}
+
+Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& key) {
+  if (!parts_.is_leader()) return kube::Reconciled{};
+  const auto name = kube::split_key(key);
+  Result<kube::Reconciled> done = kube::Reconciled{};
+  if (const auto invalid = parts_.invalid.get(key)) {
+    done = reconcile_invalid(*invalid);
+  } else if (const auto cache = parts_.view.cache(name.ns, name.name)) {
+    done = reconcile_valid(*cache);
+  } else {
+    forget(key);
+    return done;
+  }
+  if (!done && done.error().code == ErrorCode::kConflict) {
+    return kube::Reconciled{.again_after = pause_after_conflict(key)};
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    conflicts_.erase(key);
+  }
+  parts_.metrics.reconcile(done.has_value());
+  return done;
+}
+
+// Somebody wrote first; the change reaches our store in a moment, or later where its watch is slow.
+Duration CompileCacheController::pause_after_conflict(const std::string& key) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int before = conflicts_[key]++;
+  return std::min<Duration>(kAfterConflict * (1 << std::min(before, 10)), kLongestAfterConflict);
+}
+
+Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const InvalidCache& invalid) {
+  const api::CompileCache& cache = invalid.cache;
+  auto conditions = cache.status.conditions;
+  update_conditions(conditions,
+                    {.generation = cache.metadata.generation,
+                     .invalid = invalid.error,
+                     .storage = {"Unknown", "NotChecked", "the specification cannot be used"}},
+                    format_time(clock_.wall()));
+  auto wait = parts_.writer.write_conditions(cache, conditions);
+  if (!wait) {
+    // It may just have been deleted; then nobody is left to be told.
+    parts_.invalid.forget(cache.metadata.key());
+    return unexpected(wait.error());
+  }
+  if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, conditions);
+  return kube::Reconciled{.again_after = *wait};
+}
+
+Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::CompileCache& cache) {
+  if (cache.metadata.deleting) return kube::Reconciled{};
+  meet(cache);
+  notice_deleted(cache);
+  auto facts = storage_facts(cache);
+  if (!facts) return unexpected(facts.error());
+  StorageVerdict verdict = check_storage(cache.spec.storage, *facts);
+  Duration again = kLookAgain;
+  if (verdict.may_prepare) {
+    auto after = parts_.sweeper.reconcile(cache, *facts->claim);
+    if (!after) return unexpected(after.error());
+    again = sooner(again, *after);
+    parts_.sweeper.fill(cache.metadata.key(), *facts);
+    verdict = check_storage(cache.spec.storage, *facts);
+  }
+  if (auto judged = judge_crashes(cache); !judged) return unexpected(judged.error());
+  again = sooner(again, collect(cache));
+
+  const auto [status, look_again] = new_status(cache, *facts, verdict);
+  again = sooner(again, look_again);
+  auto wait = parts_.writer.write(cache, status);
+  if (!wait) return unexpected(wait.error());
+  if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, status.conditions);
+  return kube::Reconciled{.again_after = sooner(again, *wait)};
+}
+
+// Archives that make applications crash are handed out no more, or again.
+Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    const std::string key = archive->metadata.key();
+    for (const Blame& blame : parts_.crashes.blame(key)) {
+      api::CompileCacheArchive tried = *archive;
+      if (!mark_crashing(tried, blame.manifest, blame.pods, "")) continue;  // known, or replaced
+      auto marked = parts_.registry.crashing(*archive, blame);
+      if (!marked) return unexpected(marked.error());
+      if (!*marked) continue;
+      tell_crashes(cache, archive->metadata.name, blame);
+      parts_.sweeper.ask(cache.metadata.key());  // the volume's index names it
+    }
+    const std::set<std::string> accused = crashing_manifests(*archive);
+    const bool acquitted = std::all_of(
+        accused.begin(), accused.end(),
+        [&](const std::string& manifest) { return parts_.crashes.acquits(key, manifest); });
+    keep_crashing(cache, key, acquitted ? std::set<std::string>() : accused);
+    if (accused.empty() || !acquitted) continue;
+    if (auto told = parts_.registry.acquitted(*archive); !told) return unexpected(told.error());
+  }
+  return {};
+}
+
+// What pods hold that loaded it must not be saved, even when the archive has a new head or is gone.
+void CompileCacheController::keep_crashing(const api::CompileCache& cache,
+                                           const std::string& archive,
+                                           const std::set<std::string>& accused) {
+  const std::string key = cache.metadata.key();
+  for (const std::string& manifest : accused) parts_.board.add_crashing(key, manifest);
+  for (const std::string& manifest : parts_.board.crashing(key)) {
+    if (accused.contains(manifest) || !parts_.crashes.acquits(archive, manifest)) continue;
+    parts_.board.remove_crashing(key, manifest);
+  }
+}
+
+void CompileCacheController::tell_crashes(const api::CompileCache& cache,
+                                          const std::string& archive, const Blame& blame) {
+  parts_.events.warning(reference(cache), "ArchiveSuspect",
+                        "pods crashed (" + join(blame.pods, ", ") + ") that had loaded archive " +
+                            archive + "; it is handed out no more until another one is saved");
+}
+
+void CompileCacheController::meet(const api::CompileCache& cache) {
+  const std::string key = cache.metadata.key();
+  bool another = false;  // of the same name, deleted and made anew
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::string& uid = met_[key];
+    if (uid == cache.metadata.uid) return;
+    another = !uid.empty();
+  }
+  if (another) forget(key);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    met_[key] = cache.metadata.uid;
+  }
+  parts_.board.seed(key, cache.status);
+  parts_.sweeper.take_over(cache);
+}
+
+void CompileCacheController::forget(const std::string& key) {
+  parts_.board.forget(key);
+  parts_.sweeper.forget(key);
+  parts_.breaker.forget(key);
+  parts_.writer.forget(key);
+  parts_.metrics.forget(kube::split_key(key).ns, kube::split_key(key).name);
+  std::lock_guard<std::mutex> lock(mutex_);
+  met_.erase(key);
+  archives_.erase(key);
+  conflicts_.erase(key);
+}
+
+Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {
+  StorageFacts facts;
+  const auto claim =
+      parts_.claims.get(kube::object_key(cache.metadata.ns, cache.spec.storage.claim_name));
+  if (claim == nullptr) return facts;
+  facts.claim = *claim;
+  parts_.sweeper.fill(cache.metadata.key(), facts);
+  if (claim->volume_name.empty()) return facts;
+  auto found = volume(claim->volume_name);
+  if (found) {
+    facts.volume = *found;
+  } else if (found.error().code != ErrorCode::kNotFound) {
+    return unexpected(found.error());
+  }
+  return facts;
+}
+
+Result<Volume> CompileCacheController::volume(const std::string& name) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto known = volumes_.find(name);
+    if (known != volumes_.end()) return known->second;
+  }
+  auto object = parts_.client.get(kube::resources::kPersistentVolumes, "", name);
+  if (!object) return unexpected(object.error().with("reading PersistentVolume " + name));
+  std::lock_guard<std::mutex> lock(mutex_);
+  return volumes_[name] = parse_volume(*object);
+}
+
+// Loaders that meet no operator believe the volume's index, so what somebody has deleted has to go
+// from there soon.
+void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
+  std::set<std::string> now;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    now.insert(archive->metadata.uid);
+  }
+  bool deleted = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::set<std::string>& before = archives_[cache.metadata.key()];
+    deleted = !std::includes(now.begin(), now.end(), before.begin(), before.end());
+    before = std::move(now);
+  }
+  if (deleted) parts_.sweeper.ask(cache.metadata.key());
+}
+
+Duration CompileCacheController::collect(const api::CompileCache& cache) {
+  std::vector<api::CompileCacheArchive> archives;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (archive->cache_uid == cache.metadata.uid) archives.push_back(*archive);
+  }
+  const WallTime now = clock_.wall();
+  const auto plan = plan_collection(archives, cache.spec.retention, in_use(cache), now);
+  int64_t removed = remove_orphans(cache);
+  Duration next = kLookAgain;
+  for (const StaleArchive& stale : plan) {
+    const std::string rule = to_string(stale.reason);
+    const bool uncommitted = stale.reason == StaleReason::kUncommitted;
+    const std::string why =
+        uncommitted ? "was never committed" : "is stale by spec.retention." + rule;
+    if (!remove(cache, stale.name, rule, why)) {
+      next = kTryAgain;
+    } else if (!uncommitted) {
+      ++removed;
+    }
+  }
+  if (removed > 0) {
+    parts_.board.archives_removed(cache.metadata.key(), removed);
+    parts_.sweeper.ask(cache.metadata.key());
+  }
+  if (archives.empty()) return Duration::zero();
+
+  for (const auto& archive : archives) {
+    const auto keep = archive.head.exists() ? cache.spec.retention.unused_for
+                                            : cache.spec.retention.incomplete_timeout;
+    // One whose time is over has stayed because it is in use, or the newest of its product.
+    const Duration left = last_used(archive) + keep - now;
+    if (left > Duration::zero()) next = std::min<Duration>(next, left + seconds(1));
+  }
+  return next;
+}
+
+// Left by an earlier CompileCache of this name that was deleted without its archives (kubectl
+// delete
+// --cascade=orphan): nobody may load them, nobody could save to them.
+int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
+  std::vector<std::string> strangers;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (archive->cache_uid != cache.metadata.uid && !archive->metadata.deleting)
+      strangers.push_back(archive->metadata.name);
+  }
+  // Or of a later one, which our watch has not shown yet.
+  if (strangers.empty() || !is_the_one_there(cache)) return 0;
+  int64_t removed = 0;
+  for (const std::string& name : strangers) {
+    if (remove(cache, name, "orphan", "was left by an earlier CompileCache of this name")) {
+      ++removed;
+    }
+  }
+  return removed;
+}
+
+// As the API server says now. A list, since reading one is a right that nothing else needs.
+bool CompileCacheController::is_the_one_there(const api::CompileCache& cache) const {
+  const auto found = parts_.client.list(
+      resources::kCompileCaches,
+      {.ns = cache.metadata.ns, .field_selector = "metadata.name=" + cache.metadata.name});
+  if (!found) {
+    log_info("archives without an owner stay for now",
+             {{"cache", cache.metadata.key()}, {"error", found.error().message}});
+    return false;
+  }
+  for (const auto& item : found->at("items")) {
+    const auto& metadata = item.at("metadata");
+    if (metadata.value("name", "") == cache.metadata.name)
+      return metadata.value("uid", "") == cache.metadata.uid;
+  }
+  return false;
+}
+
+bool CompileCacheController::remove(const api::CompileCache& cache, const std::string& name,
+                                    const std::string& rule, const std::string& why) {
+  const auto archive = parts_.view.archive(cache.metadata.ns, name);
+  if (archive == nullptr || !parts_.is_leader()) return false;
+  // Also the state: a pod that has just loaded it has changed that.
+  auto removed = parts_.client.remove(
+      resources::kCompileCacheArchives, cache.metadata.ns, name,
+      {.uid = archive->metadata.uid, .resource_version = archive->metadata.resource_version});
+  if (!removed) {
+    if (removed.error().code == ErrorCode::kNotFound)
+      return false;  // gone; the store does not know yet
+    log_info("a stale archive stays for now",
+             {{"archive", archive->metadata.key()}, {"error", removed.error().message}});
+    return false;
+  }
+  const std::string size =
+      format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, archive->head.compressed_bytes)));
+  log_info("deleted a stale archive",
+           {{"archive", archive->metadata.key()}, {"rule", rule}, {"bytes", size}});
+  parts_.events.normal(reference(cache), "ArchiveCollected",
+                       "archive " + name + " (" + size + ") " + why + " and was deleted");
+  return true;
+}
+
+// What running pods loaded, as far as they or their keys tell, and what is being saved.
+std::set<std::string> CompileCacheController::in_use(const api::CompileCache& cache) const {
+  std::set<std::string> names;
+  std::set<std::string> alive;
+  for (const auto& pod : parts_.view.active_pods(cache.metadata.ns, cache.metadata.name)) {
+    alive.insert(pod->uid);
+    const auto node = parts_.view.node(pod->node);
+    if (!pod->injection || !node) continue;
+    if (auto key = api::make_key(pod->injection->key_basis, *node)) {
+      names.insert(api::archive_name(cache.metadata.name, *key));
+    }
+  }
+  names.merge(parts_.board.archives_in_use(cache.metadata.key(), alive));
+  api::CompileCacheStatus seen = cache.status;
+  parts_.board.fill(cache.metadata.key(), seen);
+  for (const api::RecentPod& recent : seen.recent.list()) {
+    if (alive.contains(recent.pod_uid)) names.insert(recent.archive);
+  }
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (parts_.is_saving(cache.metadata.ns, archive->metadata.name)) {
+      names.insert(archive->metadata.name);
+    } else if (!archive->head.exists()) {
+      names.erase(archive->metadata.name);  // whatever runs under its key, it holds nothing
+    }
+  }
+  return names;
+}
+
+CompileCacheController::NewStatus CompileCacheController::new_status(
+    const api::CompileCache& cache, const StorageFacts& facts,
+    const StorageVerdict& verdict) const {
+  api::CompileCacheStatus status = cache.status;
+  parts_.board.fill(cache.metadata.key(), status);
+  status.observed_generation = cache.metadata.generation;
+  status.archives = status.total_bytes = 0;
+  std::set<std::string> products;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (!archive->head.exists()) continue;
+    ++status.archives;
+    status.total_bytes += archive->head.compressed_bytes;
+    const auto product = archive->key.find(api::kGpuProductPart);
+    if (product != archive->key.end()) products.insert(product->second);
+  }
+  status.gpu_products = static_cast<int64_t>(products.size());
+  status.active_pods =
+      static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
+  Duration again = parts_.breaker.look(cache, facts, status);
+  if (user_is_refused(status) && parts_.board.refuse_owners(cache.metadata.key())) {
+    parts_.board.fill(cache.metadata.key(), status);
+  }
+  const Silence silence =
+      parts_.heard.silence(cache.metadata.ns, cache.metadata.name, clock_.monotonic());
+  again = sooner(again, silence.again);
+  update_unheard(status.conditions, silence, cache.metadata.generation, format_time(clock_.wall()));
+  update_conditions(
+      status.conditions,
+      {.generation = cache.metadata.generation,
+       .invalid = unknown_frameworks(cache.spec.frameworks, framework_names(parts_.settings)),
+       .invalid_reason = "UnknownFramework",
+       .storage = verdict},
+      format_time(clock_.wall()));
+  return {std::move(status), again};
+}
+
+// One Event when pods begin to be unheard.
+void CompileCacheController::tell_unheard(const api::CompileCache& cache,
+                                          const std::vector<api::Condition>& before,
+                                          const std::vector<api::Condition>& after) {
+  const api::Condition* was = api::find_condition(before, api::kPodsUnheardCondition);
+  const api::Condition* is = api::find_condition(after, api::kPodsUnheardCondition);
+  if (is == nullptr || is->status != "True" || (was != nullptr && was->status == "True")) return;
+  parts_.events.warning(reference(cache), api::kPodsUnheardCondition, is->message);
+}
+
+// One Event for each change of the reason of Ready.
+void CompileCacheController::tell_change(const api::CompileCache& cache,
+                                         const std::vector<api::Condition>& before,
+                                         const std::vector<api::Condition>& after) {
+  tell_unheard(cache, before, after);
+  const api::Condition* was = api::find_condition(before, api::kReadyCondition);
+  const api::Condition* is = api::find_condition(after, api::kReadyCondition);
+  if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {
+    return;
+  }
+  const api::Condition* stalled = api::find_condition(after, api::kStalledCondition);
+  const bool good =
+      is->status == "True" ||
+      (stalled != nullptr && stalled->status == "False" && is->reason != "StoreUnusable" &&
+       is->reason != "CannotPrepare" && is->reason != api::kInjectionPausedCondition &&
+       is->reason != api::kPodsUnheardCondition);
+  parts_.events.record({reference(cache),
+                        good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
+                        is->message});
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/compile_cache.hpp"
+#include "base/clock.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+#include "kube/worker.hpp"
+#include "operator/archives/archive_registry.hpp"
+#include "operator/archives/crash_watch.hpp"
+#include "operator/breaker/breaker_keeper.hpp"
+#include "operator/caches/heard_pods.hpp"
+#include "operator/caches/invalid_caches.hpp"
+#include "operator/caches/status_board.hpp"
+#include "operator/caches/status_writer.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/metrics/metrics.hpp"
+#include "operator/settings/settings.hpp"
+#include "operator/storage/storage_check.hpp"
+#include "operator/storage/sweeper.hpp"
+
+// Brings one CompileCache to what its user wants: its claim is checked, its store prepared and
+// swept, stale archives are deleted, its status tells all of it. Runs on the leader.
+//
+//   kube::Workers workers("compilecaches", queue, [&](const std::string& key) {
+//     return controller.reconcile(key);                          // "namespace/name"
+//   });
+//
+// It is level-triggered: everything is derived from the stores, so that a lost or doubled call
+// harms nothing. reconcile() may run in several threads for different keys.
+
+namespace compilecache::controller {
+
+struct ControllerParts {
+  kube::Client client;
+  const Settings& settings;
+  const ClusterStores& stores;
+  const ClusterView& view;
+  const kube::Store<Claim>& claims;
+  InvalidCaches& invalid;
+  StatusBoard& board;
+  CrashWatch& crashes;
+  ArchiveRegistry& registry;
+  Sweeper& sweeper;
+  BreakerKeeper& breaker;
+  HeardPods& heard;
+  StatusWriter& writer;
+  kube::EventSink& events;
+  Metrics& metrics;
+  std::function<bool()> is_leader;
+  // Whether somebody is saving that archive now.
+  std::function<bool(const std::string& ns, const std::string& archive)> is_saving;
+};
+
+class CompileCacheController {
+ public:
+  CompileCacheController(ControllerParts parts, const Clock& clock);
+
+  Result<kube::Reconciled> reconcile(const std::string& key);
+
+ private:
+  Duration pause_after_conflict(const std::string& key);
+  Result<kube::Reconciled> reconcile_invalid(const InvalidCache& invalid);
+  Result<kube::Reconciled> reconcile_valid(const api::CompileCache& cache);
+  void meet(const api::CompileCache& cache);
+  void forget(const std::string& key);
+  Result<StorageFacts> storage_facts(const api::CompileCache& cache);
+  Result<Volume> volume(const std::string& name);
+  // Deletes what is stale; when to look again.
+  Status judge_crashes(const api::CompileCache& cache);
+  void keep_crashing(const api::CompileCache& cache, const std::string& archive,
+                     const std::set<std::string>& accused);
+  void tell_crashes(const api::CompileCache& cache, const std::string& archive, const Blame& blame);
+  void notice_deleted(const api::CompileCache& cache);
+  Duration collect(const api::CompileCache& cache);
+  int64_t remove_orphans(const api::CompileCache& cache);
+  [[nodiscard]] bool is_the_one_there(const api::CompileCache& cache) const;
+  // `rule`: for the log. `why`: for people, after "archive NAME (SIZE) ".
+  bool remove(const api::CompileCache& cache, const std::string& name, const std::string& rule,
+              const std::string& why);
+  std::set<std::string> in_use(const api::CompileCache& cache) const;
+  struct NewStatus {
+    api::CompileCacheStatus status;
+    Duration again;  // when the breaker is to look again; 0: when something changes
+  };
+  NewStatus new_status(const api::CompileCache& cache, const StorageFacts& facts,
+                       const StorageVerdict& verdict) const;
+  void tell_unheard(const api::CompileCache& cache, const std::vector<api::Condition>& before,
+                    const std::vector<api::Condition>& after);
+  void tell_change(const api::CompileCache& cache, const std::vector<api::Condition>& before,
+                   const std::vector<api::Condition>& after);
+
+  const ControllerParts parts_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::map<std::string, Volume> volumes_;   // by name; node affinity does not change
+  std::map<std::string, std::string> met_;  // CompileCaches that were taken over, to their uid
+  std::map<std::string, int> conflicts_;    // in a row, by CompileCache
+  std::map<std::string, std::set<std::string>> archives_;  // uids, as last seen, by CompileCache
+};
+
+}  // namespace compilecache::controller

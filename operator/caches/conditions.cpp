@@ -1,0 +1,111 @@
+#include "operator/caches/conditions.hpp"
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+struct Summary {
+  std::string status, reason, message;
+  bool stalled = false;
+};
+
+Summary summarize(const std::vector<api::Condition>& conditions, const ConditionInput& input) {
+  if (!input.invalid.empty()) return {"False", input.invalid_reason, input.invalid, true};
+  if (!input.storage.ready()) {
+    return {"False", input.storage.reason, input.storage.message, input.storage.stalled};
+  }
+  const api::Condition* paused = api::find_condition(conditions, api::kInjectionPausedCondition);
+  if (paused != nullptr && paused->status == "True") {
+    return {"False", api::kInjectionPausedCondition, paused->reason + ": " + paused->message,
+            false};
+  }
+  if (api::is_not_asked(conditions)) {
+    const auto* unheard = api::find_condition(conditions, api::kPodsUnheardCondition);
+    return {"False", api::kPodsUnheardCondition, unheard->message, false};
+  }
+  return {"True", "Ready", "pods that name this CompileCache get a compile cache", false};
+}
+
+constexpr size_t kMostNames = 3;
+
+std::string unheard_message(const Silence& silence) {
+  std::vector<std::string> names = silence.unheard;
+  if (names.size() > kMostNames) names.resize(kMostNames);
+  const size_t all = silence.unheard.size() + silence.heard;
+  std::string message =
+      names.empty()
+          ? "the operator did not hear of the last pods that it injected in this namespace"
+          : "the operator has never heard of " + std::to_string(silence.unheard.size()) + " of " +
+                std::to_string(all) + " pods that it injected (" + join(names, ", ") +
+                (names.size() < silence.unheard.size() ? ", ...)" : ")");
+  message +=
+      ": nothing of theirs is saved. Let pods of this namespace reach it; docs/network-policy.md "
+      "has "
+      "the NetworkPolicy that is needed";
+  if (silence.not_asked) message += ". Until one is heard new pods do not wait for an answer";
+  return message;
+}
+
+}  // namespace
+
+bool update_conditions(std::vector<api::Condition>& conditions, const ConditionInput& input,
+                       const std::string& now) {
+  const Summary summary = summarize(conditions, input);
+  const bool ready = summary.status == "True";
+  const bool reconciling = !ready && !summary.stalled;
+  auto set = [&](const char* type, const std::string& status, const std::string& reason,
+                 const std::string& message) {
+    return api::set_condition(conditions, {type, status, reason, message, {}, input.generation},
+                              now);
+  };
+  auto set_abnormal = [&](const char* type, bool is_so) {
+    return is_so ? set(type, "True", summary.reason, summary.message)
+                 : set(type, "False", "AsExpected", "");
+  };
+  bool changed = set(api::kReadyCondition, summary.status, summary.reason, summary.message);
+  changed |= set(
+      api::kStorageReadyCondition, input.storage.status.empty() ? "Unknown" : input.storage.status,
+      input.storage.reason.empty() ? "NotChecked" : input.storage.reason, input.storage.message);
+  changed |= set_abnormal(api::kReconcilingCondition, reconciling);
+  changed |= set_abnormal(api::kStalledCondition, summary.stalled);
+  return changed;
+}
+
+bool update_unheard(std::vector<api::Condition>& conditions, const Silence& silence,
+                    int64_t generation, const std::string& now) {
+  const bool is_so = !silence.unheard.empty() || silence.not_asked;
+  if (!is_so) {
+    return api::set_condition(
+        conditions, {api::kPodsUnheardCondition, "False", "AsExpected", "", {}, generation}, now);
+  }
+  std::string message = unheard_message(silence);
+  // Whom a leader before us missed is known to it alone.
+  const api::Condition* before = api::find_condition(conditions, api::kPodsUnheardCondition);
+  if (silence.unheard.empty() && before != nullptr && before->reason == api::kNotAskedReason) {
+    message = before->message;
+  }
+  return api::set_condition(conditions,
+                            {api::kPodsUnheardCondition,
+                             "True",
+                             silence.not_asked ? api::kNotAskedReason : "Unheard",
+                             std::move(message),
+                             {},
+                             generation},
+                            now);
+}
+
+std::string unknown_frameworks(const std::vector<std::string>& wanted,
+                               const std::vector<std::string>& known) {
+  std::vector<std::string> unknown;
+  for (const std::string& name : wanted) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
+  }
+  if (unknown.empty()) return {};
+  return "spec.frameworks: \"" + join(unknown, "\", \"") +
+         "\" is not in the operator's settings; known are " + join(known, ", ");
+}
+
+}  // namespace compilecache::controller

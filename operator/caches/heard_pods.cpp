@@ -1,0 +1,108 @@
+#include "operator/caches/heard_pods.hpp"
+
+#include <algorithm>
+
+#include "api/names.hpp"
+#include "operator/cluster/sooner.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+// Its loader came to its end; one that was killed need not have asked.
+bool has_loaded(const PodView& pod) {
+  if (pod.injection == nullptr || pod.containers == nullptr) return false;
+  return std::any_of(pod.containers->begin(), pod.containers->end(), [](const auto& container) {
+    return container.name == api::kLoaderContainer && !container.running &&
+           container.waiting_reason.empty() && container.ended_reason == "Completed";
+  });
+}
+
+}  // namespace
+
+void HeardPods::on_change(std::function<void(const std::string&)> handler) {
+  on_change_ = std::move(handler);
+}
+
+void HeardPods::begin() {
+  const std::lock_guard lock(mutex_);
+  begun_ = true;
+}
+
+void HeardPods::take_over(const std::string& ns) {
+  const std::lock_guard lock(mutex_);
+  Namespace& where = namespaces_[ns];
+  where.in_a_row = std::max(where.in_a_row, rules_.unheard_pods);
+}
+
+void HeardPods::seen(const PodView& pod, Monotonic now) {
+  const std::lock_guard lock(mutex_);
+  auto [found, is_new] = namespaces_[pod.ns].pods.try_emplace(pod.uid);
+  Pod& known = found->second;
+  if (is_new) known = {.cache = pod.cache, .name = pod.name, .judged = begun_};
+  if (!known.loaded && has_loaded(pod)) known.loaded = now;
+}
+
+void HeardPods::gone(const PodView& pod) {
+  const std::lock_guard lock(mutex_);
+  const auto where = namespaces_.find(pod.ns);
+  if (where == namespaces_.end()) return;
+  where->second.pods.erase(pod.uid);
+  if (where->second.pods.empty() && where->second.in_a_row == 0) namespaces_.erase(where);
+}
+
+// It may speak before our watch has told of it.
+void HeardPods::spoke(const PodView& pod) {
+  bool ask_again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Namespace& where = namespaces_[pod.ns];
+    ask_again = where.in_a_row >= rules_.unheard_pods;
+    where.in_a_row = 0;
+    Pod& known = where.pods[pod.uid];
+    known.cache = pod.cache;
+    known.name = pod.name;
+    known.spoke = true;
+  }
+  if (ask_again && on_change_) on_change_(pod.ns);
+}
+
+bool HeardPods::is_unheard(const Pod& pod, Monotonic now) const {
+  return pod.judged && !pod.spoke && pod.loaded && now - *pod.loaded >= rules_.unheard_after;
+}
+
+bool HeardPods::count(Namespace& where, Monotonic now) const {
+  const int before = where.in_a_row;
+  for (auto& [uid, pod] : where.pods) {
+    if (pod.counted || !is_unheard(pod, now)) continue;
+    pod.counted = true;
+    ++where.in_a_row;
+  }
+  return before < rules_.unheard_pods && where.in_a_row >= rules_.unheard_pods;
+}
+
+Silence HeardPods::silence(const std::string& ns, const std::string& cache, Monotonic now) {
+  Silence silence;
+  bool changed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto where = namespaces_.find(ns);
+    if (where == namespaces_.end()) return silence;
+    changed = count(where->second, now);
+    silence.not_asked = where->second.in_a_row >= rules_.unheard_pods;
+    for (const auto& [uid, pod] : where->second.pods) {
+      if (pod.cache != cache) continue;
+      if (is_unheard(pod, now)) {
+        silence.unheard.push_back(pod.name);
+      } else if (pod.spoke) {
+        ++silence.heard;
+      } else if (pod.judged && pod.loaded) {
+        silence.again = sooner(silence.again, *pod.loaded + rules_.unheard_after - now);
+      }
+    }
+  }
+  if (changed && on_change_) on_change_(ns);
+  std::sort(silence.unheard.begin(), silence.unheard.end());
+  return silence;
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/settings/settings.hpp"
+
+// Of which injected pods the operator has heard. One whose loader has ended, and which has told
+// nothing since, cannot reach us: mostly a NetworkPolicy that denies egress. Nothing is ever saved
+// by such pods, and each waits in vain for an answer before it starts.
+//
+//   HeardPods heard(settings.agent);
+//   heard.begin();                       // this replica answers agents from now on
+//   heard.seen(pod, now);                // whenever a pod of ours changes
+//   heard.spoke(pod);                    // at each call of the agent API
+//   const Silence silence = heard.silence("ml", "transformer", now);
+//
+// Only pods that appeared while we led are judged: others may have spoken to the leader before us.
+// After some unheard pods of a namespace in a row (Settings::Agent::unheard_pods) its new pods are
+// told not to ask; the first of its pods that speaks ends that. Thread-safe; no clock and no I/O.
+
+namespace compilecache::controller {
+
+// What the pods of one CompileCache keep silent about.
+struct Silence {
+  std::vector<std::string> unheard;  // names of its pods that are there, sorted
+  size_t heard = 0;                  // of its pods that are there and have ended their load
+  bool not_asked = false;            // new pods of the namespace are told not to ask
+  Duration again{0};                 // when another pod may count; 0: when something changes
+};
+
+class HeardPods {
+ public:
+  explicit HeardPods(const Settings::Agent& rules) : rules_(rules) {}
+
+  // Called, without our lock, with a namespace whose pods ask again, or no longer. Set once.
+  void on_change(std::function<void(const std::string& ns)> handler);
+  void begin();
+  // A leader before us found that pods of this namespace are in vain told to ask.
+  void take_over(const std::string& ns);
+
+  void seen(const PodView& pod, Monotonic now);
+  void gone(const PodView& pod);
+  void spoke(const PodView& pod);
+
+  Silence silence(const std::string& ns, const std::string& cache, Monotonic now);
+
+ private:
+  struct Pod {
+    std::string cache, name;
+    bool judged = true;  // false: it was there before we led
+    bool spoke = false;
+    bool counted = false;
+    std::optional<Monotonic> loaded;  // since when its loader is known to have ended
+  };
+  struct Namespace {
+    std::map<std::string, Pod> pods;  // by uid
+    int in_a_row = 0;                 // unheard ones since the last that spoke
+  };
+
+  // Counts who has been silent for long enough; whether pods are to ask no longer since now.
+  bool count(Namespace& where, Monotonic now) const;
+  [[nodiscard]] bool is_unheard(const Pod& pod, Monotonic now) const;
+
+  const Settings::Agent rules_;
+  std::function<void(const std::string&)> on_change_;
+  std::mutex mutex_;
+  bool begun_ = false;
+  std::map<std::string, Namespace> namespaces_;
+};
+
+}  // namespace compilecache::controller

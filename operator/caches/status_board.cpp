@@ -1,0 +1,386 @@
+#include "operator/caches/status_board.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "operator/archives/effect_counters.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+int64_t* load_counter_of(api::LoadCounters& counters, const std::string& load) {
+  if (load == "exact") return &counters.exact;
+  if (load == "compatible") return &counters.compatible;
+  if (load == "none") return &counters.missing;
+  if (load == "failed") return &counters.failed;
+  return nullptr;
+}
+
+void count_load(api::LoadCounters& counters, const std::string& load, int64_t by) {
+  if (int64_t* counter = load_counter_of(counters, load))
+    *counter = std::max<int64_t>(0, *counter + by);
+}
+
+void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by) {
+  int64_t& counter = counter_of(counters, effect);
+  counter = std::max<int64_t>(0, counter + by);
+}
+
+constexpr size_t kMostCrashing = 32;
+
+// In place of what was known of its image; the oldest go first.
+void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
+  std::erase_if(owners, [&](const auto& known) { return known.image == owner.image; });
+  if (owners.size() >= api::kMostFileOwners) owners.erase(owners.begin());
+  owners.push_back(std::move(owner));
+}
+
+bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
+
+}  // namespace
+
+StatusBoard::StatusBoard(size_t recent_limit) : recent_limit_(std::max<size_t>(1, recent_limit)) {}
+
+void StatusBoard::on_change(ChangeHandler handler) { on_change_ = std::move(handler); }
+
+void StatusBoard::changed(const std::string& cache) const {
+  if (on_change_) on_change_(cache);
+}
+
+void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& status) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[cache];
+  if (entry.seeded) return;
+  entry.seeded = true;
+  api::CompileCacheStatus& totals = entry.totals;
+  for (const char* load : {"exact", "compatible", "none", "failed"}) {
+    api::LoadCounters before = status.loads;
+    count_load(totals.loads, load, *load_counter_of(before, load));
+  }
+  for (const api::Effect effect : {api::Effect::kFull, api::Effect::kPartial, api::Effect::kNone,
+                                   api::Effect::kUnused, api::Effect::kUnknown}) {
+    api::EffectCounters before = status.effect;
+    count_effect(totals.effect, effect, counter_of(before, effect));
+  }
+  totals.saves.committed += status.saves.committed;
+  totals.saves.unchanged += status.saves.unchanged;
+  totals.saves.refused += status.saves.refused;
+  totals.saves.failed += status.saves.failed;
+  std::vector<api::RecentPod> recent = status.recent.list();
+  // Pods that are still running may revise what they said to the leader before us.
+  for (const api::RecentPod& pod : recent) {
+    entry.pods.try_emplace(pod.pod_uid, PodCount{pod.load,
+                                                 pod.archive,
+                                                 api::parse_effect(pod.effect),
+                                                 static_cast<double>(pod.saved_milliseconds) / 1000,
+                                                 {},
+                                                 pod.generation});
+  }
+  const std::vector<api::RecentPod> newer = totals.recent.list();
+  recent.insert(recent.end(), newer.begin(), newer.end());
+  set_recent(entry, std::move(recent));
+  if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
+  if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
+  if (totals.condemned.empty()) totals.condemned = status.condemned;
+  const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
+  for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
+  for (api::FileOwner& newer : std::exchange(totals.file_owners, status.file_owners)) {
+    set_owner(totals.file_owners, std::move(newer));
+  }
+  entry.seconds_saved += static_cast<double>(status.seconds_saved);
+}
+
+void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  if (found == entries_.end() || !found->second.seeded) return;
+  const api::CompileCacheStatus& totals = found->second.totals;
+  status.loads = totals.loads;
+  status.effect = totals.effect;
+  status.saves = totals.saves;
+  status.recent = totals.recent;
+  status.last_save_time = totals.last_save_time;
+  status.last_sweep = totals.last_sweep;
+  status.condemned = totals.condemned;
+  status.crashing = totals.crashing;
+  status.file_owners = totals.file_owners;
+  status.seconds_saved = std::llround(found->second.seconds_saved);
+}
+
+void StatusBoard::forget(const std::string& cache) {
+  const std::lock_guard lock(mutex_);
+  entries_.erase(cache);
+}
+
+bool StatusBoard::revise(Entry& entry, const std::string& pod_uid, Missing missing,
+                         const RecentChange& change) const {
+  std::vector<api::RecentPod> recent = entry.totals.recent.list();
+  auto pod = std::find_if(recent.begin(), recent.end(),
+                          [&](const auto& known) { return known.pod_uid == pod_uid; });
+  if (pod == recent.end()) {
+    if (missing == Missing::kLeave) return false;
+    pod = recent.insert(pod, api::RecentPod{});
+    pod->pod_uid = pod_uid;
+  }
+  const api::RecentPod before = *pod;
+  change(*pod);
+  if (*pod == before) return false;
+  set_recent(entry, std::move(recent));
+  return true;
+}
+
+// Oldest first out, but pods that did not go well stay longer: up to three quarters of the list.
+void StatusBoard::set_recent(Entry& entry, std::vector<api::RecentPod> recent) const {
+  while (recent.size() > recent_limit_) {
+    const auto bad = static_cast<size_t>(
+        std::count_if(recent.begin(), recent.end(), [](const auto& p) { return !went_well(p); }));
+    const bool drop_good = bad * 4 <= recent_limit_ * 3;
+    const auto victim = std::find_if(recent.begin(), recent.end(),
+                                     [&](const auto& pod) { return went_well(pod) == drop_good; });
+    recent.erase(victim == recent.end() ? recent.begin() : victim);
+  }
+  entry.totals.recent = recent;
+}
+
+void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[cache];
+    PodCount& pod = entry.pods[seen.pod_uid];
+    count_load(entry.totals.loads, pod.load, -1);
+    count_load(entry.totals.loads, seen.load, 1);
+    pod.load = seen.load;
+    pod.archive = seen.archive;
+    pod.worth = seen.compile_seconds;
+    pod.generation = seen.generation;
+    revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
+      recent.pod = seen.pod;
+      recent.node = seen.node;
+      recent.gpu_product = seen.gpu_product;
+      recent.archive = seen.archive;
+      recent.load = seen.load;
+      recent.milliseconds = seen.milliseconds;
+      recent.reason = seen.reason;
+      recent.time = seen.time;
+      recent.key = seen.key;
+      recent.generation = seen.generation;
+      recent.wait_milliseconds = seen.wait_milliseconds;
+      recent.wait_reason = seen.wait_reason;
+      recent.ask_milliseconds = seen.ask_milliseconds;
+      recent.bytes = seen.bytes;
+      recent.message = seen.message;
+    });
+  }
+  changed(cache);
+}
+
+StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const EffectSeen& seen) {
+  EffectMove move;
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[cache];
+    PodCount& pod = entry.pods[seen.pod_uid];
+    move = {pod.effect, pod.archive};
+    if (pod.effect) count_effect(entry.totals.effect, *pod.effect, -1);
+    count_effect(entry.totals.effect, seen.effect, 1);
+    pod.effect = seen.effect;
+    entry.seconds_saved += seen.seconds_saved - pod.seconds_saved;
+    pod.seconds_saved = seen.seconds_saved;
+    revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
+      recent.pod = seen.pod;
+      recent.node = seen.node;
+      recent.gpu_product = seen.gpu_product;
+      recent.effect = std::string(api::to_string(seen.effect));
+      recent.saved_milliseconds = std::llround(seen.seconds_saved * 1000);
+      if (!seen.reason.empty()) recent.reason = seen.reason;
+      if (recent.time.empty()) recent.time = seen.time;
+    });
+  }
+  changed(cache);
+  return move;
+}
+
+void StatusBoard::recall(const std::string& cache, const std::string& pod_uid,
+                         api::Effect counted) {
+  const std::lock_guard lock(mutex_);
+  entries_[cache].pods.try_emplace(pod_uid, PodCount{"", "", counted, 0, {}, 0});
+}
+
+void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid,
+                            const RecentChange& change) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(cache);
+    if (entry == entries_.end()) return;
+    if (!revise(entry->second, pod_uid, Missing::kLeave, change)) return;
+  }
+  changed(cache);
+}
+
+void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::string& time) {
+  {
+    const std::lock_guard lock(mutex_);
+    api::CompileCacheStatus& totals = entries_[cache].totals;
+    switch (seen) {
+      case SaveSeen::kCommitted:
+        ++totals.saves.committed;
+        totals.last_save_time = time;
+        break;
+      case SaveSeen::kUnchanged:
+        ++totals.saves.unchanged;
+        break;
+      case SaveSeen::kRefused:
+        ++totals.saves.refused;
+        break;
+      case SaveSeen::kFailed:
+        ++totals.saves.failed;
+        break;
+    }
+  }
+  changed(cache);
+}
+
+void StatusBoard::archives_removed(const std::string& cache, int64_t count) {
+  const std::lock_guard lock(mutex_);
+  entries_[cache].removed_archives += count;
+}
+
+void StatusBoard::swept(const std::string& cache, api::LastSweep sweep) {
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[cache];
+    sweep.removed_archives = std::exchange(entry.removed_archives, 0);
+    entry.totals.last_sweep = std::move(sweep);
+  }
+  changed(cache);
+}
+
+void StatusBoard::set_condemned(const std::string& cache,
+                                std::vector<api::CondemnedBlob> condemned) {
+  {
+    const std::lock_guard lock(mutex_);
+    api::CompileCacheStatus& totals = entries_[cache].totals;
+    if (totals.condemned == condemned) return;
+    totals.condemned = std::move(condemned);
+  }
+  changed(cache);
+}
+
+std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  return found == entries_.end() ? std::vector<api::CondemnedBlob>()
+                                 : found->second.totals.condemned;
+}
+
+// The oldest give way.
+void StatusBoard::add_crashing(std::vector<std::string>& known, const std::string& manifest) {
+  if (std::find(known.begin(), known.end(), manifest) != known.end()) return;
+  if (known.size() >= kMostCrashing) known.erase(known.begin());
+  known.push_back(manifest);
+}
+
+void StatusBoard::add_crashing(const std::string& cache, const std::string& manifest) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string>& known = entries_[cache].totals.crashing;
+    const std::vector<std::string> before = known;
+    add_crashing(known, manifest);
+    if (known == before) return;
+  }
+  changed(cache);
+}
+
+void StatusBoard::remove_crashing(const std::string& cache, const std::string& manifest) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(entries_[cache].totals.crashing, manifest) == 0) return;
+  }
+  changed(cache);
+}
+
+std::vector<std::string> StatusBoard::crashing(const std::string& cache) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(cache);
+  return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
+}
+
+bool StatusBoard::note_owner(const std::string& cache, const std::string& image, int64_t user,
+                             const std::string& time) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<api::FileOwner>& owners = entries_[cache].totals.file_owners;
+    const bool known = std::any_of(owners.begin(), owners.end(), [&](const auto& owner) {
+      return owner.image == image && owner.user == user;
+    });
+    if (known) return false;
+    set_owner(owners, {image, user, false, time});
+  }
+  changed(cache);
+  return true;
+}
+
+bool StatusBoard::refuse_owners(const std::string& cache) {
+  bool any = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (api::FileOwner& owner : entries_[cache].totals.file_owners) {
+      any = !std::exchange(owner.refused, true) || any;
+    }
+  }
+  if (any) changed(cache);
+  return any;
+}
+
+StatusBoard::PodCount StatusBoard::pod_of(const std::string& cache,
+                                          const std::string& pod_uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  if (entry == entries_.end()) return {};
+  const auto pod = entry->second.pods.find(pod_uid);
+  return pod == entry->second.pods.end() ? PodCount() : pod->second;
+}
+
+std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).archive;
+}
+
+double StatusBoard::seconds_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).seconds_saved;
+}
+
+int64_t StatusBoard::generation_of(const std::string& cache, const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).generation;
+}
+
+std::optional<double> StatusBoard::worth_of(const std::string& cache,
+                                            const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).worth;
+}
+
+std::optional<std::string> StatusBoard::load_of(const std::string& cache,
+                                                const std::string& pod_uid) const {
+  const std::string load = pod_of(cache, pod_uid).load;
+  return load.empty() ? std::nullopt : std::optional(load);
+}
+
+std::set<std::string> StatusBoard::archives_in_use(const std::string& cache,
+                                                   const std::set<std::string>& alive) const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> archives;
+  const auto entry = entries_.find(cache);
+  if (entry == entries_.end()) return archives;
+  for (const auto& [uid, pod] : entry->second.pods) {
+    if (!pod.archive.empty() && alive.contains(uid)) archives.insert(pod.archive);
+  }
+  return archives;
+}
+
+void StatusBoard::pod_gone(const std::string& cache, const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(cache);
+  if (entry != entries_.end()) entry->second.pods.erase(pod_uid);
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kube/cancellation.hpp"
+#include "operator/certificates/certificate_source.hpp"
+
+// A certificate in a folder, as cert-manager's Secret is mounted: tls.crt, tls.key, and in ca.crt
+// the authority that agents are told to trust. Whoever renews it also writes caBundle; nothing is
+// written here.
+//
+//   CertificateFiles files("/etc/compilecache/certificates");
+//
+// The folder is read again every `poll`: the kubelet replaces a mounted Secret as a whole within a
+// minute or so of its change, long before a certificate ends. What is read in the middle of that
+// does not belong together; the certificate in use then stays until the next look.
+
+namespace compilecache::controller {
+
+class CertificateFiles : public CertificateSource {
+ public:
+  explicit CertificateFiles(std::string folder,
+                            std::chrono::milliseconds poll = std::chrono::seconds(10));
+  ~CertificateFiles() override;
+  CertificateFiles(const CertificateFiles&) = delete;
+  CertificateFiles& operator=(const CertificateFiles&) = delete;
+
+  void on_change(Handler handler) override;
+  // kUnavailable while there is nothing that can be served.
+  Status prepare() override;
+  void start() override;
+  void stop() override;
+  Status round() override;
+  [[nodiscard]] ServedCertificate served() const override;
+  [[nodiscard]] bool trusted() const override { return true; }  // not ours to know
+
+ private:
+  const std::string folder_;
+  const std::chrono::milliseconds poll_;
+  std::vector<Handler> handlers_;
+  std::mutex round_;  // one at a time
+  mutable std::mutex mutex_;
+  ServedCertificate served_;
+  kube::Cancellation stop_;
+  std::thread thread_;
+};
+
+}  // namespace compilecache::controller

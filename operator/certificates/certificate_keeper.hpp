@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "kube/cancellation.hpp"
+#include "kube/client.hpp"
+#include "operator/certificates/certificate_source.hpp"
+
+// Keeps our certificates in a Secret of the operator's namespace, shared by all replicas: whoever
+// comes first makes them, the leader rotates them and keeps the caBundle of the webhook's
+// configuration right, every replica serves what the Secret holds.
+//
+//   CertificateKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); });
+//
+// Order of a rotation: the Secret first, then caBundle in the same round. A new authority is in
+// caBundle for RotationPolicy::ca_min_trusted at least before a certificate of its own is served,
+// and not at all while caBundle cannot be written.
+
+namespace compilecache::controller {
+
+struct CertificateKeeperOptions {
+  std::string ns;
+  std::string secret = "compilecache-certificates";
+  std::string webhook_configuration = "compilecache";
+  RotationPolicy policy;
+};
+
+class CertificateKeeper : public CertificateSource {
+ public:
+  CertificateKeeper(kube::Client client, CertificateKeeperOptions options,
+                    std::function<bool()> is_leader, const Clock& clock = SystemClock::instance());
+  ~CertificateKeeper() override;
+  CertificateKeeper(const CertificateKeeper&) = delete;
+  CertificateKeeper& operator=(const CertificateKeeper&) = delete;
+
+  void on_change(Handler handler) override;
+  // Reads the Secret or makes it.
+  Status prepare() override;
+  void start() override;
+  void stop() override;
+  Status round() override;
+  [[nodiscard]] ServedCertificate served() const override;
+  // True from when caBundle had our authorities for the first time, or when there is no
+  // configuration of our webhook.
+  [[nodiscard]] bool trusted() const override { return trusted_; }
+
+  // All that the Secret holds; after prepare().
+  [[nodiscard]] Certificates current() const;
+
+ private:
+  Result<nlohmann::json> read_or_make_secret();
+  Status rotate_as_leader(nlohmann::json secret, bool bundle_is_right);
+  Result<nlohmann::json> due_bundle_patch();
+  Status keep_bundle();
+  Status look_at_bundle();
+  void publish(const Certificates& certificates);
+  void run();
+
+  const kube::Client client_;
+  const CertificateKeeperOptions options_;
+  const std::vector<std::string> names_;
+  const std::function<bool()> is_leader_;
+  const Clock& clock_;
+  std::vector<Handler> handlers_;
+  std::mutex round_;  // one round at a time
+  mutable std::mutex mutex_;
+  std::optional<Certificates> current_;
+  std::atomic<bool> trusted_{false};
+  kube::Cancellation stop_;
+  std::thread thread_;
+};
+
+// The JSON Patch that gives every webhook of ours in the configuration this caBundle (PEM); empty
+// when they have it. Others in the same configuration are left alone. Pure.
+nlohmann::json bundle_patch(const nlohmann::json& configuration,
+                            const std::string& service_namespace, const std::string& bundle);
+
+}  // namespace compilecache::controller

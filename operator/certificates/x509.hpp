@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "operator/certificates/certificates.hpp"
+
+// What certificates.cpp needs of OpenSSL; internal to this folder.
+
+namespace compilecache::controller {
+
+struct CertificateRequest {
+  std::string common_name;
+  std::vector<std::string> dns_names;  // empty: an authority
+  WallTime not_before{}, not_after{};
+};
+
+// With a new key; signed by `issuer`, or by itself when that is empty.
+Result<KeyPair> issue_certificate(const CertificateRequest& request, const KeyPair& issuer);
+
+// Whether `key` belongs to `certificate`.
+bool has_key(const KeyPair& pair);
+
+// Whether the text is PEM of certificates, one at least, and of nothing that is broken.
+bool is_certificate_list(const std::string& pem);
+
+// Whether `key` belongs to `certificate` and `issuer` (PEM) signed it.
+bool belongs_together(const KeyPair& pair, const std::string& issuer);
+
+}  // namespace compilecache::controller

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <compare>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/agent_config.hpp"
+#include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
+#include "api/compile_cache_archive.hpp"
+#include "kube/fields.hpp"
+#include "kube/resource.hpp"
+#include "kube/store.hpp"
+#include "operator/cluster/refusals.hpp"
+
+// What the operator sees of the cluster: slim structs in stores that reflectors fill, and questions
+// to them.
+//
+//   ClusterStores stores;                      // reflectors write, see kube/reflector.hpp
+//   ClusterView view(stores);
+//   auto pod = view.pod("ml", "web-1");        // nullptr: not there (yet)
+//   auto facts = view.node(pod->node);
+//
+// Tests fill the stores by hand. Thread-safe; the stores must outlive the view.
+
+namespace compilecache::controller {
+
+namespace resources {
+inline const kube::Resource kCompileCaches{"compilecache.dev", "v1alpha1", "compilecaches", true};
+inline const kube::Resource kCompileCacheArchives{"compilecache.dev", "v1alpha1",
+                                                  "compilecachearchives", true};
+}  // namespace resources
+
+struct OwnerView {
+  std::string api_version, kind, name, uid;
+
+  auto operator<=>(const OwnerView&) const = default;
+};
+
+struct ContainerView {
+  std::string name;
+  std::string image_id;  // as the container runtime resolved it; empty before the pull
+  bool init = false;     // native sidecars included
+  bool running = false;
+  std::string waiting_reason;  // "ErrImagePull", "CrashLoopBackOff", "PodInitializing", ...
+  std::string waiting_message;
+  std::string ended_reason;  // of the current or last end: "OOMKilled", "Error", "Completed"
+  int exit_code = 0;
+  int restarts = 0;
+
+  auto operator<=>(const ContainerView&) const = default;
+};
+
+// How a container ended the last time.
+struct ContainerEnd {
+  std::string container;
+  int count = 0;  // how often it has ended so far; only of the last end is known how
+  // By a fault of its own: not by 0, nor by a signal that tells or makes it end, nor by the memory
+  // limit, nor because the pod goes.
+  bool crash = false;
+
+  auto operator<=>(const ContainerEnd&) const = default;
+};
+
+// A pod that carries our label, or belongs to a sweep Job. There are many: what the pods of a
+// workload have in common is in memory once.
+struct PodView {
+  std::string ns, name, uid;
+  std::string node;
+  std::string phase;
+  bool deleting = false;
+  bool disrupted = false;  // evicted, preempted, over its deadline: its containers were ended
+  std::string created;     // RFC 3339
+  std::string service_account;
+  std::string cache;  // our label: the CompileCache that was injected; empty: none
+  std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
+  // Of the status annotation, where it can be read.
+  std::shared_ptr<const api::InjectionStatus> injection;
+  std::shared_ptr<const OwnerView> owner;  // the controller
+  std::string unschedulable;               // message of PodScheduled=False, reason Unschedulable
+  std::shared_ptr<const std::vector<ContainerView>> containers;  // null: none has a status yet
+
+  [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+  // The last end of each container that uses the cache.
+  [[nodiscard]] std::vector<ContainerEnd> ends() const;
+  // The image the first chosen container runs from; empty before it was pulled.
+  [[nodiscard]] std::string image_id() const;
+};
+
+struct NodeView {
+  std::string name;
+  api::NodeFacts facts;
+};
+
+// For kube::Reflector. Never fail on what they do not know or need. What they read is named beside
+// them (kube::ReflectorOptions::fields).
+Result<PodView> parse_pod(const nlohmann::json& object);
+const kube::Fields& pod_fields();
+// Metadata is enough (PartialObjectMetadata).
+Result<NodeView> parse_node(const nlohmann::json& object, const api::NodeLabels& names);
+const kube::Fields& node_fields();
+
+// Keys are "namespace/name", nodes' only the name.
+struct ClusterStores {
+  kube::Store<PodView> pods;        // label selector: compilecache.dev/cache
+  kube::Store<PodView> sweep_pods;  // label selector: compilecache.dev/sweep
+  kube::Store<NodeView> nodes;
+  kube::Store<api::CompileCache> caches;
+  kube::Store<api::CompileCacheArchive> archives;
+  kube::Store<Refusal> refusals;  // field selector: reason=FailedCreate
+};
+
+class ClusterView {
+ public:
+  explicit ClusterView(const ClusterStores& stores) : stores_(stores) {}
+
+  // An application's pod or a sweep Job's.
+  [[nodiscard]] std::shared_ptr<const PodView> pod(std::string_view ns,
+                                                   std::string_view name) const;
+  // Pods that use this CompileCache, ended or not.
+  [[nodiscard]] std::vector<std::shared_ptr<const PodView>> pods_of(std::string_view ns,
+                                                                    std::string_view cache) const;
+  // Those that have not ended.
+  [[nodiscard]] std::vector<std::shared_ptr<const PodView>> active_pods(
+      std::string_view ns, std::string_view cache) const;
+  [[nodiscard]] std::optional<api::NodeFacts> node(std::string_view name) const;
+  [[nodiscard]] size_t nodes() const { return stores_.nodes.size(); }
+  [[nodiscard]] std::shared_ptr<const api::CompileCache> cache(std::string_view ns,
+                                                               std::string_view name) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCache>> caches() const {
+    return stores_.caches.list();
+  }
+  [[nodiscard]] std::shared_ptr<const api::CompileCacheArchive> archive(
+      std::string_view ns, std::string_view name) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(
+      std::string_view ns, std::string_view cache) const;
+  // Pods of the namespace that were not admitted, whatever for.
+  [[nodiscard]] std::vector<std::shared_ptr<const Refusal>> refusals(std::string_view ns) const {
+    return stores_.refusals.list(ns);
+  }
+
+ private:
+  const ClusterStores& stores_;
+};
+
+}  // namespace compilecache::controller

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/metrics/cache_gauges.hpp"
+
+// What Prometheus is told, on the plain port's /metrics. Names follow Prometheus' conventions;
+// labels are bounded: namespace and CompileCache, the node's GPU product, and a word from an
+// enumeration. Never a pod.
+//
+//   compilecache_loads_total{namespace, cache, gpu_product, outcome}
+//   compilecache_load_seconds{...}                        histogram of those that were loaded
+//   compilecache_loaded_bytes_total{...}                  their plain bytes
+//   compilecache_saves_total{namespace, cache, outcome}
+//   compilecache_save_seconds{namespace, cache}           histogram of commits, from the grant on
+//   compilecache_effect_total{namespace, cache, gpu_product, effect}
+//   compilecache_webhook_requests_total{reason}
+//   compilecache_webhook_seconds                          histogram
+//   compilecache_sweeps_total{namespace, cache, outcome}
+//   compilecache_reconcile_total{result}
+//   compilecache_leader, compilecache_workqueue_depth
+//   compilecache_build_info{version}
+//
+// and what each CompileCache's status says: cache_gauges.hpp.
+//
+// Thread-safe.
+
+namespace compilecache::controller {
+
+struct LoadMetric {
+  std::string ns, cache, gpu_product;
+  std::string outcome;  // exact, compatible, missing, failed
+  double seconds = 0;   // of those that were loaded
+  int64_t bytes = 0;    // likewise
+};
+
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void load(const LoadMetric& load);
+  // `seconds`: from the grant of the lock to the new head; nothing when another leader granted it.
+  void commit(const std::string& ns, const std::string& cache, std::optional<double> seconds);
+  // Of a save that was not committed: unchanged, refused, failed.
+  void save(const std::string& ns, const std::string& cache, const std::string& outcome);
+  void effect(const std::string& ns, const std::string& cache, const std::string& gpu_product,
+              const std::string& effect);
+  void webhook_request(const std::string& reason, double seconds);
+  void sweep(const std::string& ns, const std::string& cache, const std::string& outcome);
+  void reconcile(bool succeeded);
+
+  // The CompileCache is gone: its series go too.
+  void forget(const std::string& ns, const std::string& cache);
+
+  // Read when /metrics is: the present value of something.
+  void set_leader(std::function<bool()> is_leader);
+  void set_queue_depth(std::function<double()> depth);
+  void set_caches(std::function<std::vector<CacheGauges>()> caches);
+
+  // The exposition format, text version 0.0.4.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace compilecache::controller

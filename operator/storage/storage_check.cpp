@@ -1,0 +1,153 @@
+#include "operator/storage/storage_check.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.hpp"
+#include "kube/json.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+
+bool has_mode(const Claim& claim, const char* mode) {
+  return std::find(claim.access_modes.begin(), claim.access_modes.end(), mode) !=
+         claim.access_modes.end();
+}
+
+std::vector<std::string> strings_at(const json& object, const json::json_pointer& where) {
+  std::vector<std::string> values;
+  if (!object.contains(where) || !object.at(where).is_array()) return values;
+  for (const json& value : object.at(where)) {
+    if (value.is_string()) values.push_back(value.get<std::string>());
+  }
+  return values;
+}
+
+StorageVerdict refuse(const char* reason, std::string message) {
+  return {"False", reason, std::move(message), false, true};
+}
+
+// What speaks against this claim whatever is on the volume; nothing when all is well.
+std::optional<StorageVerdict> check_claim(const api::CompileCacheSpec::Storage& storage,
+                                          const StorageFacts& facts) {
+  const std::string name = "PersistentVolumeClaim \"" + storage.claim_name + "\"";
+  if (!facts.claim) {
+    return refuse("ClaimNotFound",
+                  name + " does not exist in this namespace: create it, or name another in " +
+                      "spec.storage.claimName");
+  }
+  const Claim& claim = *facts.claim;
+  if (claim.deleting) {
+    return refuse("ClaimDeleting", name + " is being deleted: create it anew, or name another in " +
+                                       "spec.storage.claimName");
+  }
+  if (claim.phase == "Lost") {
+    return refuse("ClaimLost",
+                  name + " has lost its volume (phase Lost): restore the PersistentVolume, or " +
+                      "delete the claim and create it anew");
+  }
+  const bool shared = has_mode(claim, "ReadWriteMany");
+  if (!shared && has_mode(claim, "ReadWriteOncePod")) {
+    return refuse("ReadWriteOncePod",
+                  name + " can be mounted by one pod only (ReadWriteOncePod), so a second pod " +
+                      "would never start: use a claim with ReadWriteMany");
+  }
+  if (!shared && !has_mode(claim, "ReadWriteOnce")) {
+    return refuse("ReadOnlyClaim",
+                  name + " cannot be written to (access modes: " + join(claim.access_modes, ", ") +
+                      "): use a claim with ReadWriteMany");
+  }
+  if (!shared && !storage.allow_read_write_once) {
+    return refuse("ReadWriteOnce",
+                  name +
+                      " can be mounted on one node only (ReadWriteOnce), so pods on other nodes " +
+                      "would never start: use a claim with ReadWriteMany, or set " +
+                      "spec.storage.allowReadWriteOnce where all pods run on one node");
+  }
+  if (facts.volume && facts.volume->has_node_affinity && !storage.allow_node_affinity) {
+    return refuse(
+        "VolumeHasNodeAffinity",
+        "PersistentVolume \"" + claim.volume_name + "\" of " + name +
+            " can be mounted on some nodes only " +
+            "(node affinity), which would tie pods to them: use a volume without it, or set " +
+            "spec.storage.allowNodeAffinity");
+  }
+  return std::nullopt;
+}
+
+StorageVerdict waiting(const char* reason, std::string message) {
+  return {"Unknown", reason, std::move(message), true, false};
+}
+
+}  // namespace
+
+Result<Claim> parse_claim(const json& object) {
+  Claim claim;
+  claim.ns = kube::string_at(object, {"metadata", "namespace"});
+  claim.name = kube::string_at(object, {"metadata", "name"});
+  claim.uid = kube::string_at(object, {"metadata", "uid"});
+  claim.phase = kube::string_at(object, {"status", "phase"});
+  claim.access_modes = strings_at(object, "/status/accessModes"_json_pointer);
+  if (claim.access_modes.empty()) {
+    claim.access_modes = strings_at(object, "/spec/accessModes"_json_pointer);
+  }
+  claim.volume_name = kube::string_at(object, {"spec", "volumeName"});
+  claim.storage_class = kube::string_at(object, {"spec", "storageClassName"});
+  claim.deleting = object.contains("/metadata/deletionTimestamp"_json_pointer);
+  return claim;
+}
+
+const kube::Fields& claim_fields() {
+  static const kube::Fields kFields{"/metadata/uid",         "/metadata/deletionTimestamp",
+                                    "/status/phase",         "/status/accessModes",
+                                    "/spec/accessModes",     "/spec/volumeName",
+                                    "/spec/storageClassName"};
+  return kFields;
+}
+
+Volume parse_volume(const json& object) {
+  return {object.contains("/spec/nodeAffinity/required"_json_pointer)};
+}
+
+StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
+                             const StorageFacts& facts) {
+  if (storage.claim_name.empty()) {
+    return {"True", "NotUsed",
+            "no archives are kept, as spec.storage is not set: pods share what they compile by "
+            "spec.remoteCache alone",
+            false, false};
+  }
+  if (auto refused = check_claim(storage, facts)) return *refused;
+  const Claim& claim = *facts.claim;
+  if (!facts.storage_error.empty()) {
+    return {"False", "StoreUnusable",
+            "the volume of PersistentVolumeClaim \"" + storage.claim_name +
+                "\" cannot be used: " + facts.storage_error,
+            true, false};
+  }
+  if (!facts.job_trouble.empty()) {
+    return {"False", "CannotPrepare", "the store cannot be prepared: " + facts.job_trouble, true,
+            false};
+  }
+  if (claim.phase != "Bound") {
+    return waiting("ClaimNotBound",
+                   "PersistentVolumeClaim \"" + storage.claim_name + "\" is not bound yet (phase " +
+                       (claim.phase.empty() ? "unknown" : claim.phase) +
+                       "); the Job that prepares the store is a pod that binds it where its "
+                       "storage class waits for one: see kubectl describe pvc " +
+                       storage.claim_name);
+  }
+  if (!facts.volume) {
+    return waiting("VolumeUnknown", "reading the PersistentVolume \"" + claim.volume_name + "\"");
+  }
+  if (!facts.prepared) {
+    return waiting("Preparing", "a Job is preparing the store and trying the volume");
+  }
+  return {"True", "Ready", "the store is prepared and the volume does what is needed", true, false};
+}
+
+bool is_single_node(const Claim& claim) { return !has_mode(claim, "ReadWriteMany"); }
+
+}  // namespace compilecache::controller

@@ -1,0 +1,360 @@
+#include "operator/storage/sweeper.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/time_format.hpp"
+#include "kube/json.hpp"
+#include "operator/archives/archive_trust.hpp"
+#include "operator/storage/sweep_ledger.hpp"
+#include "operator/storage/sweep_refusal.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+// The Job controller makes a Job's pod within a second, on a busy cluster later.
+constexpr seconds kPodPatience{10};
+// From then on a Job's pod that does not run is worth a word in the conditions.
+constexpr seconds kJobPatience{20};
+constexpr seconds kRecheck{5};
+
+std::optional<WallTime> time_of(const std::string& text) {
+  auto time = parse_time(text);
+  if (text.empty() || !time) return std::nullopt;
+  return *time;
+}
+
+std::string store_of(const api::CompileCache& cache) {
+  return cache.spec.storage.claim_name + ":" + cache.spec.storage.sub_path;
+}
+
+}  // namespace
+
+Sweeper::Sweeper(kube::Client client, const Settings& settings, SweepEnvironment environment,
+                 const ClusterView& view, const kube::Store<SweepJob>& jobs,
+                 const kube::Store<PodView>& sweep_pods, Metrics& metrics, const Clock& clock,
+                 Random random)
+    : client_(std::move(client)),
+      settings_(settings),
+      environment_(std::move(environment)),
+      view_(view),
+      jobs_(jobs),
+      sweep_pods_(sweep_pods),
+      metrics_(metrics),
+      clock_(clock),
+      random_(std::move(random)) {}
+
+void Sweeper::take_over(const api::CompileCache& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  State& state = states_[cache.metadata.key()];
+  const auto* ready = api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
+  state.prepared = ready != nullptr && ready->status == "True";
+  if (state.prepared) state.store = store_of(cache);
+  // Changed while nobody led: what was prepared may be another store. It is looked at again without
+  // closing the one that works.
+  state.asked = state.prepared && ready->observed_generation != cache.metadata.generation;
+  state.last_report = time_of(cache.status.last_sweep.time);
+}
+
+void Sweeper::forget(const std::string& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  states_.erase(cache);
+  mails_.erase(cache);
+}
+
+void Sweeper::reported(const std::string& cache, const std::string& job,
+                       const std::string& storage_error) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  mails_[cache].reports.push_back({job, storage_error, clock_.wall()});
+}
+
+void Sweeper::ask(const std::string& cache) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  mails_[cache].asked = true;
+}
+
+int64_t Sweeper::probe(const std::string& cache, const std::string& node) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Mail& mail = mails_[cache];
+  mail.asked = true;
+  mail.node = node;
+  const auto state = states_.find(cache);
+  return state == states_.end() ? 0 : state->second.started;
+}
+
+Sweeper::Probed Sweeper::probed(const std::string& cache, int64_t probe) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = states_.find(cache);
+  if (found == states_.end() || found->second.ended <= probe) return Probed::kPending;
+  return found->second.good ? Probed::kSucceeded : Probed::kFailed;
+}
+
+void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = states_.find(cache);
+  if (found == states_.end()) return;
+  facts.prepared = found->second.prepared;
+  facts.storage_error = found->second.storage_error;
+  // A store that works stays open while a later Job has trouble.
+  if (!facts.prepared) facts.job_trouble = found->second.trouble;
+}
+
+Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const Claim& claim) {
+  const std::string key = cache.metadata.key();
+  State state;
+  Mail mail;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    state = states_[key];
+    mail = std::exchange(mails_[key], {});
+  }
+  read(state, mail);
+  auto again = decide(state, cache, claim);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = states_.find(key);
+  if (found != states_.end()) found->second = std::move(state);
+  return again;
+}
+
+void Sweeper::end_job(State& state, bool good) {
+  state.job.clear();
+  state.ended = state.started;
+  state.good = good;
+}
+
+void Sweeper::read(State& state, const Mail& mail) const {
+  for (const Report& report : mail.reports) {
+    const bool good = report.storage_error.empty();
+    state.last_report = report.time;
+    state.prepared = good;
+    state.storage_error = report.storage_error;
+    state.trouble.clear();
+    state.failures = good ? 0 : state.failures + 1;
+    // With more rights it may do.
+    if (!good) state.privilege.reset();
+    // It has run, whether our store has seen it or not.
+    if (state.job.empty()) state.last_job = report.job;
+    if (report.job == state.job) end_job(state, good);
+  }
+  state.asked |= mail.asked;
+  if (mail.node) state.node = *mail.node;
+}
+
+Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache, const Claim& claim) {
+  notice_change_of_store(state, cache, claim);
+  const auto jobs = jobs_of_claim(cache);
+  if (const SweepJob* mine = job_under_way(state, cache, jobs)) {
+    if (mine->state == SweepJob::State::kRunning) return watch_over(state, cache, *mine);
+    account(state, cache, *mine);
+  }
+  const bool running =
+      !state.job.empty() || std::any_of(jobs.begin(), jobs.end(), [](const SweepJob& job) {
+        return job.state == SweepJob::State::kRunning;
+      });
+  const SweepDecision decision = decide_sweep(needs(state, cache, running), clock_.wall());
+  if (!decision.start()) return running ? Duration(kRecheck) : decision.again_after;
+  const bool again = decision.reason == state.reason &&
+                     (decision.reason == "suspect" || decision.reason == "condemned");
+  state.repeats = again ? state.repeats + 1 : 0;
+  state.reason = decision.reason;
+  log_info("starting a sweep", {{"cache", cache.metadata.key()}, {"why", decision.reason}});
+  if (auto started = start(state, cache, claim); !started) return unexpected(started.error());
+  return kPodPatience;
+}
+
+// The Job that we wait for, as our store has it; one that a leader before us started becomes ours.
+const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& cache,
+                                       const std::vector<SweepJob>& jobs) const {
+  for (const SweepJob& job : jobs) {
+    const bool running = job.state == SweepJob::State::kRunning;
+    if (state.job.empty() && !running) continue;
+    if (job.cache_uid != cache.metadata.uid) continue;
+    if (state.job.empty() && job.uid != state.last_job) {
+      state.job = state.last_job = job.uid;
+      state.job_since = clock_.monotonic();
+    }
+    if (job.uid != state.job) continue;
+    state.job_seen = true;
+    return &job;
+  }
+  if (state.job.empty()) return nullptr;
+  // Somebody deleted it; or it has not reached our store yet, or was gone before it did.
+  if (state.job_seen || clock_.monotonic() - state.job_since > kJobPatience) {
+    failed(state, cache, "a Job was deleted before it ended");
+  }
+  return nullptr;
+}
+
+void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cache,
+                                     const Claim& claim) {
+  const std::string store = store_of(cache);
+  const bool other_claim = !state.claim.empty() && state.claim != claim.uid;
+  if (other_claim || (!state.store.empty() && state.store != store)) {
+    state.prepared = false;
+    state.storage_error.clear();
+    state.trouble.clear();
+    state.failures = 0;
+    state.last_start.reset();
+  }
+  state.claim = claim.uid;
+  state.store = store;
+}
+
+std::vector<SweepJob> Sweeper::jobs_of_claim(const api::CompileCache& cache) const {
+  std::vector<SweepJob> found;
+  for (const auto& job : jobs_.list(cache.metadata.ns)) {
+    if (!job->deleting && job->claim == cache.spec.storage.claim_name) found.push_back(*job);
+  }
+  return found;
+}
+
+void Sweeper::failed(State& state, const api::CompileCache& cache,
+                     const std::string& trouble) const {
+  metrics_.sweep(cache.metadata.ns, cache.metadata.name, "failed");
+  ++state.failures;
+  state.asked = true;  // what it was for is still to be done
+  state.trouble = trouble;
+  end_job(state, false);
+  log_warn("a sweep failed", {{"cache", cache.metadata.key()}, {"why", trouble}});
+}
+
+// The Job is over, and we have no report of it. It ends well only when it could tell somebody: the
+// leader before us.
+void Sweeper::account(State& state, const api::CompileCache& cache, const SweepJob& job) const {
+  if (job.state == SweepJob::State::kSucceeded) {
+    state.last_report = clock_.wall();
+    state.prepared = true;
+    state.storage_error.clear();
+    state.trouble.clear();
+    state.failures = 0;
+    return end_job(state, true);
+  }
+  failed(state, cache,
+         "Job \"" + job.name + "\" ended without a report" +
+             (job.failure.empty() ? "" : " (" + job.failure + ")") + "; see kubectl logs job/" +
+             job.name +
+             ". Where a NetworkPolicy keeps it from the operator, docs/network-policy.md has what "
+             "is needed");
+}
+
+Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cache,
+                                     const SweepJob& job) {
+  const auto age = clock_.monotonic() - state.job_since;
+  if (job.active == 0 && age >= kPodPatience) {
+    auto refusal = read_refusal(client_, job);
+    if (!refusal) {  // no reason to keep the status from being written
+      log_warn("a Job has no pod, and why cannot be read", {{"error", refusal.error().message}});
+      refusal = "";
+    }
+    if (is_about_privileges(*refusal) && job.privilege + 1 < sweep_privileges().size()) {
+      if (auto done = step_down(state, job); !done) return unexpected(done.error());
+      return Duration(seconds(1));
+    }
+    state.trouble = "no pod of Job \"" + job.name + "\" appears" +
+                    (refusal->empty() ? "" : " (" + *refusal + ")") +
+                    "; see kubectl describe job " + job.name;
+  } else if (age >= kJobPatience) {
+    state.trouble.clear();
+    for (const auto& pod : sweep_pods_.list(job.ns)) {
+      if (pod->sweep != cache.metadata.name || pod->ended()) continue;
+      if (const std::string why = pod_trouble(*pod); !why.empty()) {
+        state.trouble = "Job \"" + job.name + "\": " + why;
+      }
+    }
+  }
+  return Duration(kRecheck);
+}
+
+Status Sweeper::step_down(State& state, const SweepJob& job) {
+  state.privilege = job.privilege + 1;
+  state.last_start.reset();  // at once
+  state.asked = true;
+  state.job.clear();
+  log_info(
+      "no pod of a sweep is let through, trying with less",
+      {{"job", job.ns + "/" + job.name}, {"next", sweep_privileges()[job.privilege + 1].name}});
+  auto removed = client_.remove(kube::resources::kJobs, job.ns, job.name,
+                                {.uid = job.uid, .propagation = "Background"});
+  if (!removed && removed.error().code != ErrorCode::kNotFound) {
+    return unexpected(removed.error().with("deleting a Job whose pod does not appear"));
+  }
+  return {};
+}
+
+SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bool running) const {
+  SweepNeeds needs{.may_run = true,
+                   .running = running,
+                   .prepared = state.prepared,
+                   .last_start = state.last_start,
+                   .last_report = state.last_report,
+                   .failures = state.failures,
+                   .repeats = state.repeats,
+                   .asked = state.asked,
+                   .interval = cache.spec.retention.sweep_interval,
+                   .min_interval = settings_.sweep.min_interval};
+  for (const auto& archive : view_.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    needs.suspects |= !manifests_to_check(*archive).empty();
+  }
+  for (const api::CondemnedBlob& blob : cache.status.condemned) {
+    const auto since = time_of(blob.since);
+    if (!since) continue;
+    const WallTime over = *since + grace_of(settings_.sweep.grace, cache.spec);
+    if (!needs.first_deletable || over < *needs.first_deletable) needs.first_deletable = over;
+  }
+  return needs;
+}
+
+Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim& claim) {
+  if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
+  SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
+                      .image = environment_.image,
+                      .cluster_uid = environment_.cluster_uid,
+                      .privilege = *state.privilege,
+                      .node = is_single_node(claim) ? node_of(cache) : state.node,
+                      .agent_address = environment_.agent_address,
+                      .agent_name = environment_.agent_name,
+                      .agent_ca = environment_.agent_ca(),
+                      .agent_port = environment_.agent_port};
+  auto created = client_.create(kube::resources::kJobs, sweep_job(cache, input, settings_));
+  state.last_start = clock_.wall();
+  ++state.started;
+  if (!created) {
+    // The Job's policy, a quota or a namespace that is ending: people can see it and act.
+    failed(state, cache, "creating a Job: " + created.error().message);
+    const ErrorCode code = created.error().code;
+    if (code == ErrorCode::kForbidden || code == ErrorCode::kInvalid) return {};
+    return unexpected(created.error().with("creating a sweep Job for " + cache.metadata.key()));
+  }
+  state.job = state.last_job = kube::string_at(*created, {"metadata", "uid"});
+  state.job_since = clock_.monotonic();
+  state.job_seen = false;
+  state.asked = false;
+  state.node.clear();
+  return {};
+}
+
+// What was found to be let through holds for one level of Pod Security.
+Status Sweeper::choose_privilege(State& state, const std::string& ns) const {
+  auto found = client_.get(kube::resources::kNamespaces, "", ns, {.metadata_only = true});
+  if (!found) return unexpected(found.error().with("reading the Pod Security level of " + ns));
+  const json labels = found->value("metadata", json::object()).value("labels", json::object());
+  const std::string level = labels.value("pod-security.kubernetes.io/enforce", "");
+  if (!state.privilege || state.level != level) state.privilege = first_privilege(level);
+  state.level = level;
+  return {};
+}
+
+// Where a claim for one node is in use; empty when it is nowhere.
+std::string Sweeper::node_of(const api::CompileCache& cache) const {
+  for (const auto& pod : view_.active_pods(cache.metadata.ns, cache.metadata.name)) {
+    if (!pod->node.empty() && pod->phase == "Running") return pod->node;
+  }
+  return {};
+}
+
+}  // namespace compilecache::controller

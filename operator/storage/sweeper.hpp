@@ -1,0 +1,137 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "kube/client.hpp"
+#include "kube/store.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/metrics/metrics.hpp"
+#include "operator/settings/settings.hpp"
+#include "operator/storage/storage_check.hpp"
+#include "operator/storage/sweep_job.hpp"
+#include "operator/storage/sweep_schedule.hpp"
+
+// Starts the Jobs that prepare and sweep stores, one at a time for each claim, and tells what they
+// found.
+//
+//   sweeper.take_over(*cache);                         // once, when a leader first meets it
+//   sweeper.reported(key, job_uid, "");                // the agent API heard a Job's end
+//   sweeper.ask(key);                                  // archives were deleted: sweep soon
+//   auto again = sweeper.reconcile(*cache, claim);     // starts a Job when one is due
+//   sweeper.fill(key, facts);                          // for check_storage()
+//
+// What it knows is in memory; a new leader starts from the CompileCache's status and the Jobs that
+// run. Jobs are known by uid and times are our own, since the API server's clock is another. A Job
+// that is gone before it ended has failed. Thread-safe; reconcile() calls the API server, one
+// thread at a time for each CompileCache.
+
+namespace compilecache::controller {
+
+// What every Job is made of, found once by the leader.
+struct SweepEnvironment {
+  std::string image;
+  std::string cluster_uid;
+  std::string agent_address, agent_name;
+  int agent_port = 443;
+  std::function<std::string()> agent_ca;  // the bundle as it is now
+};
+
+class Sweeper {
+ public:
+  Sweeper(kube::Client client, const Settings& settings, SweepEnvironment environment,
+          const ClusterView& view, const kube::Store<SweepJob>& jobs,
+          const kube::Store<PodView>& sweep_pods, Metrics& metrics, const Clock& clock,
+          Random random);
+
+  void take_over(const api::CompileCache& cache);
+  void forget(const std::string& cache);
+
+  // `job`: its uid. `storage_error` empty: the volume does what is needed.
+  void reported(const std::string& cache, const std::string& job, const std::string& storage_error);
+  void ask(const std::string& cache);
+  // Sweep soon, on that node (empty: on any), to see whether what pods need works there. The result
+  // is for probed().
+  int64_t probe(const std::string& cache, const std::string& node);
+  // What became of the first Job that was started since that call of probe().
+  enum class Probed { kPending, kSucceeded, kFailed };
+  [[nodiscard]] Probed probed(const std::string& cache, int64_t probe) const;
+
+  // Starts a Job if one is due. The result says when to come again; 0: when something changes.
+  Result<Duration> reconcile(const api::CompileCache& cache, const Claim& claim);
+
+  // prepared, storage_error and job_trouble.
+  void fill(const std::string& cache, StorageFacts& facts) const;
+
+ private:
+  // What other threads said, until reconcile() reads it.
+  struct Report {
+    std::string job, storage_error;
+    WallTime time{};
+  };
+  struct Mail {
+    std::vector<Report> reports;
+    bool asked = false;
+    std::optional<std::string> node;  // to probe
+  };
+  struct State {
+    bool prepared = false;
+    std::string storage_error;
+    std::string trouble;  // with the last Job
+    std::string claim;    // uid of the claim that was prepared
+    std::string store;    // claim and subPath that were prepared
+    std::optional<WallTime> last_start, last_report;
+    int failures = 0;
+    std::string reason;  // of the last Job
+    int repeats = 0;     // Jobs in a row that were started again for that reason
+    bool asked = false;
+    std::string node;                 // for the next Job, where one is to be tried
+    std::optional<size_t> privilege;  // that was found to work, or to be tried next
+    std::string level;                // of Pod Security, when that was found
+    // The Job that runs, by uid; empty: it has reported or ended, or there is none.
+    std::string job;
+    std::string last_job;   // the one before, or the same
+    Monotonic job_since{};  // when we first knew of it
+    bool job_seen = false;  // our store has had it
+    int64_t started = 0;    // Jobs, by us
+    int64_t ended = 0;      // how many of them when the last one came to its end
+    bool good = false;      // how it ended
+  };
+
+  static void end_job(State& state, bool good);
+  void read(State& state, const Mail& mail) const;
+  void notice_change_of_store(State& state, const api::CompileCache& cache, const Claim& claim);
+  std::vector<SweepJob> jobs_of_claim(const api::CompileCache& cache) const;
+  const SweepJob* job_under_way(State& state, const api::CompileCache& cache,
+                                const std::vector<SweepJob>& jobs) const;
+  void failed(State& state, const api::CompileCache& cache, const std::string& trouble) const;
+  void account(State& state, const api::CompileCache& cache, const SweepJob& job) const;
+  Result<Duration> watch_over(State& state, const api::CompileCache& cache, const SweepJob& job);
+  Status step_down(State& state, const SweepJob& job);
+  SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
+  Status start(State& state, const api::CompileCache& cache, const Claim& claim);
+  Status choose_privilege(State& state, const std::string& ns) const;
+  std::string node_of(const api::CompileCache& cache) const;
+  Result<Duration> decide(State& state, const api::CompileCache& cache, const Claim& claim);
+
+  const kube::Client client_;
+  const Settings& settings_;
+  const SweepEnvironment environment_;
+  const ClusterView& view_;
+  const kube::Store<SweepJob>& jobs_;
+  const kube::Store<PodView>& sweep_pods_;
+  Metrics& metrics_;
+  const Clock& clock_;
+  const Random random_;
+  mutable std::mutex mutex_;  // guards what follows; calls are made on a copy
+  std::map<std::string, State> states_;
+  std::map<std::string, Mail> mails_;
+};
+
+}  // namespace compilecache::controller

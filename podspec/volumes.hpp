@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "podspec/pieces.hpp"
+
+// The volumes that our containers need, in an application's pod and in a Job's. Pure.
+
+namespace compilecache::podspec {
+
+Volume empty_dir(const std::string& name);
+
+// The claim, and a token for the agent API. A sweep Job's pod has these two and no others.
+std::vector<Volume> agent_volumes(const std::string& claim_name);
+
+}  // namespace compilecache::podspec
