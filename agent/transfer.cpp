@@ -46,7 +46,9 @@ Status prepare_for_import(const std::string& store) {
     const auto owner = archive::read_store_owner(store);
     return owner ? Status{} : unexpected(owner.error());
   }
-  const auto prepared = archive::prepare_store(path.string(), {}, false);
+  // Whoever names it knows where the links on the way lead.
+  const auto parent = std::filesystem::weakly_canonical(path.parent_path(), ignored);
+  const auto prepared = archive::prepare_store(parent / path.filename(), {}, false);
   return prepared ? Status{} : unexpected(prepared.error());
 }
 

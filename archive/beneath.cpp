@@ -67,6 +67,8 @@ std::tuple<uint32_t, uint32_t, uint64_t> mount_of(int folder) {
   return {info.stx_dev_major, info.stx_dev_minor, id};
 }
 
+Fd root_folder() { return Fd(open_at(AT_FDCWD, "/", kWay, 0)); }
+
 }  // namespace
 
 Fd open_by_parts(int folder, const std::string& path, int flags, mode_t mode) {
@@ -92,7 +94,7 @@ Fd open_beneath(int folder, const std::string& path, int flags, mode_t mode) {
 Fd open_folder(const std::string& path, int flags) {
   const auto parts = parts_of(path);
   if (leads_up(parts)) return failed(EXDEV);
-  Fd here(open_at(AT_FDCWD, "/", kWay, 0));
+  Fd here = root_folder();
   const auto root = mount_of(here.get());
   size_t next = 0;
   while (here.valid() && next + 1 < parts.size() && mount_of(here.get()) == root) {
@@ -102,6 +104,11 @@ Fd open_folder(const std::string& path, int flags) {
   std::string rest;
   for (; next < parts.size(); ++next) rest += (rest.empty() ? "" : "/") + parts[next];
   return open_beneath(here.get(), rest.empty() ? "." : rest, flags | O_DIRECTORY);
+}
+
+Fd step_into(int folder, const std::string& name) {
+  const bool follows = mount_of(folder) == mount_of(root_folder().get());
+  return Fd(open_at(folder, name.c_str(), follows ? kWay : kWay | O_NOFOLLOW, 0));
 }
 
 }  // namespace compilecache::archive

@@ -24,6 +24,10 @@ Fd open_beneath(int folder, const std::string& path, int flags, mode_t mode = 0)
 // end of the path in any case, they are not.
 Fd open_folder(const std::string& path, int flags);
 
+// A step of open_folder()'s way, O_PATH: the directory `name` in one that the way has come to. A
+// link is followed only where that one is on the mount of the root directory.
+Fd step_into(int folder, const std::string& name);
+
 // open_beneath() without openat2(2), a part of the path after the other.
 Fd open_by_parts(int folder, const std::string& path, int flags, mode_t mode = 0);
 

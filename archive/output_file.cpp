@@ -70,11 +70,12 @@ Status OutputFile::finish() {
 }
 
 Status OutputFile::copy_to(const Target& target) {
+  // There may be thousands of copies, and of an empty content nothing but this comes.
+  if (auto fine = session_.check_anywhere(); !fine) return fine;
   auto created = destination_->create(target.place);
   if (!created) return unexpected(created.error());
   std::vector<uint8_t> chunk(std::min<uint64_t>(entry_.size, kCopyBytes));
   for (uint64_t done = 0; done < entry_.size;) {
-    // There may be thousands of copies.
     if (auto fine = session_.check_anywhere(); !fine) return fine;
     auto count = pread_full(fd_.get(), chunk, done, targets_.front().place.path());
     if (!count) return unexpected(count.error());

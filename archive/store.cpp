@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "archive/beneath.hpp"
 #include "archive/format.hpp"
 #include "archive/fs.hpp"
 #include "archive/index.hpp"
@@ -44,14 +45,17 @@ Result<bool> make_directory(const std::string& path) {
   return true;
 }
 
-// The directory itself: a link could lead to what is not ours.
-Result<Fd> open_directory_itself(const std::string& path) {
-  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
+// Through a link lies what is not ours.
+Result<Fd> opened_itself(Fd fd, const std::string& path) {
   if (fd.valid()) return fd;
   if (errno == ENOTDIR || errno == ELOOP)
     return fail(ErrorCode::kConflict, path + " is a link or no directory; move it away");
   return unexpected(local_error("opening directory " + path, errno));
+}
+
+Result<Fd> open_directory_itself(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  return opened_itself(Fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); })), path);
 }
 
 Status make_open(const Fd& directory, const std::string& path) {
@@ -101,11 +105,17 @@ Result<bool> is_empty(const Fd& directory, const std::string& path) {
 // The store and the parents of it that are missing. Existing parents are somebody else's, and so is
 // a folder with something in it that does not say that it is a store.
 Status make_store_directory(const std::string& store, bool is_store) {
+  Fd above = open_folder("/", O_PATH);
   for (size_t slash = store.find('/', 1); slash != std::string::npos;
        slash = store.find('/', slash + 1)) {
     const std::string parent = store.substr(0, slash);
     auto made = make_directory(parent);
     if (!made) return unexpected(made.error());
+    // A link of the volume could lead anywhere on it.
+    auto itself =
+        opened_itself(step_into(above.get(), parent.substr(parent.rfind('/') + 1)), parent);
+    if (!itself) return unexpected(itself.error());
+    above = std::move(*itself);
     if (!*made) continue;
     if (auto opened = make_open_directory(parent); !opened) return opened;
   }

@@ -70,7 +70,10 @@ class WorkFolder {
  public:
   static Result<WorkFolder> create(const std::string& beside) {
     std::error_code failed;
-    std::string pattern = std::filesystem::absolute(beside, failed).string() + ".XXXXXX";
+    const auto path = std::filesystem::absolute(beside, failed);
+    // A store is made in it, behind no links.
+    const auto folder = std::filesystem::weakly_canonical(path.parent_path(), failed);
+    std::string pattern = (folder / path.filename()).string() + ".XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr)
       return unexpected(local_error("creating a folder beside " + beside, errno));
     return WorkFolder(std::move(pattern));

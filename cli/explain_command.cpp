@@ -75,12 +75,13 @@ class Reader {
     if (!cache) return unread("CompileCache " + name, cache.error());
     facts_.cache_unread = false;
     facts_.cache = std::move(*cache);
+    // Whose an archive is its spec says; anybody may change labels.
     const auto archives =
-        client_.list_all(controller::resources::kCompileCacheArchives,
-                         {.ns = ns_, .label_selector = std::string(api::kCacheLabel) + "=" + name});
+        client_.list_all(controller::resources::kCompileCacheArchives, {.ns = ns_});
     if (!archives) return unread("the archives of CompileCache " + name, archives.error());
     for (const json& item : archives->at("items")) {
-      if (auto archive = api::parse_archive(item)) facts_.archives.push_back(std::move(*archive));
+      auto archive = api::parse_archive(item);
+      if (archive && archive->cache == name) facts_.archives.push_back(std::move(*archive));
     }
   }
 

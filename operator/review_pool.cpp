@@ -85,14 +85,14 @@ void ReviewPool::start() {
 }
 
 void ReviewPool::stop() {
-  std::deque<Impl::Task> ordinary;
-  std::deque<Impl::Task> large;
   {
+    std::deque<Impl::Task> ordinary;
+    std::deque<Impl::Task> large;
     const std::lock_guard lock(impl_->mutex);
     impl_->stopping = true;
     ordinary.swap(impl_->ordinary);
     large.swap(impl_->large);
-  }
+  }  // dropped without the lock, before what is being done has ended
   impl_->wake.notify_all();
   for (std::thread& worker : impl_->workers) worker.join();
   impl_->workers.clear();

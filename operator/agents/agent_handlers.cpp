@@ -191,12 +191,18 @@ void AgentHandlers::distrust(const Caller& caller, const api::LoadedReport& repo
   if (archive == nullptr || archive->cache != caller.cache->metadata.name) return;
   const std::string& digest =
       report.corrupt_digest.empty() ? report.manifest_digest : report.corrupt_digest;
-  const auto marked =
-      parts_.registry.suspect(caller.ns(), report.archive, digest, caller.pod->name);
-  if (!marked) {
-    log_warn("a suspect archive could not be marked", {{"reason", to_string(marked.error().code)},
-                                                       {"archive", report.archive},
-                                                       {"error", marked.error().message}});
+  for (const auto& each : parts_.view.archives_of(caller.ns(), archive->cache)) {
+    const std::string& name = each->metadata.name;
+    // Archives of a store share blobs.
+    const bool holds = !digest.empty() && (is_distrusted(each->head, {digest}) ||
+                                           is_distrusted(each->previous, {digest}));
+    if (name != report.archive && !holds) continue;
+    const auto marked = parts_.registry.suspect(caller.ns(), name, digest, caller.pod->name);
+    if (!marked) {
+      log_warn("a suspect archive could not be marked", {{"reason", to_string(marked.error().code)},
+                                                         {"archive", name},
+                                                         {"error", marked.error().message}});
+    }
   }
   if (hooks_.sweep_wanted) hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
 }
@@ -306,11 +312,12 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   for (const std::string& manifest : parts_.board.crashing(caller.key())) {
     context.crashing.insert(manifest);
   }
+  const std::string own = api::archive_name(context.cache, key);
   for (const auto& archive : parts_.view.archives_of(context.ns, context.cache)) {
     context.crashing.merge(crashing_manifests(*archive));
+    if (archive->metadata.name != own) context.distrusted.merge(blobs_to_write_anew(*archive));
   }
-  context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) ==
-                        api::archive_name(context.cache, key);
+  context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) == own;
   return context;
 }
 

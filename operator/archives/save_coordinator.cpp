@@ -231,8 +231,9 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
   archive.lock.acquired_at = format_time(clock_.wall());
   const auto written = writer_.update_status(archive);
   if (!written) return unexpected(written.error().with("taking the save lock of archive " + key));
-  note(key, {archive.lock.fence, context.pod_uid, claim, context.save.lock_timeout,
-             clock_.monotonic() + context.save.lock_timeout, blobs_to_write_anew(*written)});
+  note(key,
+       {archive.lock.fence, context.pod_uid, claim, context.save.lock_timeout,
+        clock_.monotonic() + context.save.lock_timeout, blobs_to_write_anew(context, *written)});
   log_info("save granted", {{"reason", before.holder.empty() ? "free" : "taken_over"},
                             {"namespace", context.ns},
                             {"cache", context.cache},
@@ -258,7 +259,7 @@ api::SaveAnswer SaveCoordinator::granted(const SaveContext& context,
   }
   answer.generation = next_generation(archive);
   if (extends_head(context, request, archive)) answer.parent_digest = archive.head.manifest_digest;
-  const std::set<std::string> anew = blobs_to_write_anew(archive);
+  const std::set<std::string> anew = blobs_to_write_anew(context, archive);
   answer.condemned.assign(anew.begin(), anew.end());
   return answer;
 }

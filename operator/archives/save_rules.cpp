@@ -94,6 +94,13 @@ std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archiv
   return anew;
 }
 
+std::set<std::string> blobs_to_write_anew(const SaveContext& context,
+                                          const api::CompileCacheArchive& archive) {
+  std::set<std::string> anew = blobs_to_write_anew(archive);
+  anew.insert(context.distrusted.begin(), context.distrusted.end());
+  return anew;
+}
+
 std::string unfit(const SaveContext& context, const api::CommitRequest& request,
                   const api::CompileCacheArchive& archive,
                   const std::set<std::string>& written_anew) {
@@ -110,7 +117,8 @@ std::string unfit(const SaveContext& context, const api::CommitRequest& request,
   std::vector<std::string> named = request.blobs;
   named.push_back(request.manifest_digest);
   for (const std::string& blob : named) {
-    if (distrusted.contains(blob) && !written_anew.contains(blob)) {
+    const bool doubtful = distrusted.contains(blob) || context.distrusted.contains(blob);
+    if (doubtful && !written_anew.contains(blob)) {
       return "blob " + blob + " is suspect or corrupt now";
     }
   }

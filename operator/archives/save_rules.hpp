@@ -30,6 +30,8 @@ struct SaveContext {
   std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing known
   // Manifests of this CompileCache, of any key, that make pods crash.
   std::set<std::string> crashing;
+  // Blobs in the same store that other archives of this CompileCache are suspect or corrupt for.
+  std::set<std::string> distrusted;
   bool refresh = false;  // the pod's mode is Refresh: it may replace a head that is whole
 };
 
@@ -56,6 +58,9 @@ bool extends_head(const SaveContext& context, const api::SaveRequest& request,
 // Blobs that a save has to write anew though the volume has them: they may not be what their names
 // say.
 std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive);
+// The same with those of other archives.
+std::set<std::string> blobs_to_write_anew(const SaveContext& context,
+                                          const api::CompileCacheArchive& archive);
 
 // Why what a save has written must not become the head, or "": since the grant the head that it
 // extends, or a blob that it names, became suspect or corrupt, or what the pod loaded turned out to

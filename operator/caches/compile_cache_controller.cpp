@@ -230,14 +230,19 @@ Result<Volume> CompileCacheController::volume(const std::string& name) {
 // from there soon.
 void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
   std::set<std::string> now;
+  int64_t saved = 0;
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
     now.insert(archive->metadata.uid);
+    if (archive->head.exists()) ++saved;
   }
   bool deleted = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::set<std::string>& before = archives_[cache.metadata.key()];
-    deleted = !std::includes(now.begin(), now.end(), before.begin(), before.end());
+    const auto [seen, first] = archives_.try_emplace(cache.metadata.key());
+    std::set<std::string>& before = seen->second;
+    // What went while nobody led is missing from the number that was told last.
+    deleted = first ? saved < cache.status.archives
+                    : !std::includes(now.begin(), now.end(), before.begin(), before.end());
     before = std::move(now);
   }
   if (deleted) parts_.sweeper.ask(cache.metadata.key());

@@ -123,12 +123,18 @@ TEST_F(Explain, APodsStoryIsInTheApiServer) {
            std::string::npos;
   })) << status("llama");
 
+  // An archive is of the CompileCache that its spec names, whoever changes its labels.
+  const ProcessResult unlabelled =
+      kubectl({"label", "compilecachearchives", "--all", "-n", ns, "compilecache.dev/cache-"});
+  ASSERT_EQ(unlabelled.exit_code, 0) << unlabelled.err;
   const Kubeconfig kubeconfig(reader(), ns);
   const ProcessResult cold = kubeconfig.explain("first");
   ASSERT_EQ(cold.exit_code, 0) << cold.err;
   EXPECT_NE(cold.out.find("archive   none: no_archive: nothing was saved yet"), std::string::npos)
       << cold.out;
   EXPECT_NE(cold.out.find("saved     committed"), std::string::npos) << cold.out;
+  const json first_story = json::parse(kubeconfig.explain("first", {"-o", "json"}).out);
+  EXPECT_EQ(first_story["load"]["nearest"], load.at("archive")) << first_story;
 
   const ProcessResult warm = kubeconfig.explain("second");
   ASSERT_EQ(warm.exit_code, 0) << warm.err;

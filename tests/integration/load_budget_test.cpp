@@ -36,8 +36,8 @@ constexpr char kFewLoads[] = "limits: {maxConcurrentLoads: 8}\n";
 constexpr char kFewestLoads[] = "limits: {maxConcurrentLoads: 4}\n";
 constexpr int kFewest = 4;
 constexpr char kAllLoads[] = "limits: {maxConcurrentLoads: 10000}\n";
-// For a load that is given up to clean up behind itself, on a busy machine.
-constexpr milliseconds kCleanUp{10'000};
+// For a load that is given up to clean up behind itself; 1 s where the machine is not busy.
+constexpr milliseconds kCleanUp{5'000};
 
 int agents() {
   const char* wanted = std::getenv("CC_AGENTS");
@@ -110,7 +110,7 @@ class LoadBudget : public OperatorTest {
   // All pods but the first load at once.
   struct Load {
     std::string pod, outcome;  // "loaded", or why not
-    milliseconds took{0};      // for as long the pod's other containers have waited
+    milliseconds took{0};      // by the loader's own clock, its turn and cleaning up included
   };
   struct Loads {
     milliseconds all{0};  // until the last was done
@@ -124,17 +124,12 @@ class LoadBudget : public OperatorTest {
     Loads loads;
     loads.pods.resize(crowd.pods().size());
     const auto began = Clock::now();
-    const auto since = [](Clock::time_point from) {
-      return std::chrono::duration_cast<milliseconds>(Clock::now() - from);
-    };
     std::vector<std::thread> threads;
     for (size_t i = 1; i < crowd.pods().size(); ++i) {
       threads.emplace_back([&, i] {
         const CrowdPod& pod = crowd.pods()[i];
         const std::string folder = crowd.folder() + "/files-" + pod.name;
-        const auto from = Clock::now();
         const ProcessResult ran = run_agent("load", pod, folder, volume_->path("store"), timeout);
-        const milliseconds took = since(from);
         EXPECT_EQ(ran.exit_code, 0) << ran.err;
         const json status = status_of(folder);
         EXPECT_TRUE(status.is_object()) << pod.name << " has no status";
@@ -143,11 +138,12 @@ class LoadBudget : public OperatorTest {
         if (!loaded) {
           EXPECT_TRUE(fs::is_empty(folder + "/torch")) << "a part of an archive";
         }
+        const milliseconds took(status.value("milliseconds", int64_t{3'600'000}));
         loads.pods[i] = {pod.name, loaded ? "loaded" : status.value("reason", "?"), took};
       });
     }
     for (std::thread& thread : threads) thread.join();
-    loads.all = since(began);
+    loads.all = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
     loads.pods.erase(loads.pods.begin());
     std::map<std::string, int> outcomes;
     for (const Load& load : loads.pods) ++outcomes[load.outcome];

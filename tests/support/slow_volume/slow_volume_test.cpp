@@ -10,6 +10,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/soon.hpp"
+
 // What the volume promises to the tests that use it.
 
 namespace compilecache::testing {
@@ -92,7 +94,7 @@ TEST_F(SlowVolumeTest, HangsUntilItIsLetGo) {
   volume_->hang(operations_of(VolumeOperation::kRead));
   std::string text;
   std::thread reader([&] { text = read(volume_->path("file")); });
-  while (volume_->hanging() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(soon([&] { return volume_->hanging() > 0; }));
   EXPECT_TRUE(fs::exists(volume_->path("file")));  // the others go on
   volume_->work();
   reader.join();
@@ -105,7 +107,7 @@ TEST_F(SlowVolumeTest, EndsWhileSomethingHangs) {
   volume_->hang();
   std::string text = "not read";
   std::thread reader([&] { text = read(path); });
-  while (volume_->hanging() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(soon([&] { return volume_->hanging() > 0; }));
   volume_.reset();
   reader.join();
   EXPECT_EQ(text, "");

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <future>
 
+#include "tests/support/soon.hpp"
+
 namespace compilecache::agent {
 namespace {
 
@@ -13,6 +15,7 @@ using std::chrono::milliseconds;
 
 // A thread that hangs in the kernel, as on a volume that does not answer.
 [[noreturn]] void hang() {
+  ::alarm(60);  // where nothing else ends it
   int ends[2];
   [[maybe_unused]] const int made = ::pipe(ends);
   char byte = 0;
@@ -37,7 +40,7 @@ TEST(Watchdog, WarnsFirstAndSparesWhoDisarms) {
   std::promise<void> ended;
   Watchdog watchdog([&] { warned.set_value(); }, [&] { ended.set_value(); }, milliseconds(50));
   watchdog.arm(milliseconds(1));
-  warned.get_future().wait();
+  compilecache::testing::soon(warned);
   watchdog.disarm();
   EXPECT_EQ(ended.get_future().wait_for(milliseconds(200)), std::future_status::timeout);
 }
@@ -50,8 +53,8 @@ TEST(TerminationDeathTest, SigtermWakesASleeperAndRunsTheHandler) {
         std::promise<void> handled;
         termination.on_request([&] { handled.set_value(); });
         ::kill(::getpid(), SIGTERM);
-        const bool slept = termination.sleep(std::chrono::hours(1));
-        handled.get_future().wait();
+        const bool slept = termination.sleep(std::chrono::minutes(1));
+        compilecache::testing::soon(handled);
         ::_exit(!slept && termination.requested() ? 7 : 1);
       },
       ::testing::ExitedWithCode(7), "");

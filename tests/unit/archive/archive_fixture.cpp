@@ -13,8 +13,8 @@ namespace compilecache::archive::test {
 
 namespace fs = std::filesystem;
 
-TempDir::TempDir() {
-  std::string pattern = (fs::temp_directory_path() / "archive-test-XXXXXX").string();
+TempDir::TempDir(const std::string& in) {
+  std::string pattern = (fs::path(in) / "archive-test-XXXXXX").string();
   path_ = ::mkdtemp(pattern.data());
 }
 

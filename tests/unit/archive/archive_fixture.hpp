@@ -16,7 +16,7 @@ namespace compilecache::archive::test {
 // Gone with everything in it at the end.
 class TempDir {
  public:
-  TempDir();
+  explicit TempDir(const std::string& in = std::filesystem::temp_directory_path());
   ~TempDir();
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;

@@ -20,6 +20,12 @@ mode_t mode_of(const std::string& path) {
   return info.st_mode & 07777;
 }
 
+dev_t device_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_dev;
+}
+
 void make_old(const std::string& path, seconds age) {
   struct timespec times[2] = {};
   ::clock_gettime(CLOCK_REALTIME, &times[0]);
@@ -102,6 +108,37 @@ TEST_F(Store, IsNeverMadeThroughALink) {
   }
   EXPECT_EQ(mode_of(data), 0700U);
   EXPECT_TRUE(fs::is_empty(data));
+}
+
+// Of a subPath, say. The volume is a mount of its own.
+TEST_F(Store, IsNeverMadeBehindALinkAmongItsParents) {
+  if (device_of("/dev/shm") == device_of("/")) GTEST_SKIP() << "/dev/shm is no mount of its own";
+  const TempDir volume("/dev/shm");
+  const std::string data = volume.path("data");
+  fs::create_directories(data);
+  fs::permissions(data, fs::perms::owner_all);
+  fs::create_directory_symlink(data, volume.path("link"));
+  for (const char* store : {"link/transformer", "link/a/b/transformer"}) {
+    for (const bool adopt : {false, true}) {
+      const auto prepared = prepare_store(volume.path(store), owner_, adopt);
+      ASSERT_FALSE(prepared) << store;
+      EXPECT_EQ(prepared.error().code, ErrorCode::kConflict) << prepared.error().message;
+      EXPECT_NE(prepared.error().message.find("/link is a link"), std::string::npos)
+          << prepared.error().message;
+    }
+  }
+  EXPECT_EQ(mode_of(data), 0700U);
+  EXPECT_TRUE(fs::is_empty(data));
+  EXPECT_TRUE(prepare_store(volume.path("a/b/transformer"), owner_, false));
+}
+
+// Those of an image, "/var/run" for one, are not the volume's.
+TEST_F(Store, LinksOfTheRootsMountLeadToIt) {
+  if (device_of(temp_.path()) != device_of("/")) GTEST_SKIP() << "the folder is another mount";
+  fs::create_directories(temp_.path("real"));
+  fs::create_directory_symlink(temp_.path("real"), temp_.path("link"));
+  EXPECT_TRUE(prepare_store(temp_.path("link/store"), owner_, false));
+  EXPECT_TRUE(fs::exists(temp_.path("real/store/blobs/sha256")));
 }
 
 TEST_F(Store, OfAnotherOwnerIsRefusedUnlessAdopted) {

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
+#include "tests/support/soon.hpp"
 #include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
@@ -46,7 +45,7 @@ TEST_F(EventsTest, ARepeatRaisesTheCount) {
 
 TEST_F(EventsTest, AnEventDeletedInBetweenIsWrittenAnew) {
   recorder->normal(web, "Saved", "12 files");
-  while (written().empty()) std::this_thread::yield();
+  ASSERT_TRUE(compilecache::testing::soon([&] { return !written().empty(); }));
   server.erase("/api/v1/events", "ml", written().front()["metadata"]["name"]);
   recorder->normal(web, "Saved", "12 files");
   recorder->stop();

@@ -8,10 +8,12 @@
 
 #include "base/random.hpp"
 #include "kube/worker.hpp"
+#include "tests/support/soon.hpp"
 
 namespace compilecache::kube {
 namespace {
 
+using compilecache::testing::soon;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -171,7 +173,7 @@ TEST_F(WorkQueueTest, AWaitingWorkerIsWokenByAddAndByShutDown) {
     second = queue.get();
   });
   queue.add("a");
-  while (queue.size() > 0) std::this_thread::yield();
+  EXPECT_TRUE(soon([&] { return queue.size() == 0; }));
   queue.shut_down();
   worker.join();
   EXPECT_EQ(first, "a");
@@ -218,7 +220,7 @@ TEST(WorkQueueRandom, NoKeyIsWorkedOnTwiceAtOnceAndNoUpdateIsLost) {
     }
     return true;
   };
-  while (!all_handled()) std::this_thread::yield();
+  EXPECT_TRUE(soon(all_handled));
   queue.shut_down();
   for (auto& worker : workers) worker.join();
   EXPECT_FALSE(overlap);
@@ -240,7 +242,7 @@ TEST(Workers, RetriesErrorsRepeatsOnRequestAndSurvivesExceptions) {
     return Reconciled{};
   });
   for (const char* key : {"flaky", "broken", "periodic"}) queue.add(key);
-  while (flaky < 3 || periodic < 3 || broken < 1) std::this_thread::yield();
+  EXPECT_TRUE(soon([&] { return flaky >= 3 && periodic >= 3 && broken >= 1; }));
   workers.stop();
   EXPECT_EQ(broken, 1) << "what is invalid does not get better by trying";
   EXPECT_EQ(workers.failed(), 3U);

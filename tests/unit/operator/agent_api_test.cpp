@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <future>
-#include <thread>
 
 #include "http/server.hpp"
+#include "tests/support/soon.hpp"
 #include "tests/unit/http/raw_socket.hpp"
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
@@ -373,9 +373,8 @@ TEST_F(AgentApi, OneThatSendsWithoutEndKeepsNobodyWaiting) {
   for (int i = 0; i < 2 * settings.limits.api_threads; ++i) {
     slow.push_back(post("10.0.0.1:" + std::to_string(1000 + i), "slow-" + std::to_string(i)));
   }
-  while (handed < 2 * settings.limits.api_threads) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(
+      compilecache::testing::soon([&] { return handed == 2 * settings.limits.api_threads; }));
   EXPECT_TRUE(is_ok(*post("10.0.0.2:1000", "a"))) << "while the tokens of another are checked";
   let_go.set_value();
   for (const auto& socket : slow) EXPECT_FALSE(is_ok(*socket)) << "no pods of ours, but answered";

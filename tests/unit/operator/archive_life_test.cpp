@@ -256,6 +256,68 @@ TEST_F(ArchiveLife, UseThatCouldNotBeWrittenIsWrittenLater) {
   EXPECT_EQ(archive().loads.exact, 1);
 }
 
+// Archives of one CompileCache lie in one store, where the same bytes are one blob.
+class SharedBlob : public ArchiveLife {
+ protected:
+  SharedBlob() {
+    image = "torch:2";
+    add_pod("other");
+  }
+  api::SaveAnswer ask(const std::string& pod) {
+    const auto answer = call<api::SaveAnswer>(
+        "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+    EXPECT_EQ(answer.decision, "granted") << answer.reason;
+    return answer;
+  }
+  int commit(const std::string& pod, const api::SaveAnswer& answer, char manifest) {
+    const api::CommitRequest request{.fence = answer.fence,
+                                     .parent_digest = answer.parent_digest,
+                                     .manifest_digest = digest(manifest),
+                                     .blobs = {digest(manifest), digest('f')}};
+    return send("POST", "/v1/saves/" + answer.id + "/commit", pod, api::dump(request)).status;
+  }
+  api::CompileCacheArchive with_image(const std::string& wanted) const {
+    for (const auto& [key, each] : archives.archives) {
+      if (each.key.at("Image") == wanted) return each;
+    }
+    ADD_FAILURE() << "no archive of " << wanted;
+    return {};
+  }
+  void report_corrupt_blob(const std::string& pod) {
+    const auto loaded = with_image("torch:1");
+    const api::LoadedReport report{.cache = "transformer",
+                                   .outcome = "ERROR",
+                                   .archive = loaded.metadata.name,
+                                   .manifest_digest = loaded.head.manifest_digest,
+                                   .corrupt_digest = digest('f')};
+    EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
+  }
+};
+
+TEST_F(SharedBlob, MakesBothSuspect) {
+  ASSERT_EQ(commit("a", ask("a"), '1'), 200);
+  ASSERT_EQ(commit("other", ask("other"), '2'), 200);
+  report_corrupt_blob("b");
+  EXPECT_TRUE(is_suspect(with_image("torch:1")));
+  EXPECT_TRUE(is_suspect(with_image("torch:2")));
+  EXPECT_EQ(load("other").reason, "suspect");
+}
+
+TEST_F(SharedBlob, OfAnArchiveThatBecameSuspectIsWrittenAnew) {
+  ASSERT_EQ(commit("a", ask("a"), '1'), 200);
+  const auto granted = ask("other");
+  EXPECT_TRUE(granted.condemned.empty());
+  report_corrupt_blob("b");
+  EXPECT_EQ(commit("other", granted, '2'), 409) << "it counts on a blob that may be corrupt";
+  ASSERT_EQ(send("DELETE", "/v1/saves/" + granted.id, "other").status, 200);
+  const auto again = ask("other");
+  EXPECT_NE(std::find(again.condemned.begin(), again.condemned.end(), digest('f')),
+            again.condemned.end());
+  EXPECT_EQ(commit("other", again, '2'), 200) << "it has written that blob itself";
+  EXPECT_FALSE(is_suspect(with_image("torch:2")));
+  EXPECT_TRUE(is_suspect(with_image("torch:1")));
+}
+
 class Adoption : public ArchiveLife {
  protected:
   Adoption() {

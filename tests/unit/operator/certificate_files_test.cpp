@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/soon.hpp"
+
 namespace compilecache::controller {
 namespace {
 
@@ -82,7 +84,7 @@ TEST_F(CertificateFilesTest, TheThreadSeesAChange) {
   files.start();
   const Certificates second = made();
   write(second);
-  while (files.served().leaf != second.leaf) std::this_thread::yield();
+  EXPECT_TRUE(compilecache::testing::soon([&] { return files.served().leaf == second.leaf; }));
   files.stop();
 }
 

@@ -212,14 +212,29 @@ class ControlTest : public ::testing::Test {
   KubeArchiveWriter archive_writer{client};
   ArchiveRegistry registry{archive_writer, settings.status_interval, clock};
   HeardPods heard{settings.agent};
-  CompileCacheController controller{
-      {client, settings, stores, view, claims, invalid, board, crashes, registry, sweeper, breaker,
-       heard, writer, events, metrics, [this] { return leading; },
-       [this](const std::string& ns, const std::string& archive) {
-         on_judging();
-         return ns == "ml" && saving == archive;
-       }},
-      clock};
+  ControllerParts parts() {
+    return {client,
+            settings,
+            stores,
+            view,
+            claims,
+            invalid,
+            board,
+            crashes,
+            registry,
+            sweeper,
+            breaker,
+            heard,
+            writer,
+            events,
+            metrics,
+            [this] { return leading; },
+            [this](const std::string& ns, const std::string& archive) {
+              on_judging();
+              return ns == "ml" && saving == archive;
+            }};
+  }
+  CompileCacheController controller{parts(), clock};
 };
 
 TEST_F(ControlTest, AMissingClaimIsToldInConditionsAndAnEvent) {
@@ -540,6 +555,30 @@ TEST_F(ControlTest, ASweepFollowsWhenSomebodyDeletesAnArchive) {
   stores.archives.erase("ml/mine", nullptr);
   for (int i = 0; i < 6; ++i) reconcile_and_see();
   EXPECT_EQ(all(kJobs).size(), 1u) << "the volume's index still names it";
+}
+
+TEST_F(ControlTest, ASweepFollowsWhenAnArchiveWasDeletedWhileNobodyLed) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  for (const char* name : {"mine", "other"}) put_archive(name, hours(1));
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_EQ(server.objects(kCaches).at("ml/transformer").at("status").at("archives"), 2);
+  const auto jobs_of_a_new_leader = [&] {
+    CompileCacheController next{parts(), clock};
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_TRUE(next.reconcile("ml/transformer"));
+      see_cache(server.objects(kCaches).at("ml/transformer"));
+      see_jobs();
+      clock.advance(seconds(10));
+    }
+    return all(kJobs).size();
+  };
+  EXPECT_EQ(jobs_of_a_new_leader(), 0u) << "nothing is gone";
+  stores.archives.erase("ml/other", nullptr);
+  EXPECT_EQ(jobs_of_a_new_leader(), 1u) << "the volume's index still names it";
 }
 
 TEST_F(ControlTest, StaleArchivesAreDeletedAndASweepFollows) {

@@ -6,13 +6,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "base/log.hpp"
 #include "http/server.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/webhook_service.hpp"
 #include "tests/support/fake_apiserver.hpp"
+#include "tests/support/soon.hpp"
 #include "tests/unit/http/raw_socket.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 
@@ -54,7 +54,7 @@ class Service {
                      metrics_, SystemClock::instance());
     service_->set_review_path([] { return ReviewPath{"secret", true}; });
     service_->start();
-    while (!service_->synced()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(compilecache::testing::soon([&] { return service_->synced(); }));
     server_ = *http::Server::start({.address = "127.0.0.1", .tls = false},
                                    [this](http::Request request, http::Responder to) {
                                      service_->handle(std::move(request), std::move(to));

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/support/soon.hpp"
 
@@ -89,13 +90,30 @@ TEST_F(Pool, SaysHowLongTheFirstHasWaitedAndTheOldestIsWorkedOn) {
 }
 
 TEST_F(Pool, StopEndsWhatIsBeingDoneAndDropsWhatWaits) {
+  pool_.start();
+  std::atomic<size_t> ended{0};
+  std::array<Held, 4> held;  // every thread has something
+  for (Held& one : held) {
+    ASSERT_TRUE(pool_.add(false, [&ended, work = one.work()] {
+      work();
+      ++ended;
+    }));
+    one.wait_until_begun();
+  }
   std::atomic<int> done{0};
-  auto dropped = std::make_shared<int>();
-  ASSERT_TRUE(pool_.add(false, [&done, dropped] { ++done; }));
-  pool_.stop();
+  const auto waits = std::make_shared<int>();
+  ASSERT_TRUE(pool_.add(false, [&done, waits] { ++done; }));
+  size_t ended_at_stop = 0;
+  std::thread stopper([&] {
+    pool_.stop();
+    ended_at_stop = ended;
+  });
+  EXPECT_TRUE(soon([&] { return waits.use_count() == 1; })) << "whoever asked need not wait";
+  EXPECT_FALSE(pool_.add(false, [&done] { ++done; }));
+  for (Held& one : held) one.let_go();
+  stopper.join();
+  EXPECT_EQ(ended_at_stop, held.size());
   EXPECT_EQ(done, 0);
-  EXPECT_EQ(dropped.use_count(), 1);
-  EXPECT_FALSE(pool_.add(false, [] {}));
 }
 
 TEST_F(Pool, WorkThatThrowsTakesNoThreadAway) {

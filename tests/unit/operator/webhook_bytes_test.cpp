@@ -7,13 +7,13 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "http/server.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/webhook_service.hpp"
 #include "tests/support/fake_apiserver.hpp"
+#include "tests/support/soon.hpp"
 #include "tests/unit/http/raw_socket.hpp"
 #include "tests/unit/http/tls_exchange.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
@@ -25,6 +25,7 @@
 namespace compilecache::controller {
 namespace {
 
+using compilecache::testing::soon;
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -40,7 +41,7 @@ class WebhookBytes : public ::testing::Test {
     service_.emplace(kube::Client(*kube::make_transport(config)), caches_, golden_.settings,
                      events_, metrics_, SystemClock::instance());
     service_->start();
-    while (!service_->synced()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(soon([&] { return service_->synced(); }));
     server_ = *http::Server::start({.address = "127.0.0.1", .tls = false},
                                    [this](http::Request request, http::Responder to) {
                                      service_->handle(std::move(request), std::move(to));
@@ -325,7 +326,7 @@ class WaitingReviews : public WebhookBytes {
 TEST_F(WaitingReviews, WhatWouldComeTooLateLeavesThePodAloneAndSaysSo) {
   http::testing::RawSocket client(server_->port());
   client.send(post(review()));
-  while (handed_over_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(soon([&] { return handed_over_ == 1; }));
   EXPECT_FALSE(late_->overloaded());
   time_.advance(std::chrono::seconds(2));
   EXPECT_TRUE(late_->overloaded());
@@ -344,13 +345,13 @@ TEST_F(WaitingReviews, WhoeverWaitsHoldsUpNobodyElse) {
   std::list<http::testing::RawSocket> clients;
   const auto most = static_cast<int>(ReviewPool::kMostLargeWaiting);
   for (int i = 0; i < most; ++i) clients.emplace_back(server_->port()).send(post(large));
-  while (handed_over_ < most) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(soon([&] { return handed_over_ == most; }));
   EXPECT_THAT(send(post(large)), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(send("GET /mutate HTTP/1.1\r\nConnection: close\r\n\r\n"),
               StartsWith("HTTP/1.1 405"));
   http::testing::RawSocket ordinary(server_->port());
   ordinary.send(post(review()));
-  while (handed_over_ < most + 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(soon([&] { return handed_over_ == most + 3; }));
   late_->start();
   EXPECT_FALSE(allowed(ordinary.read_all()).is_null());
 }

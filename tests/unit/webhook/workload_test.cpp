@@ -44,6 +44,14 @@ TEST(Workload, OwnersThatControllersMakeAreNotIt) {
   for (const char* job : {"train-node-0", "train-node-29400000"}) {
     EXPECT_EQ(workload("Job", job, {{"jobset.sigs.k8s.io/jobset-name", "train"}}), "JobSet/train");
   }
+  // The JobSet of a TrainJob has its name, and a replicated Job for each of its steps.
+  for (const char* step : {"dataset-initializer", "model-initializer", "node"}) {
+    EXPECT_EQ(workload("Job", std::string("mnist-") + step + "-0",
+                       {{"jobset.sigs.k8s.io/jobset-name", "mnist"},
+                        {"jobset.sigs.k8s.io/replicatedjob-name", step},
+                        {"batch.kubernetes.io/job-name", std::string("mnist-") + step + "-0"}}),
+              "JobSet/mnist");
+  }
 }
 
 TEST(Workload, RayClustersOfAServiceAreOne) {
