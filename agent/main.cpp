@@ -4,16 +4,16 @@
 #include <exception>
 #include <string_view>
 
-#include "agent/apart.hpp"
 #include "agent/container_memory.hpp"
 #include "agent/coordinator.hpp"
-#include "agent/effect.hpp"
-#include "agent/inspect.hpp"
-#include "agent/load.hpp"
+#include "agent/load/apart.hpp"
+#include "agent/load/load.hpp"
 #include "agent/pod.hpp"
-#include "agent/save.hpp"
-#include "agent/sweep.hpp"
+#include "agent/save/save.hpp"
+#include "agent/sweep/sweep.hpp"
 #include "agent/termination.hpp"
+#include "agent/tools/effect.hpp"
+#include "agent/tools/inspect.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {

@@ -1,4 +1,4 @@
-#include "agent/load_choice.hpp"
+#include "agent/load/load_choice.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "agent/coordinator.hpp"
 #include "agent/index_lookup.hpp"
-#include "agent/load_pace.hpp"
+#include "agent/load/load_pace.hpp"
 #include "archive/format.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"

@@ -1,4 +1,4 @@
-#include "agent/sweep.hpp"
+#include "agent/sweep/sweep.hpp"
 
 #include <algorithm>
 #include <map>
@@ -244,7 +244,7 @@ class Sweeper {
   Coordinator& coordinator_;
   api::SweepRequest report_;
   std::set<std::string> distrusted_;  // manifests that the index must not name
-  WallTime begun_{};  // when the operator was asked, in whole seconds
+  WallTime begun_{};                  // when the operator was asked, in whole seconds
   size_t blobs_ = 0;
   bool failed_ = false;
 };

@@ -1,4 +1,4 @@
-#include "agent/load_choice.hpp"
+#include "agent/load/load_choice.hpp"
 
 #include <algorithm>
 

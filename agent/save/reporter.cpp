@@ -1,4 +1,4 @@
-#include "agent/reporter.hpp"
+#include "agent/save/reporter.hpp"
 
 #include "agent/pod.hpp"
 #include "base/clock.hpp"

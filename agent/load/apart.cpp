@@ -1,4 +1,4 @@
-#include "agent/apart.hpp"
+#include "agent/load/apart.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "agent/save.hpp"
+#include "agent/save/save.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 
 #include "agent/files.hpp"
 #include "agent/pod.hpp"
-#include "agent/reporter.hpp"
-#include "agent/save_attempt.hpp"
+#include "agent/save/reporter.hpp"
+#include "agent/save/save_attempt.hpp"
 #include "archive/beneath.hpp"
 #include "base/log.hpp"
 #include "base/time_format.hpp"

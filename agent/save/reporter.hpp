@@ -4,7 +4,7 @@
 #include <string>
 
 #include "agent/coordinator.hpp"
-#include "agent/save_attempt.hpp"
+#include "agent/save/save_attempt.hpp"
 #include "agent/status_file.hpp"
 #include "frameworks/effect.hpp"
 

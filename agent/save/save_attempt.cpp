@@ -1,4 +1,4 @@
-#include "agent/save_attempt.hpp"
+#include "agent/save/save_attempt.hpp"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 #include "agent/container_memory.hpp"
 #include "agent/index_lookup.hpp"
-#include "agent/lease.hpp"
+#include "agent/save/lease.hpp"
 #include "agent/store_trouble.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"

@@ -1,4 +1,4 @@
-#include "agent/effect.hpp"
+#include "agent/tools/effect.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

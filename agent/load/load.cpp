@@ -1,4 +1,4 @@
-#include "agent/load.hpp"
+#include "agent/load/load.hpp"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
-#include "agent/load_choice.hpp"
-#include "agent/load_pace.hpp"
+#include "agent/load/load_choice.hpp"
+#include "agent/load/load_pace.hpp"
 #include "agent/pod.hpp"
 #include "agent/status_file.hpp"
 #include "agent/store_trouble.hpp"
