@@ -87,17 +87,18 @@ class RequestWatch {
 
 class Saver {
  public:
-  Saver(const api::AgentConfig& config, Termination& termination)
+  Saver(const api::AgentConfig& config, const Process& process)
       : config_(config),
         node_(node_name()),
-        termination_(termination),
-        random_(system_random()),
+        clock_(process.clock),
+        random_(process.random),
+        termination_(process.termination),
         control_(config.control_path),
         load_(control_.read_status().value_or(LoadStatus{})),
-        coordinator_(make_coordinator(config, node_, random_,
+        coordinator_(make_coordinator(config, node_, clock_, random_,
                                       [this](milliseconds time) { return pause(time); })),
-        watched_(config, load_, control_),
-        reporter_(config_, load_, *coordinator_),
+        watched_(config, load_, control_, clock_),
+        reporter_(config_, load_, *coordinator_, clock_),
         state_(control_.read_saver_state()) {
     if (const auto made = make_open_directory(config.control_path); !made) {
       log_warn("cannot make the control directory", {{"error", made.error().message}});
@@ -206,7 +207,7 @@ class Saver {
     const SaveView view = watched_.plan(head_.held, state_.saved_at);
     seen_ = {!view.files.empty(), !view.busy.empty(), view.last_activity};
     if (!seen_.anything_new) new_since_.reset();
-    if (seen_.anything_new && !new_since_) new_since_ = SystemClock::instance().monotonic();
+    if (seen_.anything_new && !new_since_) new_since_ = clock_.monotonic();
   }
 
   void note_activity() {
@@ -250,17 +251,16 @@ class Saver {
 
   [[nodiscard]] bool should_save() const {
     return !saving_is_over_ && !blocked_until_changed_ && seen_.anything_new &&
-           ((!seen_.busy && still()) || overdue()) &&
-           SystemClock::instance().monotonic() >= next_attempt_;
+           ((!seen_.busy && still()) || overdue()) && clock_.monotonic() >= next_attempt_;
   }
   [[nodiscard]] bool overdue() const {
     const milliseconds most = quiet_period() * kOverdueQuietPeriods;
-    return new_since_ && SystemClock::instance().monotonic() - *new_since_ >= most;
+    return new_since_ && clock_.monotonic() - *new_since_ >= most;
   }
 
   [[nodiscard]] milliseconds next_pause() const {
     milliseconds pause = std::min(interval_, longest_pause());
-    const auto now = SystemClock::instance().monotonic();
+    const auto now = clock_.monotonic();
     if (seen_.anything_new && !saving_is_over_ && !blocked_until_changed_) {
       const auto left = quiet_period() - quiet_for();
       if (left > milliseconds(0)) pause = std::min(pause, left);
@@ -277,13 +277,9 @@ class Saver {
     const SaveLimits limits{[this] { return patience(); },
                             [this] { return termination_.requested() && left() <= kLastWords; },
                             termination_.requested(), asked, notices + kReportPatience};
-    const SaveParts parts{config_,
-                          node_,
-                          *coordinator_,
-                          watched_,
-                          control_,
-                          random_,
-                          load_.loaded() ? load_.manifest_digest : ""};
+    const SaveParts parts{
+        config_,  node_,  *coordinator_, watched_,
+        control_, clock_, random_,       load_.loaded() ? load_.manifest_digest : ""};
     try {
       return save_once(parts, head_, state_, limits);
     } catch (const std::bad_alloc&) {
@@ -321,7 +317,7 @@ class Saver {
       failures_ = result.reason == "busy" ? 0 : std::min(failures_ + 1, 6);
       // Doubles with each failure in a row, up to half an hour for the slow ones.
       const auto wait = result.retry_after * (1 << std::max(failures_ - 1, 0));
-      next_attempt_ = SystemClock::instance().monotonic() + wait;
+      next_attempt_ = clock_.monotonic() + wait;
     } else {
       failures_ = 0;
     }
@@ -362,10 +358,9 @@ class Saver {
       result.message = "saving is off: " + why_over();
       return answer_request(result, asked);
     }
-    const auto end = SystemClock::instance().monotonic() + kRequestedBusyPause;
+    const auto end = clock_.monotonic() + kRequestedBusyPause;
     SaveResult result = attempt(true);
-    while (result.reason == "busy" && SystemClock::instance().monotonic() < end &&
-           pause(result.retry_after)) {
+    while (result.reason == "busy" && clock_.monotonic() < end && pause(result.retry_after)) {
       result = attempt(true);
     }
     // The app waits for it; the operator's statistics do not.
@@ -387,7 +382,7 @@ class Saver {
                                 {"generation", result.generation},
                                 {"files", result.files},
                                 {"bytes", result.bytes},
-                                {"time", format_time(SystemClock::instance().wall())}};
+                                {"time", format_time(clock_.wall())}};
     if (const auto told =
             write_file(control_.save_result(),
                        answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -403,7 +398,7 @@ class Saver {
 
   void report_load() {
     if (load_.reported || state_.load_reported || config_.operator_address.empty()) return;
-    const auto now = SystemClock::instance().monotonic();
+    const auto now = clock_.monotonic();
     if (now < next_load_report_ || !file_exists(control_.status_file())) return;
     next_load_report_ = now + kLoadReportPause;
     state_.load_reported = reporter_.report_load(kReportPatience);
@@ -486,8 +481,9 @@ class Saver {
 
   const api::AgentConfig& config_;
   const std::string node_;
+  const Clock& clock_;
+  const Random& random_;
   Termination& termination_;
-  const Random random_;
   const ControlDirectory control_;
   const LoadStatus load_;
   const std::unique_ptr<Coordinator> coordinator_;
@@ -525,24 +521,24 @@ void end_in_time(const api::AgentConfig& config, Termination& termination) {
 
 }  // namespace
 
-void run_save(const api::AgentConfig& config, Termination& termination) {
+void run_save(const api::AgentConfig& config, const Process& process) {
   // What the app computes comes first.
   [[maybe_unused]] const int niceness = ::nice(10);
-  end_in_time(config, termination);
+  end_in_time(config, process.termination);
   // Once in any case: started for the pod's end it has a last save to make.
   do {
     try {
-      Saver(config, termination).run();
+      Saver(config, process).run();
       return;
     } catch (const std::exception& error) {
       log_error("the saver could not start; trying again", {{"error", error.what()}});
-      termination.sleep(kLongestPause);
+      process.termination.sleep(kLongestPause);
     }
-  } while (!termination.requested());
+  } while (!process.termination.requested());
 }
 
-bool run_save_once(const api::AgentConfig& config, Termination& termination) {
-  return Saver(config, termination).save_now();
+bool run_save_once(const api::AgentConfig& config, const Process& process) {
+  return Saver(config, process).save_now();
 }
 
 void wait_for_the_end(const Termination& termination) {

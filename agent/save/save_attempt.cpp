@@ -358,7 +358,7 @@ class Attempt {
     request.compile_seconds = new_compile_seconds(compile_seconds);
     request.complete = limits_.final_save || limits_.asked;
     request.still_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                           SystemClock::instance().wall() - done.view.last_activity)
+                           parts_.clock.wall() - done.view.last_activity)
                            .count();
     request.notices_within_ms = limits_.notices_within.count();
     const auto committed = parts_.coordinator.commit_save(answer.id, request, limits_.patience());

@@ -9,6 +9,7 @@
 #include "agent/watched.hpp"
 #include "api/agent_config.hpp"
 #include "api/outcomes.hpp"
+#include "base/clock.hpp"
 #include "base/random.hpp"
 
 namespace compilecache::agent {
@@ -59,6 +60,7 @@ struct SaveParts {
   Coordinator& coordinator;
   Watched& watched;
   const ControlDirectory& control;
+  const Clock& clock;
   const Random& random;
   std::string loaded_digest{};  // manifest that the pod started with
 };

@@ -9,10 +9,10 @@
 
 namespace compilecache::agent {
 
-int run_effect(const api::AgentConfig& config, bool as_json) {
+int run_effect(const api::AgentConfig& config, bool as_json, const Clock& clock) {
   const ControlDirectory control(config.control_path);
   const LoadStatus load = control.read_status().value_or(LoadStatus{});
-  Watched watched(config, load, control);
+  Watched watched(config, load, control, clock);
   if (const auto looked = watched.look(); !looked) {
     log_error("cannot look at the cache", {{"error", looked.error().message}});
     return 1;
