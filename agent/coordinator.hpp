@@ -7,6 +7,7 @@
 
 #include "api/agent_api.hpp"
 #include "api/agent_config.hpp"
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 
@@ -43,16 +44,17 @@ using Sleep = std::function<bool(std::chrono::milliseconds)>;
 
 // Talks to the operator's agent API over HTTPS. Repeats what met nobody (no connection, 429, 502,
 // 503, 504), with growing pauses, until the patience is used up: this is how agents live through a
-// change of leader. The token is read from its file for each call, since the kubelet renews it.
-std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config, Random random,
-                                                  Sleep sleep);
+// change of leader. The token is read from its file for each call, since the kubelet renews it. The
+// clock must outlive it, as with the others.
+std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config,
+                                                  const Clock& clock, Random random, Sleep sleep);
 
 // Decides by the index on the volume alone. There is no lock: for one saver at a time, by hand.
 std::unique_ptr<Coordinator> make_index_coordinator(const api::AgentConfig& config,
-                                                    std::string node);
+                                                    std::string node, const Clock& clock);
 
 // The first of the two where the configuration has an operator's address.
 std::unique_ptr<Coordinator> make_coordinator(const api::AgentConfig& config, std::string node,
-                                              Random random, Sleep sleep);
+                                              const Clock& clock, Random random, Sleep sleep);
 
 }  // namespace compilecache::agent

@@ -13,8 +13,8 @@ constexpr int64_t kLockTimeoutMs = 30'000;
 
 class IndexCoordinator : public Coordinator {
  public:
-  IndexCoordinator(const api::AgentConfig& config, std::string node)
-      : config_(config), node_(std::move(node)) {}
+  IndexCoordinator(const api::AgentConfig& config, std::string node, const Clock& clock)
+      : config_(config), node_(std::move(node)), clock_(clock) {}
 
   // The loader looks into the index itself when nobody answers.
   Result<api::LoadAnswer> load(const api::LoadRequest&, Patience) override {
@@ -52,8 +52,7 @@ class IndexCoordinator : public Coordinator {
 
   Result<api::CommitAnswer> commit_save(const std::string&, const api::CommitRequest& request,
                                         Patience) override {
-    return api::CommitAnswer{request.manifest_digest, generation_,
-                             format_time(SystemClock::instance().wall())};
+    return api::CommitAnswer{request.manifest_digest, generation_, format_time(clock_.wall())};
   }
 
   Result<api::SweepAnswer> sweep(const api::SweepRequest&, Patience) override {
@@ -72,14 +71,15 @@ class IndexCoordinator : public Coordinator {
 
   const api::AgentConfig config_;
   const std::string node_;
+  const Clock& clock_;
   int64_t generation_ = 1;
 };
 
 }  // namespace
 
 std::unique_ptr<Coordinator> make_index_coordinator(const api::AgentConfig& config,
-                                                    std::string node) {
-  return std::make_unique<IndexCoordinator>(config, std::move(node));
+                                                    std::string node, const Clock& clock) {
+  return std::make_unique<IndexCoordinator>(config, std::move(node), clock);
 }
 
 }  // namespace compilecache::agent

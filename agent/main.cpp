@@ -4,17 +4,20 @@
 #include <exception>
 #include <string_view>
 
-#include "agent/apart.hpp"
 #include "agent/container_memory.hpp"
 #include "agent/coordinator.hpp"
-#include "agent/effect.hpp"
-#include "agent/inspect.hpp"
-#include "agent/load.hpp"
+#include "agent/load/apart.hpp"
+#include "agent/load/load.hpp"
 #include "agent/pod.hpp"
-#include "agent/save.hpp"
-#include "agent/sweep.hpp"
+#include "agent/process.hpp"
+#include "agent/save/save.hpp"
+#include "agent/sweep/sweep.hpp"
 #include "agent/termination.hpp"
+#include "agent/tools/effect.hpp"
+#include "agent/tools/inspect.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/random.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -76,21 +79,28 @@ struct Options {
   bool debug = false;
 };
 
-// Lives as long as the process, like its thread. Throws where the system grants no thread.
-Termination& make_termination() {
+// What the work gets lives as long as the process, like its threads.
+const Clock& the_clock() {
+  static const auto* const clock = new SystemClock;
+  return *clock;
+}
+
+// Throws where the system grants no thread.
+Process make_process() {
+  static const auto* const random = new Random(system_random());
   static auto* const termination = new Termination;
-  return *termination;
+  return {the_clock(), *random, *termination};
 }
 
 void load_here(const Options& options, const std::function<void()>& leaving, bool after_crash) {
   stay_below_container_memory();
-  auto& termination = make_termination();
+  const Process process = make_process();
   const auto config = read_agent_config(options.config_file);
   if (!config) {
     log_error("starting cold", {{"error", config.error().message}});
     return;
   }
-  run_load(*config, termination, leaving, after_crash);
+  run_load(*config, process, leaving, after_crash);
 }
 
 Apart load_apart(const Options& options, bool after_crash) {
@@ -121,26 +131,27 @@ int load(const Options& options) {
   return 0;
 }
 
-int watch(const Options& options, Termination& termination) {
+int watch(const Options& options, const Process& process) {
   const auto config = read_agent_config(options.config_file);
   if (!config) {
     log_error("nothing will be saved", {{"error", config.error().message}});
     if (options.once) return 1;
-    wait_for_the_end(termination);
+    wait_for_the_end(process.termination);
     return 0;
   }
-  if (options.once) return run_save_once(*config, termination) ? 0 : 1;
-  run_save(*config, termination);
+  if (options.once) return run_save_once(*config, process) ? 0 : 1;
+  run_save(*config, process);
   return 0;
 }
 
 // To start one that cannot work again and again would change nothing: it waits.
 int save(const Options& options) {
   stay_below_container_memory();
-  Termination* termination = nullptr;
+  const Termination* termination = nullptr;
   try {
-    termination = &make_termination();
-    return watch(options, *termination);
+    const Process process = make_process();
+    termination = &process.termination;
+    return watch(options, process);
   } catch (const std::exception& error) {
     log_error("nothing will be saved", {{"error", error.what()}});
   }
@@ -154,21 +165,21 @@ int save(const Options& options) {
 }
 
 int sweep(const Options& options) {
-  auto& termination = make_termination();
+  const Process process = make_process();
   const auto config = read_agent_config(options.config_file);
   if (!config) {
     log_error("cannot sweep", {{"error", config.error().message}});
     return 1;
   }
-  const auto coordinator =
-      make_coordinator(*config, node_name(), system_random(),
-                       [&](std::chrono::milliseconds time) { return termination.sleep(time); });
-  return run_sweep(*config, *coordinator) ? 0 : 1;
+  const auto coordinator = make_coordinator(
+      *config, node_name(), process.clock, process.random,
+      [&](std::chrono::milliseconds time) { return process.termination.sleep(time); });
+  return run_sweep(*config, *coordinator, process.clock) ? 0 : 1;
 }
 
 int effect(const Options& options) {
   const auto config = read_agent_config(options.config_file);
-  if (config) return run_effect(*config, options.json);
+  if (config) return run_effect(*config, options.json, the_clock());
   log_error("cannot judge", {{"error", config.error().message}});
   return 1;
 }

@@ -3,7 +3,6 @@
 
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
-#include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "http/client.hpp"
 
@@ -28,13 +27,14 @@ bool nobody_there(int status) {
 
 class OperatorClient : public Coordinator {
  public:
-  OperatorClient(const api::AgentConfig& config, Random random, Sleep sleep)
+  OperatorClient(const api::AgentConfig& config, const Clock& clock, Random random, Sleep sleep)
       : client_({.address = config.operator_address,
                  .port = static_cast<uint16_t>(config.operator_port),
                  .ca_pem = config.operator_ca,
                  .server_name = config.operator_name,
                  .connect_timeout = kConnectTimeout}),
         token_file_(config.token_file),
+        clock_(clock),
         random_(std::move(random)),
         sleep_(std::move(sleep)) {}
 
@@ -85,17 +85,16 @@ class OperatorClient : public Coordinator {
 
   Result<std::string> send(const std::string& method, const std::string& target,
                            const std::string& body, Patience patience) const {
-    const auto& clock = SystemClock::instance();
-    const Monotonic end = clock.monotonic() + patience;
+    const Monotonic end = clock_.monotonic() + patience;
     milliseconds pause = kFirstPause;
     while (true) {
-      const auto left = std::chrono::ceil<milliseconds>(end - clock.monotonic());
+      const auto left = std::chrono::ceil<milliseconds>(end - clock_.monotonic());
       auto answer = send_once(method, target, body, std::max(left, milliseconds(1)));
       if (answer || !worth_repeating(answer.error().code)) return answer;
       // Half of the pause is chance, so that agents that lost one leader do not meet again.
       const auto wait = pause / 2 + std::chrono::duration_cast<milliseconds>(
                                         random_fraction(random_) * (pause / 2));
-      if (clock.monotonic() + wait >= end || !sleep_(wait)) {
+      if (clock_.monotonic() + wait >= end || !sleep_(wait)) {
         return unexpected(
             answer.error().with("asking the operator (" + method + " " + target + ")"));
       }
@@ -120,21 +119,23 @@ class OperatorClient : public Coordinator {
 
   http::Client client_;
   std::string token_file_;
+  const Clock& clock_;
   Random random_;
   Sleep sleep_;
 };
 
 }  // namespace
 
-std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config, Random random,
-                                                  Sleep sleep) {
-  return std::make_unique<OperatorClient>(config, std::move(random), std::move(sleep));
+std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config,
+                                                  const Clock& clock, Random random, Sleep sleep) {
+  return std::make_unique<OperatorClient>(config, clock, std::move(random), std::move(sleep));
 }
 
 std::unique_ptr<Coordinator> make_coordinator(const api::AgentConfig& config, std::string node,
-                                              Random random, Sleep sleep) {
-  if (config.operator_address.empty()) return make_index_coordinator(config, std::move(node));
-  return make_operator_client(config, std::move(random), std::move(sleep));
+                                              const Clock& clock, Random random, Sleep sleep) {
+  if (config.operator_address.empty())
+    return make_index_coordinator(config, std::move(node), clock);
+  return make_operator_client(config, clock, std::move(random), std::move(sleep));
 }
 
 }  // namespace compilecache::agent

@@ -73,8 +73,9 @@ void add_held(HeldFiles& held, const std::vector<std::string_view>& paths) {
 }
 
 Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
-                 const ControlDirectory& control)
+                 const ControlDirectory& control, const Clock& clock)
     : control_(control),
+      clock_(clock),
       store_(config.store_path),
       loaded_manifest_(load.manifest_digest),
       factors_key_(config.cache_uid),
@@ -89,7 +90,7 @@ Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
 }
 
 Status Watched::look() {
-  looked_at_ = SystemClock::instance().wall();
+  looked_at_ = clock_.wall();
   size_t fingerprint = 0;
   for (Directory& directory : directories_) {
     auto scan = scan_directory(directory.path);
@@ -118,7 +119,7 @@ void Watched::read_loaded(Directory& directory) {
 }
 
 Result<bool> Watched::differs() {
-  const WallTime now = SystemClock::instance().wall();
+  const WallTime now = clock_.wall();
   size_t fingerprint = 0;
   for (const Directory& directory : directories_) {
     mix(fingerprint, directory.path);

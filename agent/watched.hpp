@@ -55,8 +55,9 @@ struct SaveView {
 // Not thread-safe.
 class Watched {
  public:
-  // What was loaded comes from the control directory, which must outlive it.
-  Watched(const api::AgentConfig& config, const LoadStatus& load, const ControlDirectory& control);
+  // What was loaded comes from the control directory, which must outlive it, as must the clock.
+  Watched(const api::AgentConfig& config, const LoadStatus& load, const ControlDirectory& control,
+          const Clock& clock);
 
   // Scans all directories. Reads no file, so the access times stay the app's.
   Status look();
@@ -118,6 +119,7 @@ class Watched {
       const Directory& directory, const frameworks::SavePlan& plan) const;
 
   const ControlDirectory& control_;
+  const Clock& clock_;
   const std::string store_, loaded_manifest_;
   const std::string factors_key_;
   mutable std::optional<std::map<std::string, std::vector<frameworks::Factors>>> noted_;

@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBetweenStarts{10};
 constexpr int kCreators = 8;
 constexpr agent::Patience kPatience{10'000};
+const SystemClock kClock;
 
 const kube::Client& client() {
   static const kube::Client made(*kube::make_transport(*kube::load_config({})));
@@ -73,7 +74,7 @@ AgentCrowd::AgentCrowd(const OperatorProcess& process, std::string ns, const jso
         one.config.token_file = folder_ + "/" + one.name;
         one.config.index_fallback = false;
         one.config.wait_for_first_ms = wait_for_first;
-        one.coordinator = agent::make_operator_client(one.config, system_random(), rest);
+        one.coordinator = agent::make_operator_client(one.config, kClock, system_random(), rest);
         create(one, pod);
       }
     });
@@ -113,7 +114,7 @@ void AgentCrowd::run(
   for (CrowdPod& pod : pods_) {
     agents.emplace_back([&] {
       const agent::LoadChoice choice =
-          agent::choose_archive(pod.config, "", *pod.coordinator, rest, [] {});
+          agent::choose_archive(pod.config, "", *pod.coordinator, kClock, rest, [] {});
       pod.waited = milliseconds(choice.status.waited_ms);
       pod.outcome =
           choice.load ? std::string(api::to_string(choice.status.match)) : choice.status.reason;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "agent/coordinator.hpp"
-#include "agent/load_choice.hpp"
+#include "agent/load/load_choice.hpp"
 #include "api/agent_config.hpp"
 #include "tests/integration/operator_process.hpp"
 

@@ -1,4 +1,4 @@
-#include "agent/lease.hpp"
+#include "agent/save/lease.hpp"
 
 #include <gtest/gtest.h>
 

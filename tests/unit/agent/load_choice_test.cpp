@@ -1,4 +1,4 @@
-#include "agent/load_choice.hpp"
+#include "agent/load/load_choice.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "agent/coordinator.hpp"
 #include "agent/index_lookup.hpp"
-#include "agent/load_pace.hpp"
+#include "agent/load/load_pace.hpp"
 #include "archive/format.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"
@@ -67,6 +67,8 @@ class WaitingOperator : public Coordinator {
   int silent_;  // calls that are not answered
 };
 
+const SystemClock kClock;
+
 LoadChoice choose(int64_t operator_waits_ms, int silent = 0, int64_t wait_for_first = 5000) {
   api::AgentConfig config;
   config.wait_for_first_ms = wait_for_first;
@@ -74,7 +76,7 @@ LoadChoice choose(int64_t operator_waits_ms, int silent = 0, int64_t wait_for_fi
   config.index_fallback = false;
   WaitingOperator coordinator(operator_waits_ms, silent);
   return choose_archive(
-      config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
+      config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
 }
 
 TEST(LoadChoice, WaitsAsLongAsOtherPodsLoadsMayTake) {
@@ -103,7 +105,7 @@ milliseconds budget_said(int64_t budget_ms, int64_t timeout_ms) {
   WaitingOperator coordinator(0);
   coordinator.budget_ms = budget_ms;
   return choose_archive(
-             config, "node-1", coordinator, [](milliseconds) { return true; }, [] {})
+             config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {})
       .budget;
 }
 
@@ -130,7 +132,7 @@ milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout
   WaitingOperator coordinator(0, 1);
   coordinator.silence = silence;
   const LoadChoice choice = choose_archive(
-      config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
+      config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(choice.load) << choice.status.message;
   EXPECT_EQ(choice.status.source, "index");
@@ -177,7 +179,7 @@ TEST(LoadChoice, WhoIsToldNotToAskGoesByTheIndexAtOnce) {
   config.wait_for_first_ms = 5000;
   WaitingOperator coordinator(0);
   const LoadChoice choice = choose_archive(
-      config, "node-1", coordinator, [](milliseconds) { return true; }, [] {});
+      config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
   EXPECT_EQ(coordinator.asked, 0);
   EXPECT_FALSE(choice.operator_answered) << "so the saver reports the load, if it can";
   EXPECT_EQ(choice.status.source, "index");

@@ -187,7 +187,7 @@ TEST_F(Sweep, WhatIsSavedDuringASweepStaysInTheIndex) {
     if (call.path != "/v1/sweeps" || call.body["phase"] != "begin") return {};
     // Two savers commit after the operator has made its plan.
     note("demo-1", later, "2026-01-01T00:00:00.5Z");
-    note("new", other, format_time(SystemClock::instance().wall() + std::chrono::seconds(1)));
+    note("new", other, format_time(SystemClock().wall() + std::chrono::seconds(1)));
     return json_response({{"archives", {known("demo-1", before)}}});
   });
   EXPECT_EQ(run("sweep"), 0) << log_;

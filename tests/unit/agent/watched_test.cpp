@@ -17,10 +17,10 @@ class WatchedTest : public AgentTest {
     write("fxgraph/ab/fabc/entry", "one");
     load_.outcome = api::Outcome::kSuccess;
     load_.reads_visible = true;
-    load_.loaded_at = SystemClock::instance().wall();
+    load_.loaded_at = clock_.wall();
     (void)control_.write_loaded("torch/fxgraph/ab/fabc/entry\n");
     set_read_time("fxgraph/ab/fabc/entry", 1);
-    watched_.emplace(config_, load_, control_);
+    watched_.emplace(config_, load_, control_, clock_);
   }
 
   void set_read_time(const std::string& path, time_t seconds) const {
@@ -29,6 +29,7 @@ class WatchedTest : public AgentTest {
     ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
   }
 
+  const SystemClock clock_;  // what is watched are real files
   ControlDirectory control_;
   LoadStatus load_;
   std::optional<Watched> watched_;

@@ -2,6 +2,7 @@
 
 #include "agent/coordinator.hpp"
 #include "api/agent_config.hpp"
+#include "base/clock.hpp"
 
 namespace compilecache::agent {
 
@@ -9,6 +10,6 @@ namespace compilecache::agent {
 // what the operator has condemned and what crashed saves left, checks suspect archives, rewrites
 // index.json from the truth, and tells the operator what is there now. Interrupted anywhere it
 // harms nothing. True when all of it was done and told.
-bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator);
+bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock);
 
 }  // namespace compilecache::agent

@@ -1,10 +1,9 @@
-#include "agent/load_choice.hpp"
+#include "agent/load/load_choice.hpp"
 
 #include <algorithm>
 
 #include "agent/index_lookup.hpp"
 #include "api/load_budget.hpp"
-#include "base/clock.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {
@@ -34,8 +33,13 @@ bool refused(ErrorCode code) {
 class Chooser {
  public:
   Chooser(const api::AgentConfig& config, const std::string& node, Coordinator& coordinator,
-          const Sleep& sleep, const std::function<void()>& alive)
-      : config_(config), node_(node), coordinator_(coordinator), sleep_(sleep), alive_(alive) {}
+          const Clock& clock, const Sleep& sleep, const std::function<void()>& alive)
+      : config_(config),
+        node_(node),
+        coordinator_(coordinator),
+        clock_(clock),
+        sleep_(sleep),
+        alive_(alive) {}
 
   LoadChoice run() {
     choice_.budget = milliseconds(config_.load_timeout_ms);
@@ -74,7 +78,7 @@ class Chooser {
                                milliseconds(config_.load_timeout_ms);
     while (true) {
       alive_();
-      const Monotonic began = SystemClock::instance().monotonic();
+      const Monotonic began = clock_.monotonic();
       auto answer =
           coordinator_.load({config_.cache, waited_.count(), for_place_.count()}, kAnswerTime);
       const auto took = since(began);
@@ -114,8 +118,8 @@ class Chooser {
            waited_ < milliseconds(config_.wait_for_first_ms);
   }
 
-  static milliseconds since(Monotonic began) {
-    return std::chrono::duration_cast<milliseconds>(SystemClock::instance().monotonic() - began);
+  [[nodiscard]] milliseconds since(Monotonic began) const {
+    return std::chrono::duration_cast<milliseconds>(clock_.monotonic() - began);
   }
 
   void take(const api::LoadAnswer& answer) {
@@ -177,6 +181,7 @@ class Chooser {
   const api::AgentConfig& config_;
   const std::string& node_;
   Coordinator& coordinator_;
+  const Clock& clock_;
   const Sleep& sleep_;
   const std::function<void()>& alive_;
   LoadChoice choice_;
@@ -188,9 +193,9 @@ class Chooser {
 }  // namespace
 
 LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
-                          Coordinator& coordinator, const Sleep& sleep,
+                          Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
                           const std::function<void()>& alive) {
-  return Chooser(config, node, coordinator, sleep, alive).run();
+  return Chooser(config, node, coordinator, clock, sleep, alive).run();
 }
 
 }  // namespace compilecache::agent

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "agent/termination.hpp"
+#include "agent/process.hpp"
 #include "api/agent_config.hpp"
 
 namespace compilecache::agent {
@@ -15,8 +15,8 @@ namespace compilecache::agent {
 // `leaving` is called before the process is ended from another thread (apart.hpp); none: nobody
 // waits for this process and comes after it. `after_crash`: a loader before this one crashed, so
 // nothing is loaded; what it left is removed and reported.
-void run_load(const api::AgentConfig& config, Termination& termination,
-              std::function<void()> leaving, bool after_crash);
+void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
+              bool after_crash);
 
 // Removes what a loader that is gone had begun to fill, if it did not come to do so itself: it
 // crashed, or threads of it were still making files when it was ended. Without a report.

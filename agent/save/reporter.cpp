@@ -1,7 +1,6 @@
-#include "agent/reporter.hpp"
+#include "agent/save/reporter.hpp"
 
 #include "agent/pod.hpp"
-#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 
@@ -34,7 +33,7 @@ void Reporter::report(const frameworks::Evidence& evidence, bool settled, bool l
   const bool worth_it =
       save_ || compiling_ || another_verdict || (settled && sent_ && other_numbers);
   if (!worth_it && !(last && (load_.loaded() || sent_ || other_numbers))) return;
-  const auto now = SystemClock::instance().monotonic();
+  const auto now = clock_.monotonic();
   if (now < not_before_ && !last) return;
   if (const auto told = coordinator_.effect(make(evidence, last), patience); !told) {
     log_warn("cannot report to the operator", {{"error", told.error().message}});

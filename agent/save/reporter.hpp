@@ -4,8 +4,9 @@
 #include <string>
 
 #include "agent/coordinator.hpp"
-#include "agent/save_attempt.hpp"
+#include "agent/save/save_attempt.hpp"
 #include "agent/status_file.hpp"
+#include "base/clock.hpp"
 #include "frameworks/effect.hpp"
 
 namespace compilecache::agent {
@@ -15,8 +16,9 @@ namespace compilecache::agent {
 class Reporter {
  public:
   // The parts must outlive it.
-  Reporter(const api::AgentConfig& config, const LoadStatus& load, Coordinator& coordinator)
-      : config_(config), load_(load), coordinator_(coordinator) {}
+  Reporter(const api::AgentConfig& config, const LoadStatus& load, Coordinator& coordinator,
+           const Clock& clock)
+      : config_(config), load_(load), coordinator_(coordinator), clock_(clock) {}
 
   void note_save(const SaveResult& result);
   // More is being compiled since the last save: others may be waiting for that.
@@ -35,6 +37,7 @@ class Reporter {
   const api::AgentConfig& config_;
   const LoadStatus& load_;
   Coordinator& coordinator_;
+  const Clock& clock_;
   std::optional<frameworks::Evidence> sent_;
   std::string logged_effect_;
   std::optional<SaveResult> save_;  // not told yet

@@ -1,4 +1,4 @@
-#include "agent/save_attempt.hpp"
+#include "agent/save/save_attempt.hpp"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 #include "agent/container_memory.hpp"
 #include "agent/index_lookup.hpp"
-#include "agent/lease.hpp"
+#include "agent/save/lease.hpp"
 #include "agent/store_trouble.hpp"
 #include "archive/store.hpp"
 #include "base/log.hpp"
@@ -361,7 +361,7 @@ class Attempt {
     request.compile_seconds = new_compile_seconds(compile_seconds);
     request.complete = limits_.final_save || limits_.asked;
     request.still_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                           SystemClock::instance().wall() - done.view.last_activity)
+                           parts_.clock.wall() - done.view.last_activity)
                            .count();
     request.notices_within_ms = limits_.notices_within.count();
     const auto committed = parts_.coordinator.commit_save(answer.id, request, limits_.patience());

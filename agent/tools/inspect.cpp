@@ -1,4 +1,4 @@
-#include "agent/inspect.hpp"
+#include "agent/tools/inspect.hpp"
 
 #include <algorithm>
 #include <cstdio>

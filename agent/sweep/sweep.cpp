@@ -1,4 +1,4 @@
-#include "agent/sweep.hpp"
+#include "agent/sweep/sweep.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,6 @@
 #include "archive/format.hpp"
 #include "archive/store.hpp"
 #include "archive/sweep.hpp"
-#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/time_format.hpp"
 
@@ -33,8 +32,8 @@ size_t length_of(const api::FoundArchive& found) {
 
 class Sweeper {
  public:
-  Sweeper(const api::AgentConfig& config, Coordinator& coordinator)
-      : config_(config), coordinator_(coordinator) {
+  Sweeper(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock)
+      : config_(config), coordinator_(coordinator), clock_(clock) {
     report_.cache = config.cache;
   }
 
@@ -46,7 +45,7 @@ class Sweeper {
       tell_end();
       return false;
     }
-    begun_ = std::chrono::floor<std::chrono::seconds>(SystemClock::instance().wall());
+    begun_ = std::chrono::floor<std::chrono::seconds>(clock_.wall());
     api::SweepRequest begin;
     begin.cache = config_.cache;
     begin.phase = "begin";
@@ -118,8 +117,7 @@ class Sweeper {
   }
 
   void remove_incomplete(milliseconds older_than) {
-    const auto removed =
-        archive::remove_incomplete(config_.store_path, older_than, SystemClock::instance().wall());
+    const auto removed = archive::remove_incomplete(config_.store_path, older_than, clock_.wall());
     if (!removed) return note_failure("cannot remove incomplete files", removed.error().message);
     report_.removed_incomplete = static_cast<int64_t>(removed->removed);
     count(*removed);
@@ -242,17 +240,18 @@ class Sweeper {
 
   const api::AgentConfig& config_;
   Coordinator& coordinator_;
+  const Clock& clock_;
   api::SweepRequest report_;
   std::set<std::string> distrusted_;  // manifests that the index must not name
-  WallTime begun_{};  // when the operator was asked, in whole seconds
+  WallTime begun_{};                  // when the operator was asked, in whole seconds
   size_t blobs_ = 0;
   bool failed_ = false;
 };
 
 }  // namespace
 
-bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator) {
-  return Sweeper(config, coordinator).run();
+bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock) {
+  return Sweeper(config, coordinator, clock).run();
 }
 
 }  // namespace compilecache::agent

@@ -1,4 +1,4 @@
-#include "agent/effect.hpp"
+#include "agent/tools/effect.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -9,10 +9,10 @@
 
 namespace compilecache::agent {
 
-int run_effect(const api::AgentConfig& config, bool as_json) {
+int run_effect(const api::AgentConfig& config, bool as_json, const Clock& clock) {
   const ControlDirectory control(config.control_path);
   const LoadStatus load = control.read_status().value_or(LoadStatus{});
-  Watched watched(config, load, control);
+  Watched watched(config, load, control, clock);
   if (const auto looked = watched.look(); !looked) {
     log_error("cannot look at the cache", {{"error", looked.error().message}});
     return 1;

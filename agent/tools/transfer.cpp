@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/index_lookup.hpp"
-#include "agent/inspect.hpp"
+#include "agent/tools/inspect.hpp"
 #include "archive/format.hpp"
 #include "archive/index.hpp"
 #include "archive/store.hpp"

@@ -1,4 +1,4 @@
-#include "agent/load.hpp"
+#include "agent/load/load.hpp"
 
 #include <unistd.h>
 
@@ -9,13 +9,12 @@
 
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
-#include "agent/load_choice.hpp"
-#include "agent/load_pace.hpp"
+#include "agent/load/load_choice.hpp"
+#include "agent/load/load_pace.hpp"
 #include "agent/pod.hpp"
 #include "agent/status_file.hpp"
 #include "agent/store_trouble.hpp"
 #include "archive/extract.hpp"
-#include "base/clock.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {
@@ -54,13 +53,14 @@ std::string_view reason_of(ErrorCode code) {
 
 class Loader {
  public:
-  Loader(const api::AgentConfig& config, Termination& termination, std::function<void()> leaving)
+  Loader(const api::AgentConfig& config, const Process& process, std::function<void()> leaving)
       : config_(config),
-        termination_(termination),
+        clock_(process.clock),
+        termination_(process.termination),
         leaving_(std::move(leaving)),
         control_(config.control_path),
         coordinator_(
-            make_coordinator(config, node_name(), system_random(),
+            make_coordinator(config, node_name(), process.clock, process.random,
                              [this](milliseconds time) { return termination_.sleep(time); })),
         // Never freed, like the threads that use it.
         watchdog_(*new Watchdog([this] { cancelled_ = true; }, [this] { abandon("timeout"); },
@@ -80,8 +80,8 @@ class Loader {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
     }
     LoadChoice choice = choose_archive(
-        config_, node_name(), *coordinator_, [this](milliseconds time) { return rest(time); },
-        [this] { watchdog_.arm(kAskingTime); });
+        config_, node_name(), *coordinator_, clock_,
+        [this](milliseconds time) { return rest(time); }, [this] { watchdog_.arm(kAskingTime); });
     watchdog_.disarm();
     status_ = std::move(choice.status);
     {
@@ -178,7 +178,7 @@ class Loader {
     filling_ = true;
     if (const auto marked = write_file(control_.loading_marker(), ""); !marked)
       return fail_with(marked.error());
-    const auto volume_from = SystemClock::instance().monotonic();
+    const auto volume_from = clock_.monotonic();
     volume_from_ = volume_from;
     watchdog_.arm(budget);
     const auto loaded = extract_or_fail();
@@ -189,7 +189,7 @@ class Loader {
     status_.bytes = static_cast<int64_t>(loaded->plain_bytes);
     status_.files = static_cast<int64_t>(loaded->files);
     // The noted time is cut to microseconds and must not be before the last file's.
-    status_.loaded_at = SystemClock::instance().wall() + kMicrosecondsRoundedAway;
+    status_.loaded_at = clock_.wall() + kMicrosecondsRoundedAway;
     status_.reads_visible = true;
     for (const auto& directory : config_.directories) {
       status_.reads_visible = status_.reads_visible && reads_are_visible(directory.path);
@@ -239,8 +239,7 @@ class Loader {
 
   bool go_on(const archive::Progress& progress) {
     if (cancelled_) return false;
-    too_slow_ =
-        comes_too_late(SystemClock::instance().monotonic() - volume_from_, budget_, progress);
+    too_slow_ = comes_too_late(clock_.monotonic() - volume_from_, budget_, progress);
     return !too_slow_;
   }
 
@@ -280,7 +279,7 @@ class Loader {
 
   void note_outcome(LoadStatus& status, api::Outcome outcome, const std::string& reason,
                     const std::string& message) const {
-    const auto taken = SystemClock::instance().monotonic() - started_;
+    const auto taken = clock_.monotonic() - started_;
     status.milliseconds = std::chrono::duration_cast<milliseconds>(taken).count();
     status.boot_id = boot_id();
     status.outcome = outcome;
@@ -337,6 +336,7 @@ class Loader {
   }
 
   const api::AgentConfig& config_;
+  const Clock& clock_;
   Termination& termination_;
   const std::function<void()> leaving_;
   ControlDirectory control_;
@@ -345,7 +345,7 @@ class Loader {
   LoadStatus status_;  // of the thread that loads alone
   mutable std::mutex chosen_mutex_;
   LoadStatus chosen_;  // what is to be loaded, for the thread that gives up
-  const Monotonic started_ = SystemClock::instance().monotonic();
+  const Monotonic started_ = clock_.monotonic();
   Monotonic volume_from_{};
   milliseconds budget_{0};
   bool operator_answers_ = false;
@@ -357,10 +357,10 @@ class Loader {
 
 }  // namespace
 
-void run_load(const api::AgentConfig& config, Termination& termination,
-              std::function<void()> leaving, bool after_crash) {
+void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
+              bool after_crash) {
   // Never freed: other threads of it may still run when this one is done.
-  auto* loader = new Loader(config, termination, std::move(leaving));
+  auto* loader = new Loader(config, process, std::move(leaving));
   loader->run(after_crash);
 }
 

@@ -1,4 +1,4 @@
-#include "agent/load_pace.hpp"
+#include "agent/load/load_pace.hpp"
 
 namespace compilecache::agent {
 

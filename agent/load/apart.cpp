@@ -1,4 +1,4 @@
-#include "agent/apart.hpp"
+#include "agent/load/apart.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,6 @@
 namespace compilecache::agent {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // For a process that says that it ends to do so.
@@ -89,7 +88,7 @@ class Watch {
 
   Apart run() {
     while (!ended_) {
-      if (until_ && Clock::now() >= *until_) return kill();
+      if (until_ && std::chrono::steady_clock::now() >= *until_) return kill();
       wait();
     }
     return *ended_;
@@ -102,13 +101,15 @@ class Watch {
     until_.reset();
     told_ = -1;
     leave_within(kLeavingTime);
-    while (!ended_ && Clock::now() < *until_) wait();
+    while (!ended_ && std::chrono::steady_clock::now() < *until_) wait();
     return Apart::kEnded;
   }
 
   void wait() {
     pollfd ready[2] = {{signals_.fd(), POLLIN, 0}, {told_, POLLIN, 0}};
-    const auto left = until_ ? std::chrono::ceil<milliseconds>(*until_ - Clock::now()).count() : -1;
+    const auto left =
+        until_ ? std::chrono::ceil<milliseconds>(*until_ - std::chrono::steady_clock::now()).count()
+               : -1;
     ::poll(ready, 2, static_cast<int>(left));
     while (const int number = signals_.next()) {
       if (number != SIGCHLD) {
@@ -127,14 +128,14 @@ class Watch {
   }
 
   void leave_within(milliseconds time) {
-    const auto end = Clock::now() + time;
+    const auto end = std::chrono::steady_clock::now() + time;
     if (!until_ || end < *until_) until_ = end;
   }
 
   const pid_t process_;
   const Signals& signals_;
   int told_;  // -1: poll() takes no notice of it
-  std::optional<Clock::time_point> until_;
+  std::optional<std::chrono::steady_clock::time_point> until_;
   std::optional<Apart> ended_;
 };
 

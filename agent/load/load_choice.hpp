@@ -7,6 +7,7 @@
 #include "agent/coordinator.hpp"
 #include "agent/status_file.hpp"
 #include "api/agent_config.hpp"
+#include "base/clock.hpp"
 
 // Which archive is this pod's: the operator's answer, else the index on the volume.
 
@@ -23,7 +24,7 @@ struct LoadChoice {
 // `alive` is called before each step that can take long. Waits for the first pod where the operator
 // says so, no longer than the configuration allows.
 LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
-                          Coordinator& coordinator, const Sleep& sleep,
+                          Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
                           const std::function<void()>& alive);
 
 }  // namespace compilecache::agent

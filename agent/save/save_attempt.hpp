@@ -5,10 +5,11 @@
 #include <string>
 
 #include "agent/coordinator.hpp"
+#include "agent/save/save_result.hpp"
 #include "agent/status_file.hpp"
 #include "agent/watched.hpp"
 #include "api/agent_config.hpp"
-#include "api/outcomes.hpp"
+#include "base/clock.hpp"
 #include "base/random.hpp"
 
 namespace compilecache::agent {
@@ -22,26 +23,6 @@ struct Head {
 };
 // Reads what the archive holds; an error leaves nothing behind.
 Result<Head> read_head(const std::string& store, const std::string& digest);
-
-// What became of one try to save.
-struct SaveResult {
-  enum class Next {
-    kWhenNew,     // done: when there is something new
-    kRetry,       // after `retry_after`
-    kWhenChanged  // not before the directory changes
-  };
-  api::Outcome outcome = api::Outcome::kSkipped;
-  std::string reason;
-  std::string message;
-  Next next = Next::kWhenNew;
-  std::chrono::milliseconds retry_after{0};
-  bool never_again = false;  // the operator or the policy refuses for good
-
-  std::string manifest_digest;
-  int64_t generation = 0;
-  uint64_t files = 0, bytes = 0;
-  Unreadable unreadable;  // what is not in the archive on that account
-};
 
 // How long a step may take now; shorter when the pod ends.
 struct SaveLimits {
@@ -59,6 +40,7 @@ struct SaveParts {
   Coordinator& coordinator;
   Watched& watched;
   const ControlDirectory& control;
+  const Clock& clock;
   const Random& random;
   std::string loaded_digest{};  // manifest that the pod started with
 };
