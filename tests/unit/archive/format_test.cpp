@@ -127,6 +127,18 @@ TEST(TarTest, ParsesBytesInPiecesOfAnySize) {
   }
 }
 
+TEST(TarTest, AsManyEntriesAsThereMayBeAreTaken) {
+  std::string tar;
+  for (const char* path : {"a", "b"}) tar += tar_header({path, TarType::kFile, 0, false, ""});
+  tar += std::string(kTarEndBytes, '\0');
+  const std::vector<uint8_t> bytes(tar.begin(), tar.end());
+  for (const uint64_t most : {2, 1}) {
+    Collector sink;
+    TarParser parser(sink, most);
+    EXPECT_EQ(parser.feed(bytes, nullptr).has_value(), most == 2);
+  }
+}
+
 TEST(TarTest, FilesLargerThanUstarTakes) {
   const uint64_t size = 9ULL << 30;
   const std::string header = tar_header({"big", TarType::kFile, size, false, ""});

@@ -478,6 +478,55 @@ TEST_F(Malicious, NamesThatDifferInCaseAreTwoFiles) {
   EXPECT_EQ(load(both), (Tree{{"X", {"1", false}}, {"x", {"2", false}}}));
 }
 
+// What is wrong in it would be right in the archive that a save makes of it.
+TEST_F(Malicious, NoSaveMakesOneLayerOfWhatIsNotAsListed) {
+  Config config;
+  std::vector<std::string> layers;
+  for (uint32_t i = 0; i < kMaxLayers; ++i) {
+    const std::string path = "torch/" + std::to_string(i);
+    layers.push_back(put_layer(tar_file(path, path) + tar_end()));
+    config.layers.push_back({0, 0});
+    config.files.push_back(with(listed(path, path), [&](FileEntry& file) { file.layer = i; }));
+  }
+  write_tree(temp_.path("new"), {{"new", {"new", false}}});
+  const auto save_on = [&](const Config& list) {
+    WriteRequest request;
+    request.parent = put_manifest(put(*encode_config(list)), layers);
+    request.files = sources(temp_.path("new"));
+    return write_archive(store_, request);
+  };
+  const auto good = save_on(config);
+  ASSERT_TRUE(good) << good.error().message;
+  EXPECT_TRUE(good->compacted);
+  EXPECT_EQ(load(good->archive.manifest).size(), 5U);
+  const auto is_refused = [&](const Config& list) {
+    const auto saved = save_on(list);
+    return !saved && saved.error().code == ErrorCode::kCorrupt;
+  };
+  Config wrong = config;
+  wrong.files.push_back(listed("torch/lacking", "x"));
+  EXPECT_TRUE(is_refused(wrong));
+  wrong = config;
+  wrong.files[2].sha256[0] ^= 1;
+  EXPECT_TRUE(is_refused(wrong));
+}
+
+TEST_F(Malicious, WhatAListSaysOfOneFileItHasToSayOfEach) {
+  const auto decoded = [](const std::string& files, const std::string& notes = "") {
+    return decode_config(zstd(R"({"formatVersion":1,"layers":[{}],"notes":{)" + notes +
+                              R"(},"files":[)" + files + "]}"),
+                         {});
+  };
+  const std::string x = R"({"path":"x","size":1,"sha256":")" + kHash + R"(","layer":)";
+  EXPECT_TRUE(decoded(x + "0}"));
+  EXPECT_FALSE(decoded(x + "1}")) << "there is one layer";
+  EXPECT_FALSE(decoded(x + R"(0},{"path":"y","size":1,"layer":0})")) << "a hash of its own";
+  std::string notes = R"("first":"")";
+  for (size_t i = 1; i < kMostNotes; ++i) notes += ",\"" + std::to_string(i) + R"(":"")";
+  EXPECT_TRUE(decoded("", notes));
+  EXPECT_FALSE(decoded("", notes + R"(,"last":"")"));
+}
+
 TEST_F(Malicious, MembersThatALaterReleaseAddsAreSkipped) {
   const auto skipped = R"({"new":{"files":[{"path":"../x"}],"size":3},"formatVersion":1,)"
                        R"("layers":[],"files":[],"also":[1,[2],{"layer":9}]})";

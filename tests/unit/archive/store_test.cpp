@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "archive/fs.hpp"
 #include "archive/index.hpp"
@@ -166,6 +167,18 @@ TEST_F(Store, WithoutAUsableMarkerIsNobodysToTake) {
       << "an image layout of another program";
   EXPECT_TRUE(prepare_store(store_, owner_, true));
   EXPECT_EQ(prepare_store("relative/path", owner_, false).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(Store, AMarkerThatMayNotBeReadIsNobodyElses) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  ASSERT_EQ(::chmod((store_ + "/compilecache.json").c_str(), 0600), 0);
+  ASSERT_EQ(::chmod(temp_.path("").c_str(), 0755), 0);
+  ASSERT_EQ(::seteuid(4321), 0);
+  const auto prepared = prepare_store(store_, owner_, false);
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_FALSE(prepared);
+  EXPECT_NE(prepared.error().code, ErrorCode::kConflict) << prepared.error().message;
+  EXPECT_NE(prepared.error().message.find("compilecache.json"), std::string::npos);
 }
 
 TEST_F(Store, ProbeTriesAndLeavesNothing) {

@@ -4,7 +4,9 @@
 
 #include <fstream>
 
+#include "archive/blob.hpp"
 #include "archive/compressibility.hpp"
+#include "archive/manifest.hpp"
 #include "archive/sweep.hpp"
 #include "archive_fixture.hpp"
 
@@ -60,6 +62,24 @@ TEST_F(Write, AFileThatChangesWhileItIsReadIsLeftOut) {
     EXPECT_EQ(saved->left_out[0].reason, LeftOutReason::kBusy);
     EXPECT_EQ(load(saved->archive.manifest), (Tree{{"aaa", {noise(5 << 20, 30), false}}}));
   }
+}
+
+TEST_F(Write, FilesThatChangeAtOnceCostOneAttempt) {
+  const Tree good = {{"aaa", {noise(5 << 20, 30), false}}};
+  Tree tree = good;
+  for (int i = 0; i < 8; ++i) tree["b" + std::to_string(i)] = {noise(200'000, 90 + i), false};
+  auto request = request_for(tree);
+  bool done = false;
+  request.checkpoint = [&](const Progress& progress) {
+    for (int i = 0; i < 8 && !done && progress.plain_bytes > (5 << 20) - 4096; ++i)
+      std::ofstream(temp_.path("tree/b" + std::to_string(i)), std::ios::app) << "more";
+    done = done || progress.plain_bytes > (5 << 20) - 4096;
+    return true;
+  };
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(saved->left_out.size(), 8U);
+  EXPECT_EQ(load(saved->archive.manifest), good);
 }
 
 TEST_F(Write, ABusyFileLeavesTheParentsVersionInPlace) {
@@ -149,6 +169,33 @@ TEST_F(Write, AnArchiveThatWouldBeTooLargeIsRefused) {
   EXPECT_NE(second.error().message.find("maxArchiveSize"), std::string::npos);
   EXPECT_EQ(blob_count(), before);
   EXPECT_EQ(load(first.archive.manifest).size(), 1U) << "the old head stands";
+}
+
+// With its lists, however much of it is there already.
+TEST_F(Write, AnArchiveThatIsJustAtItsLimitIsWritten) {
+  const auto first = save({{"a", {noise(30'000, 84), false}}});
+  auto request = request_for({{"b", {noise(30'000, 85), false}}});
+  request.parent = first.archive.manifest;
+  const auto second = write_archive(store_, request);
+  ASSERT_TRUE(second) << second.error().message;
+  request.settings.max_archive_bytes = second->archive.compressed_bytes;
+  EXPECT_TRUE(write_archive(store_, request));
+  --request.settings.max_archive_bytes;
+  const auto refused = write_archive(store_, request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
+}
+
+// What a load makes of an archive counts, not what is stored.
+TEST_F(Write, FilesThatAreTogetherMoreThanALoadTakesAreRefused) {
+  const FileContent same = {noise(60'000, 89), false};
+  auto request = request_for({{"a", same}, {"b", same}, {"c", same}});
+  request.settings.limits.max_plain_bytes = 180'000;
+  EXPECT_TRUE(write_archive(store_, request));
+  --request.settings.limits.max_plain_bytes;
+  const auto refused = write_archive(store_, request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
 }
 
 // What packs into so little is taken for a bomb by whoever would load it.
@@ -252,23 +299,63 @@ TEST_F(Write, StopsWhenToldTo) {
   EXPECT_EQ(blob_count(), 0U);
 }
 
+TEST_F(Write, ToldToStopItReadsNoFurtherFile) {
+  const auto first = save({{"a", {noise(9000, 86), false}}});
+  // Of the size of what is there, so that they are compared with it first.
+  auto request = request_for({{"b", {noise(9000, 87), false}}, {"c", {noise(9000, 88), false}}});
+  request.parent = first.archive.manifest;
+  int calls = 0;
+  request.checkpoint = [&](const Progress&) { return ++calls > 1; };
+  const auto saved = write_archive(store_, request);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(Write, NoMoreNotesAreWrittenThanAreRead) {
+  auto request = request_for({{"a", {"a", false}}});
+  for (size_t i = 0; i < kMostNotes + 5; ++i) request.notes["n" + std::to_string(i)] = "note";
+  request.notes["long"] = std::string(kLongestNote + 1, 'x');
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  const auto manifest = read_manifest(store_, saved->archive.manifest);
+  ASSERT_TRUE(manifest);
+  const auto config = read_config(store_, *manifest);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->notes.size(), kMostNotes);
+  EXPECT_FALSE(config->notes.contains("long"));
+}
+
+TEST_F(Write, AFileThatIsNamedTwiceIsPackedOnce) {
+  const Tree tree = {{"a", {"a", false}}, {"b", {"b", false}}};
+  auto request = request_for(tree);
+  request.files.push_back(request.files.front());
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(load(saved->archive.manifest), tree);
+}
+
 TEST_F(Write, CondemnedBlobsAreWrittenAnew) {
   const Tree tree = {{"a", {noise(30'000, 36), false}}};
   const auto first = save(tree);
-  std::map<std::string, ino_t> inodes;
-  struct stat info {};
-  for (const std::string& blob : first.archive.blobs()) {
-    ASSERT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
-    inodes[blob] = info.st_ino;
-  }
+  const auto inodes = [&] {
+    std::map<std::string, ino_t> found;
+    struct stat info {};
+    for (const std::string& blob : first.archive.blobs()) {
+      EXPECT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
+      found[blob] = info.st_ino;
+    }
+    return found;
+  };
   auto request = request_for(tree);
-  request.without = {first.archive.layers[0]};
-  const auto second = write_archive(store_, request);
-  ASSERT_TRUE(second) << second.error().message;
-  EXPECT_EQ(second->archive.manifest, first.archive.manifest);
-  for (const auto& [blob, inode] : inodes) {
-    ASSERT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
-    EXPECT_EQ(info.st_ino == inode, blob != first.archive.layers[0]) << blob;
+  for (const std::string& condemned : first.archive.blobs()) {
+    const auto before = inodes();
+    request.without = {condemned};
+    const auto second = write_archive(store_, request);
+    ASSERT_TRUE(second) << second.error().message;
+    EXPECT_EQ(second->archive.manifest, first.archive.manifest);
+    for (const auto& [blob, inode] : inodes())
+      EXPECT_EQ(inode == before.at(blob), blob != condemned) << blob;
   }
 }
 
@@ -283,6 +370,24 @@ TEST_F(Write, ABlobOfTheWrongSizeIsReplaced) {
     EXPECT_EQ(std::filesystem::file_size(blob), size);
     EXPECT_EQ(load(first.archive.manifest), tree);
   }
+}
+
+// Of as many bytes as are hashed at once, so that none of those behind them would be.
+TEST_F(Write, ABlobThatOnlyBeginsAsItShouldIsReplaced) {
+  const std::string content = noise(1 << 20, 41);
+  const auto put = [&] {
+    auto blob = BlobWriter::create(store_);
+    EXPECT_TRUE(blob);
+    EXPECT_TRUE(blob->write({reinterpret_cast<const uint8_t*>(content.data()), content.size()}));
+    return blob->finish();
+  };
+  const auto first = put();
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(put()->existed);
+  const std::string path = blob_path(store_, first->digest);
+  std::ofstream(path, std::ios::app) << "more";
+  EXPECT_FALSE(put()->existed);
+  EXPECT_EQ(std::filesystem::file_size(path), content.size());
 }
 
 TEST_F(Write, ItsOwnFileThatIsGoneIsNoMissingParent) {

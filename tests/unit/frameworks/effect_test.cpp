@@ -118,6 +118,8 @@ TEST(Effect, AsTorchDoesIt) {
          d.add("tmpabcdefgh/fxgraph/yy/fother/file", 6);
        },
        Effect::kUnused, 0, 0},
+      {"an entry that is still being written",
+       [](Directory& d) { d.add("fxgraph/yy/fother/.12.345.tmp", 6); }, Effect::kUnused, 0, 0},
       {"an import alone reads nothing", [](Directory&) {}, Effect::kUnused, 0, 0},
       {"the ISA probe runs in every process",
        [](Directory& d) {
@@ -276,6 +278,15 @@ TEST(Effect, NewTritonFilesBesideAnInductorHitProveNoCompile) {
   EXPECT_EQ(pair.judge().effect, Effect::kFull);
 }
 
+TEST(Effect, UnknownWhereReadsOfOneDirectoryDoNotShow) {
+  Pair pair;
+  hit(pair.torch_directory);
+  pair.torch_directory.loaded.reads_visible = false;
+  EXPECT_EQ(pair.judge().effect, Effect::kUnknown);
+  std::swap(pair.torch_directory.loaded.reads_visible, pair.triton_directory.loaded.reads_visible);
+  EXPECT_EQ(pair.judge().effect, Effect::kUnknown);
+}
+
 TEST(Effect, TritonAloneIsJudgedByItsOwnEntries) {
   Pair pair;
   EXPECT_EQ(pair.judge().effect, Effect::kUnused);
@@ -313,7 +324,7 @@ TEST(Effect, NamesTheFirstNewEntriesOfEachFramework) {
   hit(directory);
   for (int i = 9; i > 0; --i) {
     directory.add("fxgraph/yy/f" + std::to_string(i) + "/file", i + 10);
-    directory.add("fxgraph/yy/f" + std::to_string(i) + "/later", i + 50);
+    directory.add("fxgraph/yy/f" + std::to_string(i) + "/later", 100 - i);
   }
   EXPECT_EQ(judge(directory).new_names,
             (std::vector<std::string>{"torch/fxgraph/yy/f1", "torch/fxgraph/yy/f2",

@@ -80,6 +80,22 @@ TEST(Factors, OtherTextsAreRefused) {
   }
 }
 
+TEST(Factors, ADamagedDigestIsRefused) {
+  std::string text = dump(*read_factors(R"({"a": 1})", kKey));
+  ASSERT_TRUE(parse_factors(text));
+  text[text.find('\n') + 1] = 'z';
+  EXPECT_FALSE(parse_factors(text));
+}
+
+TEST(Factors, NoMoreAreNotedThanAreReadBack) {
+  std::string many = "{\"last\": 0";
+  for (int i = 0; i < 2000; ++i) many += ", \"v" + std::to_string(i) + "\": 1";
+  const auto factors = read_factors(many + "}", kKey);
+  ASSERT_TRUE(factors);
+  EXPECT_EQ(factors->digests.size(), 1000u);
+  EXPECT_EQ(parse_factors(dump(*factors)).value(), *factors);
+}
+
 // The file is the application's: nothing in it may end the saver.
 // The file is the application's.
 TEST(Factors, WhatNoEngineWritesIsRefusedBeforeAnyOfItIsKept) {

@@ -134,6 +134,15 @@ TEST_F(Plan, Case19KilledInMidCompile) {
   EXPECT_THAT(plan.left_over, ElementsAre("2g/chalf"));
 }
 
+TEST_F(Plan, ABuildHidesItsOwnOutputsAndNoNeighbours) {
+  directory.folder("2g/chalf_CxxBuild", 95);
+  directory.add("2g/chalf.so", 95);
+  directory.add("2g/chalk.so", 5);
+  directory.add("vw/chalf.so", 5);
+  make(100);
+  EXPECT_THAT(packed(), UnorderedElementsAre("2g/chalk.so", "vw/chalf.so"));
+}
+
 TEST_F(Plan, ATornLibraryStaysOutAndIsBusyWhileYoung) {
   directory.add("2g/c.so", 95);
   directory.torn = {"2g/c.so"};
@@ -163,6 +172,43 @@ TEST_F(Plan, TritonFoldersAreTakenWhole) {
                                              "triton/0/WHOLE/__grp__kernel.json",
                                              "triton/0/LAUNCHER/__triton_launcher.so"));
   EXPECT_THAT(plan.busy, UnorderedElementsAre("triton/0/HALF", "triton/0/HALF/tmp.1234"));
+}
+
+TEST_F(Plan, AMarkerDeeperDownCompletesNothing) {
+  directory.add("triton/0/HALF/kernel.ttir", 95);
+  directory.add("triton/0/HALF/dump/__grp__kernel.json", 95);
+  make(100);
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_THAT(plan.busy, ElementsAre("triton/0/HALF"));
+}
+
+// In whichever order they are listed, and also when a file of an older time was moved in.
+TEST_F(Plan, WhatIsUnfinishedIsAsYoungAsItsYoungestFile) {
+  directory.add("triton/0/HALF/kernel.ttgir", 195);
+  directory.add("triton/0/HALF/kernel.ttir", 5);
+  directory.add("triton/0/MOVED/kernel.ttir", 5).changed = at(195);
+  directory.add("triton/0/OLD/kernel.ttir", 5);
+  make(200);
+  EXPECT_THAT(plan.busy, UnorderedElementsAre("triton/0/HALF", "triton/0/MOVED"));
+  EXPECT_THAT(plan.left_over, ElementsAre("triton/0/OLD"));
+}
+
+TEST_F(Plan, AFileWithTheNameOfATemporaryFolderIsAFile) {
+  directory.add("tmpabcdefgh", 5);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("tmpabcdefgh"));
+}
+
+// What a key was made of holds the application's settings.
+TEST_F(Plan, WhatAKeyWasMadeOfAndWhatIsPrivateStaysOutWithAllBelow) {
+  framework.key_factors = {"**/cache_key_factors.json"};
+  framework.never_pack.emplace_back("private");
+  directory.add("h/rank_0_0/cache_key_factors.json", 5);
+  directory.add("h/private/token", 5);
+  directory.add("h/c.py", 5);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("h/c.py"));
+  EXPECT_EQ(plan.never_packed, 2u);
 }
 
 TEST_F(Plan, TemporaryFilesOfWriteAtomicStayOut) {
@@ -223,6 +269,14 @@ TEST_F(Plan, ALoadedFileThatWasRewrittenIsPackedAgain) {
   EXPECT_THAT(packed(), ElementsAre("cache/autotune"));
 }
 
+TEST_F(Plan, WhatWasRewrittenUnderAnotherKeyIsPackedThoughNobodyReadIt) {
+  directory.load("cache/autotune");
+  directory.held.clear();  // another archive, written from scratch
+  directory.find("cache/autotune").modified = directory.find("cache/autotune").changed = at(50);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("cache/autotune"));
+}
+
 TEST_F(Plan, ARewriteThatPutTheModificationTimeBackIsNoticed) {
   directory.load("torch_compile_cache/h/vllm_compile_cache.py");
   directory.add("cache/autotune", 5);  // this pod's own, saved at 40
@@ -235,6 +289,42 @@ TEST_F(Plan, ARewriteThatPutTheModificationTimeBackIsNoticed) {
   make();
   EXPECT_THAT(packed(), UnorderedElementsAre("torch_compile_cache/h/vllm_compile_cache.py",
                                              "cache/autotune"));
+}
+
+// The kernel's stamps are as old as its last tick.
+TEST_F(Plan, WhatWasWrittenInTheTickOfASaveIsSavedNext) {
+  directory.add("cache/autotune", 39.995);
+  directory.held = {"cache/autotune"};
+  saved_at = at(40);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("cache/autotune"));
+}
+
+// Torch writes a file of its own into an entry that it could not use.
+TEST_F(Plan, WhatWasLoadedOfAnEntryDoesNotMakeTheEntryOurs) {
+  directory.load("fxgraph/hw/KEY/theirs");
+  directory.add("fxgraph/hw/KEY/mine", 9);
+  make();
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_EQ(plan.held_entries, 1u);
+}
+
+TEST_F(Plan, ALoadedFileOfAClockThatIsAheadIsNoActivity) {
+  directory.load("2g/c.so");
+  directory.find("2g/c.so").modified = at(1000);
+  directory.add("2g/mine.so", 9);
+  make();
+  EXPECT_EQ(plan.last_activity, at(9));
+  EXPECT_THAT(packed(), ElementsAre("2g/mine.so"));
+}
+
+TEST_F(Plan, ALocksFolderThatIsTouchedIsNoActivity) {
+  framework.never_pack = {"locks/*"};
+  directory.add("2g/c.so", 9);
+  directory.folder("locks", 95);
+  directory.add("locks/c.lock", 95);
+  make();
+  EXPECT_EQ(plan.last_activity, at(9));
 }
 
 TEST_F(Plan, AnArchiveFromScratchGetsEverythingOfAColdPod) {
