@@ -6,8 +6,8 @@
 
 #include "agent/container_memory.hpp"
 #include "agent/coordinator.hpp"
-#include "agent/load/apart.hpp"
 #include "agent/load/load.hpp"
+#include "agent/load/subprocess.hpp"
 #include "agent/pod.hpp"
 #include "agent/process.hpp"
 #include "agent/save/save.hpp"
@@ -103,8 +103,8 @@ void load_here(const Options& options, const std::function<void()>& leaving, boo
   run_load(*config, process, leaving, after_crash);
 }
 
-Apart load_apart(const Options& options, bool after_crash) {
-  return run_apart([&](const std::function<void()>& leaving) {
+SubprocessEnd load_in_subprocess(const Options& options, bool after_crash) {
+  return run_in_subprocess([&](const std::function<void()>& leaving) {
     try {
       load_here(options, leaving, after_crash);
     } catch (const std::exception& error) {
@@ -116,11 +116,11 @@ Apart load_apart(const Options& options, bool after_crash) {
 // A loader that fails must let the pod start.
 int load(const Options& options) {
   try {
-    Apart ended = load_apart(options, false);
-    if (ended == Apart::kCrashed) {
+    SubprocessEnd ended = load_in_subprocess(options, false);
+    if (ended == SubprocessEnd::kCrashed) {
       log_error("the loader crashed; starting cold", {});
-      ended = load_apart(options, true);
-    } else if (ended == Apart::kNotStarted) {
+      ended = load_in_subprocess(options, true);
+    } else if (ended == SubprocessEnd::kNotStarted) {
       load_here(options, nullptr, false);
       return 0;
     }

@@ -64,7 +64,7 @@ struct LeaderSession::Impl {
       : parts(std::move(given)),
         options(std::move(given_options)),
         view(parts.stores),
-        board(static_cast<size_t>(parts.settings.limits.recent_pods)),
+        stats(static_cast<size_t>(parts.settings.limits.recent_pods)),
         writer(parts.client),
         registry(writer, parts.settings.status_interval, parts.clock),
         traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
@@ -94,7 +94,7 @@ struct LeaderSession::Impl {
   const ClusterView view;
   kube::Store<Claim> claims;
   kube::Store<SweepJob> jobs;
-  StatusBoard board;
+  CacheStats stats;
   KubeArchiveWriter writer;
   CacheLocks locks;
   SweepGuard guard;
@@ -172,7 +172,7 @@ void LeaderSession::Impl::run() {
   workers->stop();
   agent_api->stop();
   registry.flush(true);
-  status_writer.hurry();
+  status_writer.flush_immediately();
   for (const auto& [key, cache] : parts.stores.caches.snapshot()) {
     if (auto done = controller->reconcile(key); !done) {
       log_warn("last status before leaving", {{"cache", key}, {"error", done.error().message}});
@@ -188,7 +188,7 @@ Status LeaderSession::Impl::prepare() {
                                         options.endpoint_port);
     if (!written) return unexpected(written.error().with("telling agents where the leader is"));
   }
-  if (auto counted = seed_counters(parts.client, board); !counted) return counted;
+  if (auto counted = seed_counters(parts.client, stats); !counted) return counted;
   make_controller(std::move(*environment));
   agent_api->take_over();
   for (const auto& cache : view.caches()) {
@@ -234,7 +234,7 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
                   options.replace_stuck_pods, parts.clock);
   controller.emplace(
       ControllerParts{parts.client, parts.settings, parts.stores, view, claims, parts.invalid,
-                      board, crashes, registry, *sweeper, *breaker, heard, status_writer,
+                      stats, crashes, registry, *sweeper, *breaker, heard, status_writer,
                       parts.events, parts.metrics, parts.is_leader,
                       [this](const std::string& ns, const std::string& archive) {
                         return saves.is_saving(ns, archive);
@@ -259,7 +259,7 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     enqueue(pod.ns, request.cache, Duration::zero());
   };
   agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic,
-                                  crashes, board, parts.metrics, parts.events},
+                                  crashes, stats, parts.metrics, parts.events},
                     parts.settings, std::move(hooks), parts.clock);
 }
 
@@ -274,7 +274,7 @@ void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cach
 }
 
 void LeaderSession::Impl::add_handlers() {
-  board.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
+  stats.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
   on_changes(parts.stores.caches, [this](const auto& before, const auto& after, auto priority) {
     queue.add((after ? after : before)->metadata.key(), priority);
   });
@@ -293,7 +293,7 @@ void LeaderSession::Impl::add_handlers() {
     heard.seen(*pod, parts.clock.monotonic());
     if (!after) {
       heard.gone(*pod);
-      board.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
+      stats.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
       crashes.gone(pod->uid);
     }
     enqueue(pod->ns, pod->cache, kPodsSettle, priority);

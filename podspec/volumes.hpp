@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "podspec/pieces.hpp"
+#include "podspec/pod_fragments.hpp"
 
 // The volumes that our containers need, in an application's pod and in a Job's. Pure.
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "frameworks/framework.hpp"
-#include "podspec/pieces.hpp"
+#include "podspec/pod_fragments.hpp"
 #include "webhook/decision.hpp"
 #include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "api/compile_cache.hpp"
-#include "podspec/pieces.hpp"
+#include "podspec/pod_fragments.hpp"
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 

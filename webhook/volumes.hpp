@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "podspec/pieces.hpp"
+#include "podspec/pod_fragments.hpp"
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 

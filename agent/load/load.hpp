@@ -12,9 +12,9 @@ namespace compilecache::agent {
 // thread when this one hangs), and what is not loaded whole is not there at all. The outcome is in
 // the control directory (status_file.hpp), in the log and with the operator.
 //
-// `leaving` is called before the process is ended from another thread (apart.hpp); none: nobody
-// waits for this process and comes after it. `after_crash`: a loader before this one crashed, so
-// nothing is loaded; what it left is removed and reported.
+// `leaving` is called before the process is ended from another thread (subprocess.hpp); none:
+// nobody waits for this process and comes after it. `after_crash`: a loader before this one
+// crashed, so nothing is loaded; what it left is removed and reported.
 void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
               bool after_crash);
 

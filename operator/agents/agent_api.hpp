@@ -16,7 +16,7 @@
 #include "operator/archives/crash_watch.hpp"
 #include "operator/archives/save_coordinator.hpp"
 #include "operator/archives/sweep_guard.hpp"
-#include "operator/caches/status_board.hpp"
+#include "operator/caches/cache_stats.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/settings/settings.hpp"
@@ -48,7 +48,7 @@ struct AgentApiParts {
   ArchiveRegistry& registry;
   LoadTraffic& traffic;
   CrashWatch& crashes;
-  StatusBoard& board;
+  CacheStats& stats;
   Metrics& metrics;
   kube::EventSink& events;
 };

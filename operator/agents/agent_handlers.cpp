@@ -97,7 +97,7 @@ Result<Caller> AgentHandlers::caller(std::string_view token, std::string_view pe
     return fail(ErrorCode::kNotFound, "CompileCache " + caller.ns() + "/" + name +
                                           " is gone; create it again to load and save");
   }
-  parts_.board.seed(caller.key(), caller.cache->status);
+  parts_.stats.seed(caller.key(), caller.cache->status);
   return caller;
 }
 
@@ -126,7 +126,7 @@ std::string AgentHandlers::product_of(const Caller& caller) const {
 }
 
 // For people; not one that would fill the status.
-api::ArchiveKey AgentHandlers::told_key(const Caller& caller) const {
+api::ArchiveKey AgentHandlers::displayable_key(const Caller& caller) const {
   const auto key = key_of(caller);
   if (!key) return {};
   size_t length = 0;
@@ -228,7 +228,7 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
     hooks_.sweep_wanted(caller.ns(), cache);
   }
   const bool again = report.outcome == api::to_string(api::Outcome::kSkipped) &&
-                     parts_.board.load_of(caller.key(), caller.pod->uid).has_value();
+                     parts_.stats.load_of(caller.key(), caller.pod->uid).has_value();
   if (again) return {};  // init containers ran again over a directory that is filled
 
   const std::string load = load_word(report);
@@ -236,8 +236,8 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   const std::string product = product_of(caller);
   const std::string reason = cut(report.reason, kReasonLength);
   const std::string why = reason + ": " + cut(report.message, kMessageLength);
-  const api::ArchiveKey key = told_key(caller);
-  parts_.board.loaded(
+  const api::ArchiveKey key = displayable_key(caller);
+  parts_.stats.loaded(
       caller.key(),
       {.pod = caller.pod->name,
        .pod_uid = caller.pod->uid,
@@ -309,7 +309,7 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.image_id = caller.pod->image_id();
   context.refresh = caller.pod->injection->mode == "Refresh";
   context.loaded_manifest = parts_.crashes.manifest_of(caller.pod->uid);
-  for (const std::string& manifest : parts_.board.crashing(caller.key())) {
+  for (const std::string& manifest : parts_.stats.crashing(caller.key())) {
     context.crashing.insert(manifest);
   }
   const std::string own = api::archive_name(context.cache, key);
@@ -317,7 +317,7 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
     context.crashing.merge(crashing_manifests(*archive));
     if (archive->metadata.name != own) context.distrusted.merge(blobs_to_write_anew(*archive));
   }
-  context.loaded_head = parts_.board.archive_of(caller.key(), caller.pod->uid) == own;
+  context.loaded_head = parts_.stats.archive_of(caller.key(), caller.pod->uid) == own;
   return context;
 }
 
@@ -393,15 +393,15 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
                                     {"error", committed.error().message}});
     // It may be a blob on the list of a Job that died; the next Job settles that.
     if (committed.error().code == ErrorCode::kConflict && hooks_.sweep_wanted &&
-        !parts_.board.condemned(caller.key()).empty()) {
+        !parts_.stats.condemned(caller.key()).empty()) {
       hooks_.sweep_wanted(caller.ns(), cache);
     }
     return unexpected(committed.error());
   }
   if (committed->repeated) return committed->answer;
   const api::CommitAnswer& answer = committed->answer;
-  parts_.board.saved(caller.key(), SaveSeen::kCommitted, answer.saved_at);
-  parts_.board.tell_more(caller.key(), caller.pod->uid, [](api::RecentPod& pod) {
+  parts_.stats.saved(caller.key(), SaveSeen::kCommitted, answer.saved_at);
+  parts_.stats.update_recent(caller.key(), caller.pod->uid, [](api::RecentPod& pod) {
     pod.save = "committed";
     pod.save_reason.clear();
   });
@@ -435,7 +435,7 @@ void AgentHandlers::learn_owner(const Caller& caller, const api::EffectReport& r
   if (report.unreadable_files <= 0 || !api::is_user(user) || image.empty()) return;
   if (image.size() > kImageLength) return;
   const std::string now = format_time(clock_.wall());
-  if (!parts_.board.note_owner(caller.key(), image, user, now)) return;
+  if (!parts_.stats.note_owner(caller.key(), image, user, now)) return;
   event(caller, true, "CacheFilesUnreadable",
         std::to_string(report.unreadable_files) + " files of image " + image +
             " are not saved, as only user " + std::to_string(user) +
@@ -458,9 +458,9 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   }
   const std::string& cache = caller.cache->metadata.name;
   const auto count = [&](SaveSeen seen, const char* word) {
-    parts_.board.saved(caller.key(), seen, "");
+    parts_.stats.saved(caller.key(), seen, "");
     parts_.metrics.save(caller.ns(), cache, word);
-    parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
+    parts_.stats.update_recent(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
       pod.save = word;
       pod.save_reason = cut(report.save_reason, kReasonLength);
     });
@@ -468,7 +468,7 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   const std::string why =
       cut(report.save_reason, kReasonLength) + ": " + cut(report.save_message, kMessageLength);
   if (*outcome == api::Outcome::kSuccess && !report.save_reason.empty()) {  // but not all
-    parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
+    parts_.stats.update_recent(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
       pod.save_reason = cut(report.save_reason, kReasonLength);
     });
     return event(caller, true, "CacheSaveIncomplete", why);
@@ -501,7 +501,7 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
           caller.pod->uid);
     }
   }
-  parts_.board.tell_more(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
+  parts_.stats.update_recent(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
     pod.loaded_entries = std::max<int64_t>(0, report.loaded_entries);
     pod.read_entries = std::max<int64_t>(0, report.read_entries);
     pod.new_entries = std::max<int64_t>(0, report.new_entries);
@@ -512,15 +512,15 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
   });
   const auto effect = api::parse_effect(report.effect);
   if (const auto counted = api::parse_effect(report.counted_effect)) {
-    parts_.board.recall(caller.key(), caller.pod->uid, *counted);
+    parts_.stats.recall(caller.key(), caller.pod->uid, *counted);
   }
-  const auto load = parts_.board.load_of(caller.key(), caller.pod->uid);
+  const auto load = parts_.stats.load_of(caller.key(), caller.pod->uid);
   // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
   // may be unknown here; then its own word has to do.
   const bool warm = load ? *load == "exact" || *load == "compatible" : report.loaded_entries > 0;
   if (!effect || !warm) return {};
   const std::string product = product_of(caller);
-  const auto move = parts_.board.effect(
+  const auto move = parts_.stats.effect(
       caller.key(), {.pod = caller.pod->name,
                      .pod_uid = caller.pod->uid,
                      .node = caller.identity.node.empty() ? caller.pod->node : caller.identity.node,
@@ -558,9 +558,9 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
 
 void AgentHandlers::take_over() {
   for (const auto& cache : parts_.view.caches()) {
-    parts_.board.seed(cache->metadata.key(), cache->status);
+    parts_.stats.seed(cache->metadata.key(), cache->status);
     std::vector<std::string> listed;
-    for (const api::CondemnedBlob& blob : parts_.board.condemned(cache->metadata.key())) {
+    for (const api::CondemnedBlob& blob : parts_.stats.condemned(cache->metadata.key())) {
       listed.push_back(blob.digest);
     }
     parts_.guard.take_over(cache->metadata.key(), listed);

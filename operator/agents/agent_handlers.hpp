@@ -53,7 +53,7 @@ class AgentHandlers {
   [[nodiscard]] Result<std::shared_ptr<const PodView>> pod_of(const TokenIdentity& identity) const;
   [[nodiscard]] Result<api::ArchiveKey> key_of(const Caller& caller) const;
   [[nodiscard]] std::string product_of(const Caller& caller) const;
-  [[nodiscard]] api::ArchiveKey told_key(const Caller& caller) const;
+  [[nodiscard]] api::ArchiveKey displayable_key(const Caller& caller) const;
   [[nodiscard]] SaveContext save_context(const Caller& caller, const api::ArchiveKey& key) const;
   [[nodiscard]] Result<api::ArchiveKey> app_key(const Caller& caller) const;
   [[nodiscard]] bool compiles_on(const std::string& ns, const std::string& name,

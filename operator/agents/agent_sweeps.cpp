@@ -80,7 +80,7 @@ Status AgentHandlers::adopt(const Caller& caller, const api::SweepRequest& reque
   }
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
   std::set<std::string> condemned;
-  for (const auto& blob : parts_.board.condemned(caller.key())) condemned.insert(blob.digest);
+  for (const auto& blob : parts_.stats.condemned(caller.key())) condemned.insert(blob.digest);
   int64_t adopted = 0;
   for (const api::FoundArchive& found : request.found) {
     const auto archive = adopted_archive(cache, found, clock_.wall());
@@ -192,7 +192,7 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
     answer.archives.push_back({archive.metadata.name, archive.key, head->manifest_digest,
                                head->generation, head->saved_at});
   }
-  const auto crashing = parts_.board.crashing(caller.key());
+  const auto crashing = parts_.stats.crashing(caller.key());
   answer.distrusted.insert(answer.distrusted.end(), crashing.begin(), crashing.end());
   note_heads(caller, *archives);
   const auto saves = in_flight(caller, *archives);
@@ -202,7 +202,7 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   const auto grace = grace_of(settings_.sweep.grace, caller.cache->spec);
   if (clock_.monotonic() - leading_since_ >= grace) {
     answer.deletable = deletable_digests(
-        persisted(parts_.board.condemned(caller.key()), caller.cache->status.condemned),
+        persisted(parts_.stats.condemned(caller.key()), caller.cache->status.condemned),
         referenced_digests(*archives), clock_.wall(), grace);
   }
   parts_.guard.begins(caller.key(), answer.deletable, *saves);
@@ -263,10 +263,10 @@ Status AgentHandlers::take_inventory(const Caller& caller, const api::SweepReque
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("taking a sweep's inventory"));
   LedgerFacts facts =
-      ledger_facts(request, *archives, parts_.board.condemned(caller.key()), clock_.wall());
+      ledger_facts(request, *archives, parts_.stats.condemned(caller.key()), clock_.wall());
   facts.handed = parts_.guard.handed(caller.key());
   facts.saves_in_flight = !saves->empty();
-  parts_.board.set_condemned(caller.key(), condemn(facts));
+  parts_.stats.set_condemned(caller.key(), condemn(facts));
   return {};
 }
 
@@ -287,12 +287,12 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("ending a sweep"));
   LedgerFacts facts =
-      ledger_facts(request, *archives, parts_.board.condemned(caller.key()), clock_.wall());
+      ledger_facts(request, *archives, parts_.stats.condemned(caller.key()), clock_.wall());
   facts.handed = parts_.guard.ends(caller.key(), *saves);
   facts.saves_in_flight = !saves->empty();
   const auto condemned = condemn(facts);
-  parts_.board.set_condemned(caller.key(), condemned);
-  parts_.board.swept(caller.key(), {.time = format_time(facts.now),
+  parts_.stats.set_condemned(caller.key(), condemned);
+  parts_.stats.swept(caller.key(), {.time = format_time(facts.now),
                                     .freed_bytes = request.freed_bytes,
                                     .removed_incomplete = request.removed_incomplete});
   parts_.metrics.sweep(caller.ns(), cache, "done");

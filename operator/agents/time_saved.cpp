@@ -21,7 +21,7 @@ double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
   if (effect != api::Effect::kFull && effect != api::Effect::kPartial) return 0;
   const auto worth = worth_of(caller);
   // What an earlier leader has counted stays, where what it knew is not to be had any more.
-  if (!worth) return parts_.board.seconds_of(caller.key(), caller.pod->uid);
+  if (!worth) return parts_.stats.seconds_of(caller.key(), caller.pod->uid);
   if (report.loaded_entries <= 0) return *worth;
   const double share =
       static_cast<double>(report.read_entries) / static_cast<double>(report.loaded_entries);
@@ -31,10 +31,10 @@ double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
 // Of what the pod loaded. Where the load was reported to an earlier leader the generation tells,
 // as long as it is the head or the one before: the archive may have grown.
 std::optional<double> AgentHandlers::worth_of(const Caller& caller) const {
-  if (const auto worth = parts_.board.worth_of(caller.key(), caller.pod->uid)) return worth;
+  if (const auto worth = parts_.stats.worth_of(caller.key(), caller.pod->uid)) return worth;
   const auto archive =
-      parts_.view.archive(caller.ns(), parts_.board.archive_of(caller.key(), caller.pod->uid));
-  const int64_t generation = parts_.board.generation_of(caller.key(), caller.pod->uid);
+      parts_.view.archive(caller.ns(), parts_.stats.archive_of(caller.key(), caller.pod->uid));
+  const int64_t generation = parts_.stats.generation_of(caller.key(), caller.pod->uid);
   if (archive == nullptr || generation == 0) return std::nullopt;
   for (const api::ArchiveHead* head : {&archive->head, &archive->previous}) {
     if (head->generation == generation) return head->compile_seconds;

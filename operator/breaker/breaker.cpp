@@ -4,7 +4,7 @@
 
 #include "base/duration.hpp"
 #include "base/time_format.hpp"
-#include "operator/cluster/sooner.hpp"
+#include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -21,7 +21,7 @@ constexpr char kBreakerClosed[] = "Closed";
 // in trouble: what happened to older ones says nothing about now.
 struct Evidence {
   std::vector<const StuckPod*> pods;
-  size_t past = 0;
+  size_t started = 0;
   std::set<std::string> nodes;
   bool everywhere = false;  // no node took it
   WallTime since{};         // the oldest of it
@@ -55,14 +55,14 @@ Evidence collect_evidence(const BreakerState& before, const StuckPods& seen,
     if (pod.node.empty()) evidence.everywhere = true;
     evidence.nodes.insert(pod.node);
   }
-  evidence.past = static_cast<size_t>(
-      std::count_if(seen.past.begin(), seen.past.end(),
+  evidence.started = static_cast<size_t>(
+      std::count_if(seen.started.begin(), seen.started.end(),
                     [&](const std::string& created) { return created >= earliest; }));
   return evidence;
 }
 
 bool is_large_enough(const Evidence& evidence, const Settings::Breaker& rules) {
-  const size_t all = evidence.pods.size() + evidence.past;
+  const size_t all = evidence.pods.size() + evidence.started;
   return !evidence.pods.empty() &&
          evidence.pods.size() * 100 >= all * static_cast<size_t>(rules.share_percent);
 }
@@ -84,7 +84,7 @@ void say_stuck(BreakerState& state, const Evidence& evidence) {
   state.node = first.node;
   state.reason = to_string(first.trouble);
   state.message = std::to_string(evidence.pods.size()) + " of " +
-                  std::to_string(evidence.pods.size() + evidence.past) +
+                  std::to_string(evidence.pods.size() + evidence.started) +
                   " pods could not start with what is injected; pod " + first.name + ": " +
                   first.text + kUntilThen;
 }
@@ -105,7 +105,7 @@ BreakerState closed_breaker(const BreakerState& before, const std::string& newes
   return state;
 }
 
-void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const BreakerSight& sight,
+void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const BreakerInput& sight,
                   const Settings::Breaker& rules, WallTime now) {
   if (sight.refused) {
     verdict.state = opened_breaker(before, rules, now);
@@ -115,10 +115,10 @@ void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const Bre
   const Evidence evidence = collect_evidence(before, sight.seen, rules);
   if (!is_large_enough(evidence, rules)) return;
   if (!evidence.everywhere && evidence.nodes.size() < 2 && sight.nodes > 1) {
-    if (evidence.past > 0) return;  // then it is that node
+    if (evidence.started > 0) return;  // then it is that node
     const Duration left = evidence.since + rules.one_node - now;
     if (left > Duration::zero()) {
-      verdict.again = sooner(verdict.again, left);
+      verdict.again = earliest_requeue(verdict.again, left);
       return;
     }
   }
@@ -126,7 +126,7 @@ void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const Bre
   say_stuck(verdict.state, evidence);
 }
 
-void judge_open(BreakerVerdict& verdict, const BreakerSight& sight, const Settings::Breaker& rules,
+void judge_open(BreakerVerdict& verdict, const BreakerInput& sight, const Settings::Breaker& rules,
                 WallTime now) {
   BreakerState& state = verdict.state;
   const Duration pause = pause_of(state, rules);
@@ -136,7 +136,7 @@ void judge_open(BreakerVerdict& verdict, const BreakerSight& sight, const Settin
   const bool recovered =
       sight.seen.recovered && std::all_of(sight.seen.pods.begin(), sight.seen.pods.end(),
                                           [](const StuckPod& pod) { return pod.ended; });
-  if (recovered && now < earliest) verdict.again = sooner(verdict.again, earliest - now);
+  if (recovered && now < earliest) verdict.again = earliest_requeue(verdict.again, earliest - now);
   if (recovered && now >= earliest) {
     state = closed_breaker(state, sight.seen.newest, "PodsRecovered",
                            "the pods that could not start have started", now);
@@ -155,7 +155,7 @@ void judge_open(BreakerVerdict& verdict, const BreakerSight& sight, const Settin
     state.probe_at = now;
   }
   verdict.probe = now >= state.probe_at;
-  if (!verdict.probe) verdict.again = sooner(verdict.again, state.probe_at - now);
+  if (!verdict.probe) verdict.again = earliest_requeue(verdict.again, state.probe_at - now);
 }
 
 // What is to come, by the clock of a leader before us that was ahead, is now.
@@ -178,7 +178,7 @@ Duration pause_of(const BreakerState& state, const Settings::Breaker& rules) {
   return std::min<Duration>(pause, std::max<Duration>(rules.longest_pause, rules.pause));
 }
 
-BreakerVerdict judge_breaker(const BreakerState& written, const BreakerSight& sight,
+BreakerVerdict judge_breaker(const BreakerState& written, const BreakerInput& sight,
                              const Settings::Breaker& rules, WallTime now) {
   const BreakerState before = as_of_now(written, rules, now);
   BreakerVerdict verdict{.state = before, .again = sight.seen.again};
@@ -192,7 +192,7 @@ BreakerVerdict judge_breaker(const BreakerState& written, const BreakerSight& si
     if (named && verdict.stuck.size() < kMostNames) verdict.stuck.push_back(pod.name);
   }
   if (verdict.state.open && !before.open) {
-    verdict.again = sooner(verdict.again, pause_of(verdict.state, rules));
+    verdict.again = earliest_requeue(verdict.again, pause_of(verdict.state, rules));
   }
   return verdict;
 }

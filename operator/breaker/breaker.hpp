@@ -9,7 +9,7 @@
 
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
-#include "operator/breaker/pod_signs.hpp"
+#include "operator/breaker/startup_diagnosis.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/settings/settings.hpp"
 
@@ -18,7 +18,7 @@
 //
 //   PodTroubles troubles(settings.breaker);       // what lasts, from look to look
 //   troubles.expect(cache.status.stuck_pods);     // of a leader before us
-//   const StuckPods seen = troubles.look(pods, failed_mounts, now);
+//   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 //   const BreakerVerdict verdict = judge_breaker(before, {.seen = seen, .nodes = 3}, rules, now);
 //
 // It opens on evidence that has lasted (patience), from more than one node where there is more than
@@ -54,7 +54,7 @@ struct StuckPod {
 
 struct StuckPods {
   std::vector<StuckPod> pods;     // in trouble, by name
-  std::vector<std::string> past;  // beside them: when those were made that got past
+  std::vector<std::string> started;  // beside them: when those were made that got past
   bool recovered = false;         // some pod was in trouble and got past, since settle()
   std::string newest;             // when the newest of all pods was made
   // Pods that wait for volumes for so long that Events should be read, and how soon again.
@@ -71,8 +71,8 @@ class PodTroubles {
   // Names of pods that were in trouble before we looked: they are no news.
   void expect(const std::vector<std::string>& names);
   // `failed_mounts`: by pod uid, what the kubelet says about a volume of ours.
-  StuckPods look(const std::vector<PodLook>& pods,
-                 const std::map<std::string, std::string>& failed_mounts, WallTime now);
+  StuckPods evaluate(const std::vector<PodLook>& pods,
+                     const std::map<std::string, std::string>& failed_mounts, WallTime now);
   // From now on only what recovers later is a recovery.
   void settle() { recovered_ = false; }
 
@@ -135,7 +135,7 @@ struct RefusedPod {
   std::string text;  // for people
 };
 
-struct BreakerSight {
+struct BreakerInput {
   const StuckPods& seen;
   size_t nodes = 0;  // of the cluster
   Probe probe = Probe::kNone;
@@ -150,7 +150,7 @@ struct BreakerVerdict {
   Duration again{0};               // when to judge again; 0: when something changes
 };
 
-BreakerVerdict judge_breaker(const BreakerState& before, const BreakerSight& sight,
+BreakerVerdict judge_breaker(const BreakerState& before, const BreakerInput& sight,
                              const Settings::Breaker& rules, WallTime now);
 
 // How long an opening lasts at least, and how far probes are apart.

@@ -10,7 +10,7 @@
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
-#include "operator/cluster/sooner.hpp"
+#include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -83,8 +83,8 @@ void BreakerKeeper::forget(const std::string& cache) {
   states_.erase(cache);
 }
 
-Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts& storage,
-                             api::CompileCacheStatus& status) {
+Duration BreakerKeeper::evaluate(const api::CompileCache& cache, const StorageFacts& storage,
+                                 api::CompileCacheStatus& status) {
   const std::string key = cache.metadata.key();
   const auto state = state_of(cache);
   const VolumeSight volume = sight_of(cache, storage);
@@ -102,11 +102,11 @@ Duration BreakerKeeper::look(const api::CompileCache& cache, const StorageFacts&
                                                 .spec_changed = changed,
                                                 .refused = refused_pod(*state, cache)},
                                                settings_.breaker, now);
-  again = sooner(again, take_verdict(*state, verdict, key));
+  again = earliest_requeue(again, take_verdict(*state, verdict, key));
   write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
   status.stuck_pods = verdict.stuck;
-  if (replace_) again = sooner(again, replace_stuck(*state, seen, cache));
-  return sooner(again, verdict.again);
+  if (replace_) again = earliest_requeue(again, replace_stuck(*state, seen, cache));
+  return earliest_requeue(again, verdict.again);
 }
 
 // When to come again for the probe's sake; 0: none is due.
@@ -141,7 +141,7 @@ StuckPods BreakerKeeper::look_at_pods(State& state, const api::CompileCache& cac
   for (const auto& pod : pods) {
     if (!pod->deleting) looks.push_back({pod.get(), read_sign(*pod, volume, rules)});
   }
-  return state.troubles.look(looks, state.failed_mounts, clock_.wall());
+  return state.troubles.evaluate(looks, state.failed_mounts, clock_.wall());
 }
 
 Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,

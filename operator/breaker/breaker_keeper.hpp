@@ -21,10 +21,10 @@
 // volumes, judges, asks for probes, and, where that is wanted, replaces pods that are stuck.
 //
 //   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
-//   const Duration again = keeper.look(*cache, storage_facts, status);   // in reconcile()
+//   const Duration again = keeper.evaluate(*cache, storage_facts, status);   // in reconcile()
 //
 // `status` then says whether injection is paused, and why, and names the stuck pods; that is all
-// that the webhook goes by and all that a new leader needs. Thread-safe; look() calls the API
+// that the webhook goes by and all that a new leader needs. Thread-safe; evaluate() calls the API
 // server, one thread at a time for each CompileCache.
 
 namespace compilecache::controller {
@@ -37,8 +37,8 @@ class BreakerKeeper {
 
   // Fills breaker, stuck_pods and the condition InjectionPaused of `status`; when to come again, 0:
   // when something changes.
-  Duration look(const api::CompileCache& cache, const StorageFacts& storage,
-                api::CompileCacheStatus& status);
+  Duration evaluate(const api::CompileCache& cache, const StorageFacts& storage,
+                    api::CompileCacheStatus& status);
   void forget(const std::string& cache);
 
  private:

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "operator/breaker/breaker.hpp"
-#include "operator/cluster/sooner.hpp"
+#include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -89,27 +89,28 @@ void PodTroubles::tell(const PodLook& look, const Entry& entry, WallTime now,
   if (entry.is_pending()) {
     const Duration age = now - entry.kind_since;
     if (age < look.sign.patience) {
-      seen.again = sooner(seen.again, look.sign.patience - age);
+      seen.again = earliest_requeue(seen.again, look.sign.patience - age);
     } else if (entry.kind == PodSign::Kind::kWaits) {
       seen.waiting.insert(pod.uid);
       const Duration soon = std::clamp<Duration>(age / 2, kSoonestEvents, kLatestEvents);
-      seen.read_events = sooner(seen.read_events, soon);
+      seen.read_events = earliest_requeue(seen.read_events, soon);
     }
   }
   if (entry.quiet_since)
-    seen.again = sooner(seen.again, *entry.quiet_since + rules_.patience - now);
+    seen.again = earliest_requeue(seen.again, *entry.quiet_since + rules_.patience - now);
   if (!entry.found) return;
   const Found& found = *entry.found;
   const Duration left = found.since + found.patience - found.last;
   const bool lasts = found.was_told || left <= Duration::zero();
-  if (!lasts && !entry.quiet_since) seen.again = sooner(seen.again, left);
+  if (!lasts && !entry.quiet_since) seen.again = earliest_requeue(seen.again, left);
   seen.pods.push_back({pod.name, pod.uid, pod.node, pod.created, found.trouble, found.text,
                        found.since, lasts, found.was_told, pod.ended(),
                        lasts && is_replaceable(pod)});
 }
 
-StuckPods PodTroubles::look(const std::vector<PodLook>& pods,
-                            const std::map<std::string, std::string>& failed_mounts, WallTime now) {
+StuckPods PodTroubles::evaluate(const std::vector<PodLook>& pods,
+                                const std::map<std::string, std::string>& failed_mounts,
+                                WallTime now) {
   StuckPods seen;
   std::map<std::string, Entry> entries;
   for (const PodLook& look : pods) {
@@ -126,7 +127,7 @@ StuckPods PodTroubles::look(const std::vector<PodLook>& pods,
   for (const PodLook& look : pods) {
     seen.newest = std::max(seen.newest, look.pod->created);
     if (seen.pods.empty()) continue;
-    if (look.sign.kind == PodSign::Kind::kPast) seen.past.push_back(look.pod->created);
+    if (look.sign.kind == PodSign::Kind::kPast) seen.started.push_back(look.pod->created);
   }
   seen.recovered = recovered_;
   return seen;

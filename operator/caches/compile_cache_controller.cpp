@@ -12,7 +12,7 @@
 #include "operator/archives/archive_trust.hpp"
 #include "operator/archives/collection_planner.hpp"
 #include "operator/caches/conditions.hpp"
-#include "operator/cluster/sooner.hpp"
+#include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -100,7 +100,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const Invalid
 
 Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::CompileCache& cache) {
   if (cache.metadata.deleting) return kube::Reconciled{};
-  meet(cache);
+  on_first_seen(cache);
   notice_deleted(cache);
   auto facts = storage_facts(cache);
   if (!facts) return unexpected(facts.error());
@@ -109,19 +109,19 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
   if (verdict.may_prepare) {
     auto after = parts_.sweeper.reconcile(cache, *facts->claim);
     if (!after) return unexpected(after.error());
-    again = sooner(again, *after);
+    again = earliest_requeue(again, *after);
     parts_.sweeper.fill(cache.metadata.key(), *facts);
     verdict = check_storage(cache.spec.storage, *facts);
   }
   if (auto judged = judge_crashes(cache); !judged) return unexpected(judged.error());
-  again = sooner(again, collect(cache));
+  again = earliest_requeue(again, collect(cache));
 
   const auto [status, look_again] = new_status(cache, *facts, verdict);
-  again = sooner(again, look_again);
+  again = earliest_requeue(again, look_again);
   auto wait = parts_.writer.write(cache, status);
   if (!wait) return unexpected(wait.error());
   if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, status.conditions);
-  return kube::Reconciled{.again_after = sooner(again, *wait)};
+  return kube::Reconciled{.again_after = earliest_requeue(again, *wait)};
 }
 
 // Archives that make applications crash are handed out no more, or again.
@@ -153,10 +153,10 @@ void CompileCacheController::keep_crashing(const api::CompileCache& cache,
                                            const std::string& archive,
                                            const std::set<std::string>& accused) {
   const std::string key = cache.metadata.key();
-  for (const std::string& manifest : accused) parts_.board.add_crashing(key, manifest);
-  for (const std::string& manifest : parts_.board.crashing(key)) {
+  for (const std::string& manifest : accused) parts_.stats.add_crashing(key, manifest);
+  for (const std::string& manifest : parts_.stats.crashing(key)) {
     if (accused.contains(manifest) || !parts_.crashes.acquits(archive, manifest)) continue;
-    parts_.board.remove_crashing(key, manifest);
+    parts_.stats.remove_crashing(key, manifest);
   }
 }
 
@@ -167,7 +167,7 @@ void CompileCacheController::tell_crashes(const api::CompileCache& cache,
                             archive + "; it is handed out no more until another one is saved");
 }
 
-void CompileCacheController::meet(const api::CompileCache& cache) {
+void CompileCacheController::on_first_seen(const api::CompileCache& cache) {
   const std::string key = cache.metadata.key();
   bool another = false;  // of the same name, deleted and made anew
   {
@@ -181,12 +181,12 @@ void CompileCacheController::meet(const api::CompileCache& cache) {
     std::lock_guard<std::mutex> lock(mutex_);
     met_[key] = cache.metadata.uid;
   }
-  parts_.board.seed(key, cache.status);
+  parts_.stats.seed(key, cache.status);
   parts_.sweeper.take_over(cache);
 }
 
 void CompileCacheController::forget(const std::string& key) {
-  parts_.board.forget(key);
+  parts_.stats.forget(key);
   parts_.sweeper.forget(key);
   parts_.breaker.forget(key);
   parts_.writer.forget(key);
@@ -269,7 +269,7 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
     }
   }
   if (removed > 0) {
-    parts_.board.archives_removed(cache.metadata.key(), removed);
+    parts_.stats.archives_removed(cache.metadata.key(), removed);
     parts_.sweeper.ask(cache.metadata.key());
   }
   if (archives.empty()) return Duration::zero();
@@ -358,9 +358,9 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
       names.insert(api::archive_name(cache.metadata.name, *key));
     }
   }
-  names.merge(parts_.board.archives_in_use(cache.metadata.key(), alive));
+  names.merge(parts_.stats.archives_in_use(cache.metadata.key(), alive));
   api::CompileCacheStatus seen = cache.status;
-  parts_.board.fill(cache.metadata.key(), seen);
+  parts_.stats.fill(cache.metadata.key(), seen);
   for (const api::RecentPod& recent : seen.recent.list()) {
     if (alive.contains(recent.pod_uid)) names.insert(recent.archive);
   }
@@ -378,7 +378,7 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
     const api::CompileCache& cache, const StorageFacts& facts,
     const StorageVerdict& verdict) const {
   api::CompileCacheStatus status = cache.status;
-  parts_.board.fill(cache.metadata.key(), status);
+  parts_.stats.fill(cache.metadata.key(), status);
   status.observed_generation = cache.metadata.generation;
   status.archives = status.total_bytes = 0;
   std::set<std::string> products;
@@ -392,13 +392,13 @@ CompileCacheController::NewStatus CompileCacheController::new_status(
   status.gpu_products = static_cast<int64_t>(products.size());
   status.active_pods =
       static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
-  Duration again = parts_.breaker.look(cache, facts, status);
-  if (user_is_refused(status) && parts_.board.refuse_owners(cache.metadata.key())) {
-    parts_.board.fill(cache.metadata.key(), status);
+  Duration again = parts_.breaker.evaluate(cache, facts, status);
+  if (user_is_refused(status) && parts_.stats.refuse_owners(cache.metadata.key())) {
+    parts_.stats.fill(cache.metadata.key(), status);
   }
   const Silence silence =
       parts_.heard.silence(cache.metadata.ns, cache.metadata.name, clock_.monotonic());
-  again = sooner(again, silence.again);
+  again = earliest_requeue(again, silence.again);
   update_unheard(status.conditions, silence, cache.metadata.generation, format_time(clock_.wall()));
   update_conditions(
       status.conditions,

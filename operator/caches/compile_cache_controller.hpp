@@ -15,9 +15,9 @@
 #include "operator/archives/archive_registry.hpp"
 #include "operator/archives/crash_watch.hpp"
 #include "operator/breaker/breaker_keeper.hpp"
+#include "operator/caches/cache_stats.hpp"
 #include "operator/caches/heard_pods.hpp"
 #include "operator/caches/invalid_caches.hpp"
-#include "operator/caches/status_board.hpp"
 #include "operator/caches/status_writer.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
@@ -44,7 +44,7 @@ struct ControllerParts {
   const ClusterView& view;
   const kube::Store<Claim>& claims;
   InvalidCaches& invalid;
-  StatusBoard& board;
+  CacheStats& stats;
   CrashWatch& crashes;
   ArchiveRegistry& registry;
   Sweeper& sweeper;
@@ -68,7 +68,7 @@ class CompileCacheController {
   Duration pause_after_conflict(const std::string& key);
   Result<kube::Reconciled> reconcile_invalid(const InvalidCache& invalid);
   Result<kube::Reconciled> reconcile_valid(const api::CompileCache& cache);
-  void meet(const api::CompileCache& cache);
+  void on_first_seen(const api::CompileCache& cache);
   void forget(const std::string& key);
   Result<StorageFacts> storage_facts(const api::CompileCache& cache);
   Result<Volume> volume(const std::string& name);

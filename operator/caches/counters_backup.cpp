@@ -11,13 +11,13 @@ constexpr int kPage = 500;  // as client-go
 
 }  // namespace
 
-Status seed_counters(const kube::Client& client, StatusBoard& board) {
+Status seed_counters(const kube::Client& client, CacheStats& stats) {
   // Seeding the same again does nothing, so a page may come twice.
   const kube::Client::PageHandler handler{[] {},
                                           [&](const nlohmann::json& item) {
                                             const auto cache = api::parse_compile_cache(item);
                                             if (cache)
-                                              board.seed(cache->metadata.key(), cache->status);
+                                              stats.seed(cache->metadata.key(), cache->status);
                                           }};
   kube::ListOptions options{.limit = kPage};
   do {

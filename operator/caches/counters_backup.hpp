@@ -2,11 +2,11 @@
 
 #include "base/error.hpp"
 #include "kube/client.hpp"
-#include "operator/caches/status_board.hpp"
+#include "operator/caches/cache_stats.hpp"
 
 // The counters as the leader before has left them in the statuses.
 //
-//   if (auto read = seed_counters(client, board); !read) return read;
+//   if (auto read = seed_counters(client, stats); !read) return read;
 //
 // They are read from the API server: a reflector's store may not have seen the last write yet, and
 // what was counted in it would be lost. Blocks. A CompileCache that cannot be read is left out; its
@@ -14,6 +14,6 @@
 
 namespace compilecache::controller {
 
-Status seed_counters(const kube::Client& client, StatusBoard& board);
+Status seed_counters(const kube::Client& client, CacheStats& stats);
 
 }  // namespace compilecache::controller

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/names.hpp"
-#include "operator/cluster/sooner.hpp"
+#include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -96,7 +96,7 @@ Silence HeardPods::silence(const std::string& ns, const std::string& cache, Mono
       } else if (pod.spoke) {
         ++silence.heard;
       } else if (pod.judged && pod.loaded) {
-        silence.again = sooner(silence.again, *pod.loaded + rules_.unheard_after - now);
+        silence.again = earliest_requeue(silence.again, *pod.loaded + rules_.unheard_after - now);
       }
     }
   }

@@ -66,7 +66,7 @@ void StatusWriter::forget(const std::string& cache) {
 }
 
 Duration StatusWriter::left(const std::string& cache) const {
-  if (hurry_) return Duration::zero();
+  if (flush_immediately_) return Duration::zero();
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = written_.find(cache);
   if (found == written_.end()) return Duration::zero();

@@ -33,7 +33,7 @@ class StatusWriter {
                                     const std::vector<api::Condition>& conditions);
   void forget(const std::string& cache);
   // From now on every change is written at once: the process is about to end.
-  void hurry() { hurry_ = true; }
+  void flush_immediately() { flush_immediately_ = true; }
 
  private:
   Result<Duration> patch(const api::CompileCache& cache, nlohmann::json status);
@@ -42,7 +42,7 @@ class StatusWriter {
   const kube::Client client_;
   const Duration interval_;
   const Clock& clock_;
-  std::atomic<bool> hurry_{false};
+  std::atomic<bool> flush_immediately_{false};
   mutable std::mutex mutex_;
   std::map<std::string, Monotonic> written_;  // "namespace/name" to when
 };

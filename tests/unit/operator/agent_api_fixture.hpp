@@ -152,7 +152,7 @@ class AgentApiTest : public testing::Test {
   }
   api::CompileCacheStatus status() {
     api::CompileCacheStatus status;
-    board.fill("ml/transformer", status);
+    stats.fill("ml/transformer", status);
     return status;
   }
   api::SweepAnswer begin_sweep() {
@@ -194,7 +194,7 @@ class AgentApiTest : public testing::Test {
   const api::CompileCacheArchive& archive() const { return archives.archives.begin()->second; }
   // The status writer.
   void write_status() {
-    board.fill("ml/transformer", cache.status);
+    stats.fill("ml/transformer", cache.status);
     put_cache();
   }
 
@@ -227,7 +227,7 @@ class AgentApiTest : public testing::Test {
   ArchiveRegistry registry{archives, seconds(5), clock};
   LoadTraffic traffic{50, clock};
   CrashWatch crashes;
-  StatusBoard board{32};
+  CacheStats stats{32};
   Metrics metrics;
   Events events;
   std::optional<PodView> fetched;  // that the view lacks, as the API server has it
@@ -236,7 +236,7 @@ class AgentApiTest : public testing::Test {
   std::mutex spoke_mutex;
   std::vector<std::string> spoke;
   AgentApi agent_api{
-      {view, auth, saves, locks, guard, archives, registry, traffic, crashes, board, metrics,
+      {view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats, metrics,
        events},
       settings,
       {.is_leader = [this] { return leading; },

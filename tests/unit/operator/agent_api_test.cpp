@@ -325,14 +325,14 @@ TEST_F(AgentApi, ANewLeaderCountsNoVerdictAgain) {
   ASSERT_EQ(status().seconds_saved, 40);
   ASSERT_EQ(save("a", '2'), 200);  // the archive grows, and is worth more
   api::CompileCacheStatus written = cache.status;
-  board.fill("ml/transformer", written);
+  stats.fill("ml/transformer", written);
   // Among hundreds of pods this one is no longer told of.
   for (const bool told : {true, false}) {
     SCOPED_TRACE(told);
     cache.status = written;
     if (!told) cache.status.recent = {};
     put_cache();
-    board.forget("ml/transformer");
+    stats.forget("ml/transformer");
     const api::EffectReport again{.cache = "transformer",
                                   .effect = "full",
                                   .counted_effect = "full",

@@ -202,7 +202,7 @@ TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
   cache.spec.storage.adopt = true;
   cache.status.condemned = {{digest('f'), "2026-01-01T00:00:00Z"}};
   put_cache();
-  board.set_condemned("ml/transformer", cache.status.condemned);
+  stats.set_condemned("ml/transformer", cache.status.condemned);
   auto no_digest = found_archive('7', "a");
   no_digest.manifest_digest = "sha256:../../x";
   auto no_key = found_archive('7', "b");

@@ -96,7 +96,7 @@ class BreakerKeeperTest : public ::testing::Test {
   bool pauses(Duration later = Duration(0)) {
     clock.advance(later);
     status = cache.status;
-    keeper.look(cache, storage, status);
+    keeper.evaluate(cache, storage, status);
     return status.breaker.state == "Open";
   }
   // Which the controller sees at once.
@@ -233,7 +233,7 @@ TEST_F(WithoutReplacing, NobodyIsEvicted) {
   for (int i = 0; i < 5; ++i) {
     clock.advance(seconds(10));
     status = cache.status;
-    patient.look(cache, storage, status);
+    patient.evaluate(cache, storage, status);
   }
   EXPECT_TRUE(evicted().empty());
 }

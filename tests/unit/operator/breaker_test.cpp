@@ -49,7 +49,7 @@ class World {
   const BreakerVerdict& look(Probe probe = Probe::kNone, bool spec_changed = false) {
     std::vector<PodLook> looks;
     for (const Pod& pod : pods_) looks.push_back({&pod.view, pod.sign});
-    seen = troubles.look(looks, failed_mounts, now);
+    seen = troubles.evaluate(looks, failed_mounts, now);
     verdict = judge_breaker(verdict.state, {seen, nodes, probe, spec_changed, refused}, rules, now);
     if (verdict.state.open != was_open_) troubles.settle();
     was_open_ = verdict.state.open;

@@ -176,7 +176,7 @@ class ControlTest : public ::testing::Test {
     PodView pod{
         .ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
     stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-    board.loaded("ml/transformer",
+    stats.loaded("ml/transformer",
                  {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
   }
 
@@ -189,7 +189,7 @@ class ControlTest : public ::testing::Test {
   kube::Store<Claim> claims;
   kube::Store<SweepJob> jobs;
   InvalidCaches invalid;
-  StatusBoard board{32};
+  CacheStats stats{32};
   Metrics metrics;
   Events events;
   std::string saving;  // the archive that somebody is saving
@@ -219,7 +219,7 @@ class ControlTest : public ::testing::Test {
             view,
             claims,
             invalid,
-            board,
+            stats,
             crashes,
             registry,
             sweeper,
@@ -663,7 +663,7 @@ TEST_F(ControlTest, AnArchiveThatStaysInUseIsNotLookedAtEachSecond) {
   put_archive("old", hours(900));
   PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
   stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-  board.loaded("ml/transformer",
+  stats.loaded("ml/transformer",
                {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
   report();
   for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
@@ -700,17 +700,17 @@ TEST_F(ControlTest, WhatIsInUseStays) {
   saving.clear();
 
   run_pod("Running");
-  board.loaded("ml/transformer",
+  stats.loaded("ml/transformer",
                {.pod = "web", .pod_uid = "u-1", .archive = old_one(), .load = "exact"});
   EXPECT_TRUE(left("a pod has loaded it"));
   api::CompileCache cache = *stores.caches.get("ml/transformer");
-  board.fill("ml/transformer", cache.status);
-  board.forget("ml/transformer");
+  stats.fill("ml/transformer", cache.status);
+  stats.forget("ml/transformer");
   stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
   EXPECT_TRUE(left("as an earlier leader has heard"));
   cache.status.recent = {};
   stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
-  board.forget("ml/transformer");
+  stats.forget("ml/transformer");
   NodeView node{.name = "n1"};
   node.facts.gpu_product = "H100";
   stores.nodes.upsert("n1", std::make_shared<const NodeView>(node));
@@ -785,7 +785,7 @@ TEST_F(ControlTest, WhatARunningPodLoadedStays) {
 TEST_F(ControlTest, WhatAPodLoadedLongAgoStaysWhileItRuns) {
   a_pod_runs_with_an_old_archive();
   for (int i = 0; i < 100; ++i) {
-    board.loaded("ml/transformer", {.pod = "other",
+    stats.loaded("ml/transformer", {.pod = "other",
                                     .pod_uid = "other-" + std::to_string(i),
                                     .archive = "new",
                                     .load = "exact"});
@@ -803,7 +803,7 @@ TEST_F(ControlTest, ACompileCacheThatIsMadeAnewBeginsItsCountsAnew) {
     const json status = server.objects(kCaches).at("ml/transformer").at("status");
     return status.value("/saves/unchanged"_json_pointer, 0);
   };
-  board.saved("ml/transformer", SaveSeen::kUnchanged, "");
+  stats.saved("ml/transformer", SaveSeen::kUnchanged, "");
   EXPECT_EQ(unchanged(), 1);
   server.erase(kCaches, "ml", "transformer");
   put_cache({});
@@ -819,7 +819,7 @@ TEST_F(ControlTest, WhatAFailedFirstSaveLeavesGoesThoughItsPodRuns) {
   stores.archives.upsert("ml/blank", std::make_shared<const api::CompileCacheArchive>(blank));
   PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
   stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-  board.loaded("ml/transformer",
+  stats.loaded("ml/transformer",
                {.pod = "web", .pod_uid = "u-1", .archive = "blank", .load = "exact"});
   const size_t jobs_before = all(kJobs).size();
   reconcile_and_see();
@@ -832,7 +832,7 @@ TEST_F(ControlTest, AThousandReportsAreOneWrite) {
   reconcile_and_see();
   const size_t before = writes();
   for (int i = 0; i < 1000; ++i) {
-    board.saved("ml/transformer", SaveSeen::kUnchanged, "");
+    stats.saved("ml/transformer", SaveSeen::kUnchanged, "");
     const auto done = reconcile();
     ASSERT_TRUE(done);
     see_cache(server.objects(kCaches).at("ml/transformer"));
@@ -851,8 +851,8 @@ TEST_F(ControlTest, ANewLeaderCountsOnAlsoWhenItsStoreLagsBehind) {
   json last = server.objects(kCaches).at("ml/transformer");
   last["status"]["loads"]["exact"] = 7;  // written by the leader before; our store does not know
   server.put(kCaches, last);
-  ASSERT_TRUE(seed_counters(client_of(server), board));
-  board.loaded("ml/transformer", {.pod = "web-1", .pod_uid = "u-1", .load = "exact"});
+  ASSERT_TRUE(seed_counters(client_of(server), stats));
+  stats.loaded("ml/transformer", {.pod = "web-1", .pod_uid = "u-1", .load = "exact"});
   reconcile();
   see_cache(server.objects(kCaches).at("ml/transformer"));
   clock.advance(settings.status_interval);

@@ -150,12 +150,12 @@ class CrashTrust : public test::AgentApiTest {
   void judge() {
     for (const Blame& blame : crashes.blame(archive().metadata.key())) {
       ASSERT_TRUE(registry.crashing(archive(), blame));
-      board.add_crashing("ml/transformer", blame.manifest);
+      stats.add_crashing("ml/transformer", blame.manifest);
     }
   }
   // The archive that "b" loaded: of the first image.
   [[nodiscard]] std::string report_of_b() const {
-    return board.archive_of("ml/transformer", "uid-b");
+    return stats.archive_of("ml/transformer", "uid-b");
   }
   api::SaveAnswer ask(const std::string& pod, api::SaveRequest request = {}) {
     request.cache = "transformer";

@@ -18,8 +18,8 @@ class Guards : public test::AgentApiTest {
   Guards() {
     // The blobs of 'f' are garbage, and known as such for long enough.
     settings.sweep.grace = minutes(10);
-    board.seed("ml/transformer", {});
-    board.set_condemned("ml/transformer", {{digest('f'), format_time(clock.wall())}});
+    stats.seed("ml/transformer", {});
+    stats.set_condemned("ml/transformer", {{digest('f'), format_time(clock.wall())}});
     write_status();
     clock.advance(hours(1));
   }
@@ -53,14 +53,14 @@ class Guards : public test::AgentApiTest {
         : saves(test.archives, locks, guard, 50, test.clock, seeded_random(2)),
           registry(test.archives, seconds(5), test.clock),
           agent_api({test.view, test.auth, saves, locks, guard, test.archives, registry,
-                     test.traffic, crashes, board, test.metrics, test.events},
+                     test.traffic, crashes, stats, test.metrics, test.events},
                     test.settings, {}, test.clock) {}
     CacheLocks locks;
     SweepGuard guard;
     SaveCoordinator saves;
     ArchiveRegistry registry;
     CrashWatch crashes;
-    StatusBoard board{32};
+    CacheStats stats{32};
     AgentApi agent_api;
   };
   int next_leader(const std::string& path, const std::string& pod, const std::string& body) {
@@ -89,7 +89,7 @@ TEST_F(Guards, ASaveUnderWayMayNotNameWhatASweepWasToldToDelete) {
 TEST_F(Guards, ASaveThatWasUnderWayWhenTheNextJobBeganMayNotEither) {
   const auto granted = ask("a");
   ASSERT_EQ(begin_sweep().deletable.size(), 1U);
-  board.set_condemned("ml/transformer", {});
+  stats.set_condemned("ml/transformer", {});
   ASSERT_TRUE(begin_sweep().deletable.empty());  // the first one died
   EXPECT_EQ(commit("a", granted), 409);
 }

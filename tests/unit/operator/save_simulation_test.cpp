@@ -80,7 +80,7 @@ struct Leader {
         saves(archives, locks, guard, 3, clock, seeded_random(seed)),
         registry(archives, seconds(5), clock),
         traffic(50, clock),
-        handlers({view, auth, saves, locks, guard, archives, registry, traffic, crashes, board,
+        handlers({view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats,
                   metrics, events},
                  settings, {}, clock) {
     handlers.take_over();
@@ -93,7 +93,7 @@ struct Leader {
   ArchiveRegistry registry;
   LoadTraffic traffic;
   CrashWatch crashes;
-  StatusBoard board{32};
+  CacheStats stats{32};
   Metrics metrics;
   NoEvents events;
   AgentHandlers handlers;
@@ -220,7 +220,7 @@ class Simulation {
   void put_cache() { stores_.caches.upsert(kCache, std::make_shared<api::CompileCache>(cache_)); }
   // The status writer of the leader, whose resourceVersion is the last.
   void write_status() {
-    leader_->board.fill(kCache, cache_.status);
+    leader_->stats.fill(kCache, cache_.status);
     put_cache();
   }
   // From a small pool, so that pods of different archives make the same blobs.

@@ -1,4 +1,4 @@
-#include "podspec/pieces.hpp"
+#include "podspec/pod_fragments.hpp"
 
 #include "base/json_writer.hpp"
 

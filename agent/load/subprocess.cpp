@@ -1,4 +1,4 @@
-#include "agent/load/apart.hpp"
+#include "agent/load/subprocess.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -86,7 +86,7 @@ class Watch {
   Watch(pid_t process, const Signals& signals, int told)
       : process_(process), signals_(signals), told_(told) {}
 
-  Apart run() {
+  SubprocessEnd run() {
     while (!ended_) {
       if (until_ && std::chrono::steady_clock::now() >= *until_) return kill();
       wait();
@@ -96,13 +96,13 @@ class Watch {
 
  private:
   // Until it is gone, but for one that hangs in the kernel.
-  Apart kill() {
+  SubprocessEnd kill() {
     ::kill(process_, SIGKILL);
     until_.reset();
     told_ = -1;
     leave_within(kLeavingTime);
     while (!ended_ && std::chrono::steady_clock::now() < *until_) wait();
-    return Apart::kEnded;
+    return SubprocessEnd::kEnded;
   }
 
   void wait() {
@@ -119,7 +119,8 @@ class Watch {
     }
     int status = 0;
     if (::waitpid(process_, &status, WNOHANG) == process_) {
-      ended_ = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? Apart::kEnded : Apart::kCrashed;
+      ended_ = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? SubprocessEnd::kEnded
+                                                             : SubprocessEnd::kCrashed;
     } else if (ready[1].revents != 0) {
       // Told, or everything of it is closed: it is ending.
       told_ = -1;
@@ -136,15 +137,15 @@ class Watch {
   const Signals& signals_;
   int told_;  // -1: poll() takes no notice of it
   std::optional<std::chrono::steady_clock::time_point> until_;
-  std::optional<Apart> ended_;
+  std::optional<SubprocessEnd> ended_;
 };
 
 }  // namespace
 
-Apart run_apart(const std::function<void(const std::function<void()>&)>& work) {
+SubprocessEnd run_in_subprocess(const std::function<void(const std::function<void()>&)>& work) {
   const Signals signals;
   int ends[2] = {-1, -1};
-  if (signals.fd() < 0 || ::pipe2(ends, O_CLOEXEC) != 0) return Apart::kNotStarted;
+  if (signals.fd() < 0 || ::pipe2(ends, O_CLOEXEC) != 0) return SubprocessEnd::kNotStarted;
   const Descriptor told(ends[0]);
   const pid_t parent = ::getpid();
   pid_t process = -1;
@@ -158,7 +159,7 @@ Apart run_apart(const std::function<void(const std::function<void()>&)>& work) {
       do_work(work, tell.get());
     }
   }
-  if (process < 0) return Apart::kNotStarted;
+  if (process < 0) return SubprocessEnd::kNotStarted;
   return Watch(process, signals, told.get()).run();
 }
 

@@ -17,12 +17,12 @@
 // the time saved, the owners of files and the condemned digests of its status. Everything is in
 // memory; the status is its backup.
 //
-//   StatusBoard board(settings.limits.recent_pods);
-//   board.on_change([&](const std::string& cache) { queue.add_after(cache, interval); });
-//   board.seed("ml/transformer", cache->status);  // a new leader takes over what the status says
-//   board.loaded("ml/transformer", {...});
+//   CacheStats stats(settings.limits.recent_pods);
+//   stats.on_change([&](const std::string& cache) { queue.add_after(cache, interval); });
+//   stats.seed("ml/transformer", cache->status);  // a new leader takes over what the status says
+//   stats.loaded("ml/transformer", {...});
 //   api::CompileCacheStatus status = cache->status;
-//   board.fill("ml/transformer", status);  // then the caller writes it, at a bounded rate
+//   stats.fill("ml/transformer", status);  // then the caller writes it, at a bounded rate
 //
 // A CompileCache that was never seeded counts from zero and fill() leaves its status alone, so that
 // a leader that has not read the status yet cannot wipe it out; what was counted before seed() is
@@ -56,13 +56,13 @@ struct EffectSeen {
 
 enum class SaveSeen { kCommitted, kUnchanged, kRefused, kFailed };
 
-class StatusBoard {
+class CacheStats {
  public:
   using ChangeHandler = std::function<void(const std::string& cache)>;
   using RecentChange = std::function<void(api::RecentPod&)>;
 
   // At most `recent_limit` pods are in status.recent.
-  explicit StatusBoard(size_t recent_limit);
+  explicit CacheStats(size_t recent_limit);
 
   // Set once, before other threads come.
   void on_change(ChangeHandler handler);
@@ -89,7 +89,8 @@ class StatusBoard {
   void recall(const std::string& cache, const std::string& pod_uid, api::Effect counted);
   // More about a pod whose load was reported and that is still among the recent ones; nothing is
   // counted.
-  void tell_more(const std::string& cache, const std::string& pod_uid, const RecentChange& change);
+  void update_recent(const std::string& cache, const std::string& pod_uid,
+                     const RecentChange& change);
   // `time` is that of a commit and becomes last_save_time.
   void saved(const std::string& cache, SaveSeen seen, const std::string& time);
   // Archives that collection has thrown away; they count for the sweep that reports next.

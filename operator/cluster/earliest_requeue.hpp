@@ -8,7 +8,7 @@
 
 namespace compilecache::controller {
 
-inline Duration sooner(Duration a, Duration b) {
+inline Duration earliest_requeue(Duration a, Duration b) {
   if (a <= Duration::zero()) return b;
   if (b <= Duration::zero()) return a;
   return std::min(a, b);

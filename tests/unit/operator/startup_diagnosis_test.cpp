@@ -1,4 +1,4 @@
-#include "operator/breaker/pod_signs.hpp"
+#include "operator/breaker/startup_diagnosis.hpp"
 
 #include <gtest/gtest.h>
 

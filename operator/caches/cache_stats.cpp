@@ -1,4 +1,4 @@
-#include "operator/caches/status_board.hpp"
+#include "operator/caches/cache_stats.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -40,15 +40,15 @@ bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.e
 
 }  // namespace
 
-StatusBoard::StatusBoard(size_t recent_limit) : recent_limit_(std::max<size_t>(1, recent_limit)) {}
+CacheStats::CacheStats(size_t recent_limit) : recent_limit_(std::max<size_t>(1, recent_limit)) {}
 
-void StatusBoard::on_change(ChangeHandler handler) { on_change_ = std::move(handler); }
+void CacheStats::on_change(ChangeHandler handler) { on_change_ = std::move(handler); }
 
-void StatusBoard::changed(const std::string& cache) const {
+void CacheStats::changed(const std::string& cache) const {
   if (on_change_) on_change_(cache);
 }
 
-void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& status) {
+void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& status) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[cache];
   if (entry.seeded) return;
@@ -91,7 +91,7 @@ void StatusBoard::seed(const std::string& cache, const api::CompileCacheStatus& 
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
 }
 
-void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status) const {
+void CacheStats::fill(const std::string& cache, api::CompileCacheStatus& status) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(cache);
   if (found == entries_.end() || !found->second.seeded) return;
@@ -108,13 +108,13 @@ void StatusBoard::fill(const std::string& cache, api::CompileCacheStatus& status
   status.seconds_saved = std::llround(found->second.seconds_saved);
 }
 
-void StatusBoard::forget(const std::string& cache) {
+void CacheStats::forget(const std::string& cache) {
   const std::lock_guard lock(mutex_);
   entries_.erase(cache);
 }
 
-bool StatusBoard::revise(Entry& entry, const std::string& pod_uid, Missing missing,
-                         const RecentChange& change) const {
+bool CacheStats::revise(Entry& entry, const std::string& pod_uid, Missing missing,
+                        const RecentChange& change) const {
   std::vector<api::RecentPod> recent = entry.totals.recent.list();
   auto pod = std::find_if(recent.begin(), recent.end(),
                           [&](const auto& known) { return known.pod_uid == pod_uid; });
@@ -131,7 +131,7 @@ bool StatusBoard::revise(Entry& entry, const std::string& pod_uid, Missing missi
 }
 
 // Oldest first out, but pods that did not go well stay longer: up to three quarters of the list.
-void StatusBoard::set_recent(Entry& entry, std::vector<api::RecentPod> recent) const {
+void CacheStats::set_recent(Entry& entry, std::vector<api::RecentPod> recent) const {
   while (recent.size() > recent_limit_) {
     const auto bad = static_cast<size_t>(
         std::count_if(recent.begin(), recent.end(), [](const auto& p) { return !went_well(p); }));
@@ -143,7 +143,7 @@ void StatusBoard::set_recent(Entry& entry, std::vector<api::RecentPod> recent) c
   entry.totals.recent = recent;
 }
 
-void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
+void CacheStats::loaded(const std::string& cache, const LoadSeen& seen) {
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[cache];
@@ -175,7 +175,7 @@ void StatusBoard::loaded(const std::string& cache, const LoadSeen& seen) {
   changed(cache);
 }
 
-StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const EffectSeen& seen) {
+CacheStats::EffectMove CacheStats::effect(const std::string& cache, const EffectSeen& seen) {
   EffectMove move;
   {
     const std::lock_guard lock(mutex_);
@@ -201,14 +201,13 @@ StatusBoard::EffectMove StatusBoard::effect(const std::string& cache, const Effe
   return move;
 }
 
-void StatusBoard::recall(const std::string& cache, const std::string& pod_uid,
-                         api::Effect counted) {
+void CacheStats::recall(const std::string& cache, const std::string& pod_uid, api::Effect counted) {
   const std::lock_guard lock(mutex_);
   entries_[cache].pods.try_emplace(pod_uid, PodCount{"", "", counted, 0, {}, 0});
 }
 
-void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid,
-                            const RecentChange& change) {
+void CacheStats::update_recent(const std::string& cache, const std::string& pod_uid,
+                               const RecentChange& change) {
   {
     const std::lock_guard lock(mutex_);
     const auto entry = entries_.find(cache);
@@ -218,7 +217,7 @@ void StatusBoard::tell_more(const std::string& cache, const std::string& pod_uid
   changed(cache);
 }
 
-void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::string& time) {
+void CacheStats::saved(const std::string& cache, SaveSeen seen, const std::string& time) {
   {
     const std::lock_guard lock(mutex_);
     api::CompileCacheStatus& totals = entries_[cache].totals;
@@ -241,12 +240,12 @@ void StatusBoard::saved(const std::string& cache, SaveSeen seen, const std::stri
   changed(cache);
 }
 
-void StatusBoard::archives_removed(const std::string& cache, int64_t count) {
+void CacheStats::archives_removed(const std::string& cache, int64_t count) {
   const std::lock_guard lock(mutex_);
   entries_[cache].removed_archives += count;
 }
 
-void StatusBoard::swept(const std::string& cache, api::LastSweep sweep) {
+void CacheStats::swept(const std::string& cache, api::LastSweep sweep) {
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[cache];
@@ -256,8 +255,8 @@ void StatusBoard::swept(const std::string& cache, api::LastSweep sweep) {
   changed(cache);
 }
 
-void StatusBoard::set_condemned(const std::string& cache,
-                                std::vector<api::CondemnedBlob> condemned) {
+void CacheStats::set_condemned(const std::string& cache,
+                               std::vector<api::CondemnedBlob> condemned) {
   {
     const std::lock_guard lock(mutex_);
     api::CompileCacheStatus& totals = entries_[cache].totals;
@@ -267,7 +266,7 @@ void StatusBoard::set_condemned(const std::string& cache,
   changed(cache);
 }
 
-std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache) const {
+std::vector<api::CondemnedBlob> CacheStats::condemned(const std::string& cache) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<api::CondemnedBlob>()
@@ -275,13 +274,13 @@ std::vector<api::CondemnedBlob> StatusBoard::condemned(const std::string& cache)
 }
 
 // The oldest give way.
-void StatusBoard::add_crashing(std::vector<std::string>& known, const std::string& manifest) {
+void CacheStats::add_crashing(std::vector<std::string>& known, const std::string& manifest) {
   if (std::find(known.begin(), known.end(), manifest) != known.end()) return;
   if (known.size() >= kMostCrashing) known.erase(known.begin());
   known.push_back(manifest);
 }
 
-void StatusBoard::add_crashing(const std::string& cache, const std::string& manifest) {
+void CacheStats::add_crashing(const std::string& cache, const std::string& manifest) {
   {
     const std::lock_guard lock(mutex_);
     std::vector<std::string>& known = entries_[cache].totals.crashing;
@@ -292,7 +291,7 @@ void StatusBoard::add_crashing(const std::string& cache, const std::string& mani
   changed(cache);
 }
 
-void StatusBoard::remove_crashing(const std::string& cache, const std::string& manifest) {
+void CacheStats::remove_crashing(const std::string& cache, const std::string& manifest) {
   {
     const std::lock_guard lock(mutex_);
     if (std::erase(entries_[cache].totals.crashing, manifest) == 0) return;
@@ -300,14 +299,14 @@ void StatusBoard::remove_crashing(const std::string& cache, const std::string& m
   changed(cache);
 }
 
-std::vector<std::string> StatusBoard::crashing(const std::string& cache) const {
+std::vector<std::string> CacheStats::crashing(const std::string& cache) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
 }
 
-bool StatusBoard::note_owner(const std::string& cache, const std::string& image, int64_t user,
-                             const std::string& time) {
+bool CacheStats::note_owner(const std::string& cache, const std::string& image, int64_t user,
+                            const std::string& time) {
   {
     const std::lock_guard lock(mutex_);
     std::vector<api::FileOwner>& owners = entries_[cache].totals.file_owners;
@@ -321,7 +320,7 @@ bool StatusBoard::note_owner(const std::string& cache, const std::string& image,
   return true;
 }
 
-bool StatusBoard::refuse_owners(const std::string& cache) {
+bool CacheStats::refuse_owners(const std::string& cache) {
   bool any = false;
   {
     const std::lock_guard lock(mutex_);
@@ -333,8 +332,8 @@ bool StatusBoard::refuse_owners(const std::string& cache) {
   return any;
 }
 
-StatusBoard::PodCount StatusBoard::pod_of(const std::string& cache,
-                                          const std::string& pod_uid) const {
+CacheStats::PodCount CacheStats::pod_of(const std::string& cache,
+                                        const std::string& pod_uid) const {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(cache);
   if (entry == entries_.end()) return {};
@@ -342,31 +341,31 @@ StatusBoard::PodCount StatusBoard::pod_of(const std::string& cache,
   return pod == entry->second.pods.end() ? PodCount() : pod->second;
 }
 
-std::string StatusBoard::archive_of(const std::string& cache, const std::string& pod_uid) const {
+std::string CacheStats::archive_of(const std::string& cache, const std::string& pod_uid) const {
   return pod_of(cache, pod_uid).archive;
 }
 
-double StatusBoard::seconds_of(const std::string& cache, const std::string& pod_uid) const {
+double CacheStats::seconds_of(const std::string& cache, const std::string& pod_uid) const {
   return pod_of(cache, pod_uid).seconds_saved;
 }
 
-int64_t StatusBoard::generation_of(const std::string& cache, const std::string& pod_uid) const {
+int64_t CacheStats::generation_of(const std::string& cache, const std::string& pod_uid) const {
   return pod_of(cache, pod_uid).generation;
 }
 
-std::optional<double> StatusBoard::worth_of(const std::string& cache,
-                                            const std::string& pod_uid) const {
+std::optional<double> CacheStats::worth_of(const std::string& cache,
+                                           const std::string& pod_uid) const {
   return pod_of(cache, pod_uid).worth;
 }
 
-std::optional<std::string> StatusBoard::load_of(const std::string& cache,
-                                                const std::string& pod_uid) const {
+std::optional<std::string> CacheStats::load_of(const std::string& cache,
+                                               const std::string& pod_uid) const {
   const std::string load = pod_of(cache, pod_uid).load;
   return load.empty() ? std::nullopt : std::optional(load);
 }
 
-std::set<std::string> StatusBoard::archives_in_use(const std::string& cache,
-                                                   const std::set<std::string>& alive) const {
+std::set<std::string> CacheStats::archives_in_use(const std::string& cache,
+                                                  const std::set<std::string>& alive) const {
   const std::lock_guard lock(mutex_);
   std::set<std::string> archives;
   const auto entry = entries_.find(cache);
@@ -377,7 +376,7 @@ std::set<std::string> StatusBoard::archives_in_use(const std::string& cache,
   return archives;
 }
 
-void StatusBoard::pod_gone(const std::string& cache, const std::string& pod_uid) {
+void CacheStats::pod_gone(const std::string& cache, const std::string& pod_uid) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(cache);
   if (entry != entries_.end()) entry->second.pods.erase(pod_uid);
