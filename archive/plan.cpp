@@ -42,7 +42,8 @@ ContentHash empty_hash() {
 }
 
 // Which of the parent's entries no source takes the place of.
-std::vector<bool> untouched(const std::vector<FileEntry>& held, const std::vector<Source>& sources) {
+std::vector<bool> untouched(const std::vector<FileEntry>& held,
+                            const std::vector<Source>& sources) {
   Paths paths;
   Paths directories;
   for (const Source& source : sources) {

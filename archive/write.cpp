@@ -234,8 +234,8 @@ Status ArchiveWriter::read_parent() {
   parent_ = std::move(*config);
   const auto& unwanted = request_.unwanted;
   rewrite_ = unwanted && std::erase_if(parent_.files, [&](const FileEntry& file) {
-               return unwanted(file.path);
-             }) > 0;
+                           return unwanted(file.path);
+                         }) > 0;
   return {};
 }
 

@@ -59,13 +59,13 @@ struct WriteSettings {
 };
 
 struct WriteRequest {
-  std::string parent;             // digest of its manifest, or empty
-  std::vector<SourceFile> files;  // what may be new; at most one for each path
-  Annotations annotations;        // of the manifest
+  std::string parent;                        // digest of its manifest, or empty
+  std::vector<SourceFile> files;             // what may be new; at most one for each path
+  Annotations annotations;                   // of the manifest
   std::map<std::string, std::string> notes;  // beside the parent's (Config::notes)
   WriteSettings settings;
-  // What no archive is to hold, by its path, whoever packed it; may be empty. What the parent has of
-  // it goes, with its bytes: all else is written anew.
+  // What no archive is to hold, by its path, whoever packed it; may be empty. What the parent has
+  // of it goes, with its bytes: all else is written anew.
   std::function<bool(const std::string& path)> unwanted;
   // Digests that are about to be deleted: written anew even if a blob of that name is there.
   std::vector<std::string> without;

@@ -53,10 +53,10 @@ struct StuckPod {
 };
 
 struct StuckPods {
-  std::vector<StuckPod> pods;     // in trouble, by name
+  std::vector<StuckPod> pods;        // in trouble, by name
   std::vector<std::string> started;  // beside them: when those were made that got past
-  bool recovered = false;         // some pod was in trouble and got past, since settle()
-  std::string newest;             // when the newest of all pods was made
+  bool recovered = false;            // some pod was in trouble and got past, since settle()
+  std::string newest;                // when the newest of all pods was made
   // Pods that wait for volumes for so long that Events should be read, and how soon again.
   std::set<std::string> waiting;  // uids
   Duration read_events{0};
