@@ -1,5 +1,6 @@
 #include "agent/files.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +24,12 @@ class Files : public ::testing::Test {
   ~Files() override { fs::remove_all(root_); }
   std::string root_;
 };
+
+// Read long before it was written.
+bool written_at(const std::string& path, time_t seconds) {
+  const timespec times[2] = {{1, 0}, {seconds, 0}};
+  return ::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0;
+}
 
 unsigned mode_of(const std::string& path) {
   struct stat info {};
@@ -104,6 +111,74 @@ TEST_F(Files, AFileWhoseAccessTimeCannotBeLeftAloneIsNotRead) {
     const AppFolder others = scan_directory("/etc")->folder;
     EXPECT_FALSE(read_quietly(others, "passwd", 1 << 20)) << "it is another user's";
   }
+}
+
+// An archive goes as deep.
+TEST_F(Files, AScanGoesToThirtyTwoLevels) {
+  std::string path = root_;
+  for (int level = 1; level < 32; ++level) path += "/d";
+  fs::create_directories(path + "/deepest");
+  std::ofstream(path + "/file") << "x";
+  std::ofstream(path + "/deepest/file") << "x";
+  const auto scan = scan_directory(root_);
+  ASSERT_TRUE(scan);
+  EXPECT_EQ(scan->items.size(), 33u) << "31 folders, and the two in the last of them";
+}
+
+TEST_F(Files, AFolderThatMayNotBeReadIsCounted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  fs::create_directories(root_ + "/closed");
+  ASSERT_EQ(::chmod((root_ + "/closed").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+  ASSERT_EQ(::seteuid(65534), 0);
+  const auto scan = scan_directory(root_);
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_TRUE(scan);
+  EXPECT_EQ(scan->unreadable_directories.count(), 1u);
+  EXPECT_EQ(scan->unreadable_directories.by_owner.count(0), 1u);
+}
+
+// It is looked at once for as long as it stays as it is, and looking is no read of the app's.
+TEST_F(Files, ALibraryIsLookedAtAgainWhenItHasChanged) {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(self), {}};
+  const std::string path = root_ + "/lib.so";
+  ElfCache cache;
+  const auto is_whole = [&] {
+    const auto scan = scan_directory(root_);
+    return cache.whole(scan->folder, scan->items.at(0));
+  };
+  std::ofstream(path, std::ios::binary) << std::string(whole.size(), 'x');
+  ASSERT_TRUE(written_at(path, 1000));
+  EXPECT_FALSE(is_whole());
+  std::ofstream(path, std::ios::binary) << whole;
+  ASSERT_TRUE(written_at(path, 2000));
+  EXPECT_TRUE(is_whole()) << "it is as long as before";
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_atim.tv_sec, 1);
+}
+
+// Else nobody would hear of it.
+TEST_F(Files, ALibraryThatMayNotBeReadIsTakenForWhole) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  std::ofstream(root_ + "/lib.so") << "x";
+  ASSERT_EQ(::chmod((root_ + "/lib.so").c_str(), 0600), 0);
+  ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+  const auto scan = scan_directory(root_);
+  ASSERT_TRUE(scan);
+  ElfCache cache;
+  ASSERT_EQ(::seteuid(65534), 0);
+  const bool whole = cache.whole(scan->folder, scan->items.at(0));
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_TRUE(whole);
+}
+
+TEST_F(Files, WhatIsNoDirectoryIsNoEmptyScan) {
+  std::ofstream(root_ + "/file") << "x";
+  EXPECT_FALSE(scan_directory(root_ + "/file"));
+  fs::create_directory_symlink("/etc", root_ + "/link");
+  EXPECT_FALSE(scan_directory(root_ + "/link"));
 }
 
 TEST_F(Files, NoDirectoryIsAnEmptyScan) {

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -65,6 +66,37 @@ TEST_F(SaveConflict, BusyAtTheEndIsWaitedForToo) {
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/one")) << saver.log();
 }
 
+TEST_F(SaveConflict, BusyToTheEndIsToldAsLost) {
+  config_.quiet_period_ms = 3'600'000;
+  config_.at_termination_ms = 4'000;
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return {};
+    return json_response({{"decision", "busy"}, {"retry_after_ms", 600}});
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  EXPECT_EQ(end(saver), 0);
+  const auto reports = operator_.calls("POST", "/v1/effect");
+  ASSERT_FALSE(reports.empty()) << saver.log();
+  EXPECT_EQ(reports[0].body["save_outcome"], "ERROR");
+  EXPECT_EQ(reports[0].body["save_reason"], "out_of_time");
+  EXPECT_THAT(reports[0].body["save_message"], HasSubstr("another pod is saving"));
+}
+
+TEST_F(SaveConflict, WhoNeedNotSaveNowAsksAgainWhenItHasMore) {
+  operator_.script([this](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves" || !operator_.calls("POST", "/v1/saves").empty()) return {};
+    return json_response({{"decision", "refused"}, {"reason", "already_current"}});
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  write("ab/two", "x");
+  EXPECT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(SaveConflict, RefusedIsReportedAndNotAskedAgain) {
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves") return {};
@@ -94,6 +126,7 @@ TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves/demo-1.1/commit").empty()) << saver.log();
   EXPECT_FALSE(operator_.calls("PUT", "/v1/saves/demo-1.1").empty());
+  EXPECT_TRUE(operator_.calls("DELETE", "/v1/saves/demo-1.1").empty()) << "it is another's";
   EXPECT_EQ(end(saver), 0);
 }
 
@@ -115,6 +148,36 @@ TEST_F(SaveConflict, ACommitThatComesSecondIsRebasedOnTheNewHead) {
                                                                "torch/fxgraph/ef/MINE/file"));
   EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["parent_digest"],
             theirs.manifest);
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, ACommitUnderALockThatRanOutIsMadeAnew) {
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves/demo-1.1/commit") return {};
+    return error_response(410, "Expired");
+  });
+  AgentProcess saver = start("save");
+  write("ab/one", "x");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_outcome"], "SUCCESS");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(SaveConflict, AHeadThatMovedSinceItsOwnSaveIsExtended) {
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/MINE/file", "mine");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  const std::string mine = operator_.head();
+  const auto theirs = put_archive({{"torch/fxgraph/cd/THEIRS/file", "theirs"}}, mine);
+  operator_.set_head(theirs.manifest, 9);
+  write("fxgraph/ef/MORE/file", "more");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["parent_digest"],
+            theirs.manifest);
+  EXPECT_THAT(paths_of(operator_.head()),
+              ElementsAre("torch/fxgraph/ab/MINE/file", "torch/fxgraph/cd/THEIRS/file",
+                          "torch/fxgraph/ef/MORE/file"));
   EXPECT_EQ(end(saver), 0);
 }
 
@@ -183,6 +246,10 @@ TEST_F(SaveConflict, AHeadThatCannotBeReadNowIsNotReplaced) {
   EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"], "io");
   EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
   EXPECT_EQ(operator_.head(), theirs.manifest);
+  for (const Call& call : operator_.calls("POST", "/v1/saves")) {
+    EXPECT_EQ(call.body.value("corrupt_digest", "?"), "") << "nothing is known of it";
+    EXPECT_EQ(call.body.value("missing_digest", "?"), "");
+  }
   fs::permissions(blob, fs::perms(0644));  // it has passed
   EXPECT_EQ(end(saver), 0);
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/ab/mine", "torch/ab/theirs"));
@@ -234,11 +301,15 @@ TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
   std::string other = incompressible(70'000);
   std::reverse(other.begin(), other.end());
   write("ab/two", other);
-  AgentProcess saver = start("save");
+  AgentProcess saver = start("save", {"--debug"});
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
   const auto report = operator_.calls("POST", "/v1/effect")[0].body;
   EXPECT_EQ(report["save_outcome"], "ERROR");
   EXPECT_EQ(report["save_reason"], "too_large");
+  EXPECT_TRUE(eventually([&] {
+    return saver.log().find("looked new=yes busy=no still=yes save=no") != std::string::npos;
+  })) << "it is not tried again and again: "
+      << saver.log();
   EXPECT_EQ(operator_.calls("DELETE", "/v1/saves/demo-1.1").size(), 1u);
   EXPECT_EQ(operator_.head(), "");
   EXPECT_EQ(end(saver), 0);
@@ -288,10 +359,18 @@ TEST_F(SaveConflict, CondemnedBlobsAreWrittenAnew) {
                           {"generation", 1},
                           {"condemned", before.blobs()}});
   });
-  flip_a_byte_in(before.layers[0]);  // so that it is seen to be written
+  // Another file in its place is how it is seen to be written.
+  const std::string layer = archive::blob_path(store_, before.layers[0]);
+  const auto file = [&] {
+    struct stat info {};
+    EXPECT_EQ(::stat(layer.c_str(), &info), 0);
+    return info.st_ino;
+  };
+  const auto condemned = file();
   AgentProcess saver = start("save");
   write("ab/one", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.0/commit", 1)) << saver.log();
+  EXPECT_NE(file(), condemned);
   EXPECT_EQ(run("verify", {store_, operator_.head()}), 0) << log_;
   EXPECT_EQ(end(saver), 0);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -374,15 +375,25 @@ TEST_F(Save, PodsThatWaitForItLearnThatItCompilesOn) {
   EXPECT_EQ(commit["complete"], false);
   EXPECT_GE(commit["still_ms"], config_.quiet_period_ms);
   EXPECT_GT(commit["notices_within_ms"], 0);
+  const auto told = [&] {
+    const auto reports = operator_.calls("POST", "/v1/effect");
+    return std::count_if(reports.begin(), reports.end(),
+                         [](const Call& report) { return report.body.value("compiling", false); });
+  };
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(told(), 0) << "nobody thinks that it has compiled all";
   write("fxgraph/cd/MORE/file", "another entry");
-  EXPECT_TRUE(eventually([&] {
-    return operator_.calls("POST", "/v1/effect").back().body["compiling"] == true;
-  })) << saver.log();
+  EXPECT_TRUE(eventually([&] { return told() == 1; })) << saver.log();
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
-  write("fxgraph/ef/LAST/file", "a third entry");
+  ASSERT_TRUE(eventually([&] {
+    return operator_.calls("POST", "/v1/effect").back().body["save_outcome"] == "SUCCESS";
+  })) << saver.log();
+  write("fxgraph/ef/THIRD/file", "a third entry");
+  EXPECT_TRUE(eventually([&] { return told() == 2; })) << "after each save: " << saver.log();
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.3/commit", 1)) << saver.log();
+  write("fxgraph/gh/LAST/file", "a fourth entry");
   EXPECT_EQ(ask_for_a_save()["outcome"], "SUCCESS") << saver.log();
-  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.3/commit")[0].body["complete"], true);
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.4/commit")[0].body["complete"], true);
 }
 
 TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
@@ -397,6 +408,17 @@ TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
   EXPECT_THAT(paths_of(operator_.head()), ElementsAre("torch/fxgraph/ab/KEY/file"));
   const auto last = operator_.calls("POST", "/v1/effect").back().body;
   EXPECT_EQ(last["final_report"], true);
+}
+
+TEST_F(Save, WithoutTimeForALastSaveItSaysThatSomethingIsLost) {
+  config_.quiet_period_ms = 3'600'000;
+  config_.at_termination_ms = 900;
+  write("fxgraph/ab/KEY/file", "an entry");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  EXPECT_EQ(end(saver), 0);
+  EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << "it would be cut off";
+  EXPECT_THAT(saver.log(), HasSubstr("no time for a last save"));
 }
 
 // The pod of a Job, say, which ends when it has finished.
@@ -505,6 +527,29 @@ TEST_F(Save, ArchiveAndIndexSayHowLongAllOfItTook) {
   EXPECT_NEAR(said(), 150, 5);
 }
 
+TEST_F(Save, WhatAnotherPodSavedIsNotCountedAsItsOwnWork) {
+  const auto compile = [&] {
+    make("ab/first", 1000);
+    make("ab/second", 900);
+  };
+  compile();
+  AgentProcess another = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << another.log();
+  EXPECT_EQ(end(another), 0);
+  remove_cache();
+  compile();  // the same once more
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("DELETE", "/v1/saves/demo-1.2", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  make("ab/third", 850);
+  AgentProcess again = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.3/commit", 1)) << again.log();
+  EXPECT_EQ(end(again), 0);
+  const auto manifest = archive::read_manifest(store_, operator_.head());
+  ASSERT_TRUE(manifest);
+  EXPECT_NEAR(archive::compile_seconds(manifest->annotations), 150, 5);
+}
+
 // What a build tool notes of them is saved too: it builds nothing again where they are the same.
 TEST_F(Save, WhenFilesWereWrittenIsSavedAndLoadedToTheNanosecond) {
   std::map<std::string, fs::file_time_type> written;
@@ -591,6 +636,27 @@ TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
   fs::last_write_time(control("save"), fs::file_time_type::clock::now());
   ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << saver.log();
   EXPECT_EQ(nlohmann::json::parse(read_text(control("save.result")))["outcome"], "SUCCESS");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, ARequestThatComesWhileOneIsServedIsServedToo) {
+  config_.quiet_period_ms = 3'600'000;
+  std::atomic<bool> asked{false};
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves/demo-1.1/commit" || asked.exchange(true)) return {};
+    write("fxgraph/cd/MORE/file", "another entry");
+    std::ofstream(control("save")).close();
+    fs::last_write_time(control("save"),
+                        fs::file_time_type::clock::now() + std::chrono::milliseconds(500));
+    return {};
+  });
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+  EXPECT_EQ(ask_for_a_save()["outcome"], "SUCCESS");
+  EXPECT_THAT(paths_of(operator_.head()),
+              UnorderedElementsAre("torch/fxgraph/ab/KEY/file", "torch/fxgraph/cd/MORE/file"))
+      << saver.log();
   EXPECT_EQ(end(saver), 0);
 }
 
@@ -687,6 +753,16 @@ TEST_F(Save, WhatIsUnfinishedWaits) {
   EXPECT_EQ(end(saver), 0);
 }
 
+TEST_F(Save, WhatIsUnfinishedHoldsASaveUpForAWhile) {
+  config_.quiet_period_ms = 3'000;  // what is overdue is so beyond all patience
+  write("ab/cdone.py", "x");
+  write("ab/ctorn.so", "not yet an ELF file");
+  AgentProcess saver = start("save", {"--debug"});
+  EXPECT_TRUE(says(saver, "looked new=yes busy=yes still=yes save=no")) << saver.log();
+  EXPECT_TRUE(says(saver, "looked new=yes busy=no still=yes save=yes")) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, AfterACompatibleLoadOnlyNewAndReadFilesTravel) {
   const std::string other = load_archive();
   auto noted = status();
@@ -698,6 +774,9 @@ TEST_F(Save, AfterACompatibleLoadOnlyNewAndReadFilesTravel) {
   write("fxgraph/gh/NEW/file", "new");
   AgentProcess saver = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  const auto asked = operator_.calls("POST", "/v1/saves")[0].body;
+  EXPECT_EQ(asked["new_files"], 3);
+  EXPECT_EQ(asked["have_digest"], "") << "of its own key it has none";
   EXPECT_THAT(paths_of(operator_.head()),
               UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/ef/cused.py",
                                    "torch/fxgraph/gh/NEW/file"));
@@ -729,6 +808,19 @@ TEST_F(Save, OnceIsOnce) {
   EXPECT_EQ(operator_.calls("POST", "/v1/saves").size(), 2u);
 }
 
+TEST_F(Save, OnceIsNotOverByAnArchiveOfAnotherKey) {
+  config_.save_policy = "Once";
+  load_archive();
+  auto noted = status();
+  noted["match"] = "compatible";
+  std::ofstream(control("status.json")) << noted.dump();
+  operator_.set_head("", 0);  // this pod's own key has no archive yet
+  write("fxgraph/gh/NEW/file", "new");
+  AgentProcess saver = start("save");
+  EXPECT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+}
+
 TEST_F(Save, RefreshReplacesTheArchiveAndThenExtendsItsOwn) {
   operator_.set_head(put_archive({{"torch/old", "x"}}).manifest, 5);
   config_.mode = "Refresh";
@@ -752,6 +844,10 @@ TEST_F(Save, ALoaderThatMetNoOperatorIsReportedByTheSaver) {
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/loaded", refused + 1)) << saver.log();
   EXPECT_EQ(operator_.calls("POST", "/v1/loaded").back().body["outcome"], "DOES_NOT_EXIST");
   EXPECT_EQ(end(saver), 0);
+  AgentProcess again = start("save", {"--debug"});
+  EXPECT_TRUE(has_all_it_wants(again)) << again.log();
+  EXPECT_EQ(end(again), 0);
+  EXPECT_EQ(operator_.calls("POST", "/v1/loaded").size(), refused + 1) << "once";
 }
 
 TEST_F(Save, BadConfigurationDoesNotEndTheSidecar) {

@@ -56,6 +56,22 @@ TEST_F(WatchedTest, ADifferenceIsSeenWithoutKeepingAnything) {
   EXPECT_TRUE(*watched_->differs());
 }
 
+// As rsync and cp -p do.
+TEST_F(WatchedTest, ARewriteThatPutsTheTimesBackIsADifference) {
+  const std::string file = config_.directories[0].path + "/fxgraph/ab/fabc/entry";
+  struct stat before {};
+  ASSERT_EQ(::stat(file.c_str(), &before), 0);
+  ASSERT_TRUE(watched_->look());
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  struct stat after = before;
+  while (after.st_ctim.tv_nsec == before.st_ctim.tv_nsec) {  // the kernel's clock ticks slowly
+    write("fxgraph/ab/fabc/entry", "two");
+    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+    ASSERT_EQ(::stat(file.c_str(), &after), 0);
+  }
+  EXPECT_TRUE(*watched_->differs());
+}
+
 TEST_F(WatchedTest, WhatWasForgottenIsLookedUpAgain) {
   const auto judge = [&] {
     EXPECT_TRUE(watched_->look());

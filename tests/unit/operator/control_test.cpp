@@ -561,6 +561,7 @@ TEST_F(ControlTest, ASweepFollowsWhenAnArchiveWasDeletedWhileNobodyLed) {
   put_claim();
   reconcile_and_see();
   report();
+  stats.swept("ml/transformer", {.time = format_time(clock.wall())});
   for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
   for (const char* name : {"mine", "other"}) put_archive(name, hours(1));
   see_jobs();
