@@ -47,7 +47,7 @@ class Events : public kube::EventSink {
 };
 
 // One namespace with a node, a CompileCache and pods; tokens are the pods' names.
-class AgentApiTest : public testing::Test {
+class AgentApiTest : public ::testing::Test {
  protected:
   AgentApiTest() {
     settings.sweep.grace = minutes(10);

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 using test::digest;
 using test::FakeArchives;
 
-class SaveCoordinatorTest : public testing::Test {
+class SaveCoordinatorTest : public ::testing::Test {
  protected:
   SaveContext pod(const std::string& name, const std::string& image = "a") const {
     SaveContext context;

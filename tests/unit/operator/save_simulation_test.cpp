@@ -489,11 +489,11 @@ void simulate(uint64_t first, uint64_t runs, int steps, Progress& progress) {
     Simulation simulation(seed);
     for (int i = 0; i < steps; ++i) {
       simulation.step();
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
     }
     simulation.stop_faults();
     for (int i = 0; i < 5'000 && !simulation.all_is_well(); ++i) simulation.step();
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     ASSERT_TRUE(simulation.all_is_well()) << "no progress after the faults have stopped";
     progress.commits += simulation.commits();
     progress.swept += simulation.swept();

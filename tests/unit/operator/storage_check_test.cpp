@@ -26,7 +26,7 @@ struct Case {
   const char* says;  // part of the message
 };
 
-class StorageCheck : public testing::TestWithParam<Case> {};
+class StorageCheck : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StorageCheck, SaysWhatIsWrongAndWhatToDo) {
   Case given = GetParam();
@@ -59,7 +59,7 @@ Claim deleting() {
 
 INSTANTIATE_TEST_SUITE_P(
     All, StorageCheck,
-    testing::Values(
+    ::testing::Values(
         Case{"missing", {}, {}, "False", "ClaimNotFound", "\"caches\" does not exist"},
         Case{"deleting", {.claim = deleting()}, {}, "False", "ClaimDeleting", "create it anew"},
         Case{"lost", {.claim = with_phase("Lost")}, {}, "False", "ClaimLost", "restore"},
