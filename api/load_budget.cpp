@@ -7,7 +7,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLeastBudget{5'000};
+// What a small archive needs, and what is given to one that saves that much.
+constexpr milliseconds kLeast{1'000}, kShort{5'000};
 
 }  // namespace
 
@@ -17,7 +18,8 @@ milliseconds load_budget(milliseconds timeout, double compile_seconds) {
     const auto limit = static_cast<double>(timeout.count());
     return milliseconds(static_cast<int64_t>(std::min(seconds * 1000, limit)));
   };
-  return std::max(at_most(compile_seconds / 2), std::min(kLeastBudget, at_most(compile_seconds)));
+  const milliseconds whole = std::clamp(at_most(compile_seconds), kLeast, kShort);
+  return std::min(timeout, std::max(at_most(compile_seconds / 2), whole));
 }
 
 }  // namespace compilecache::api

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether each folder of sources includes only from folders whose libraries its CMakeLists.txt names.
+"""Whether each folder of sources includes only from folders whose libraries its CMakeLists.txt names for it.
 
     tests/support/includes.py [TREE]        # default: this one
 
@@ -12,27 +12,40 @@ import re
 import sys
 
 
-def libraries(tree):
-    """The library of each folder that has one, and what that folder links."""
-    found = {}
+class Target:
+    """A library or program, the folder's files that are its own, and the libraries of ours that it links."""
+
+    def __init__(self, folder, name, files, links):
+        self.folder, self.name, self.files, self.links = folder, name, files, links
+
+
+def targets(tree):
+    """Those of each folder that has a library: the library, which has all files that no program names, and the programs."""
     for path in sorted(tree.rglob("CMakeLists.txt")):
         folder = path.parent.relative_to(tree).as_posix()
         if folder.split("/")[0] in (".", "tests") or folder.startswith("build"):
             continue
         text = re.sub(r"#.*", "", path.read_text())
         library = re.search(r"add_library\((cc_\w+) STATIC", text)
-        if library:
-            links = re.findall(r"target_link_libraries\(([^)]*)\)", text)
-            found[folder] = (library[1], {word for link in links for word in re.findall(r"\bcc_\w+", link)} - {library[1]})
-    return found
+        if not library:
+            continue
+        files = {p.name for p in path.parent.iterdir() if p.suffix in (".cpp", ".hpp", ".h", ".c")}
+        linked = {}
+        for name, links in re.findall(r"target_link_libraries\(\s*([\w-]+)([^)]*)\)", text):
+            linked.setdefault(name, set()).update(re.findall(r"\bcc_\w+", links))
+        for name, sources in re.findall(r"add_executable\(\s*([\w-]+)([^)]*)\)", text):
+            own = files & set(sources.split())
+            files -= own
+            yield Target(folder, name, own, linked.get(name, set()))
+        yield Target(folder, library[1], files, linked.get(library[1], set()))
 
 
-def includes(tree, folder):
-    """Each quoted include of the folder's own files: where it is, and what it names."""
-    for path in sorted(p for p in (tree / folder).iterdir() if p.suffix in (".cpp", ".hpp", ".h", ".c")):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+def includes(tree, target):
+    """Each quoted include of the target's files: where it is, and what it names."""
+    for name in sorted(target.files):
+        for number, line in enumerate((tree / target.folder / name).read_text().splitlines(), 1):
             if include := re.match(r'\s*#\s*include\s+"([^"]+)"', line):
-                yield f"{folder}/{path.name}:{number}", include[1]
+                yield f"{target.folder}/{name}:{number}", include[1]
 
 
 def circle(links):
@@ -53,22 +66,23 @@ def circle(links):
 
 
 def wrongs(tree):
-    known = libraries(tree)
-    folder_of = {library: folder for folder, (library, _) in known.items()}
-    links = {folder: {folder_of[name] for name in named if name in folder_of} for folder, (_, named) in known.items()}
-    for folder in sorted(known):
-        used = set()
-        for place, name in includes(tree, folder):
+    known = list(targets(tree))
+    folder_of = {target.name: target.folder for target in known if target.name.startswith("cc_")}
+    for target in sorted(known, key=lambda t: (t.folder, t.name)):
+        links, used = {folder_of[name]: name for name in target.links if name in folder_of}, set()
+        for place, name in includes(tree, target):
             other = pathlib.PurePosixPath(name).parent.as_posix()
             if not (tree / name).is_file():
                 yield f"{place}: there is no {name}; includes start at the root"
-            elif other != folder:
+            elif other != target.folder:
                 used.add(other)
-                if other not in links[folder]:
-                    yield f"{place}: {name}, but {folder}/CMakeLists.txt does not name the library of {other}/"
-        for other in sorted(links[folder] - used):
-            yield f"{folder}/CMakeLists.txt: {known[other][0]}, of which nothing is included"
-    if way := circle(links):
+                if other not in links and target.name in folder_of:
+                    yield f"{place}: {name}, but {target.folder}/CMakeLists.txt does not name the library of {other}/"
+        if target.name in folder_of:  # a program has from its library what that one links
+            for other in sorted(links.keys() - used - {target.folder}):
+                yield f"{target.folder}/CMakeLists.txt: {links[other]}, of which nothing is included"
+    needs = {t.folder: {folder_of[name] for name in t.links if name in folder_of} for t in known if t.name in folder_of}
+    if way := circle(needs):
         yield "these need each other: " + " -> ".join(way)
 
 

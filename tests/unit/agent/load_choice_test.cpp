@@ -143,6 +143,7 @@ TEST(LoadChoice, WithoutTheOperatorALoadMayTakeHalfOfWhatTheIndexSaysItSaves) {
   EXPECT_EQ(budget_of_index("41.5"), milliseconds(20'750));
   EXPECT_EQ(budget_of_index("9", 60'000), milliseconds(5'000));
   EXPECT_EQ(budget_of_index("4", 3'000), milliseconds(3'000)) << "never over spec.load.timeout";
+  EXPECT_EQ(budget_of_index("4", 500), milliseconds(500));
   EXPECT_EQ(budget_of_index("4000"), milliseconds(60'000));
 }
 

@@ -182,6 +182,7 @@ TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
   EXPECT_EQ(api::load_budget(seconds(120), 60), seconds(30));
   EXPECT_EQ(api::load_budget(seconds(120), 8), seconds(5));
   EXPECT_EQ(api::load_budget(seconds(120), 2), seconds(2)) << "never slower than cold";
+  EXPECT_EQ(api::load_budget(seconds(120), 0.1), seconds(1)) << "a small archive needs as much";
   EXPECT_EQ(api::load_budget(seconds(120), 3600), seconds(120));
   EXPECT_EQ(api::load_budget(seconds(3), 8), seconds(3));
 }
