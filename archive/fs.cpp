@@ -35,6 +35,11 @@ class TemporaryFile {
 
 }  // namespace
 
+WallTime modification_time(const struct stat& info) {
+  return WallTime(std::chrono::duration_cast<WallTime::duration>(
+      std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
+}
+
 void Fd::reset() { close(); }
 
 int Fd::close() {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 
 // System calls as the rest of archive/ wants them: interrupted ones go on, short ones are finished,
@@ -40,6 +41,9 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// When the file was last written.
+WallTime modification_time(const struct stat& info);
 
 // open(2), fsync(2) and the like until no signal interrupts them; network file systems that are
 // mounted with `intr` let one do so.

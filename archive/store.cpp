@@ -198,17 +198,22 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  Result<bool> run(const std::string& store) {
+  // Into `probe`.
+  Status run(const std::string& store, StoreProbe& probe) {
     if (auto made = make(first_); !made) return unexpected(made.error());
-    const bool linked = ::link(first_.c_str(), second_.c_str()) == 0;
-    if (linked) ::unlink(second_.c_str());
+    probe.can_link = ::link(first_.c_str(), second_.c_str()) == 0;
+    if (probe.can_link) ::unlink(second_.c_str());
     if (auto made = make(second_); !made) return unexpected(made.error());
     if (::rename(first_.c_str(), second_.c_str()) != 0)
       return unexpected(local_error("renaming over a file in " + store, errno));
+    struct stat info {};
+    if (::lstat(second_.c_str(), &info) != 0)
+      return unexpected(local_error("looking at " + second_, errno));
+    probe.now = modification_time(info);
     if (auto synced = sync_directory(store); !synced) return unexpected(synced.error());
     if (::unlink(second_.c_str()) != 0)
       return unexpected(local_error("removing " + second_, errno));
-    return linked;
+    return {};
   }
 
  private:
@@ -287,9 +292,8 @@ Result<StoreOwner> read_store_owner(const std::string& store) {
 Result<StoreProbe> probe_store(const std::string& store) {
   const std::string context = "trying store " + store;
   StoreProbe probe;
-  auto linked = Probe(store).run(store);
-  if (!linked) return unexpected(linked.error().with(context));
-  probe.can_link = *linked;
+  if (auto tried = Probe(store).run(store, probe); !tried)
+    return unexpected(tried.error().with(context));
   struct statvfs info {};
   if (::statvfs(store.c_str(), &info) != 0)
     return unexpected(local_error("asking for free space", errno).with(context));

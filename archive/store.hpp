@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 
 // The directory on the shared volume that holds the archives of one CompileCache:
@@ -46,6 +47,7 @@ struct StoreProbe {
   uint64_t total_bytes = 0;
   uint64_t free_inodes = 0;  // 0 where the file system does not count them
   bool can_link = false;     // hard links; nothing depends on them
+  WallTime now{};            // by the clock that gives files their times, which may be a server's
 };
 
 // Tries what saving relies on: create, write, fsync, rename over an existing file, fsync of the

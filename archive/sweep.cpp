@@ -16,11 +16,6 @@
 namespace compilecache::archive {
 namespace {
 
-WallTime modification_time(const struct stat& info) {
-  return WallTime(std::chrono::duration_cast<WallTime::duration>(
-      std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
-}
-
 Result<std::vector<std::string>> names_in(const std::string& directory) {
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), &::closedir);
   if (!stream) return unexpected(io_error("listing " + directory, errno));

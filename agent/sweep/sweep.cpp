@@ -105,6 +105,7 @@ class Sweeper {
     }
     const auto probe = archive::probe_store(config_.store_path);
     if (!probe) return unexpected(probe.error().with("trying the volume"));
+    volume_now_ = probe->now;
     log_info("the volume does what saving relies on",
              {{"free_bytes", std::to_string(probe->free_bytes)},
               {"total_bytes", std::to_string(probe->total_bytes)}});
@@ -117,7 +118,7 @@ class Sweeper {
   }
 
   void remove_incomplete(milliseconds older_than) {
-    const auto removed = archive::remove_incomplete(config_.store_path, older_than, clock_.wall());
+    const auto removed = archive::remove_incomplete(config_.store_path, older_than, volume_now_);
     if (!removed) return note_failure("cannot remove incomplete files", removed.error().message);
     report_.removed_incomplete = static_cast<int64_t>(removed->removed);
     count(*removed);
@@ -245,6 +246,7 @@ class Sweeper {
   std::set<std::string> distrusted_;  // manifests that the index must not name
   WallTime begun_{};                  // when the operator was asked, in whole seconds
   size_t blobs_ = 0;
+  WallTime volume_now_{};  // by its own clock, once it was tried
   bool failed_ = false;
 };
 

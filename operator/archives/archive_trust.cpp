@@ -55,7 +55,7 @@ bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
   std::set<std::string> digests = distrusted_digests(archive);
   const bool ours =
       is_distrusted(archive.head, {digest}) || is_distrusted(archive.previous, {digest});
-  if (!ours || digests.contains(digest) || is_crashing(archive)) return false;
+  if (digest.empty() || !ours || digests.contains(digest) || is_crashing(archive)) return false;
   // Earlier ones stay named, since all of them have to be checked.
   std::string named = digest;
   if (const api::Condition* earlier =

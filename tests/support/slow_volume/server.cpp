@@ -55,6 +55,9 @@ int before(Kind kind) {
 // says why not.
 void reply_done(fuse_req_t request, int result) { fuse_reply_err(request, result < 0 ? errno : 0); }
 
+// As if a server whose clock is behind had given the times.
+void make_older(struct stat& info) { info.st_mtim.tv_sec -= state->clock_behind_s; }
+
 void reply_entry(fuse_req_t request, fuse_ino_t parent, const char* name,
                  const fuse_file_info* file = nullptr) {
   fuse_entry_param entry{};  // both timeouts 0: nothing is cached
@@ -62,7 +65,10 @@ void reply_entry(fuse_req_t request, fuse_ino_t parent, const char* name,
     const int error = errno;
     if (file != nullptr) ::close(static_cast<int>(file->fh));
     fuse_reply_err(request, error);
-  } else if (file != nullptr) {
+    return;
+  }
+  make_older(entry.attr);
+  if (file != nullptr) {
     fuse_reply_create(request, &entry, file);
   } else {
     fuse_reply_entry(request, &entry);
@@ -91,6 +97,7 @@ void op_getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
   struct stat info {};
   if (::fstatat(backing->fd(node), "", &info, AT_EMPTY_PATH) != 0)
     return void(fuse_reply_err(request, errno));
+  make_older(info);
   fuse_reply_attr(request, &info, 0);
 }
 
@@ -101,6 +108,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int wh
   if (!backing->change(node, *wanted, which) ||
       ::fstatat(backing->fd(node), "", &info, AT_EMPTY_PATH) != 0)
     return void(fuse_reply_err(request, errno));
+  make_older(info);
   fuse_reply_attr(request, &info, 0);
 }
 

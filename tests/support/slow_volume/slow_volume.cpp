@@ -125,6 +125,8 @@ void SlowVolume::delay(std::chrono::microseconds each) {
   state_->delay_us = static_cast<uint32_t>(each.count());
 }
 
+void SlowVolume::clock_behind(std::chrono::seconds by) { state_->clock_behind_s = by.count(); }
+
 void SlowVolume::fail(int error_number, VolumeOperations operations, int64_t skip, int64_t times) {
   state_->error_operations = 0;
   state_->error = error_number;

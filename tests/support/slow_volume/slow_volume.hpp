@@ -44,6 +44,8 @@ class SlowVolume {
   [[nodiscard]] std::string backing(const std::string& relative = "") const;
 
   void delay(std::chrono::microseconds each);
+  // Of the clock that gives files their times.
+  void clock_behind(std::chrono::seconds by);
   // What all readers together get; 0: no limit.
   void throughput(uint64_t bytes_per_second);
   void fail(int error_number, VolumeOperations operations, int64_t skip = 0,

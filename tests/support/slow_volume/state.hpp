@@ -53,7 +53,8 @@ inline constexpr VolumeOperations kChangingOperations =
 
 struct VolumeState {
   std::atomic<uint32_t> ready{0};
-  std::atomic<uint32_t> delay_us{0};  // before each operation
+  std::atomic<uint32_t> delay_us{0};       // before each operation
+  std::atomic<int64_t> clock_behind_s{0};  // files are told to be so much older
   // Of all reads together, as a network's; 0: no limit. And until when it is used up.
   std::atomic<uint64_t> bytes_per_second{0};
   std::atomic<int64_t> busy_until_ns{0};

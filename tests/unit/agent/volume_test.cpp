@@ -245,5 +245,18 @@ TEST_F(Volume, ASweepOnAVolumeThatFailsDeletesNothingElse) {
   EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
 }
 
+// What a saver is writing now looks as old as the two clocks are apart.
+TEST_F(Volume, ASweepJudgesWhatIsIncompleteByTheVolumesClock) {
+  const std::string unfinished = "store/blobs/sha256/0123456789abcdef.incomplete";
+  std::ofstream(volume_->backing(unfinished)) << "half a blob";
+  volume_->clock_behind(std::chrono::minutes(5));
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/sweeps" || call.body["phase"] != "begin") return {};
+    return json_response({{"incomplete_timeout_ms", 60'000}});
+  });
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_TRUE(fs::exists(volume_->backing(unfinished)));
+}
+
 }  // namespace
 }  // namespace compilecache::agent::testing

@@ -11,6 +11,17 @@ using test::digest;
 
 class ArchiveLife : public test::AgentApiTest {};
 
+TEST_F(ArchiveLife, AReportThatNamesNothingMarksNothing) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const api::LoadedReport report{.cache = "transformer",
+                                 .outcome = "ERROR",
+                                 .reason = "corrupt",
+                                 .archive = archive().metadata.name};
+  ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(report)).status, 200);
+  EXPECT_FALSE(is_suspect(archive()));
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+}
+
 TEST_F(ArchiveLife, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
   ASSERT_EQ(save("a", '1'), 200);
   ASSERT_EQ(save("a", '2'), 200);
