@@ -29,7 +29,8 @@ struct SweepCounts {
 };
 
 // Removes what writers that died left behind: files of the store named *.incomplete that were last
-// written `older_than` before `now`, by the volume's clock (StoreProbe::now). A writer at work writes more often than any sensible age.
+// written `older_than` before `now`, by the volume's clock (StoreProbe::now). A writer at work
+// writes more often than any sensible age.
 Result<SweepCounts> remove_incomplete(const std::string& store,
                                       std::chrono::milliseconds older_than, WallTime now);
 
