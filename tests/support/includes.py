@@ -65,9 +65,19 @@ def circle(links):
     return next((way for folder in sorted(links) if (way := walk(folder, []))), None)
 
 
+def behind(links, needs):
+    """Those folders, and all that they need."""
+    found, new = set(), set(links)
+    while new:
+        found |= new
+        new = {other for folder in new for other in needs.get(folder, ())} - found
+    return found
+
+
 def wrongs(tree):
     known = list(targets(tree))
     folder_of = {target.name: target.folder for target in known if target.name.startswith("cc_")}
+    needs = {t.folder: {folder_of[name] for name in t.links if name in folder_of} for t in known if t.name in folder_of}
     for target in sorted(known, key=lambda t: (t.folder, t.name)):
         links, used = {folder_of[name]: name for name in target.links if name in folder_of}, set()
         for place, name in includes(tree, target):
@@ -76,12 +86,12 @@ def wrongs(tree):
                 yield f"{place}: there is no {name}; includes start at the root"
             elif other != target.folder:
                 used.add(other)
-                if other not in links and target.name in folder_of:
+                # A program has from its libraries what those link.
+                if other not in (links if target.name in folder_of else behind(links, needs)):
                     yield f"{place}: {name}, but {target.folder}/CMakeLists.txt does not name the library of {other}/"
-        if target.name in folder_of:  # a program has from its library what that one links
+        if target.name in folder_of:
             for other in sorted(links.keys() - used - {target.folder}):
                 yield f"{target.folder}/CMakeLists.txt: {links[other]}, of which nothing is included"
-    needs = {t.folder: {folder_of[name] for name in t.links if name in folder_of} for t in known if t.name in folder_of}
     if way := circle(needs):
         yield "these need each other: " + " -> ".join(way)
 

@@ -34,5 +34,13 @@ plant lower/lower.cpp '#include "lower.hpp"'
 fails_with 'lower/lower.cpp:1: there is no lower.hpp; includes start at the root'
 fails_with 'lower/CMakeLists.txt: cc_upper_room, of which nothing is included'
 
+# A program beside a library, which others may need.
+plant lower/CMakeLists.txt 'add_library(cc_lower STATIC lower.cpp)' 'add_executable(tool main.cpp)' 'target_link_libraries(tool PRIVATE cc_lower)'
+plant lower/lower.cpp '#include "lower/lower.hpp"'
+plant lower/main.cpp '#include "upper/room/room.hpp"'
+fails_with 'lower/main.cpp:1: upper/room/room.hpp, but lower/CMakeLists.txt does not name the library of upper/room/'
+plant lower/CMakeLists.txt 'add_library(cc_lower STATIC lower.cpp)' 'add_executable(tool main.cpp)' 'target_link_libraries(tool PRIVATE cc_upper_room)'
+"$here/includes.py" "$scratch" || failed=1
+
 "$here/includes.py" >&2 || failed=1
 exit $failed

@@ -505,7 +505,7 @@ void simulate(uint64_t first, uint64_t runs, int steps, Progress& progress) {
 TEST(SaveSimulation, NothingIsLostWhateverHappens) {
   log_init(LogFormat::kText, LogLevel::kError);  // a hundred thousand grants
   const char* wanted = std::getenv("SAVE_SIMULATION_RUNS");
-  const uint64_t runs = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 500;
+  const uint64_t runs = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1'000;
   Progress progress;
   simulate(1, 10, 1'500, progress);
   if (HasFatalFailure()) return;
