@@ -65,8 +65,8 @@ struct LeaderSession::Impl {
         options(std::move(given_options)),
         view(parts.stores),
         stats(static_cast<size_t>(parts.settings.limits.recent_pods)),
-        writer(parts.client),
-        registry(writer, parts.settings.status_interval, parts.clock),
+        archive_client(parts.client),
+        registry(archive_client, parts.settings.status_interval, parts.clock),
         traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
         heard(parts.settings.agent),
         auth(
@@ -74,7 +74,7 @@ struct LeaderSession::Impl {
               return parts.client.create(kube::resources::kTokenReviews, review);
             },
             parts.settings.token_cache, parts.clock),
-        saves(writer, locks, guard, parts.settings.limits.max_concurrent_saves, parts.clock,
+        saves(archive_client, locks, guard, parts.settings.limits.max_concurrent_saves, parts.clock,
               system_random()),
         status_writer(parts.client, parts.settings.status_interval, parts.clock) {}
 
@@ -95,7 +95,7 @@ struct LeaderSession::Impl {
   kube::Store<Claim> claims;
   kube::Store<SweepJob> jobs;
   CacheStats stats;
-  KubeArchiveWriter writer;
+  KubeArchiveClient archive_client;
   CacheLocks locks;
   SweepGuard guard;
   ArchiveRegistry registry;
@@ -258,8 +258,8 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
                       request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
-  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, writer, registry, traffic,
-                                  crashes, stats, parts.metrics, parts.events},
+  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, archive_client, registry,
+                                  traffic, crashes, stats, parts.metrics, parts.events},
                     parts.settings, std::move(hooks), parts.clock);
 }
 

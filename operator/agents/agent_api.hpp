@@ -44,7 +44,7 @@ struct AgentApiParts {
   SaveCoordinator& saves;
   CacheLocks& locks;
   SweepGuard& guard;
-  ArchiveWriter& archives;
+  ArchiveClient& archives;
   ArchiveRegistry& registry;
   LoadTraffic& traffic;
   CrashWatch& crashes;

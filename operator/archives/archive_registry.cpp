@@ -23,9 +23,9 @@ Status status_of(const Result<api::CompileCacheArchive>& archive) {
 
 }  // namespace
 
-ArchiveRegistry::ArchiveRegistry(ArchiveWriter& writer, std::chrono::milliseconds interval,
+ArchiveRegistry::ArchiveRegistry(ArchiveClient& archives, std::chrono::milliseconds interval,
                                  const Clock& clock)
-    : writer_(writer), interval_(interval), clock_(clock) {}
+    : archives_(archives), interval_(interval), clock_(clock) {}
 
 void ArchiveRegistry::loaded(const std::string& ns, const std::string& archive, api::Match match) {
   const std::lock_guard lock(mutex_);
@@ -49,10 +49,11 @@ void ArchiveRegistry::effect(const std::string& ns, const std::string& archive,
 Result<bool> ArchiveRegistry::suspect(const std::string& ns, const std::string& archive,
                                       const std::string& digest, const std::string& reported_by) {
   bool marked = false;
-  const auto written = modify_archive(writer_, ns, archive, [&](api::CompileCacheArchive& current) {
-    marked = mark_suspect(current, digest, reported_by, format_time(clock_.wall()));
-    return marked;
-  });
+  const auto written =
+      modify_archive(archives_, ns, archive, [&](api::CompileCacheArchive& current) {
+        marked = mark_suspect(current, digest, reported_by, format_time(clock_.wall()));
+        return marked;
+      });
   if (const Status status = status_of(written); !status) {
     return unexpected(status.error().with("marking an archive suspect"));
   }
@@ -69,11 +70,12 @@ Result<bool> ArchiveRegistry::suspect(const std::string& ns, const std::string& 
 Result<bool> ArchiveRegistry::crashing(const api::CompileCacheArchive& archive,
                                        const Blame& blame) {
   bool marked = false;
-  const auto written = modify_archive(
-      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
-        marked = mark_crashing(current, blame.manifest, blame.pods, format_time(clock_.wall()));
-        return marked;
-      });
+  const auto written = modify_archive(archives_, archive.metadata.ns, archive.metadata.name,
+                                      [&](api::CompileCacheArchive& current) {
+                                        marked = mark_crashing(current, blame.manifest, blame.pods,
+                                                               format_time(clock_.wall()));
+                                        return marked;
+                                      });
   if (const Status status = status_of(written); !status) {
     return unexpected(status.error().with("marking an archive that makes pods crash"));
   }
@@ -89,11 +91,12 @@ Result<bool> ArchiveRegistry::crashing(const api::CompileCacheArchive& archive,
 
 Result<bool> ArchiveRegistry::acquitted(const api::CompileCacheArchive& archive) {
   bool marked = false;
-  const auto written = modify_archive(
-      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
-        marked = mark_acquitted(current, format_time(clock_.wall()));
-        return marked;
-      });
+  const auto written = modify_archive(archives_, archive.metadata.ns, archive.metadata.name,
+                                      [&](api::CompileCacheArchive& current) {
+                                        marked =
+                                            mark_acquitted(current, format_time(clock_.wall()));
+                                        return marked;
+                                      });
   if (const Status status = status_of(written); !status) {
     return unexpected(status.error().with("clearing an archive of pods' crashes"));
   }
@@ -102,20 +105,22 @@ Result<bool> ArchiveRegistry::acquitted(const api::CompileCacheArchive& archive)
 
 Status ArchiveRegistry::verified(const api::CompileCacheArchive& archive,
                                  const std::string& manifest) {
-  return status_of(modify_archive(
-      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
-        return mark_verified(current, manifest, format_time(clock_.wall()));
-      }));
+  return status_of(modify_archive(archives_, archive.metadata.ns, archive.metadata.name,
+                                  [&](api::CompileCacheArchive& current) {
+                                    return mark_verified(current, manifest,
+                                                         format_time(clock_.wall()));
+                                  }));
 }
 
 Status ArchiveRegistry::corrupt(const api::CompileCacheArchive& archive,
                                 const std::string& manifest) {
   bool marked = false;
-  const auto written = modify_archive(
-      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
-        marked = mark_corrupt(current, manifest, format_time(clock_.wall()));
-        return marked;
-      });
+  const auto written =
+      modify_archive(archives_, archive.metadata.ns, archive.metadata.name,
+                     [&](api::CompileCacheArchive& current) {
+                       marked = mark_corrupt(current, manifest, format_time(clock_.wall()));
+                       return marked;
+                     });
   if (marked && written) {
     log_warn("archive is corrupt", {{"reason", "verification_failed"},
                                     {"namespace", archive.metadata.ns},
@@ -169,7 +174,7 @@ void ArchiveRegistry::flush(bool all) {
   for (const auto& [key, pending] : due) {
     const kube::NamespacedName name = kube::split_key(key);
     const auto written =
-        modify_archive(writer_, name.ns, name.name, [&](api::CompileCacheArchive& archive) {
+        modify_archive(archives_, name.ns, name.name, [&](api::CompileCacheArchive& archive) {
           apply(pending, archive);
           return true;
         });

@@ -9,12 +9,12 @@
 #include "api/compile_cache_archive.hpp"
 #include "api/outcomes.hpp"
 #include "base/clock.hpp"
-#include "operator/archives/archive_writer.hpp"
+#include "operator/archives/archive_client.hpp"
 #include "operator/archives/crash_watch.hpp"
 
 // Keeps the archives' status up to date besides lock and head: use, counters and trust.
 //
-//   ArchiveRegistry registry(writer, settings.status_interval, clock);
+//   ArchiveRegistry registry(archives, settings.status_interval, clock);
 //   registry.loaded("ml", "transformer-3f9a1c04b2", api::Match::kExact);
 //   registry.flush();          // each second, by a thread; writes what is due
 //   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
@@ -27,7 +27,7 @@ namespace compilecache::controller {
 
 class ArchiveRegistry {
  public:
-  ArchiveRegistry(ArchiveWriter& writer, std::chrono::milliseconds interval, const Clock& clock);
+  ArchiveRegistry(ArchiveClient& archives, std::chrono::milliseconds interval, const Clock& clock);
 
   void loaded(const std::string& ns, const std::string& archive, api::Match match);
   // A pod's verdict, and what it had said before.
@@ -59,7 +59,7 @@ class ArchiveRegistry {
   static void apply(const Pending& pending, api::CompileCacheArchive& archive);
   void put_back(const std::string& key, const Pending& pending);
 
-  ArchiveWriter& writer_;
+  ArchiveClient& archives_;
   const std::chrono::milliseconds interval_;
   const Clock& clock_;
   std::mutex mutex_;

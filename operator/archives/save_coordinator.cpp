@@ -48,9 +48,10 @@ CacheLocks::Guard CacheLocks::lock(const std::string& cache) {
   return {std::move(mutex), std::move(held)};
 }
 
-SaveCoordinator::SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, const SweepGuard& guard,
-                                 int max_concurrent_saves, const Clock& clock, Random random)
-    : writer_(writer),
+SaveCoordinator::SaveCoordinator(ArchiveClient& archives, CacheLocks& locks,
+                                 const SweepGuard& guard, int max_concurrent_saves,
+                                 const Clock& clock, Random random)
+    : archives_(archives),
       locks_(locks),
       guard_(guard),
       max_concurrent_saves_(max_concurrent_saves),
@@ -93,13 +94,14 @@ Result<bool> SaveCoordinator::break_expired(const api::CompileCacheArchive& arch
   if (archive.lock.holder.empty()) return false;
   if (time_left(archive, lock_timeout) > milliseconds(0)) return true;
   bool locked = false;
-  const auto broken = modify_archive(
-      writer_, archive.metadata.ns, archive.metadata.name, [&](api::CompileCacheArchive& current) {
-        locked = !current.lock.holder.empty() && current.lock.fence != archive.lock.fence;
-        if (locked || current.lock.holder.empty()) return false;
-        current.lock = {"", "", current.lock.fence, ""};
-        return true;
-      });
+  const auto broken = modify_archive(archives_, archive.metadata.ns, archive.metadata.name,
+                                     [&](api::CompileCacheArchive& current) {
+                                       locked = !current.lock.holder.empty() &&
+                                                current.lock.fence != archive.lock.fence;
+                                       if (locked || current.lock.holder.empty()) return false;
+                                       current.lock = {"", "", current.lock.fence, ""};
+                                       return true;
+                                     });
   if (!broken && broken.error().code != ErrorCode::kNotFound) {
     return unexpected(broken.error().with("taking an expired save lock back"));
   }
@@ -158,7 +160,7 @@ std::set<std::string> SaveCoordinator::written_anew(const std::string& key, int6
 
 Result<api::CompileCacheArchive> SaveCoordinator::find_or_create(const SaveContext& context) {
   const std::string name = api::archive_name(context.cache, context.key);
-  auto archive = writer_.get(context.ns, name);
+  auto archive = archives_.get(context.ns, name);
   if (archive || archive.error().code != ErrorCode::kNotFound) return archive;
   api::CompileCacheArchive fresh;
   fresh.metadata.ns = context.ns;
@@ -168,9 +170,9 @@ Result<api::CompileCacheArchive> SaveCoordinator::find_or_create(const SaveConte
   fresh.key = context.key;
   fresh.claim_name = context.claim_name;
   fresh.path = context.path;
-  auto created = writer_.create(fresh);
+  auto created = archives_.create(fresh);
   if (!created && created.error().code == ErrorCode::kAlreadyExists) {
-    return writer_.get(context.ns, name);
+    return archives_.get(context.ns, name);
   }
   if (created) {
     log_info("archive created", {{"reason", "first_save_of_key"},
@@ -229,7 +231,7 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
   archive.lock.pod = context.pod;
   archive.lock.fence = before.fence + 1;
   archive.lock.acquired_at = format_time(clock_.wall());
-  const auto written = writer_.update_status(archive);
+  const auto written = archives_.update_status(archive);
   if (!written) return unexpected(written.error().with("taking the save lock of archive " + key));
   note(key,
        {archive.lock.fence, context.pod_uid, claim, context.save.lock_timeout,
@@ -291,11 +293,11 @@ Status SaveCoordinator::take_over_from(const std::string& ns, const std::string&
                                        const std::string& name, int64_t fence,
                                        milliseconds lock_timeout) {
   const std::string key = key_of(ns, name);
-  auto archive = writer_.get(ns, name);
+  auto archive = archives_.get(ns, name);
   std::optional<CacheLocks::Guard> guard;
   if (archive) {
     guard.emplace(locks_.lock(key_of(ns, archive->cache)));
-    archive = writer_.get(ns, name);
+    archive = archives_.get(ns, name);
   }
   if (!archive) {
     if (archive.error().code == ErrorCode::kNotFound) {
@@ -354,7 +356,7 @@ Result<Committed> SaveCoordinator::commit(const SaveContext& context, const std:
   const std::string key = key_of(context.ns, parsed->archive);
   const CacheLocks::Guard guard = locks_.lock(key_of(context.ns, context.cache));
   for (int attempt = 0; attempt < kSwapTries; ++attempt) {
-    auto archive = writer_.get(context.ns, parsed->archive);
+    auto archive = archives_.get(context.ns, parsed->archive);
     if (!archive) {
       if (archive.error().code == ErrorCode::kNotFound) {
         return lost(key, parsed->fence, "the archive was deleted");
@@ -369,7 +371,7 @@ Result<Committed> SaveCoordinator::commit(const SaveContext& context, const std:
       return unexpected(allowed.error());
     }
     put_head(context, request, format_time(clock_.wall()), *archive);
-    const auto written = writer_.update_status(*archive);
+    const auto written = archives_.update_status(*archive);
     if (!written && written.error().code == ErrorCode::kConflict) continue;
     if (!written) return unexpected(written.error().with("committing a save of archive " + key));
     forget(key, parsed->fence);
@@ -396,7 +398,7 @@ Status SaveCoordinator::release(const std::string& ns, const std::string& cache,
   const CacheLocks::Guard guard = locks_.lock(key_of(ns, cache));
   bool ours = false;
   const auto archive =
-      modify_archive(writer_, ns, parsed->archive, [&](api::CompileCacheArchive& current) {
+      modify_archive(archives_, ns, parsed->archive, [&](api::CompileCacheArchive& current) {
         ours = current.lock.fence == parsed->fence && holder_uid(current.lock) == pod_uid;
         if (!ours) return false;
         current.lock = {"", "", parsed->fence, ""};

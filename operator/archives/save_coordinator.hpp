@@ -14,14 +14,14 @@
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
-#include "operator/archives/archive_writer.hpp"
+#include "operator/archives/archive_client.hpp"
 #include "operator/archives/save_rules.hpp"
 #include "operator/archives/sweep_guard.hpp"
 
 // Saves never collide: at most one pod holds the lock of an archive, and only the holder's commit
 // succeeds.
 //
-//   SaveCoordinator saves(writer, locks, guard, 50, clock, random);
+//   SaveCoordinator saves(archives, locks, guard, 50, clock, random);
 //   auto answer = saves.request(context, request);          // granted: id, fence, parent
 //   saves.renew(ns, pod, answer->id, answer->fence, lock_timeout);  // at a third of the time-out
 //   auto head = saves.commit(context, answer->id, commit);  // kConflict: the lock was lost
@@ -58,7 +58,7 @@ struct Committed {
 class SaveCoordinator {
  public:
   // `max_concurrent_saves`: of one claim.
-  SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, const SweepGuard& guard,
+  SaveCoordinator(ArchiveClient& archives, CacheLocks& locks, const SweepGuard& guard,
                   int max_concurrent_saves, const Clock& clock, Random random);
 
   // Grants, or says why not: "busy" with a time to come back, "refused" for good. An Error means
@@ -119,7 +119,7 @@ class SaveCoordinator {
   void forget(const std::string& key, int64_t fence);
   api::SaveAnswer busy(const std::string& reason, std::chrono::milliseconds at_most) const;
 
-  ArchiveWriter& writer_;
+  ArchiveClient& archives_;
   CacheLocks& locks_;
   const SweepGuard& guard_;
   const int max_concurrent_saves_;

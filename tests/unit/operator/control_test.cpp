@@ -209,8 +209,8 @@ class ControlTest : public ::testing::Test {
   BreakerKeeper breaker{client, settings, view, sweeper, events, false, clock};
   StatusWriter writer{client, settings.status_interval, clock};
   CrashWatch crashes;
-  KubeArchiveWriter archive_writer{client};
-  ArchiveRegistry registry{archive_writer, settings.status_interval, clock};
+  KubeArchiveClient archive_client{client};
+  ArchiveRegistry registry{archive_client, settings.status_interval, clock};
   HeardPods heard{settings.agent};
   ControllerParts parts() {
     return {client,
@@ -652,7 +652,7 @@ TEST_F(ControlTest, AnArchiveIsOfTheCompileCacheThatItsSpecNamesWhateverItsLabel
   };
   put("relabelled", "transformer", "another");
   put("anothers", "another", "transformer");
-  const auto archives = archive_writer.list("ml", "transformer");
+  const auto archives = archive_client.list("ml", "transformer");
   ASSERT_TRUE(archives);
   ASSERT_EQ(archives->size(), 1u);
   EXPECT_EQ(archives->at(0).metadata.name, "relabelled");
@@ -754,16 +754,16 @@ TEST_F(ControlTest, AReplicaThatDoesNotLeadChangesNothing) {
 
 TEST_F(ControlTest, AnArchivesStatusIsWrittenOverNothingThatAnotherWrote) {
   put_archive("one", hours(1));
-  const auto seen = archive_writer.get("ml", "one");
+  const auto seen = archive_client.get("ml", "one");
   ASSERT_TRUE(seen);
   api::CompileCacheArchive first = *seen, late = *seen;
   first.lock.fence = 2;
   late.lock.fence = 1;
-  ASSERT_TRUE(archive_writer.update_status(first));
-  const auto refused = archive_writer.update_status(late);
+  ASSERT_TRUE(archive_client.update_status(first));
+  const auto refused = archive_client.update_status(late);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
-  EXPECT_EQ(archive_writer.get("ml", "one")->lock.fence, 2);
+  EXPECT_EQ(archive_client.get("ml", "one")->lock.fence, 2);
 }
 
 TEST_F(ControlTest, NothingIsDecidedWhileAnArchiveCannotBeRead) {
@@ -773,7 +773,7 @@ TEST_F(ControlTest, NothingIsDecidedWhileAnArchiveCannotBeRead) {
   odd["metadata"].erase("resourceVersion");
   odd["spec"].erase("cache");
   server.put(kArchives, odd);
-  EXPECT_FALSE(archive_writer.list("ml", "transformer")) << "it may name blobs";
+  EXPECT_FALSE(archive_client.list("ml", "transformer")) << "it may name blobs";
 }
 
 TEST_F(ControlTest, WhatARunningPodLoadedStays) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/archives/archive_writer.hpp"
+#include "operator/archives/archive_client.hpp"
 
 // The API server's CompileCacheArchives in memory: resource versions, conflicts, and faults on
 // demand.
@@ -16,7 +16,7 @@ namespace compilecache::controller::test {
 
 inline std::string digest(char fill) { return "sha256:" + std::string(64, fill); }
 
-class FakeArchives : public ArchiveWriter {
+class FakeArchives : public ArchiveClient {
  public:
   enum class Fault { kNone, kLostRequest, kLostReply };
 

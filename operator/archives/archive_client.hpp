@@ -11,7 +11,7 @@
 // The API server's CompileCacheArchives, as whoever changes them needs them: read, create, and a
 // compare-and-swap on the status.
 //
-//   auto archive = modify_archive(writer, "ml", "transformer-3f9a1c04b2", [&](auto& a) {
+//   auto archive = modify_archive(archives, "ml", "transformer-3f9a1c04b2", [&](auto& a) {
 //     return mark_suspect(a, digest, pod, now);      // false: nothing to change
 //   });
 //
@@ -20,9 +20,9 @@
 
 namespace compilecache::controller {
 
-class ArchiveWriter {
+class ArchiveClient {
  public:
-  virtual ~ArchiveWriter() = default;
+  virtual ~ArchiveClient() = default;
   virtual Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) = 0;
   // All of a CompileCache, as the API server has them now. Which those are says spec.cache, which
   // nobody can change, and nothing else: a label that somebody took off must not make an archive's
@@ -36,9 +36,9 @@ class ArchiveWriter {
       const api::CompileCacheArchive& archive) = 0;
 };
 
-class KubeArchiveWriter : public ArchiveWriter {
+class KubeArchiveClient : public ArchiveClient {
  public:
-  explicit KubeArchiveWriter(kube::Client client) : client_(std::move(client)) {}
+  explicit KubeArchiveClient(kube::Client client) : client_(std::move(client)) {}
   Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) override;
   Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
                                                      const std::string& cache) override;
@@ -53,7 +53,7 @@ class KubeArchiveWriter : public ArchiveWriter {
 // than once and returns whether there is anything to write; the result is the archive as it is
 // then.
 Result<api::CompileCacheArchive> modify_archive(
-    ArchiveWriter& writer, const std::string& ns, const std::string& name,
+    ArchiveClient& archives, const std::string& ns, const std::string& name,
     const std::function<bool(api::CompileCacheArchive&)>& change);
 
 }  // namespace compilecache::controller

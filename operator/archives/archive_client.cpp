@@ -1,4 +1,4 @@
-#include "operator/archives/archive_writer.hpp"
+#include "operator/archives/archive_client.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -16,12 +16,12 @@ Result<api::CompileCacheArchive> parsed(const Result<nlohmann::json>& object) {
 
 }  // namespace
 
-Result<api::CompileCacheArchive> KubeArchiveWriter::get(const std::string& ns,
+Result<api::CompileCacheArchive> KubeArchiveClient::get(const std::string& ns,
                                                         const std::string& name) {
   return parsed(client_.get(resources::kCompileCacheArchives, ns, name));
 }
 
-Result<std::vector<api::CompileCacheArchive>> KubeArchiveWriter::list(const std::string& ns,
+Result<std::vector<api::CompileCacheArchive>> KubeArchiveClient::list(const std::string& ns,
                                                                       const std::string& cache) {
   kube::ListOptions options;
   options.ns = ns;
@@ -37,12 +37,12 @@ Result<std::vector<api::CompileCacheArchive>> KubeArchiveWriter::list(const std:
   return archives;
 }
 
-Result<api::CompileCacheArchive> KubeArchiveWriter::create(
+Result<api::CompileCacheArchive> KubeArchiveClient::create(
     const api::CompileCacheArchive& archive) {
   return parsed(client_.create(resources::kCompileCacheArchives, api::new_archive_json(archive)));
 }
 
-Result<api::CompileCacheArchive> KubeArchiveWriter::update_status(
+Result<api::CompileCacheArchive> KubeArchiveClient::update_status(
     const api::CompileCacheArchive& archive) {
   nlohmann::json object = api::new_archive_json(archive);
   object["metadata"]["resourceVersion"] = archive.metadata.resource_version;
@@ -52,12 +52,12 @@ Result<api::CompileCacheArchive> KubeArchiveWriter::update_status(
 }
 
 Result<api::CompileCacheArchive> modify_archive(
-    ArchiveWriter& writer, const std::string& ns, const std::string& name,
+    ArchiveClient& archives, const std::string& ns, const std::string& name,
     const std::function<bool(api::CompileCacheArchive&)>& change) {
   for (int attempt = 0;; ++attempt) {
-    auto archive = writer.get(ns, name);
+    auto archive = archives.get(ns, name);
     if (!archive || !change(*archive)) return archive;
-    auto written = writer.update_status(*archive);
+    auto written = archives.update_status(*archive);
     const bool conflict = !written && written.error().code == ErrorCode::kConflict;
     if (!conflict || attempt + 1 >= kTries) return written;
   }
