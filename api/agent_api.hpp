@@ -142,7 +142,7 @@ struct EffectReport {
   int64_t unreadable_files = 0, unreadable_owner = -1;
 };
 
-struct BlobInfo {
+struct StoredBlob {
   std::string digest;
   int64_t size = 0;
 };
@@ -168,7 +168,7 @@ struct SweepRequest {
   std::vector<FoundArchive> found;
   // inventory, end: all blobs that are there whose digests are after `after` and, where `up_to` is
   // not empty, not after that.
-  std::vector<BlobInfo> inventory;
+  std::vector<StoredBlob> inventory;
   std::string after, up_to;
   // end:
   int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;

@@ -153,7 +153,7 @@ Status AgentHandlers::miss_blobs(const Caller& caller,
                                   : heads_at_begin_[caller.key()];
   }
   std::set<std::string> present;
-  for (const api::BlobInfo& blob : page.inventory) present.insert(blob.digest);
+  for (const api::StoredBlob& blob : page.inventory) present.insert(blob.digest);
   const auto is_missing = [&](const std::string& blob) {
     return blob > page.after && (page.up_to.empty() || blob <= page.up_to) &&
            !present.contains(blob);
@@ -222,7 +222,7 @@ LedgerFacts ledger_facts(const api::SweepRequest& request,
                          const std::vector<api::CompileCacheArchive>& archives,
                          std::vector<api::CondemnedBlob> listed, WallTime now) {
   LedgerFacts facts;
-  for (const api::BlobInfo& blob : request.inventory) facts.inventory.push_back(blob.digest);
+  for (const api::StoredBlob& blob : request.inventory) facts.inventory.push_back(blob.digest);
   facts.after = request.after;
   facts.up_to = request.up_to;
   facts.referenced = referenced_digests(archives);

@@ -240,7 +240,7 @@ TEST_F(ArchiveLife, AHeadWhoseBlobsAreInSeveralPagesIsFoundByThemTogether) {
       .fence = granted.fence, .manifest_digest = digest('2'), .blobs = {digest('2'), digest('5')}};
   ASSERT_EQ(send("POST", "/v1/saves/" + granted.id + "/commit", "a", api::dump(commit)).status,
             200);
-  const auto tell = [&](const std::vector<api::BlobInfo>& last) {
+  const auto tell = [&](const std::vector<api::StoredBlob>& last) {
     clock.advance(minutes(5));
     begin_sweep();
     api::SweepRequest first{.cache = "transformer", .phase = "inventory"};

@@ -37,7 +37,7 @@ class Guards : public test::AgentApiTest {
         .status;
   }
   // The first page of an inventory.
-  void tell_page(const std::vector<api::BlobInfo>& inventory, const std::string& up_to) {
+  void tell_page(const std::vector<api::StoredBlob>& inventory, const std::string& up_to) {
     api::SweepRequest page{.cache = "transformer", .phase = "inventory"};
     page.inventory = inventory;
     page.up_to = up_to;
