@@ -87,12 +87,12 @@ struct LeaderSession::Impl {
   void start_reflectors();
   void enqueue(const std::string& ns, const std::string& cache, Duration delay,
                kube::Priority priority = kube::Priority::kLive);
-  void claim_changed(const Claim& claim, kube::Priority priority);
+  void claim_changed(const ClaimView& claim, kube::Priority priority);
 
   const LeaderParts parts;
   const LeaderOptions options;
   const ClusterView view;
-  kube::Store<Claim> claims;
+  kube::Store<ClaimView> claims;
   kube::Store<SweepJob> jobs;
   CacheStats stats;
   KubeArchiveClient archive_client;
@@ -115,7 +115,7 @@ struct LeaderSession::Impl {
   std::optional<kube::Reflector<PodView>> pods, sweep_pods;
   std::optional<kube::Reflector<NodeView>> nodes;
   std::optional<kube::Reflector<api::CompileCacheArchive>> archives;
-  std::optional<kube::Reflector<Claim>> claim_reflector;
+  std::optional<kube::Reflector<ClaimView>> claim_reflector;
   std::optional<kube::Reflector<SweepJob>> job_reflector;
   std::optional<kube::Reflector<Refusal>> refusals;
   std::optional<kube::Workers> workers;
@@ -318,7 +318,7 @@ void LeaderSession::Impl::add_handlers() {
   });
 }
 
-void LeaderSession::Impl::claim_changed(const Claim& claim, kube::Priority priority) {
+void LeaderSession::Impl::claim_changed(const ClaimView& claim, kube::Priority priority) {
   for (const auto& cache : parts.stores.caches.list(claim.ns)) {
     if (cache->spec.storage.claim_name == claim.name) queue.add(cache->metadata.key(), priority);
   }

@@ -214,7 +214,7 @@ Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCac
   return facts;
 }
 
-Result<Volume> CompileCacheController::volume(const std::string& name) {
+Result<VolumeView> CompileCacheController::volume(const std::string& name) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     auto known = volumes_.find(name);

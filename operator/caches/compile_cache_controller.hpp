@@ -42,7 +42,7 @@ struct ControllerParts {
   const Settings& settings;
   const ClusterStores& stores;
   const ClusterView& view;
-  const kube::Store<Claim>& claims;
+  const kube::Store<ClaimView>& claims;
   InvalidCaches& invalid;
   CacheStats& stats;
   CrashWatch& crashes;
@@ -71,7 +71,7 @@ class CompileCacheController {
   void on_first_seen(const api::CompileCache& cache);
   void forget(const std::string& key);
   Result<StorageFacts> storage_facts(const api::CompileCache& cache);
-  Result<Volume> volume(const std::string& name);
+  Result<VolumeView> volume(const std::string& name);
   // Deletes what is stale; when to look again.
   Status judge_crashes(const api::CompileCache& cache);
   void keep_crashing(const api::CompileCache& cache, const std::string& archive,
@@ -99,9 +99,9 @@ class CompileCacheController {
   const ControllerParts parts_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, Volume> volumes_;   // by name; node affinity does not change
-  std::map<std::string, std::string> met_;  // CompileCaches that were taken over, to their uid
-  std::map<std::string, int> conflicts_;    // in a row, by CompileCache
+  std::map<std::string, VolumeView> volumes_;  // by name; node affinity does not change
+  std::map<std::string, std::string> met_;     // CompileCaches that were taken over, to their uid
+  std::map<std::string, int> conflicts_;       // in a row, by CompileCache
   std::map<std::string, std::set<std::string>> archives_;  // uids, as last seen, by CompileCache
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-bool has_mode(const Claim& claim, const char* mode) {
+bool has_mode(const ClaimView& claim, const char* mode) {
   return std::find(claim.access_modes.begin(), claim.access_modes.end(), mode) !=
          claim.access_modes.end();
 }
@@ -38,7 +38,7 @@ std::optional<StorageVerdict> check_claim(const api::CompileCacheSpec::Storage& 
                   name + " does not exist in this namespace: create it, or name another in " +
                       "spec.storage.claimName");
   }
-  const Claim& claim = *facts.claim;
+  const ClaimView& claim = *facts.claim;
   if (claim.deleting) {
     return refuse("ClaimDeleting", name + " is being deleted: create it anew, or name another in " +
                                        "spec.storage.claimName");
@@ -83,8 +83,8 @@ StorageVerdict waiting(const char* reason, std::string message) {
 
 }  // namespace
 
-Result<Claim> parse_claim(const json& object) {
-  Claim claim;
+Result<ClaimView> parse_claim(const json& object) {
+  ClaimView claim;
   claim.ns = kube::string_at(object, {"metadata", "namespace"});
   claim.name = kube::string_at(object, {"metadata", "name"});
   claim.uid = kube::string_at(object, {"metadata", "uid"});
@@ -107,7 +107,7 @@ const kube::Fields& claim_fields() {
   return kFields;
 }
 
-Volume parse_volume(const json& object) {
+VolumeView parse_volume(const json& object) {
   return {object.contains("/spec/nodeAffinity/required"_json_pointer)};
 }
 
@@ -120,7 +120,7 @@ StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
             false, false};
   }
   if (auto refused = check_claim(storage, facts)) return *refused;
-  const Claim& claim = *facts.claim;
+  const ClaimView& claim = *facts.claim;
   if (!facts.storage_error.empty()) {
     return {"False", "StoreUnusable",
             "the volume of PersistentVolumeClaim \"" + storage.claim_name +
@@ -148,6 +148,6 @@ StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
   return {"True", "Ready", "the store is prepared and the volume does what is needed", true, false};
 }
 
-bool is_single_node(const Claim& claim) { return !has_mode(claim, "ReadWriteMany"); }
+bool is_single_node(const ClaimView& claim) { return !has_mode(claim, "ReadWriteMany"); }
 
 }  // namespace compilecache::controller

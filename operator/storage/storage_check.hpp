@@ -19,8 +19,8 @@
 
 namespace compilecache::controller {
 
-// What we use of a PersistentVolumeClaim.
-struct Claim {
+// A PersistentVolumeClaim, as far as we use it.
+struct ClaimView {
   std::string ns, name, uid;
   std::string phase;                      // Pending, Bound, Lost
   std::vector<std::string> access_modes;  // of the volume when bound, else as asked for
@@ -28,18 +28,18 @@ struct Claim {
   std::string storage_class;
   bool deleting = false;
 };
-Result<Claim> parse_claim(const nlohmann::json& object);
+Result<ClaimView> parse_claim(const nlohmann::json& object);
 const kube::Fields& claim_fields();  // what it looks at
 
-// What we use of a PersistentVolume.
-struct Volume {
+// A PersistentVolume, as far as we use it.
+struct VolumeView {
   bool has_node_affinity = false;
 };
-Volume parse_volume(const nlohmann::json& object);
+VolumeView parse_volume(const nlohmann::json& object);
 
 struct StorageFacts {
-  std::optional<Claim> claim;
-  std::optional<Volume> volume;  // of a bound claim; nothing: not yet known
+  std::optional<ClaimView> claim;
+  std::optional<VolumeView> volume;  // of a bound claim; nothing: not yet known
   // What the last sweep Job that came to an end found; nothing while none has.
   bool prepared = false;
   std::string storage_error;  // why the volume cannot be used
@@ -63,6 +63,6 @@ StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
                              const StorageFacts& facts);
 
 // Whether the claim may be mounted on one node only, so that Jobs have to run where it is attached.
-bool is_single_node(const Claim& claim);
+bool is_single_node(const ClaimView& claim);
 
 }  // namespace compilecache::controller

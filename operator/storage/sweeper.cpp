@@ -104,7 +104,7 @@ void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
   if (!facts.prepared) facts.job_trouble = found->second.trouble;
 }
 
-Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const Claim& claim) {
+Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const ClaimView& claim) {
   const std::string key = cache.metadata.key();
   State state;
   Mail mail;
@@ -145,7 +145,8 @@ void Sweeper::read(State& state, const Mail& mail) const {
   if (mail.node) state.node = *mail.node;
 }
 
-Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache, const Claim& claim) {
+Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
+                                 const ClaimView& claim) {
   notice_change_of_store(state, cache, claim);
   const auto jobs = jobs_of_claim(cache);
   if (const SweepJob* mine = job_under_way(state, cache, jobs)) {
@@ -191,7 +192,7 @@ const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& ca
 }
 
 void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cache,
-                                     const Claim& claim) {
+                                     const ClaimView& claim) {
   const std::string store = store_of(cache);
   const bool other_claim = !state.claim.empty() && state.claim != claim.uid;
   if (other_claim || (!state.store.empty() && state.store != store)) {
@@ -309,7 +310,7 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
   return needs;
 }
 
-Status Sweeper::start(State& state, const api::CompileCache& cache, const Claim& claim) {
+Status Sweeper::start(State& state, const api::CompileCache& cache, const ClaimView& claim) {
   if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
   SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
                       .image = environment_.image,

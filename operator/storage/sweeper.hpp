@@ -64,7 +64,7 @@ class Sweeper {
   [[nodiscard]] Probed probed(const std::string& cache, int64_t probe) const;
 
   // Starts a Job if one is due. The result says when to come again; 0: when something changes.
-  Result<Duration> reconcile(const api::CompileCache& cache, const Claim& claim);
+  Result<Duration> reconcile(const api::CompileCache& cache, const ClaimView& claim);
 
   // prepared, storage_error and job_trouble.
   void fill(const std::string& cache, StorageFacts& facts) const;
@@ -106,7 +106,7 @@ class Sweeper {
 
   static void end_job(State& state, bool good);
   void read(State& state, const Mail& mail) const;
-  void notice_change_of_store(State& state, const api::CompileCache& cache, const Claim& claim);
+  void notice_change_of_store(State& state, const api::CompileCache& cache, const ClaimView& claim);
   std::vector<SweepJob> jobs_of_claim(const api::CompileCache& cache) const;
   const SweepJob* job_under_way(State& state, const api::CompileCache& cache,
                                 const std::vector<SweepJob>& jobs) const;
@@ -115,10 +115,10 @@ class Sweeper {
   Result<Duration> watch_over(State& state, const api::CompileCache& cache, const SweepJob& job);
   Status step_down(State& state, const SweepJob& job);
   SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
-  Status start(State& state, const api::CompileCache& cache, const Claim& claim);
+  Status start(State& state, const api::CompileCache& cache, const ClaimView& claim);
   Status choose_privilege(State& state, const std::string& ns) const;
   std::string node_of(const api::CompileCache& cache) const;
-  Result<Duration> decide(State& state, const api::CompileCache& cache, const Claim& claim);
+  Result<Duration> decide(State& state, const api::CompileCache& cache, const ClaimView& claim);
 
   const kube::Client client_;
   const Settings& settings_;

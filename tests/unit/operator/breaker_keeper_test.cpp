@@ -42,7 +42,8 @@ class BreakerKeeperTest : public ::testing::Test {
     cache.metadata.ns = "ml";
     cache.metadata.name = "transformer";
     cache.spec.storage.claim_name = "caches";
-    storage.claim = Claim{.ns = "ml", .name = "caches", .phase = "Bound", .volume_name = "pv-1"};
+    storage.claim =
+        ClaimView{.ns = "ml", .name = "caches", .phase = "Bound", .volume_name = "pv-1"};
     // It has closed long ago, so that a status without a word about it is none.
     cache.status.breaker.state = "Closed";
     cache.status.breaker.since = format_time(clock.wall() - hours(1));

@@ -71,12 +71,12 @@ class ControlTest : public ::testing::Test {
   }
   void put_claim(std::string phase = "Bound") {
     claims.upsert("ml/caches",
-                  std::make_shared<const Claim>(Claim{.ns = "ml",
-                                                      .name = "caches",
-                                                      .uid = "c-1",
-                                                      .phase = std::move(phase),
-                                                      .access_modes = {"ReadWriteMany"},
-                                                      .volume_name = "pv-1"}));
+                  std::make_shared<const ClaimView>(ClaimView{.ns = "ml",
+                                                              .name = "caches",
+                                                              .uid = "c-1",
+                                                              .phase = std::move(phase),
+                                                              .access_modes = {"ReadWriteMany"},
+                                                              .volume_name = "pv-1"}));
   }
   void put_archive(const std::string& name, hours unused) {
     const std::string then = format_time(clock.wall() - unused);
@@ -186,7 +186,7 @@ class ControlTest : public ::testing::Test {
   Settings settings;
   ClusterStores stores;
   ClusterView view{stores};
-  kube::Store<Claim> claims;
+  kube::Store<ClaimView> claims;
   kube::Store<SweepJob> jobs;
   InvalidCaches invalid;
   CacheStats stats{32};

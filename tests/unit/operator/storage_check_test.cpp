@@ -9,7 +9,7 @@
 namespace compilecache::controller {
 namespace {
 
-Claim bound(std::vector<std::string> modes = {"ReadWriteMany"}) {
+ClaimView bound(std::vector<std::string> modes = {"ReadWriteMany"}) {
   return {.ns = "ml",
           .name = "caches",
           .phase = "Bound",
@@ -44,15 +44,15 @@ TEST(StorageNotUsed, WithoutAClaimThereIsNothingToPrepare) {
   EXPECT_FALSE(verdict.may_prepare);
 }
 
-Claim with_phase(const char* phase) {
-  Claim claim = bound();
+ClaimView with_phase(const char* phase) {
+  ClaimView claim = bound();
   claim.phase = phase;
   if (std::string(phase) != "Bound") claim.volume_name.clear();
   return claim;
 }
 
-Claim deleting() {
-  Claim claim = bound();
+ClaimView deleting() {
+  ClaimView claim = bound();
   claim.deleting = true;
   return claim;
 }
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
              "ReadWriteOnce",
              "allowReadWriteOnce"},
         Case{"rwo allowed",
-             {.claim = bound({"ReadWriteOnce"}), .volume = Volume{}, .prepared = true},
+             {.claim = bound({"ReadWriteOnce"}), .volume = VolumeView{}, .prepared = true},
              {.allow_read_write_once = true},
              "True",
              "Ready",
@@ -94,37 +94,40 @@ INSTANTIATE_TEST_SUITE_P(
              "ReadOnlyClaim",
              "ReadOnlyMany"},
         Case{"affinity",
-             {.claim = bound(), .volume = Volume{true}},
+             {.claim = bound(), .volume = VolumeView{true}},
              {},
              "False",
              "VolumeHasNodeAffinity",
              "allowNodeAffinity"},
         Case{"affinity allowed",
-             {.claim = bound(), .volume = Volume{true}, .prepared = true},
+             {.claim = bound(), .volume = VolumeView{true}, .prepared = true},
              {.allow_node_affinity = true},
              "True",
              "Ready",
              "prepared"},
         Case{"not prepared",
-             {.claim = bound(), .volume = Volume{}},
+             {.claim = bound(), .volume = VolumeView{}},
              {},
              "Unknown",
              "Preparing",
              "Job"},
         Case{"cannot prepare",
-             {.claim = bound(), .volume = Volume{}, .job_trouble = "no pod appeared"},
+             {.claim = bound(), .volume = VolumeView{}, .job_trouble = "no pod appeared"},
              {},
              "False",
              "CannotPrepare",
              "no pod appeared"},
         Case{"bad volume",
-             {.claim = bound(), .volume = Volume{}, .prepared = true, .storage_error = "no space"},
+             {.claim = bound(),
+              .volume = VolumeView{},
+              .prepared = true,
+              .storage_error = "no space"},
              {},
              "False",
              "StoreUnusable",
              "no space"},
         Case{"good",
-             {.claim = bound(), .volume = Volume{}, .prepared = true},
+             {.claim = bound(), .volume = VolumeView{}, .prepared = true},
              {},
              "True",
              "Ready",
