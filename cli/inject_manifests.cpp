@@ -13,7 +13,7 @@ namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
-using webhook::Outcome;
+using webhook::InjectionOutcome;
 
 // What stands for the ReplicaSet that a Deployment's pods will have.
 constexpr char kTemplateHash[] = "template";
@@ -80,7 +80,7 @@ void for_each_template(Manifest& value, const std::string& path, const Visit& vi
 }
 
 webhook::Report no_template(std::string message) {
-  return {Outcome::kSkipped, api::InjectionReason::kNoPodTemplate, std::move(message), {}};
+  return {InjectionOutcome::kSkipped, api::InjectionReason::kNoPodTemplate, std::move(message), {}};
 }
 
 // Why the annotation there does nothing for a manifest, and where it belongs.
@@ -233,7 +233,10 @@ class Injector {
     const Manifest as_pod = owned ? pod_of(found, kind, name) : found;
     const auto pod = webhook::read_json(as_pod.dump());
     if (!pod) {
-      return {Outcome::kSkipped, api::InjectionReason::kRequestInvalid, pod.error().message, {}};
+      return {InjectionOutcome::kSkipped,
+              api::InjectionReason::kRequestInvalid,
+              pod.error().message,
+              {}};
     }
     const auto cache = caches_.find(ns + "/" + webhook::wanted_cache(*pod).value_or(""));
     auto result = webhook::inject({.pod = *pod,
@@ -257,7 +260,7 @@ class Injector {
 
 bool InjectedManifests::complete() const {
   return std::all_of(reports.begin(), reports.end(), [](const TemplateReport& report) {
-    return report.report.outcome != Outcome::kSkipped ||
+    return report.report.outcome != InjectionOutcome::kSkipped ||
            report.report.reason == api::InjectionReason::kDisabled;
   });
 }

@@ -141,7 +141,7 @@ void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_se
                          {"outcome", std::string(webhook::to_string(report.outcome))},
                          {"reason", std::string(text.word)},
                          {"message", report.message}});
-  if (report.outcome == webhook::Outcome::kUnchanged) return;
+  if (report.outcome == webhook::InjectionOutcome::kUnchanged) return;
   if (report.reason == api::InjectionReason::kNotAnnotated) return;
   kube::ObjectReference about{answer.owner.api_version, answer.owner.kind, answer.ns,
                               answer.owner.name, answer.owner.uid};
@@ -151,7 +151,7 @@ void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_se
     if (found == nullptr) return;
     about = {api::kApiVersion, "CompileCache", answer.ns, answer.cache, found->metadata.uid};
   }
-  const auto type = report.outcome == webhook::Outcome::kInjected ||
+  const auto type = report.outcome == webhook::InjectionOutcome::kInjected ||
                             report.reason == api::InjectionReason::kDisabled ||
                             report.reason == api::InjectionReason::kOwnCaches
                         ? kube::EventType::kNormal

@@ -141,7 +141,7 @@ std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memo
   const Status applied = apply(patch, pod, memory);
   if (applied) return patch;
   answer.report =
-      Report{Outcome::kSkipped,
+      Report{InjectionOutcome::kSkipped,
              InjectionReason::kPatchFailed,
              applied.error().message,
              {"compilecache.dev: not injected, patch_failed: " + applied.error().message}};

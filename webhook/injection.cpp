@@ -367,7 +367,7 @@ bool is_injected_already(const Json& pod, const Injection& injection) {
   });
 }
 
-Report report_of(Outcome outcome, InjectionReason reason, const std::string& detail = {}) {
+Report report_of(InjectionOutcome outcome, InjectionReason reason, const std::string& detail = {}) {
   Report report{outcome, reason, detail, {}};
   if (detail.empty()) report.message = std::string(api::text_of(reason).sentence);
   return report;
@@ -388,7 +388,7 @@ struct Plain {
 
 InjectionResult skipped(Plain plain, const Skip& why) {
   InjectionResult result{std::move(plain.patch),
-                         report_of(Outcome::kSkipped, why.reason, why.detail)};
+                         report_of(InjectionOutcome::kSkipped, why.reason, why.detail)};
   if (deserves_warning(why.reason)) {
     result.report.warnings.push_back("compilecache.dev: not injected, " +
                                      std::string(api::text_of(why.reason).word) + ": " +
@@ -420,7 +420,8 @@ InjectionResult force_cold(const InjectionInput& input, Plain plain,
     patch_variables(plain.patch, plain.pod, index,
                     cold_environment(container_at(plain.pod, index), frameworks));
   }
-  const Outcome outcome = plain.patch.empty() ? Outcome::kUnchanged : Outcome::kInjected;
+  const InjectionOutcome outcome =
+      plain.patch.empty() ? InjectionOutcome::kUnchanged : InjectionOutcome::kInjected;
   return {std::move(plain.patch), report_of(outcome, InjectionReason::kForcedCold)};
 }
 
@@ -429,7 +430,7 @@ InjectionResult injected(const InjectionInput& input, Plain plain,
   auto injection = plan_injection(input, plain.pod, annotations);
   if (!injection) return skipped(std::move(plain), injection.error());
   if (is_injected_already(input.pod, *injection)) {
-    return {{}, report_of(Outcome::kUnchanged, InjectionReason::kAlreadyInjected)};
+    return {{}, report_of(InjectionOutcome::kUnchanged, InjectionReason::kAlreadyInjected)};
   }
   const auto room = check_room(plain.pod, injection->resources, input.facts);
   if (!room) return skipped(std::move(plain), room.error());
@@ -437,7 +438,7 @@ InjectionResult injected(const InjectionInput& input, Plain plain,
   const auto growth = check_growth(plain.pod, patch);
   if (!growth) return skipped(std::move(plain), growth.error());
   InjectionResult result{std::move(plain.patch),
-                         report_of(Outcome::kInjected, InjectionReason::kInjected,
+                         report_of(InjectionOutcome::kInjected, InjectionReason::kInjected,
                                    injection->loader.empty() ? kOnlyVariables : "")};
   for (Edit& edit : patch) result.patch.push_back(std::move(edit));
   result.report.warnings = std::move(injection->warnings);
@@ -498,13 +499,13 @@ void shorten(Report& report) {
 
 }  // namespace
 
-std::string_view to_string(Outcome outcome) {
+std::string_view to_string(InjectionOutcome outcome) {
   switch (outcome) {
-    case Outcome::kInjected:
+    case InjectionOutcome::kInjected:
       return "injected";
-    case Outcome::kUnchanged:
+    case InjectionOutcome::kUnchanged:
       return "unchanged";
-    case Outcome::kSkipped:
+    case InjectionOutcome::kSkipped:
       break;
   }
   return "skipped";

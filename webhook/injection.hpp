@@ -44,15 +44,15 @@
 
 namespace compilecache::webhook {
 
-enum class Outcome {
+enum class InjectionOutcome {
   kInjected,   // also: made anew, and the variables of ForceCold
   kUnchanged,  // it is there already
   kSkipped,
 };
-std::string_view to_string(Outcome outcome);  // "injected", "unchanged", "skipped"
+std::string_view to_string(InjectionOutcome outcome);  // "injected", "unchanged", "skipped"
 
 struct Report {
-  Outcome outcome = Outcome::kSkipped;
+  InjectionOutcome outcome = InjectionOutcome::kSkipped;
   api::InjectionReason reason = api::InjectionReason::kNotAnnotated;
   std::string message;                // for people; names what is wrong and what is allowed
   std::vector<std::string> warnings;  // for whoever creates the pod, in kubectl's output

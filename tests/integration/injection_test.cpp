@@ -126,7 +126,7 @@ void expect_no_worse(Judged& judged, const GoldenCase& golden, const json& pod, 
   if (!worse.empty()) judged.wrong.push_back(what + worse);
   if (!after.accepted() || result.report.reason != api::InjectionReason::kInjected) return;
   // What the API server fills in is no reason to inject anew.
-  if (golden.run(after.pod).report.outcome != Outcome::kUnchanged) {
+  if (golden.run(after.pod).report.outcome != InjectionOutcome::kUnchanged) {
     judged.wrong.push_back(std::string(what) + "injected again");
   }
 }

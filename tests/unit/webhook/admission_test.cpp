@@ -56,7 +56,7 @@ TEST_F(Admission, TheAnswerCarriesThePatchAndTheUid) {
   const json patch = json::parse(*base64_decode(response.at("patch").get<std::string>()));
   EXPECT_EQ(golden_.pod.patch(patch), *golden_.run(golden_.pod).pod);
   EXPECT_FALSE(response.contains("warnings"));
-  EXPECT_EQ(answer_.report.outcome, Outcome::kInjected);
+  EXPECT_EQ(answer_.report.outcome, InjectionOutcome::kInjected);
   EXPECT_EQ(answer_.cache, "transformer");
   EXPECT_EQ(answer_.ns, "ml");
   EXPECT_EQ(answer_.pod, "web-6d9f7c5b8-");

@@ -48,8 +48,8 @@ TEST_P(Golden, InjectingAgainChangesNothing) {
   const json once = result_.pod.value_or(golden_.pod);
   const Injected again = golden_.run(once);
   EXPECT_EQ(again.pod, std::nullopt);
-  if (result_.report.outcome == Outcome::kInjected) {
-    EXPECT_EQ(again.report.outcome, Outcome::kUnchanged);
+  if (result_.report.outcome == InjectionOutcome::kInjected) {
+    EXPECT_EQ(again.report.outcome, InjectionOutcome::kUnchanged);
   }
 }
 

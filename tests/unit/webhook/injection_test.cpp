@@ -31,7 +31,7 @@ TEST(Injection, AnotherVersionsInjectionIsMadeAnew) {
   golden.settings.version = "2.0.0";
   golden.settings.image = "registry.example/compilecache:2.0.0";
   const Injected renewed = golden.run(old);
-  EXPECT_EQ(renewed.report.outcome, Outcome::kInjected);
+  EXPECT_EQ(renewed.report.outcome, InjectionOutcome::kInjected);
   EXPECT_EQ(*renewed.pod, *golden.run(golden.pod).pod);
 }
 
@@ -39,7 +39,7 @@ TEST(Injection, AnotherVersionAloneIsReasonEnough) {
   GoldenCase golden = load_golden_case("deployment");
   const json old = *golden.run(golden.pod).pod;
   golden.settings.version = "2.0.0";
-  EXPECT_EQ(golden.run(old).report.outcome, Outcome::kInjected);
+  EXPECT_EQ(golden.run(old).report.outcome, InjectionOutcome::kInjected);
 }
 
 TEST(Injection, WhatSomebodyTookApartIsMadeAnew) {
@@ -91,7 +91,7 @@ TEST(Injection, AContainerThatCameLaterCanChangeOurResources) {
   json pod = *golden.run(golden.pod).pod;
   pod["spec"]["containers"].push_back({{"name", "late"}, {"image", "late"}});  // now Burstable
   const Injected again = golden.run(pod);
-  ASSERT_EQ(again.report.outcome, Outcome::kInjected);
+  ASSERT_EQ(again.report.outcome, InjectionOutcome::kInjected);
   EXPECT_FALSE(init_container(*again.pod, "compilecache-save").contains("resources"));
   EXPECT_NE(named(again.pod->at("spec").at("containers"), "late"), nullptr);
 }
@@ -265,7 +265,7 @@ TEST(Injection, WhatAQuotaRefusesAnyhowIsNotLeftAloneOnOurAccount) {
   GoldenCase golden = load_golden_case("quota-no-room");
   ASSERT_EQ(golden.run(golden.pod).report.reason, api::InjectionReason::kNoRoomInQuota);
   golden.facts.quotas.at(0).used = golden.facts.quotas.at(0).hard;
-  EXPECT_EQ(golden.run(golden.pod).report.outcome, Outcome::kInjected);
+  EXPECT_EQ(golden.run(golden.pod).report.outcome, InjectionOutcome::kInjected);
 }
 
 // What is loaded counts against both the containers' limits and the volume's.
@@ -356,7 +356,7 @@ TEST(Injection, JsonOfAnOddShapeIsSkippedAndSaid) {
                                "spec": {"containers": [{"name": "a", "env": "x"}], "volumes": 7}})",
         "null", "[]", "7"}) {
     const Injected result = golden.run(json::parse(text));
-    EXPECT_EQ(result.report.outcome, Outcome::kSkipped) << text;
+    EXPECT_EQ(result.report.outcome, InjectionOutcome::kSkipped) << text;
     EXPECT_EQ(result.pod, std::nullopt) << text;
     EXPECT_FALSE(result.report.message.empty());
   }

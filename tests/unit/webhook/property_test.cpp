@@ -29,7 +29,7 @@ RC_GTEST_PROP(AnyPod, InjectingTwiceChangesNothing, ()) {
   RC_PRE(once.pod.has_value());
   const Injected again = golden.run(*once.pod);
   RC_ASSERT(!again.pod);
-  RC_ASSERT(again.report.outcome == Outcome::kUnchanged);
+  RC_ASSERT(again.report.outcome == InjectionOutcome::kUnchanged);
 }
 
 RC_GTEST_PROP(AnyPod, NothingOfTheUsersIsChangedOrReordered, ()) {
