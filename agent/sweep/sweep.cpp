@@ -30,9 +30,9 @@ size_t length_of(const api::FoundArchive& found) {
   return length;
 }
 
-class Sweeper {
+class SweepRun {
  public:
-  Sweeper(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock)
+  SweepRun(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock)
       : config_(config), coordinator_(coordinator), clock_(clock) {
     report_.cache = config.cache;
   }
@@ -253,7 +253,7 @@ class Sweeper {
 }  // namespace
 
 bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock) {
-  return Sweeper(config, coordinator, clock).run();
+  return SweepRun(config, coordinator, clock).run();
 }
 
 }  // namespace compilecache::agent
