@@ -1,24 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
-#include "operator/breaker/startup_diagnosis.hpp"
-#include "operator/cluster/cluster_view.hpp"
+#include "operator/breaker/pod_troubles.hpp"
 #include "operator/settings/settings.hpp"
 
 // Whether pods of one CompileCache are injected, or have to start without, because earlier ones
 // could not start with what is injected. No clock and no I/O: what it knows is passed in.
 //
-//   PodTroubles troubles(settings.breaker);       // what lasts, from look to look
-//   troubles.expect(cache.status.stuck_pods);     // of a leader before us
-//   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
+//   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);   // pod_troubles.hpp
 //   const BreakerVerdict verdict = judge_breaker(before, {.seen = seen, .nodes = 3}, rules, now);
 //
 // It opens on evidence that has lasted (patience), from more than one node where there is more than
@@ -33,82 +28,6 @@
 // ours, or by that of a leader before us, whose times are heeded as far as they can be right.
 
 namespace compilecache::controller {
-
-// One look at an injected pod. The pod must outlive what is made of it.
-struct PodLook {
-  const PodView* pod = nullptr;
-  PodSign sign;
-};
-
-struct StuckPod {
-  std::string name, uid, node;
-  std::string created;  // RFC 3339
-  Trouble trouble = Trouble::kStart;
-  std::string text;
-  WallTime since{};
-  bool lasts = false;     // for as long as its sign asks for
-  bool was_told = false;  // a leader before us knew of it
-  bool ended = false;     // it failed, and nothing waits for it
-  bool replaceable = false;
-};
-
-struct StuckPods {
-  std::vector<StuckPod> pods;        // in trouble, by name
-  std::vector<std::string> started;  // beside them: when those were made that got past
-  bool recovered = false;            // some pod was in trouble and got past, since settle()
-  std::string newest;                // when the newest of all pods was made
-  // Pods that wait for volumes for so long that Events should be read, and how soon again.
-  std::set<std::string> waiting;  // uids
-  Duration read_events{0};
-  Duration again{0};  // when looking again may tell more; 0: when something changes
-};
-
-// Remembers since when each pod is in trouble. Not thread-safe.
-class PodTroubles {
- public:
-  explicit PodTroubles(const Settings::Breaker& rules) : rules_(rules) {}
-
-  // Names of pods that were in trouble before we looked: they are no news.
-  void expect(const std::vector<std::string>& names);
-  // `failed_mounts`: by pod uid, what the kubelet says about a volume of ours.
-  StuckPods evaluate(const std::vector<PodLook>& pods,
-                     const std::map<std::string, std::string>& failed_mounts, WallTime now);
-  // From now on only what recovers later is a recovery.
-  void settle() { recovered_ = false; }
-
- private:
-  struct Found {
-    Trouble trouble = Trouble::kStart;
-    std::string text;
-    Duration patience{0};
-    WallTime since{};
-    bool was_told = false;
-    WallTime last{};  // when it was seen last
-  };
-  struct Entry {
-    PodSign::Kind kind = PodSign::Kind::kNone;
-    WallTime kind_since{};
-    std::optional<Found> found;
-    std::optional<WallTime> quiet_since;
-
-    // In a state that turns into trouble when it lasts.
-    bool is_pending() const {
-      return kind == PodSign::Kind::kWaits || kind == PodSign::Kind::kLoads;
-    }
-  };
-
-  std::optional<Entry> take(const PodLook& look, WallTime now);
-  std::optional<Found> trouble_of(const PodLook& look, const Entry& entry,
-                                  const std::map<std::string, std::string>& failed_mounts,
-                                  WallTime now) const;
-  void update(Entry& entry, const PodLook& look, std::optional<Found> found, WallTime now);
-  void tell(const PodLook& look, const Entry& entry, WallTime now, StuckPods& seen) const;
-
-  Settings::Breaker rules_;
-  std::map<std::string, Entry> entries_;  // by uid; pods that have nothing to tell have none
-  std::set<std::string> expected_;        // names, until their pods were looked at
-  bool recovered_ = false;
-};
 
 enum class Probe { kNone, kRuns, kSucceeded, kFailed };
 

@@ -1,6 +1,7 @@
+#include "operator/breaker/pod_troubles.hpp"
+
 #include <algorithm>
 
-#include "operator/breaker/breaker.hpp"
 #include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {

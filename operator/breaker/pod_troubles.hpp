@@ -1,0 +1,102 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "operator/breaker/startup_diagnosis.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/settings/settings.hpp"
+
+// Which injected pods of one CompileCache are in trouble on our account, and since when: a sign
+// (startup_diagnosis.hpp) has to last before it counts. No clock and no I/O.
+//
+//   PodTroubles troubles(settings.breaker);
+//   troubles.expect(cache.status.stuck_pods);     // what the leader before us found
+//   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
+//
+// Times of pods are by the API server's clock and are compared with each other only; all others are
+// by ours.
+
+namespace compilecache::controller {
+
+// One look at an injected pod. The pod must outlive what is made of it.
+struct PodLook {
+  const PodView* pod = nullptr;
+  PodSign sign;
+};
+
+struct StuckPod {
+  std::string name, uid, node;
+  std::string created;  // RFC 3339
+  Trouble trouble = Trouble::kStart;
+  std::string text;
+  WallTime since{};
+  bool lasts = false;     // for as long as its sign asks for
+  bool was_told = false;  // a leader before us knew of it
+  bool ended = false;     // it failed, and nothing waits for it
+  bool replaceable = false;
+};
+
+struct StuckPods {
+  std::vector<StuckPod> pods;        // in trouble, by name
+  std::vector<std::string> started;  // beside them: when those were made that got past
+  bool recovered = false;            // some pod was in trouble and got past, since settle()
+  std::string newest;                // when the newest of all pods was made
+  // Pods that wait for volumes for so long that Events should be read, and how soon again.
+  std::set<std::string> waiting;  // uids
+  Duration read_events{0};
+  Duration again{0};  // when looking again may tell more; 0: when something changes
+};
+
+// Remembers since when each pod is in trouble. Not thread-safe.
+class PodTroubles {
+ public:
+  explicit PodTroubles(const Settings::Breaker& rules) : rules_(rules) {}
+
+  // Names of pods that the leader before us knew to be in trouble: they are no news.
+  void expect(const std::vector<std::string>& names);
+  // `failed_mounts`: by pod uid, what the kubelet says about a volume of ours.
+  StuckPods evaluate(const std::vector<PodLook>& pods,
+                     const std::map<std::string, std::string>& failed_mounts, WallTime now);
+  // From now on only what recovers later is a recovery.
+  void settle() { recovered_ = false; }
+
+ private:
+  struct Found {
+    Trouble trouble = Trouble::kStart;
+    std::string text;
+    Duration patience{0};
+    WallTime since{};
+    bool was_told = false;
+    WallTime last{};  // when it was seen last
+  };
+  struct Entry {
+    PodSign::Kind kind = PodSign::Kind::kNone;
+    WallTime kind_since{};
+    std::optional<Found> found;
+    std::optional<WallTime> quiet_since;
+
+    // Whether the pod is in a state that turns into trouble when it lasts.
+    bool is_pending() const {
+      return kind == PodSign::Kind::kWaits || kind == PodSign::Kind::kLoads;
+    }
+  };
+
+  std::optional<Entry> take(const PodLook& look, WallTime now);
+  std::optional<Found> trouble_of(const PodLook& look, const Entry& entry,
+                                  const std::map<std::string, std::string>& failed_mounts,
+                                  WallTime now) const;
+  void update(Entry& entry, const PodLook& look, std::optional<Found> found, WallTime now);
+  void tell(const PodLook& look, const Entry& entry, WallTime now, StuckPods& seen) const;
+
+  Settings::Breaker rules_;
+  std::map<std::string, Entry> entries_;  // by uid; pods that have nothing to tell have none
+  std::set<std::string> expected_;        // names, until their pods were looked at
+  bool recovered_ = false;
+};
+
+}  // namespace compilecache::controller
