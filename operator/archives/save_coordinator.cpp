@@ -36,18 +36,6 @@ tl::unexpected<Error> lost(const std::string& archive, int64_t fence, const std:
 
 }  // namespace
 
-CacheLocks::Guard CacheLocks::lock(const std::string& cache) {
-  std::shared_ptr<std::mutex> mutex;
-  {
-    const std::lock_guard guard(mutex_);
-    std::shared_ptr<std::mutex>& slot = mutexes_[cache];
-    if (slot == nullptr) slot = std::make_shared<std::mutex>();
-    mutex = slot;
-  }
-  std::unique_lock held(*mutex);
-  return {std::move(mutex), std::move(held)};
-}
-
 SaveCoordinator::SaveCoordinator(ArchiveClient& archives, CacheLocks& locks,
                                  const SweepGuard& guard, int max_concurrent_saves,
                                  const Clock& clock, Random random)

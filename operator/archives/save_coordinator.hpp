@@ -3,7 +3,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "operator/archives/archive_client.hpp"
+#include "operator/archives/cache_locks.hpp"
 #include "operator/archives/save_rules.hpp"
 #include "operator/archives/sweep_guard.hpp"
 
@@ -34,21 +34,9 @@
 //
 // A save's id is "<archive>.<fence>", so any leader understands it. A commit whose answer was lost
 // may be sent again and is answered the same. Thread-safe; calls block on the API server. Grants,
-// commits and releases of one CompileCache run one after another, see CacheLocks.
+// commits and releases of one CompileCache run one after another, see cache_locks.hpp.
 
 namespace compilecache::controller {
-
-// One mutex for each CompileCache, "namespace/name". A sweep's decisions take the same one as
-// commits, so that none is made between a commit's check and its write.
-class CacheLocks {
- public:
-  using Guard = std::pair<std::shared_ptr<std::mutex>, std::unique_lock<std::mutex>>;
-  [[nodiscard]] Guard lock(const std::string& cache);
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<std::mutex>> mutexes_;
-};
 
 struct Committed {
   api::CommitAnswer answer;

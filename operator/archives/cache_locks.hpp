@@ -1,0 +1,23 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace compilecache::controller {
+
+// One mutex for each CompileCache, "namespace/name". A sweep's decisions take the same one as
+// commits, so that none is made between a commit's check and its write.
+class CacheLocks {
+ public:
+  using Guard = std::pair<std::shared_ptr<std::mutex>, std::unique_lock<std::mutex>>;
+  [[nodiscard]] Guard lock(const std::string& cache);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<std::mutex>> mutexes_;
+};
+
+}  // namespace compilecache::controller
