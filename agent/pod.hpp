@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "agent/status_file.hpp"
+#include "agent/control_directory.hpp"
 #include "api/agent_api.hpp"
 #include "api/agent_config.hpp"
 #include "base/error.hpp"

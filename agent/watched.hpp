@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/control_directory.hpp"
 #include "agent/scan.hpp"
-#include "agent/status_file.hpp"
 #include "api/agent_config.hpp"
 #include "archive/manifest.hpp"
 #include "archive/write.hpp"

@@ -7,13 +7,14 @@
 #include <mutex>
 #include <thread>
 
+#include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
 #include "agent/load/load_choice.hpp"
 #include "agent/load/load_pace.hpp"
 #include "agent/pod.hpp"
-#include "agent/status_file.hpp"
 #include "agent/store_trouble.hpp"
+#include "agent/watchdog.hpp"
 #include "archive/extract.hpp"
 #include "base/log.hpp"
 

@@ -10,7 +10,7 @@ namespace compilecache::agent {
 // The loader, an init container: puts the pod's archive into its cache directories. Whatever
 // happens the pod must start, so it returns in every case (or ends the process with 0 from another
 // thread when this one hangs), and what is not loaded whole is not there at all. The outcome is in
-// the control directory (status_file.hpp), in the log and with the operator.
+// the control directory (control_directory.hpp), in the log and with the operator.
 //
 // `leaving` is called before the process is ended from another thread (subprocess.hpp); none:
 // nobody waits for this process and comes after it. `after_crash`: a loader before this one

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
-#include "agent/status_file.hpp"
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 

@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
+#include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
 #include "agent/save/save_attempt.hpp"
-#include "agent/status_file.hpp"
 #include "base/clock.hpp"
 #include "frameworks/effect.hpp"
 

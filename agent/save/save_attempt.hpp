@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
+#include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
 #include "agent/save/save_result.hpp"
-#include "agent/status_file.hpp"
 #include "agent/watched.hpp"
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"

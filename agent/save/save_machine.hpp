@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "agent/control_directory.hpp"
 #include "agent/save/save_result.hpp"
-#include "agent/status_file.hpp"
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 

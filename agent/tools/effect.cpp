@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "agent/status_file.hpp"
+#include "agent/control_directory.hpp"
 #include "agent/watched.hpp"
 #include "base/log.hpp"
 

@@ -1,4 +1,4 @@
-#include "agent/status_file.hpp"
+#include "agent/control_directory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
