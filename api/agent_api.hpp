@@ -28,14 +28,15 @@ namespace compilecache::api {
 
 struct LoadRequest {
   std::string cache;
-  // How long the operator has told this loader to wait so far; and of that, for a place among those
-  // that load at once, once there was an archive. Each wait has a bound of its own.
+  // How long this loader has waited so far because the operator said so, in all; and how much of
+  // that for a place among the pods that load at once, after there was an archive. Each wait has a
+  // bound of its own.
   int64_t waited_ms = 0, waited_for_place_ms = 0;
 };
 
 struct LoadAnswer {
   std::string decision;  // "load", "none", "wait"
-  std::string reason;    // one word why not: "no_archive", "gpu_product_unknown", "suspect", ...
+  std::string reason;    // why none, in a word: "no_archive", "gpu_product_unknown", "suspect", ...
   int64_t retry_after_ms = 0;
   std::string match;  // "exact", "compatible"
   std::string archive;
@@ -50,27 +51,28 @@ struct LoadAnswer {
 struct LoadedReport {
   std::string cache;
   std::string outcome;  // SUCCESS, SKIPPED, ERROR, DOES_NOT_EXIST
-  std::string reason;   // word; "corrupt", "timeout", "directory_filled", ...
+  std::string reason;   // why, one word: "corrupt", "timeout", "directory_filled", ...
   std::string message;
   std::string archive, manifest_digest, match;
   std::string source;          // "operator", "index"
   std::string corrupt_digest;  // the blob whose bytes are not what its name says
   int64_t generation = 0;
   int64_t milliseconds = 0, bytes = 0, files = 0;
-  // Of the milliseconds: how long the operator told it to wait, and for what at last
-  // ("waiting_for_first", ...); and how long it took to learn which archive.
+  // Both are part of the milliseconds above: how long it waited because the operator said so, and
+  // how long it took to find out which archive is its own. `waited_for` says what it waited for
+  // last ("waiting_for_first", ...).
   int64_t waited_ms = 0, asked_ms = 0;
   std::string waited_for;
 };
 
 struct SaveRequest {
   std::string cache;
-  std::string attempt;      // nonce, new for each attempt
+  std::string attempt;      // a nonce, new for each attempt
   std::string have_digest;  // manifest of the head that the saver last saw; empty: none
-  // Manifest that the pod started with, of whatever archive; empty: none.
+  // The manifest that the pod loaded before it started, of whatever archive; empty: it loaded none.
   std::string loaded_digest;
-  // Of the head that it was to extend: a blob that is not what its digest promises, or one that is
-  // not there, as far as this node sees. The operator decides what becomes of the head.
+  // A blob of the head to extend whose bytes do not match its digest, and one that is missing, as
+  // far as this node sees. The operator decides what becomes of the head.
   std::string corrupt_digest, missing_digest;
   int64_t new_files = 0, new_bytes = 0;
   bool refresh = false;     // mode Refresh: no parent wanted
@@ -82,13 +84,13 @@ struct SaveAnswer {
   std::string decision;  // "granted", "busy", "refused"
   std::string reason;
   int64_t retry_after_ms = 0;
-  std::string id;  // of this save; in the later paths
+  std::string id;  // names this save in the paths of later calls
   int64_t fence = 0;
   int64_t lock_timeout_ms = 0;  // renew at a third of it
   std::string archive;
   ArchiveKey key;
   std::string gpu_product;
-  int64_t generation = 0;              // that a commit will have
+  int64_t generation = 0;              // the one that a commit will make
   std::string parent_digest;           // current head to extend; empty: write from scratch
   std::vector<std::string> condemned;  // blobs to write anew even where they exist
 };
@@ -106,11 +108,11 @@ struct CommitRequest {
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
   double compile_seconds = 0;
   int64_t left_out = 0;  // files that the saver may not read, or no archive can hold
-  // That is all there will be, as far as anybody can know: the application has asked for this save,
-  // or has ended.
+  // Nothing more will be compiled, as far as anybody can know: the application has asked for this
+  // save, or has ended.
   bool complete = false;
-  // For how long the cache directory has been still, and within which time this saver sees, and
-  // says, that more is being compiled.
+  // How long the cache directory has been still, and how soon this saver notices and reports that
+  // more is being compiled.
   int64_t still_ms = 0, notices_within_ms = 0;
 };
 
@@ -123,22 +125,22 @@ struct CommitAnswer {
 struct EffectReport {
   std::string cache;
   std::string effect;  // full, partial, none, unused, unknown; empty: the pod loaded nothing
-  // What this saver said last and an operator has heard: it is counted, though perhaps not known to
-  // the one that leads now.
+  // The effect that this saver reported last and a leader has answered. It is counted already, but
+  // the present leader may not know that.
   std::string counted_effect;
   std::string reason;
   bool final_report = false;
   bool compiling = false;  // more is being compiled since the last save
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
-  double compile_seconds = 0;  // this pod, as far as its new files tell
-  // Some of the new entries, "torch/fxgraph/hw/fhwqm6"; and what differs in the framework's own
-  // key, by name.
+  double compile_seconds = 0;  // by this pod, estimated from the times of its new files
+  // The names of some new entries ("torch/fxgraph/hw/fhwqm6"), and of what differs in the
+  // framework's own key.
   std::vector<std::string> new_names, differing;
   // The last save's outcome, where one was tried.
   std::string save_outcome;  // SUCCESS, SKIPPED, ERROR or empty
   std::string save_reason, save_message;
-  // Files and directories of the application that the saver may not read, and the user who owns
-  // (most of) them; -1: there are none.
+  // How many of the application's files and directories the saver may not read, and the user who
+  // owns most of them; -1: there are none.
   int64_t unreadable_files = 0, unreadable_owner = -1;
 };
 
@@ -147,7 +149,7 @@ struct StoredBlob {
   int64_t size = 0;
 };
 
-// What the index of a store says of an archive, and its manifest of its blobs.
+// An archive as a store's own index names it, with the blobs that its manifest lists.
 struct FoundArchive {
   ArchiveKey key;
   std::string manifest_digest;
@@ -157,24 +159,24 @@ struct FoundArchive {
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
 };
 
-// A sweep Job says "begin" (what is live, what may be deleted?) and "end" (what is there now).
-// Before both comes "adopt" where it is about to take over a store of another cluster. What may be
-// long is told in pages, each a message that may be repeated: "adopt" with some of the archives,
-// "inventory", before "end", with the blobs after one digest up to another.
+// A sweep Job sends "begin", to learn what is live and what it may delete, and "end", to report
+// what is there now. Before both it sends "adopt" where it is about to take over a store of another
+// cluster. Long lists go in pages, each a message that may be repeated: "adopt" with some of the
+// archives; "inventory", before "end", with the blobs after one digest up to another.
 struct SweepRequest {
   std::string cache;
   std::string phase;  // "adopt", "begin", "inventory", "end"
-  // adopt:
+  // Fields of "adopt":
   std::vector<FoundArchive> found;
-  // inventory, end: all blobs that are there whose digests are after `after` and, where `up_to` is
-  // not empty, not after that.
+  // Fields of "inventory" and "end": all blobs that are there whose digests are greater than
+  // `after` and, where `up_to` is not empty, not greater than that.
   std::vector<StoredBlob> inventory;
   std::string after, up_to;
-  // end:
+  // Fields of "end":
   int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;
-  std::vector<std::string> corrupt;   // manifests that were asked to be checked and are corrupt
-  std::vector<std::string> verified;  // and those that are whole
-  std::string storage_error;          // empty: the volume does what we rely on
+  std::vector<std::string> corrupt;   // manifests in SweepAnswer::check that are corrupt
+  std::vector<std::string> verified;  // and those whose blobs are all whole
+  std::string storage_error;          // why the volume cannot be used; empty: it can
 };
 
 struct SweepArchive {
@@ -189,20 +191,21 @@ struct SweepAnswer {
   std::vector<SweepArchive> archives;  // the whole index
   std::vector<std::string> deletable;  // condemned before this Job started and still unreferenced
   std::vector<std::string> check;      // manifests of suspect archives to verify
-  // Manifests that no loader may be given: what the index says of them goes, also where it is later
+  // Manifests that no loader may be given. Their entries in the index are removed, even those newer
   // than the archives above.
   std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
 };
 
-// Text to message and back. parse fails with kInvalid and names the message and the field.
+// Converts between JSON text and message. parse() fails with kInvalid and names the message and the
+// field.
 template <typename Message>
 Result<Message> parse(const std::string& text);
 template <typename Message>
 std::string dump(const Message& message);
 
 std::string error_body(const Error& error);
-// The Error that an answer with that status and body stands for.
+// The Error behind an answer with that status and body.
 Error error_of(int status, const std::string& body);
 int http_status(ErrorCode code);
 

@@ -9,9 +9,9 @@
 #include "base/error.hpp"
 #include "frameworks/framework.hpp"
 
-// Everything that the webhook tells the loader and the saver, and the operator a sweep Job: one
-// JSON value in the variable COMPILECACHE_CONFIG. Plain values: a ConfigMap that is missing would
-// block the pod.
+// The configuration that the webhook gives to the loader and the saver, and the operator to a sweep
+// Job: one JSON value in the variable COMPILECACHE_CONFIG. It is no ConfigMap, because a missing
+// one would block the pod.
 
 namespace compilecache::api {
 
@@ -31,8 +31,8 @@ struct AgentConfig {
   // The OCI layout of this CompileCache, "<mount>/<subPath>/<cache>".
   std::string store_path;
   bool index_fallback = true;
-  // Whether the loader asks the operator before it starts. Not where pods of the namespace were
-  // never heard of: it would wait in vain. The saver tries all the same.
+  // Whether the loader asks the operator which archive to load. False where pods of the namespace
+  // cannot reach the operator: it would wait in vain. The saver tries all the same.
   bool ask_operator = true;
 
   struct Directory {
@@ -46,7 +46,7 @@ struct AgentConfig {
   std::string mode = "ReadWrite";
   KeyBasis key_basis;
 
-  // Times in milliseconds.
+  // All times are in milliseconds.
   bool fallback_compatible = true;
   int64_t wait_for_first_ms = 0;
   int64_t load_timeout_ms = 120'000;
@@ -55,7 +55,7 @@ struct AgentConfig {
 
   std::string save_policy = "OnChange";
   int64_t quiet_period_ms = 30'000;
-  // Until this pod has saved for the first time; 0: the same.
+  // The quiet period before this pod's first save; 0: the same as later.
   int64_t first_quiet_period_ms = 0;
   int64_t at_termination_ms = 15'000;
   int64_t max_archive_bytes = 1LL << 30;
@@ -73,18 +73,18 @@ struct AgentConfig {
   bool operator==(const AgentConfig&) const = default;
 };
 
-// AgentConfig::store_path of a CompileCache.
+// The value of AgentConfig::store_path for a CompileCache.
 std::string store_path(const CompileCache& cache);
 
 // Fails with kInvalid, naming the field.
 Result<AgentConfig> parse_agent_config(const std::string& text);
 std::string dump(const AgentConfig& config);
 
-// What the webhook writes into the status annotation; from it the operator knows how to serve the
+// What the webhook writes into the status annotation. The operator reads there how to serve the
 // pod.
 struct InjectionStatus {
   std::string version;  // of the operator that injected
-  std::string hash;     // of what was injected; equal: nothing to do
+  std::string hash;     // of what was injected; where it is equal nothing has to be injected anew
   std::vector<std::string> init_containers, volumes, containers;
   // What was added to the chosen containers, so that it can be taken out again:
   // "container:VARIABLE", and the paths at which our volumes are mounted.

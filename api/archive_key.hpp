@@ -7,9 +7,9 @@
 
 #include "base/error.hpp"
 
-// What separates one archive from another.
+// The key of an archive: all that separates it from others of the same CompileCache.
 //
-//   KeyBasis basis = ...;                       // what the pod says, noted by the webhook
+//   KeyBasis basis = ...;                       // what the pod contributes, noted by the webhook
 //   NodeFacts node{"NVIDIA-H100-80GB-HBM3", "amd64"};
 //   auto key = make_key(basis, node);           // {"GPUProduct": ..., "GPUCount": "1", ...}
 //   archive_name("transformer", *key);          // "transformer-3f9a1c04b2"
@@ -18,7 +18,7 @@
 
 namespace compilecache::api {
 
-// Parts that spec.key may name, in the spelling of the CRD.
+// The parts that spec.key may name, spelled as in the CRD.
 inline constexpr char kGpuProductPart[] = "GPUProduct";
 inline constexpr char kGpuCountPart[] = "GPUCount";
 inline constexpr char kArchitecturePart[] = "Architecture";
@@ -26,15 +26,17 @@ inline constexpr char kImagePart[] = "Image";
 inline constexpr char kWorkloadPart[] = "Workload";
 inline constexpr char kDriverVersionPart[] = "DriverVersion";
 inline constexpr char kCpuFeaturesPart[] = "CPUFeatures";
-// Always in the key where they have a value: spec.version or the pod's annotation, and a cache
-// directory the user chose (absolute paths are embedded in archives, so they do not fit elsewhere).
+// These are in the key whenever they have a value: spec.version or the pod's annotation, and a
+// cache directory that the user chose (frameworks embed absolute paths, so an archive fits no other
+// directory).
 inline constexpr char kVersionPart[] = "Version";
 inline constexpr char kDirectoriesPart[] = "Directories";
 
-// Name of a part to its value; only the parts that count are present. Empty values are left out.
+// Maps a part's name to its value. Only the parts that count are present, and none with an empty
+// value.
 using ArchiveKey = std::map<std::string, std::string>;
 
-// What the pod contributes to its key; known at admission.
+// What the pod contributes to its key, known at admission.
 struct KeyBasis {
   std::vector<std::string> parts;  // spec.key, and what the frameworks add
   std::string gpu_resource;  // "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; empty: no GPU requested
@@ -47,21 +49,22 @@ struct KeyBasis {
   bool operator==(const KeyBasis&) const = default;
 };
 
-// By which labels of a node NodeFacts are read.
+// The names of the node labels from which NodeFacts are read.
 struct NodeLabels {
-  // Of the GPU's product and the driver's version; the first that is present counts.
+  // Labels with the GPU's product; the first one that a node has counts. The same holds for the
+  // driver's version below.
   std::vector<std::string> gpu_product{"nvidia.com/gpu.product"};
   // Labels that make one version together are joined by '+'.
   std::vector<std::string> driver_version{"nvidia.com/cuda.driver-version.full"};
-  // They stand for instruction sets in the key of pods without a GPU. Those that say
-  // "true" are joined by their last part: "AVX2+AVX512F". No such labels on the nodes: nothing in
-  // the key.
+  // Labels for instruction sets, which go into the key of pods without a GPU. The last parts of
+  // those with the value "true" are joined: "AVX2+AVX512F". Where a node has no such label nothing
+  // goes into the key.
   std::vector<std::string> cpu_features;
 
   bool operator==(const NodeLabels&) const = default;
 };
 
-// What the node contributes; known when the pod runs.
+// What the node contributes to the key, known when the pod runs.
 struct NodeFacts {
   std::string gpu_product;   // as the node's label says; empty: no such label (yet)
   std::string architecture;  // "amd64"
@@ -83,7 +86,7 @@ Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node);
 // The CompileCache's name and ten digits of the SHA-256 of the key's canonical text.
 std::string archive_name(std::string_view cache, const ArchiveKey& key);
 
-// All parts equal except the image.
+// Whether all parts are equal except the image.
 bool is_compatible(const ArchiveKey& archive, const ArchiveKey& pod);
 
 }  // namespace compilecache::api

@@ -20,7 +20,7 @@ namespace compilecache::api {
 
 using std::chrono::milliseconds;
 
-// What we use of an object's metadata.
+// The part of an object's metadata that we use.
 struct ObjectMeta {
   std::string name;
   std::string ns;
@@ -62,7 +62,8 @@ struct CompileCacheSpec {
     uint64_t max_archive_size = 1ULL << 30;
     milliseconds lock_timeout{30'000};
     std::vector<std::string> allowed_service_accounts;
-    std::optional<int64_t> run_as_user;  // of the saver; nothing: the pod's, or what was learned
+    // The saver's user; nothing: the pod's, or one from status.fileOwners.
+    std::optional<int64_t> run_as_user;
     bool operator==(const Save&) const = default;
   } save;
   struct Retention {
@@ -107,7 +108,7 @@ struct LastSweep {
   bool operator==(const LastSweep&) const = default;
 };
 
-// A digest that no head reaches; a Job may delete it once the grace is over
+// A digest that no head reaches. A sweep Job may delete its blob once the grace is over
 // (docs/archive-format.md).
 struct CondemnedBlob {
   std::string digest;
@@ -115,31 +116,31 @@ struct CondemnedBlob {
   bool operator==(const CondemnedBlob&) const = default;
 };
 
-// Users as Kubernetes takes them (validation of runAsUser).
+// The largest user id that Kubernetes accepts as runAsUser.
 inline constexpr int64_t kLargestUser = 2'147'483'647;
 inline bool is_user(int64_t user) { return user >= 0 && user <= kLargestUser; }
 
-// Whose files the pods of an image leave that nobody else can read (vLLM writes with mode 0600), as
-// a saver has told. Savers of later pods that name no user run as that one.
+// The user who owns files of an image's pods that nobody else can read (vLLM writes with mode
+// 0600), as a saver has reported. Savers of later pods that name no user run as that user.
 struct FileOwner {
   std::string image;     // as the pod names it
   int64_t user = 0;      // is_user()
-  bool refused = false;  // pods with it were not admitted: not given any more
+  bool refused = false;  // pods whose saver had that user were not admitted: no longer used
   std::string time;      // when it was learned, RFC 3339
   bool operator==(const FileOwner&) const = default;
 };
 inline constexpr size_t kMostFileOwners = 32;
 
-// Whether pods are injected, in short (operator/breaker/breaker.hpp); the condition InjectionPaused
-// says why.
+// The breaker's state (operator/breaker/breaker.hpp): whether pods are injected. The condition
+// InjectionPaused says why not.
 struct Breaker {
   std::string state;  // Open, Closed; empty: it was never open
   std::string since;
   int64_t openings = 0;       // in a row
   int64_t failed_probes = 0;  // since it opened
-  std::string probe_time;     // when open: not before
+  std::string probe_time;     // when open: the earliest time for the next probe
   std::string node;           // where the next probe is to run; empty: anywhere
-  std::string newest_pod;     // when that was made which was the newest as it closed last
+  std::string newest_pod;     // creation time of the newest pod when the breaker closed last
   bool operator==(const Breaker&) const = default;
 };
 
@@ -155,7 +156,7 @@ struct CompileCacheStatus {
   LastSweep last_sweep;
   int64_t seconds_saved = 0;
   std::vector<CondemnedBlob> condemned;
-  std::vector<std::string> crashing;  // manifests that made pods crash: what holds one is not saved
+  std::vector<std::string> crashing;   // manifests that made pods crash; no save may contain one
   std::vector<FileOwner> file_owners;  // one for each image, latest last; at most kMostFileOwners
   std::vector<std::string> stuck_pods;
   Breaker breaker;
@@ -167,8 +168,8 @@ struct CompileCache {
   CompileCacheStatus status;
 };
 
-// Errors name the field: "spec.load.timeout: reading the duration …". An unreadable status is an
-// empty one.
+// Errors name the field: "spec.load.timeout: reading the duration …". A status that cannot be read
+// is taken for an empty one.
 Result<CompileCache> parse_compile_cache(const nlohmann::json& object);
 nlohmann::json to_json(const CompileCacheStatus& status);
 

@@ -14,13 +14,14 @@
 
 namespace compilecache::api {
 
-// One committed archive. Digests are "sha256:<64 hex digits>".
+// One committed generation of an archive. Digests are "sha256:<64 hex digits>".
 struct ArchiveHead {
   std::string manifest_digest;  // empty: none
   int64_t generation = 0;
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
   double compile_seconds = 0;
-  int64_t left_out = 0;  // files that it should hold, but its saver may not read, or are too large
+  // Files that it lacks, because its saver may not read them or they are too large.
+  int64_t left_out = 0;
   std::string saved_at, saved_by, image_id;
   std::vector<std::string> blobs;  // every blob it needs: manifest, config, layers
 
@@ -28,8 +29,8 @@ struct ArchiveHead {
   bool operator==(const ArchiveHead&) const = default;
 };
 
-// Who may save. `fence` only grows, also across holders and leaders; it stays when the lock is
-// released.
+// The lock of saves: its holder alone may commit. The fence only grows, across holders and leaders
+// too; it stays when the lock is released.
 struct SaveLock {
   std::string holder;  // "<pod uid>/<nonce of the attempt>"; empty: free
   std::string pod;
@@ -53,14 +54,14 @@ struct CompileCacheArchive {
   std::vector<Condition> conditions;  // Suspect, Corrupt
 };
 
-// What its conditions say: not to be trusted until somebody looks; not to be trusted.
+// Suspect: not to be handed out until it has been checked. Corrupt: checked, and damaged.
 bool is_suspect(const CompileCacheArchive& archive);
-// Suspect, as pods crashed that had loaded it.
+// Whether it is suspect because pods that had loaded it crashed.
 bool is_crashing(const CompileCacheArchive& archive);
 bool is_corrupt(const CompileCacheArchive& archive);
 
 Result<CompileCacheArchive> parse_archive(const nlohmann::json& object);
-// The object as it is created: metadata with labels and owner reference, and spec.
+// The object to create: metadata with labels and owner reference, and the spec.
 nlohmann::json new_archive_json(const CompileCacheArchive& archive);
 nlohmann::json status_json(const CompileCacheArchive& archive);
 

@@ -5,23 +5,24 @@
 #include <string>
 #include <vector>
 
-// What a status says of a resource, by the conventions of the API, and the names of ours. Pure;
+// Conditions of a status, by the conventions of the Kubernetes API, and the names of ours. Pure;
 // safe from any thread.
 
 namespace compilecache::api {
 
-// Of a CompileCache. The first two are True when all is well, the others when it is not.
+// The conditions of a CompileCache. The first two are True when all is well, the others when it is
+// not.
 inline constexpr char kReadyCondition[] = "Ready";
 inline constexpr char kStorageReadyCondition[] = "StorageReady";
 inline constexpr char kReconcilingCondition[] = "Reconciling";  // waiting can help
-inline constexpr char kStalledCondition[] = "Stalled";          // only a change by its user can
+inline constexpr char kStalledCondition[] = "Stalled";  // only a change by its user can help
 inline constexpr char kInjectionPausedCondition[] = "InjectionPaused";
-// True: the operator never heard of pods that it injected. With this reason new pods of the
-// namespace are told not to ask it.
+// True where injected pods never reached the operator. With the reason below, new pods of the
+// namespace are injected so that they do not ask it.
 inline constexpr char kPodsUnheardCondition[] = "PodsUnheard";
 inline constexpr char kNotAskedReason[] = "NotAsked";
 
-// Of a CompileCacheArchive.
+// The conditions of a CompileCacheArchive.
 inline constexpr char kSuspectCondition[] = "Suspect";
 inline constexpr char kPodsCrashedReason[] = "PodsCrashed";
 inline constexpr char kCorruptCondition[] = "Corrupt";
@@ -38,10 +39,10 @@ struct Condition {
 // The condition of that type, or nullptr.
 const Condition* find_condition(const std::vector<Condition>& conditions, const std::string& type);
 bool is_true(const std::vector<Condition>& conditions, const std::string& type);
-// New pods of the namespace are told not to ask the operator.
+// Whether new pods of the namespace are injected so that they do not ask the operator.
 bool is_not_asked(const std::vector<Condition>& conditions);
-// Adds or replaces; the transition time moves only when the status changes. Returns whether
-// anything changed.
+// Adds or replaces a condition. Its transition time moves only when the status changes. Returns
+// whether anything changed.
 bool set_condition(std::vector<Condition>& conditions, Condition condition, const std::string& now);
 
 nlohmann::json conditions_json(const std::vector<Condition>& conditions);

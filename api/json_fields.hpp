@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 
-// Reading fields of JSON that somebody else wrote: absent is the default, a wrong type is the
-// default too (for objects the API server validated) or an exception (for messages, caught by
+// Reads fields of JSON that somebody else wrote. An absent field has the default; one of a wrong
+// type has it too (in objects that the API server validated) or throws (in messages, caught by
 // parse). Internal to api/.
 
 namespace compilecache::api {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Names that both sides, users and manifests agree on. DESIGN: docs/architecture.md.
+// Names that webhook, operator, agents, users and manifests agree on (docs/architecture.md).
 
 namespace compilecache::api {
 
@@ -17,13 +17,13 @@ inline constexpr char kModeAnnotation[] = "compilecache.dev/mode";
 inline constexpr char kQuietPeriodAnnotation[] = "compilecache.dev/quiet-period";
 inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-first";
 inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset";
-// Written by the webhook: JSON, what was injected and by which version.
+// Written by the webhook: what was injected and by which version, as JSON (InjectionStatus).
 inline constexpr char kStatusAnnotation[] = "compilecache.dev/status";
 
-// Labels. On pods: the operator watches pods that carry it. On archives: whose they are.
+// On pods and archives: their CompileCache. The operator watches pods with this label.
 inline constexpr char kCacheLabel[] = "compilecache.dev/cache";
 inline constexpr char kGpuProductLabel[] = "compilecache.dev/gpu-product";
-// On sweep Jobs and their pods: the CompileCache they work for.
+// On sweep Jobs and their pods: the CompileCache whose store they sweep.
 inline constexpr char kSweepLabel[] = "compilecache.dev/sweep";
 
 // What the webhook adds to a pod.
@@ -37,15 +37,15 @@ inline constexpr char kTokenVolume[] = "compilecache-token";
 // absolute paths.
 inline constexpr char kCachePath[] = "/compilecache/cache";
 inline constexpr char kStorePath[] = "/compilecache/store";
-// Where the API token would be: so the ServiceAccount admission mounts none of the user's into our
-// containers.
+// Our projected token is mounted where the pod's API token would be, so that the ServiceAccount
+// admission mounts none of the user's into our containers.
 inline constexpr char kTokenPath[] = "/var/run/secrets/kubernetes.io/serviceaccount";
-// The app and the saver talk through files here, and the loader leaves status.json.
+// The app and the saver exchange files here, and the loader leaves its status.json.
 inline constexpr char kControlPath[] = "/compilecache/cache/control";
 
 inline constexpr char kTokenAudience[] = "compilecache.dev/operator";
 
-// Variables of the loader, the saver and the sweeper.
+// Variables of the loader, the saver and the sweep Job.
 inline constexpr char kConfigVariable[] = "COMPILECACHE_CONFIG";
 inline constexpr char kPodNameVariable[] = "COMPILECACHE_POD_NAME";
 inline constexpr char kPodUidVariable[] = "COMPILECACHE_POD_UID";

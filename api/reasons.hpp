@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-// Why a pod was injected or not. One enumeration serves as the admission warning's and the Event's
-// reason, the metric's label, the log's field and the row in docs/reasons.md.
+// Why a pod was injected or not. One enumeration serves as reason of the admission warning and of
+// the Event, as the metric's label, as the log's field and as a row in docs/reasons.md.
 
 namespace compilecache::api {
 

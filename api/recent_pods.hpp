@@ -9,15 +9,16 @@
 
 namespace compilecache::api {
 
-// One pod's story in a line. Texts and lists are bounded where they are filled in
-// (operator/agents/agent_handlers.cpp), as many of these are in one object.
+// One pod's load, effect and save, in short. Texts and lists are bounded where they are filled in
+// (operator/agents/agent_handlers.cpp), since one object holds many of these.
 struct RecentPod {
   std::string pod, pod_uid, node, gpu_product, archive;
   ArchiveKey key;    // empty: it was not known
   std::string load;  // exact, compatible, none, failed
   int64_t generation = 0;
   int64_t milliseconds = 0;
-  // Of these: how long the operator told it to wait and for what; how long it asked which archive.
+  // Parts of the milliseconds above: how long it waited because the operator said so, and how long
+  // it took to find out which archive is its own. `wait_reason` says what it waited for.
   int64_t wait_milliseconds = 0, ask_milliseconds = 0;
   std::string wait_reason;
   int64_t bytes = 0;
@@ -33,7 +34,7 @@ struct RecentPod {
   bool operator==(const RecentPod&) const = default;
 };
 
-// What a RecentPod has, by its names in the resource; the key is not among it.
+// The fields of a RecentPod with their names in the resource; the key is not among them.
 template <typename T>
 struct RecentPodField {
   const char* name;
@@ -71,23 +72,24 @@ inline constexpr RecentPodField<std::vector<std::string>> kRecentPodLists[] = {
     {"differing", &RecentPod::differing},
 };
 
-// Some of them in one piece of memory, a fifth of what a vector takes: every replica holds those of
-// every CompileCache, and few ever look.
+// RecentPods in one piece of memory, a fifth of what a vector takes: every replica holds those of
+// every CompileCache, and they are rarely read.
 //
 //   RecentPods recent = pods;                       // std::vector<RecentPod>
 //   for (const RecentPod& pod : recent.list()) ...
 class RecentPods {
  public:
   RecentPods() = default;
-  RecentPods(const std::vector<RecentPod>& pods);  // NOLINT: the same in another form
+  RecentPods(const std::vector<RecentPod>& pods);  // NOLINT: an implicit conversion is meant
   RecentPods(std::initializer_list<RecentPod> pods) : RecentPods(std::vector<RecentPod>(pods)) {}
 
   [[nodiscard]] std::vector<RecentPod> list() const;
   bool operator==(const RecentPods&) const = default;
 
  private:
-  // Of each text its length plus one (LEB128) and its bytes, or 0: the same as of the pod before.
-  // Of a list, and the key as one of names and values, how many there are and these.
+  // A text is stored as its length plus one (LEB128) and its bytes, or as 0 where it is the same as
+  // the previous pod's; a list as the number of its texts and these; the key as a list of names and
+  // values.
   std::string packed_;
 };
 

@@ -5,15 +5,15 @@
 #include "api/compile_cache.hpp"
 
 // Counters in words, for the columns of `kubectl get cc,cca`: a column shows one value as it is, so
-// that "592 kB" or "3 exact, 1 missing" must stand in the status as text. Pure functions.
+// "592 kB" or "3 exact, 1 missing" has to be in the status as text. Pure functions.
 
 namespace compilecache::api {
 
-// "3 exact, 1 missing": what is zero is left out; empty when all is.
+// "3 exact, 1 missing". Zeros are left out; the text is empty when all are zero.
 std::string summary(const LoadCounters& loads);
 // "2 full, 1 partial"
 std::string summary(const EffectCounters& effect);
-// "4 committed, 1 failed"; those that found nothing new are not told.
+// "4 committed, 1 failed". Saves that found nothing new are left out.
 std::string summary(const SaveCounters& saves);
 
 }  // namespace compilecache::api
