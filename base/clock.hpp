@@ -15,9 +15,9 @@ using Duration = std::chrono::nanoseconds;
 class Clock {
  public:
   virtual ~Clock() = default;
-  // For intervals, time-outs and lock expiry; never goes back.
+  // The clock for intervals, timeouts and lock expiry; it never goes back.
   [[nodiscard]] virtual Monotonic monotonic() const = 0;
-  // For what people read and what is compared with file times and API timestamps.
+  // The clock for times that people read or that are compared with file times and API timestamps.
   [[nodiscard]] virtual WallTime wall() const = 0;
 };
 
@@ -25,11 +25,11 @@ class SystemClock : public Clock {
  public:
   [[nodiscard]] Monotonic monotonic() const override;
   [[nodiscard]] WallTime wall() const override;
-  // The one instance a program needs; lives for ever.
+  // The one instance that a program needs; it is never destroyed.
   static const SystemClock& instance();
 };
 
-// Stands still until told otherwise; both times advance together.
+// A clock for tests: both times advance together, by advance() alone.
 class FakeClock : public Clock {
  public:
   explicit FakeClock(WallTime start = WallTime(std::chrono::hours(24 * 365 * 50)));

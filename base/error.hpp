@@ -40,14 +40,14 @@ struct Error {
   ErrorCode code = ErrorCode::kInternal;
   // What was being done, to what, what went wrong and what to do next.
   std::string message;
-  // The blob that was being read ("sha256:..."), for code that has to tell which; empty: none was.
+  // The blob that was being read ("sha256:..."), for code that has to report it; empty: none was.
   std::string digest{};
 
   // The same failure seen from one level further out: "loading archive x: <message>".
   [[nodiscard]] Error with(const std::string& context) const {
     return Error{code, context + ": " + message, digest};
   }
-  // The same failure, of that blob where it does not say yet of which.
+  // The same failure with that blob as its digest, unless it names one already.
   [[nodiscard]] Error about(const std::string& blob) const {
     return Error{code, message, digest.empty() ? blob : digest};
   }

@@ -9,7 +9,7 @@
 
 #include "base/rapidjson.hpp"
 
-// JSON text, written from its beginning to its end without a tree in between.
+// Writes JSON text from its beginning to its end, without building a tree.
 //
 //   JsonWriter out;
 //   out.begin_object();
@@ -24,7 +24,8 @@ namespace compilecache {
 
 class JsonWriter {
  public:
-  // About how many bytes it will be: text that grows is copied, and leaves memory in pieces.
+  // `expected` is about how many bytes the text will have: text that outgrows its buffer is copied,
+  // which also fragments memory.
   explicit JsonWriter(size_t expected = 256) : buffer_(nullptr, expected) {}
 
   void begin_object() { writer_.StartObject(); }
@@ -52,9 +53,9 @@ class JsonWriter {
     for (const auto& [name, item] : items) field(name, item);
     end_object();
   }
-  // A value that is JSON text already.
+  // Adds a value that is JSON text already.
   void raw(std::string_view json) {
-    // The writer puts the comma; it would copy the rest byte by byte.
+    // The library only writes the comma here: it would copy the value byte by byte.
     writer_.RawValue(json.data(), 0, rapidjson::kObjectType);
     std::copy(json.begin(), json.end(), buffer_.Push(json.size()));
   }

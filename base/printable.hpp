@@ -5,9 +5,8 @@
 
 namespace compilecache {
 
-// `text` of a stranger for a terminal, on one line: what could control it (ESC, ends of lines,
-// tabs, all others below the space, DEL, C1) becomes "?", and so does every byte that is not UTF-8.
-// Pure.
+// Text that a stranger wrote, made safe for one line of a terminal: control characters (all below
+// the space, DEL, C1) become "?", and so does every byte that is not UTF-8. Pure.
 std::string printable(std::string_view text);
 
 }  // namespace compilecache

@@ -9,10 +9,10 @@ namespace compilecache {
 // A source of random numbers, injected where behaviour depends on chance; must be thread-safe.
 using Random = std::function<uint64_t()>;
 
-// The kernel's, for programs.
+// The kernel's random numbers, for programs.
 Random system_random();
 
-// The same sequence for the same seed, for tests.
+// Gives the same sequence for the same seed, for tests.
 Random seeded_random(uint64_t seed);
 
 // 16 hexadecimal digits, for nonces and temporary names.

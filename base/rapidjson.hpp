@@ -1,9 +1,9 @@
 #pragma once
 
-// RapidJSON as every file here uses it: include this in place of its own headers.
+// RapidJSON, configured the same for every file: include this in place of its own headers.
 //
-// With SSE2, texts are read and written 16 bytes at a time. It reads up to 15 bytes beyond a text,
-// within the same 16 aligned ones, which harms nothing and which the sanitizers do not allow.
+// With SSE2 it reads and writes 16 bytes at a time, and so reads up to 15 bytes beyond a text,
+// within the same 16 aligned bytes. That harms nothing, but the sanitizers do not allow it.
 
 #if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__clang__)

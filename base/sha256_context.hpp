@@ -1,7 +1,8 @@
 #pragma once
 
-// Not EVP: looking an algorithm up there loads OpenSSL's providers, which takes a millisecond and
-// two MiB, and is done anew for each object. And it does not let somebody else do a few blocks.
+// OpenSSL's old interface is used because EVP looks the algorithm up for each object and loads
+// providers for it, which takes a millisecond and two MiB; and because EVP does not let other code
+// hash some blocks of the stream.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 

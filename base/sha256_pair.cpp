@@ -129,7 +129,7 @@ size_t do_together(SHA256_CTX& first_context, std::span<const uint8_t> first,
                    SHA256_CTX& second_context, std::span<const uint8_t> second) {
   static const bool kUsable = has_instructions();
   const size_t blocks = std::min(first.size(), second.size()) / kBlock;
-  // In the middle of a block OpenSSL holds its beginning.
+  // In the middle of a block OpenSSL holds the block's beginning.
   if (!kUsable || blocks == 0 || first_context.num != 0 || second_context.num != 0) return 0;
   do_blocks(first_context, first.data(), second_context, second.data(), blocks);
   count(first_context, blocks * kBlock);

@@ -11,13 +11,13 @@
 // together take little longer than one alone (each 1.8 GB/s).
 //
 //   const auto [first, second] = sha256_pair(one, other);
-//   update_pair(hash, piece, other_hash, other_piece);   // of streams
+//   update_pair(hash, piece, other_hash, other_piece);   // two streams
 //
 // Thread-safe. Where the processor has no such instructions, OpenSSL does one after the other.
 
 namespace compilecache {
 
-// Any two streams, wherever they are; it is fast as far as both have whole blocks of 64 bytes.
+// Takes any two streams, at whatever position; fast as far as both have whole blocks of 64 bytes.
 void update_pair(Sha256& first, std::span<const uint8_t> first_bytes, Sha256& second,
                  std::span<const uint8_t> second_bytes);
 

@@ -8,14 +8,14 @@
 #include <set>
 #include <utility>
 
-// Equal values kept once, however many objects hold them: what all pods of a workload have in
+// Keeps equal values once, however many objects hold them: what all pods of a workload have in
 // common.
 //
 //   SharedValues<Owner> owners;
 //   std::shared_ptr<const Owner> owner = owners.get(parsed_owner);
 //
-// A value that nobody holds any more goes within a few new ones. Less may compare a T with
-// something else (is_transparent), by which find_or_make() then looks. Thread-safe.
+// A value that nobody holds any more is dropped after some new ones have come. Where Less also
+// compares a T with other types (is_transparent), find_or_make() takes those. Thread-safe.
 
 namespace compilecache {
 
@@ -28,7 +28,8 @@ class SharedValues {
     return find_or_make(value, [&] { return std::move(value); });
   }
 
-  // The value that is neither less nor greater than `probe`; there is none: what make() returns.
+  // The value that is neither less nor greater than `probe`; where there is none, what make()
+  // returns.
   template <typename Probe, typename Make>
   Ptr find_or_make(const Probe& probe, Make make) {
     const std::lock_guard lock(mutex_);
@@ -56,7 +57,8 @@ class SharedValues {
     }
   };
 
-  // Each time that so many have come as were in use: the cost of looking is shared by them.
+  // Called each time that as many values were added as were in use, so that its cost per value is
+  // constant.
   void drop_unused() {
     std::erase_if(values_, [](const Ptr& value) { return value.use_count() == 1; });
     limit_ = std::max(kFewest, 2 * values_.size());

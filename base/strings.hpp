@@ -9,7 +9,7 @@ namespace compilecache {
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string_view trim(std::string_view text);
-// At most so many bytes of it, cut between characters (UTF-8).
+// The beginning of the text, at most that many bytes, cut between characters (UTF-8).
 std::string_view first_bytes(std::string_view text, size_t most);
 
 // `text` as a Kubernetes label value: at most 63 characters of [A-Za-z0-9._-], alphanumeric at both
