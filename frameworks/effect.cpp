@@ -33,14 +33,14 @@ std::vector<std::string> first_of(const std::unordered_map<std::string_view, Wal
   return names;
 }
 
-// Of the time after an entry, what is taken to be the tracing and lowering of the next one: 0.3 to
-// 0.6 s for small models with torch 2.6 and 2.14, seconds for large ones.
+// How much of the time after an entry is taken for the tracing and lowering of the next one: that
+// takes 0.3 to 0.6 s for small models with torch 2.6 and 2.14, seconds for large ones.
 constexpr std::chrono::seconds kBetweenEntries{5};
 // No kernel takes longer; a pod that died while it compiled may have been dead for hours.
 constexpr std::chrono::minutes kLongestStep{5};
 
-// By the app, since it was loaded. Both times: the loader may set the one, and chmod sets the
-// other.
+// Whether the app has written the file since it was loaded. Both times have to be later: the loader
+// may set the one, and chmod sets the other.
 bool written_anew(const FileInfo& file, const LoadedFiles& loaded) {
   return file.modified > loaded.at && file.changed > loaded.at;
 }

@@ -20,7 +20,7 @@ constexpr size_t kMostFactors = 1000;
 // 64 bits: enough to tell two values apart.
 constexpr size_t kDigits = 16;
 
-// What it calls a name goes into statuses and logs.
+// Only what passes this check goes into statuses and logs.
 bool is_name(std::string_view text) {
   const auto fits = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
@@ -45,7 +45,7 @@ bool is_digest(std::string_view text) {
 
 void add(Factors& factors, std::string_view key, const std::string& path, const json& value) {
   if (!is_path(path) || factors.digests.size() == kMostFactors) return;
-  // With the name: equal values of two variables do not look equal.
+  // The digest covers the name too, so that equal values of two variables do not look equal.
   const std::string text = path + "=" + value.dump(-1, ' ', false, json::error_handler_t::replace);
   factors.digests[path] = hmac_sha256_hex(key, text).substr(0, kDigits);
 }

@@ -40,20 +40,21 @@ struct Framework {
   // Inductor's). Left alone together with them. Only the webhook needs it.
   std::vector<std::string> part_of;
 
-  // Folders that stand for one key each ("fxgraph/*/*"). A file in such a folder that the head
-  // already holds is not new, whatever its name; effect is judged by them.
+  // Folders that stand for one key each ("fxgraph/*/*"). A file in such a folder is not new when
+  // the head already holds the folder, whatever the file's name. The effect is judged by them.
   std::vector<std::string> entry_directories;
 
   // Files that stand for one key each where there is no entry directory
-  // ("**/torch_aot_compile/*/rank_*/model"). A new one was compiled.
+  // ("**/torch_aot_compile/*/rank_*/model"). A new one proves a compile.
   std::vector<std::string> entry_files;
 
   // Files that stand for one key each, too, but may also be written out of an entry that was read:
-  // Inductor's hits leave Triton's kernels ("*/__grp__*.json"). They tell only where no entry does.
-  // Where a description names no entries at all, every file is one of these.
+  // Inductor's hits leave Triton's kernels ("*/__grp__*.json"). They count only where there are no
+  // entries. Where a description names no entries at all, every file is one of these.
   std::vector<std::string> derived_files;
 
-  // Never in an archive: files, or folders with all that is in them. One component: a name.
+  // Files that are never in an archive, or folders with all that is in them. A pattern of one
+  // component matches by name, wherever the file is.
   std::vector<std::string> never_pack;
 
   // Unfinished while they exist: temporary files and folders ("tmp.*"), only folders with a '/' at
@@ -79,8 +80,8 @@ struct Framework {
 
   // JSON files in which the framework notes what its own key was made of
   // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, they
-  // tell why. Never in an archive, as they hold values of variables, secret ones among them; names
-  // with keyed digests are (frameworks/factors.hpp).
+  // show why. They are never in an archive, since they hold values of variables, perhaps secret
+  // ones; names with keyed digests are (frameworks/factors.hpp).
   std::vector<std::string> key_factors;
 
   // Parts of the key that this framework adds ("DriverVersion" for the CUDA driver's cache).

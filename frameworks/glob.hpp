@@ -9,7 +9,7 @@ namespace compilecache::frameworks {
 // The components of "a/b/c": views into `path`, which must outlive them.
 std::vector<std::string_view> components(std::string_view path);
 
-// One pattern over paths of components.
+// A pattern that matches paths, component by component.
 //
 //   Glob("fxgraph/*/*").matches("fxgraph/ab/KEY")      // true
 //   Glob("**/*.so").matches("a/b/c.so")                // true; also "c.so"
@@ -24,7 +24,7 @@ class Glob {
   [[nodiscard]] bool matches(const std::vector<std::string_view>& path) const {
     return matches(path, path.size());
   }
-  // Only the first `count` components.
+  // Matches only the first `count` components of the path.
   [[nodiscard]] bool matches(const std::vector<std::string_view>& path, size_t count) const;
 
   [[nodiscard]] size_t size() const { return pattern_.size(); }

@@ -6,21 +6,21 @@
 
 namespace compilecache::frameworks {
 
-// Which files an archive holds, in eight bytes each: a saver waits for hours, and there may be
-// many.
+// The set of files that an archive holds, in eight bytes each: a saver keeps it for hours, and
+// there may be many.
 //
 //   HeldPaths held({"fxgraph/ab/fabc/entry"});
 //   held.contains("fxgraph/ab/fabc/entry")   // true
 //   held.has_directory("fxgraph/ab")         // true
 //
 // It keeps hashes. One path in a million million is taken for another; what is not saved because of
-// that is compiled again by the next pod. Safe to read from several threads.
+// that the next pod compiles again. Safe to read from several threads.
 class HeldPaths {
  public:
   HeldPaths() = default;
   explicit HeldPaths(const std::vector<std::string_view>& paths) { add(paths); }
 
-  // Better all at once than one by one.
+  // Adding many at once is cheaper than one by one.
   void add(const std::vector<std::string_view>& paths);
 
   [[nodiscard]] bool contains(std::string_view path) const;

@@ -42,7 +42,8 @@ class Planner {
     return know_.held != nullptr && know_.held->contains(path);
   }
 
-  // By this machine's clock. A loaded file's modification time is that of the machine that made it.
+  // When the file was changed last, by this machine's clock; a loaded file's modification time is
+  // by the clock of the machine that made it.
   [[nodiscard]] WallTime last_change(const FileInfo& file) const {
     return is_loaded(file.path) ? file.changed : std::max(file.modified, file.changed);
   }

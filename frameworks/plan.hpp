@@ -11,7 +11,7 @@
 #include "frameworks/rules.hpp"
 #include "frameworks/scan.hpp"
 
-// Which files of a framework's directory belong into the next archive.
+// Decides which files of a framework's directory belong into the next save.
 //
 //   SavePlan plan = plan_save(rules, scan, knowledge, now, is_whole_elf);
 //   if (!plan.pack.empty() && plan.busy.empty()) ...   // something new, nothing under way
@@ -21,17 +21,17 @@
 namespace compilecache::frameworks {
 
 struct SaveKnowledge {
-  // What the archive that is to be extended holds of this directory; empty: written from scratch.
+  // What the archive to extend holds of this directory; null: the save starts from scratch.
   const HeldPaths* held = nullptr;
   const LoadedFiles* loaded = nullptr;  // what this pod was given; null: it started cold
   // When the directory was scanned for this pod's last save. Only files of its own that changed
   // since replace what the archive holds under their path.
   std::optional<WallTime> saved_at;
-  // An unfinished unit that has not changed for this long is a left-over of something that died.
+  // An unfinished unit that has not changed for this long was left behind by a process that died.
   std::chrono::milliseconds young{60'000};
 };
 
-// Asked only for files that would be packed, and that the description wants to be ELF.
+// Called only for files that would be packed and that the description says must be ELF.
 using IsWholeElf = std::function<bool(const FileInfo& file)>;
 
 struct SavePlan {
@@ -41,15 +41,16 @@ struct SavePlan {
   std::vector<std::string> busy;       // unfinished units that changed lately: wait for them
   std::vector<std::string> left_over;  // and those that did not: never packed, never waited for
 
-  // Why files stay out.
+  // How many files stay out, by reason.
   uint64_t held = 0;          // the archive has them
   uint64_t held_entries = 0;  // the archive has their entry under another file name
   uint64_t unread = 0;        // loaded from another archive and not used
   uint64_t never_packed = 0;
   uint64_t not_regular = 0;  // links, devices, sockets
 
-  // The last change of anything in the directory that may be packed, access times apart; nothing in
-  // it: the beginning of time. Loaded files count as changed when they were loaded.
+  // When anything in the directory that may be packed was changed last; reads do not count, and
+  // loaded files count as changed when they were loaded. Where there is nothing: the beginning of
+  // time.
   WallTime last_activity{};
 };
 

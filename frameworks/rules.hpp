@@ -10,7 +10,7 @@
 #include "frameworks/glob.hpp"
 #include "frameworks/scan.hpp"
 
-// A framework's description, ready to be asked about paths.
+// A framework's description, compiled into questions about paths.
 
 namespace compilecache::frameworks {
 
@@ -26,7 +26,7 @@ class Rules {
   // The temporary file or folder that `path` is or is in.
   [[nodiscard]] std::optional<std::string_view> temporary(std::string_view path,
                                                           bool is_directory) const;
-  // For a build folder "ab/cxyz_CxxBuild" the beginning of its neighbours, "ab/cxyz".
+  // What the outputs of a build folder begin with: "ab/cxyz" for "ab/cxyz_CxxBuild".
   [[nodiscard]] std::optional<std::string_view> build_stem(std::string_view directory) const;
   // The folder with a completion rule that `path` is in, and the rule's number.
   struct Completable {
@@ -43,10 +43,10 @@ class Rules {
   // compiled (Framework::entry_files) or not (derived_files).
   enum class EntryFile { kNone, kProof, kDerived };
   [[nodiscard]] EntryFile entry_file(std::string_view path) const;
-  // Whether the file says what the framework's own key was made of.
+  // Whether the file is one of Framework::key_factors.
   [[nodiscard]] bool is_key_factors(std::string_view path) const;
-  // What is only useful whole: the entry directory or completable folder of the file, else the
-  // file.
+  // The smallest part that is useful by itself: the entry directory or completable folder of the
+  // file, else the file.
   [[nodiscard]] std::string_view unit(std::string_view path) const;
 
  private:
@@ -70,7 +70,7 @@ class Rules {
 };
 
 // A part of the directory that is not finished: a temporary file, a folder that lacks its marker,
-// the outputs of a build that goes on.
+// the outputs of a build that still runs.
 struct UnfinishedUnit {
   std::string path;
   WallTime newest{};  // the last change of anything in it
@@ -82,7 +82,7 @@ struct Classified {
   std::vector<UnfinishedUnit> units;
 };
 
-// Without the check of ELF files, which needs their bytes.
+// Finds them without checking ELF files, which needs their bytes.
 Classified find_unfinished(const Rules& rules, const Scan& scan);
 
 }  // namespace compilecache::frameworks

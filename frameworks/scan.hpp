@@ -9,8 +9,8 @@
 
 #include "base/clock.hpp"
 
-// What is known of a framework's directory: what was found in it, what was loaded into it, what the
-// current archive holds of it. All paths are relative to the directory.
+// What was found in a framework's directory, and what was loaded into it. All paths are relative to
+// the directory.
 
 namespace compilecache::frameworks {
 
