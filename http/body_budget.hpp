@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-// What all bodies of a server may hold together, of requests and of answers; internal to this
-// folder. Bytes count when they have come, not when they are announced, until nobody holds them any
-// more: a worker keeps a request for longer than its connection lasts, a peer that does not read
-// keeps an answer. The first few of each body never count: whoever fills the budget with large
-// bodies keeps out large ones, but no ordinary request.
+// A limit on the memory of all bodies of a server together, of requests and of answers; internal to
+// this folder. Bytes count from when they have come, not from when they are announced, until nobody
+// holds them any more: a worker may keep a request for longer than its connection lasts, and a peer
+// that does not read keeps an answer. The first bytes of each body never count, so that large
+// bodies can keep out large ones but no ordinary request.
 
 namespace compilecache::http {
 
@@ -24,7 +24,8 @@ class BodyBudget {
  public:
   BodyBudget(size_t limit, size_t free_for_each) : limit_(limit), free_(free_for_each) {}
 
-  // One body's part of it, given back at the end. One thread at a time. May outlive the server.
+  // One body's share of the budget, given back at its end. For one thread at a time. May outlive
+  // the server.
   class Share {
    public:
     Share() = default;
@@ -40,7 +41,7 @@ class BodyBudget {
       if (budget_ != nullptr) budget_->used_.fetch_sub(held_);
     }
 
-    // The body has grown to that size; false when there is no room for it.
+    // Reports that the body has grown to that size; false when there is no room for it.
     [[nodiscard]] bool grow_to(size_t size) {
       if (budget_ == nullptr) return true;
       const size_t counted = size - std::min(size, budget_->free_);
@@ -64,7 +65,7 @@ class BodyBudget {
   std::atomic<size_t> used_ = 0;
 };
 
-// The error of a body that the budget has no room for.
+// The error for a body that the budget has no room for.
 inline boost::system::error_code no_room_for_body() {
   return make_error_code(boost::system::errc::not_enough_memory);
 }

@@ -19,7 +19,7 @@
 //   auto response = client.send({.method = "POST", .target = "/v1/load",
 //                                .body = "{}", .bearer_token = token});
 //   if (!response) ...            // no answer: see the error codes below
-//   if (response->status != 200)  // an answer, though not the hoped for one
+//   if (response->status != 200)  // an answer, but of a failure
 
 namespace compilecache::http {
 
@@ -39,7 +39,7 @@ struct ClientRequest {
   std::string body;
   std::string content_type = "application/json";  // sent when there is a body
   std::string bearer_token;                       // sent when not empty
-  // Instead of ClientOptions::total_timeout, for this call.
+  // Replaces ClientOptions::total_timeout for this call.
   std::optional<std::chrono::milliseconds> timeout;
 };
 
@@ -48,14 +48,14 @@ class Client {
  public:
   explicit Client(ClientOptions options);
 
-  // An answer of any status is a value. Without one:
+  // An answer of any status is a value. Where there is none the error is:
   //   kTimeout       the time was up, connecting or waiting
   //   kUnavailable   refused, unreachable, or cut off before the answer was whole
   //   kUnauthorized  the server could not prove to be `server_name` by `ca_pem`
   //   kTooLarge      the answer is over max_response_bytes
   //   kCorrupt       what came is not HTTP
   //   kInvalid       the options cannot be used
-  // Only kTimeout and kUnavailable are worth another try. A request may have been carried out
+  // Retrying makes sense only after kTimeout and kUnavailable. A request may have been carried out
   // although no answer came.
   [[nodiscard]] Result<Response> send(const ClientRequest& request) const;
 

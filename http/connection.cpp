@@ -35,7 +35,7 @@ namespace {
 constexpr std::chrono::seconds kLinger{2};
 constexpr size_t kLingerBytes = 16U << 20;
 constexpr int kSendBuffer = 64 << 10;
-// For the peer's half of a TLS goodbye.
+// How long the peer may take for its half of the TLS shutdown.
 constexpr std::chrono::seconds kGoodbye{1};
 
 std::string peer_name(const tcp::socket& socket) {

@@ -17,14 +17,14 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // The first field of that name.
 std::optional<std::string_view> find_header(const Headers& headers, std::string_view name);
 
-// What a client showed when it connected (ServerOptions::client_ca).
+// The certificate that a client presented when it connected (ServerOptions::client_ca).
 enum class ClientCertificate {
   kNone,
   kUntrusted,  // signed by somebody else, expired, or for another use
   kTrusted,
 };
 
-// What a client asked for.
+// A client's request.
 struct Request {
   std::string method;  // "GET", "POST", ...
   std::string path;    // "/v1/saves/abc", percent-decoded, without the query
@@ -33,8 +33,7 @@ struct Request {
   std::string body;
   std::string peer;  // the other side's address and port, for the log
   ClientCertificate certificate = ClientCertificate::kNone;
-  // Whoever keeps the body keeps this too: as long as it lives, the body counts among those that
-  // the server holds.
+  // The body's share of the server's budget: whoever keeps the body has to keep this too.
   std::shared_ptr<const void> counted;
 
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const {
@@ -61,7 +60,7 @@ struct Response {
 // An answer of one line of text, for health checks and errors.
 Response text_response(int status, std::string line);
 
-// Undoes percent-encoding ("%2F", and "+" where plus_is_space); nothing for a broken escape.
+// Decodes percent-encoding ("%2F", and "+" where plus_is_space); nothing for a broken escape.
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
 
 }  // namespace compilecache::http

@@ -5,7 +5,7 @@
 
 #include "http/server.hpp"
 
-// How an answer finds its way back to its connection; internal to this folder.
+// Takes an answer back to its connection; internal to this folder.
 
 namespace compilecache::http {
 
@@ -16,7 +16,7 @@ class AnswerSink {
   virtual void answer(uint64_t request, Response response) = 0;
 };
 
-// Does not keep the connection alive: a worker may hold a Responder for as long as it likes.
+// The Responder does not keep the connection alive: a worker may hold it for as long as it likes.
 Responder make_responder(std::weak_ptr<AnswerSink> sink, uint64_t request);
 
 }  // namespace compilecache::http

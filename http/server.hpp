@@ -19,7 +19,8 @@
 //                                     });
 //   (*server)->set_certificate(chain_pem, key_pem);   // any time again, without a restart
 //   ...
-//   (*server)->drain();                               // at SIGTERM: still serves, asks peers to go
+//   (*server)->drain();                               // at SIGTERM: still serves, asks peers to
+//   close
 //   (*server)->stop(std::chrono::seconds(5));         // later: the listener closes, the rest ends
 //
 // No request can take the process down: what is over a limit, too slow or not HTTP is answered with
@@ -27,8 +28,8 @@
 
 namespace compilecache::http {
 
-// Answers one request. May be called from any thread, at once or later; the first call counts. When
-// the last copy goes away without an answer, the client gets 500.
+// Answers one request. May be called from any thread, at once or later; only the first call counts.
+// When the last copy is destroyed without an answer, the client gets 500.
 class Responder {
  public:
   void operator()(Response response) const;
@@ -40,24 +41,23 @@ class Responder {
   std::shared_ptr<Slot> slot_;
 };
 
-// Runs on an I/O thread, so it must not block: what waits (for the API server, say) goes to a
-// worker that takes the Responder along.
+// Runs on an I/O thread, so it must not block: work that waits (for the API server, say) goes to a
+// worker, together with the Responder.
 using Handler = std::function<void(Request, Responder)>;
 
-// Sizes and times after which a peer is refused. The defaults follow what API servers send: an
+// Sizes and times beyond which a peer is refused. The defaults follow what API servers send: an
 // AdmissionReview holds two objects of at most 3 MB plus the rest (controller-runtime
 // pkg/webhook/admission/http.go: 7 MiB); Go's client keeps connections for 90 s.
 struct Limits {
   size_t header_bytes = 64U << 10;
   size_t body_bytes = 7U << 20;
-  // What all bodies may hold together, those of requests until they were worked on and those of
-  // answers until they were read, the first small_body_bytes of each not counted. Above it a larger
-  // request is refused with 503, and so is one whose answer is larger. Most AdmissionReviews have
-  // about 10 kB.
+  // The memory of all bodies together, of requests until they are answered and of answers until
+  // they are read; the first small_body_bytes of each do not count. Above it a larger request is
+  // refused with 503, and so is one whose answer is larger. Most AdmissionReviews have about 10 kB.
   size_t large_bodies_bytes = 64U << 20;
   size_t small_body_bytes = 64U << 10;
-  // At the limit the one whose peer lets us wait longest (between requests, or in the middle of
-  // one, of an answer or of a handshake) makes room for a new one.
+  // At the limit a new connection takes the place of the one whose peer has let us wait longest:
+  // between requests, or in the middle of a request, an answer or a handshake.
   size_t connections = 1024;
   std::chrono::milliseconds handshake{5000};
   std::chrono::milliseconds header{10000};   // from a request's first byte to its last header
@@ -73,8 +73,9 @@ struct ServerOptions {
   std::string address;
   uint16_t port = 0;  // 0: any free one, see Server::port()
   bool tls = true;    // TLS 1.2 or newer; until the first set_certificate() handshakes are refused
-  // PEM. Clients are then asked for a certificate that one of these authorities signed; whoever has
-  // none is served all the same, and the handler decides (Request::certificate).
+  // Authorities in PEM. Where there are any, clients are asked for a certificate signed by one of
+  // them; a client without one is served all the same, and the handler decides
+  // (Request::certificate).
   std::string client_ca = {};
   int threads = 2;
   Limits limits;
@@ -96,7 +97,7 @@ class Server {
   // those that are open go on with what they have. kInvalid when the two are unusable or do not
   // belong together; then the one in use stays.
   Status set_certificate(const std::string& chain_pem, const std::string& key_pem);
-  // Whether a certificate is in use (always, without TLS): one condition of being ready.
+  // Whether a certificate is in use (always, without TLS); without one the server is not ready.
   [[nodiscard]] bool has_certificate() const;
 
   // From now on every answer carries "Connection: close". Idle connections stay, since a request
@@ -109,8 +110,9 @@ class Server {
   // True when nothing had to be cut.
   bool stop(std::chrono::milliseconds grace);
 
-  // How long an I/O thread has not done what it was asked to: something holds it up. Zero while all
-  // of them serve. Each call asks anew, so call it now and then.
+  // How long an I/O thread has been held up: each call posts an empty task to every thread, and the
+  // answer is how long the oldest such task has waited. Zero while all threads serve. Call it now
+  // and then.
   [[nodiscard]] std::chrono::milliseconds held_up() const;
 
   [[nodiscard]] size_t open_connections() const;

@@ -24,17 +24,17 @@ class Connection {
 
   virtual ~Connection() = default;
   virtual void start() = 0;
-  // Ends it in good manners if it is between requests; otherwise nothing happens.
+  // Closes it properly if it is between requests; otherwise nothing happens.
   virtual void close_if_idle() = 0;
   // Ends it now, whatever it is doing.
   virtual void cut() = 0;
-  // Since when its peer lets it wait: for a handshake, a request, the rest of one, or until it
-  // takes the answer. Nothing while a request is being answered.
+  // Since when it has waited for its peer: for a handshake, a request, the rest of one, or until
+  // the peer takes the answer. Nothing while a request is being answered.
   [[nodiscard]] virtual std::optional<WaitingSince> waiting_since() const = 0;
 };
 
 // Thread-safe. Lives until the last connection and the last Responder that is just answering have
-// let go, so that a slow worker never touches a dead loop.
+// released it, so that a slow worker never touches a destroyed loop.
 class ServerState {
  public:
   ServerState(ServerOptions options, Handler handler);
@@ -61,8 +61,8 @@ class ServerState {
   // another thread, which costs more than the step.
   boost::asio::io_context& next_loop();
 
-  // Since when a loop owes an answer to the last call of this; nothing once all have answered. Asks
-  // them again.
+  // Posts an empty task to each loop that has run the last one; returns when the oldest task that
+  // has not run yet was posted, nothing when all have run.
   std::optional<std::chrono::steady_clock::time_point> owing_since();
 
   const ServerOptions options;
@@ -70,13 +70,13 @@ class ServerState {
   std::vector<std::unique_ptr<boost::asio::io_context>> loops;  // one for each thread
   const std::shared_ptr<BodyBudget> bodies;
   std::atomic<bool> draining = false;      // every answer asks to close
-  std::atomic<bool> closing_idle = false;  // who has its answer is closed as well
+  std::atomic<bool> closing_idle = false;  // a connection is closed after its answer
   std::atomic<size_t> in_flight = 0;
 
  private:
   std::shared_ptr<Connection> longest_waiting_locked() const;
 
-  // One for each loop: when it was asked last, until it answers.
+  // One for each loop: when the task that has not run yet was posted.
   using Asked = std::atomic<std::chrono::steady_clock::time_point>;
 
   mutable std::mutex mutex_;

@@ -14,12 +14,12 @@ namespace compilecache::http {
 using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
 
 // Fails with kInvalid when chain or key cannot be read or do not belong together. With `client_ca`
-// (PEM) clients are asked for a certificate, and no handshake fails for want of a good one:
-// client_certificate() tells.
+// (PEM) clients are asked for a certificate. No handshake fails for lack of a good one; see
+// client_certificate().
 Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& key_pem,
                               const std::string& client_ca = "");
 
-// After a handshake.
+// The certificate that the client presented in the handshake that is over.
 ClientCertificate client_certificate(SSL* connection);
 
 // Trusts the certificates of `ca_pem` and nothing else; kInvalid when there is none in it.
