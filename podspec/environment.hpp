@@ -8,8 +8,8 @@
 
 namespace compilecache::podspec {
 
-// JSON of the agents' whole `env`: their configuration as one plain value; who the pod is, and
-// where, from the downward API.
+// The whole `env` of an agent's container as JSON: its configuration as one plain value; the pod's
+// name, uid, namespace and node from the downward API.
 std::string agent_environment(const api::AgentConfig& config);
 
 }  // namespace compilecache::podspec

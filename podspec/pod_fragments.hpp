@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-// The small things that are added to a pod, and their JSON. Internal to this folder.
+// The parts that are added to a pod, and their JSON.
 
 namespace compilecache::podspec {
 

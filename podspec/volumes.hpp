@@ -11,7 +11,8 @@ namespace compilecache::podspec {
 
 Volume empty_dir(const std::string& name);
 
-// The claim, and a token for the agent API. A sweep Job's pod has these two and no others.
+// Volumes for the claim and for a token of the agent API. A sweep Job's pod has these two and no
+// others.
 std::vector<Volume> agent_volumes(const std::string& claim_name);
 
 }  // namespace compilecache::podspec
