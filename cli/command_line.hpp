@@ -10,14 +10,14 @@
 namespace compilecache::cli {
 
 struct CommandLine {
-  // What to do; neither when the program is to end at once.
+  // The command to run; neither where the program is to end at once.
   std::optional<InjectOptions> inject;
   std::optional<ExplainOptions> explain;
-  // Then: after --help or --version 0, after a wrong command line 2.
+  // The exit status in that case: 0 after --help or --version, 2 after a wrong command line.
   int exit_code = 0;
 };
 
-// Prints what --help and --version ask for, and what is wrong, itself.
+// Prints the output of --help and --version, and what is wrong with the command line.
 CommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace compilecache::cli

@@ -3,9 +3,9 @@
 #include <iosfwd>
 #include <string>
 
-// `kubectl compilecache explain POD`: reads what the API server knows of one pod and tells its
-// story. Works for whoever may read the pod; what else may not be read is said. What it tells is in
-// pod_story.hpp.
+// `kubectl compilecache explain POD`: reads what the API server knows of one pod and explains how
+// it started (pod_story.hpp). Works for whoever may read the pod; it says which other objects could
+// not be read.
 
 namespace compilecache::cli {
 
@@ -16,7 +16,7 @@ struct ExplainOptions {
   std::string output;  // "", "json"
 };
 
-// The exit status: 0 when the story was told, 1 when the pod cannot be read (the reason is on
+// Returns the exit status: 0 when the pod was explained, 1 when it cannot be read (the reason is on
 // `errors`).
 int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors);
 

@@ -10,7 +10,7 @@
 namespace compilecache::cli {
 
 struct InjectOptions {
-  std::vector<std::string> files;   // files, folders (with all below), "-": standard input
+  std::vector<std::string> files;   // files, folders (recursively), "-": standard input
   std::vector<std::string> caches;  // more CompileCaches; the same
   std::string settings = "/etc/compilecache/settings.yaml";
   std::string ns = "default";  // of manifests that name none
@@ -21,8 +21,8 @@ struct InjectOptions {
   std::string agent_ca_file;  // PEM
 };
 
-// The exit status: 0 when every annotated template was injected, 1 when one was left as it is (its
-// report says why), 2 when something could not be read, and then nothing is printed.
+// Returns the exit status: 0 when every annotated template was injected, 1 when one was left as it
+// is (its report says why), 2 when something could not be read; then nothing is printed.
 int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out,
                std::ostream& reports);
 

@@ -126,7 +126,7 @@ void restore(Manifest& metadata, const Manifest& original, const char* name) {
   }
 }
 
-// And back: what pod_of() added is taken off, what the injection added stays.
+// The reverse of pod_of(): what that added is taken off, what the injection added stays.
 Manifest template_of(Manifest pod, const Manifest& pod_template) {
   Manifest& metadata = pod["metadata"];
   const Manifest& original = pod_template.at("metadata");

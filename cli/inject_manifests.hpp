@@ -14,12 +14,13 @@
 //   for (const auto& document : injected->documents) ...       // all of them, in their order
 //   for (const TemplateReport& report : injected->reports) ...  // one for each annotated template
 //
-// A pod template is whatever has the annotation compilecache.dev/cache in its metadata and
-// containers in its spec, however deep it lies: Pod, Deployment, CronJob, List, and the kinds of
-// other operators too. CompileCaches, LimitRanges and ResourceQuotas are found among the manifests.
-// A CompileCache that no operator has judged yet (no status) is taken to be ready. Where the
-// annotation is on anything else, an InferenceService's predictor say, nothing can be done here: a
-// report says so. So it does of Knative's kinds, which would refuse what is injected.
+// A pod template is any object with the annotation compilecache.dev/cache in its metadata and
+// containers in its spec, however deep it is nested: Pod, Deployment, CronJob, List, and the kinds
+// of other operators too. CompileCaches, LimitRanges and ResourceQuotas are found among the
+// manifests. A CompileCache that no operator has judged yet (no status) is taken to be ready. Where
+// the annotation is on anything else, on an InferenceService's predictor say, nothing can be
+// injected, and a report says so. The same goes for Knative's kinds, which would refuse what is
+// injected.
 
 namespace compilecache::cli {
 
@@ -30,7 +31,7 @@ struct ManifestFile {
 
 struct ManifestInput {
   std::vector<ManifestFile> files;
-  // CompileCaches that count before those of `files`, and are not printed.
+  // CompileCaches that take precedence over those in `files`, and are not printed.
   std::vector<ManifestFile> caches;
   std::string ns;  // of manifests that name none
   webhook::InjectionSettings settings;
@@ -48,16 +49,16 @@ struct InjectedManifests {
   std::vector<Manifest> documents;
   std::vector<TemplateReport> reports;
 
-  // Whether every annotated template is now as its annotations want it: nothing was skipped but
-  // those that say Disabled.
+  // Whether every annotated template is now as its annotations ask: none was skipped but those with
+  // mode Disabled.
   [[nodiscard]] bool complete() const;
 };
 
 // kInvalid when a CompileCache, LimitRange or ResourceQuota cannot be used; names file and object.
 Result<InjectedManifests> inject_manifests(const ManifestInput& input);
 
-// For people, a line each: "web.yaml: Deployment ml/web: skipped: cache_not_found: there is no …",
-// and the warnings.
+// The report for people: a line "web.yaml: Deployment ml/web: skipped: cache_not_found: there is no
+// …", and one for each warning.
 std::string text_of(const TemplateReport& report);
 
 }  // namespace compilecache::cli

@@ -24,7 +24,7 @@ using Manifest = nlohmann::ordered_json;
 Result<std::vector<Manifest>> read_manifests(const std::string& text, const std::string& file_name);
 
 // One document of YAML, with a newline at the end and without "---". Texts that could be read as
-// anything else are quoted, so that read_manifests() gives the same value back.
+// another type are quoted, so that read_manifests() gives the same value back.
 std::string write_manifest(const Manifest& manifest);
 
 }  // namespace compilecache::cli

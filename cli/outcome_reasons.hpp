@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-// The words by which loaders and savers say why it was no better, with what they mean to people and
-// what to change. docs/reasons.md has a row for each; a test holds the two together.
+// The words with which loaders and savers say why they did not load or save, with what they mean
+// for people and what to change. docs/reasons.md has a row for each; a test compares the two.
 
 namespace compilecache::cli {
 
@@ -17,7 +17,7 @@ struct OutcomeReason {
 std::span<const OutcomeReason> load_reasons();
 std::span<const OutcomeReason> save_reasons();
 
-// nullptr: a word that this release does not know.
+// Returns nullptr for a word that this release does not know.
 const OutcomeReason* find_load_reason(std::string_view word);
 const OutcomeReason* find_save_reason(std::string_view word);
 

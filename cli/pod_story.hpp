@@ -9,19 +9,19 @@
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
 
-// One pod's story, for who asks why it is still slow: `kubectl compilecache explain`.
+// How one pod started, step by step, for somebody who asks why it is still slow: `kubectl
+// compilecache explain`.
 //
 //   PodStory story = tell_story(facts);
 //   std::cout << text_of(story);            // a screen
 //   std::cout << json_of(story).dump(2);    // the same for scripts
 //
-// All of it is in the API server already: the pod, status.recent of its CompileCache, archives,
-// Events. Pure: no clock, no I/O; safe from any thread. Nothing in the objects is trusted to be
-// there.
+// All facts come from the API server: the pod, status.recent of its CompileCache, archives, Events.
+// Pure: no clock, no I/O; safe from any thread. Any part of the objects may be missing.
 
 namespace compilecache::cli {
 
-// What could be read. An object that was not is said in `unread`, and the story goes on without.
+// The objects that could be read. `unread` names the others; the story does without them.
 struct PodFacts {
   nlohmann::json pod;
   std::optional<api::CompileCache> cache;  // of the pod's annotation; nothing: there is none
@@ -52,7 +52,7 @@ struct PodStory {
   std::string ns, pod, node, phase, cache;
 
   bool injected = false;
-  std::string injection, injection_why;  // the word, and a sentence
+  std::string injection, injection_why;  // the reason's word, and a sentence
   std::string mode, version;             // of the operator that injected
   std::vector<std::string> frameworks, containers;
 
@@ -62,7 +62,7 @@ struct PodStory {
   std::string load;  // exact, compatible, none, failed; empty: not reported
   std::string load_reason, load_why, archive;
   int64_t generation = 0, bytes = 0;
-  // Of all archives of the CompileCache the one most like this key, where none is loaded.
+  // Where none is loaded: the CompileCache's archive whose key differs least from this pod's.
   std::string nearest;
   std::vector<std::string> nearest_differs;  // "Image: app:1 there, app:2 here"
 
