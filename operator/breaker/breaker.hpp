@@ -55,7 +55,7 @@ struct RefusedPod {
 };
 
 struct BreakerInput {
-  const StuckPods& seen;
+  StuckPods seen;
   size_t nodes = 0;  // of the cluster
   Probe probe = Probe::kNone;
   bool spec_changed = false;                         // since it opened: worth a probe at once

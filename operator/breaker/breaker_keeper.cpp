@@ -10,6 +10,7 @@
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
+#include "operator/breaker/replacement.hpp"
 #include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
@@ -29,8 +30,6 @@ constexpr minutes kEventLife{5};
 constexpr int kMostEvents = 500;
 constexpr size_t kLongestEvent = 240, kLongestRefusal = 600;
 constexpr size_t kMostOwners = 1000;
-// For the other replicas' webhooks to hear that injection is paused.
-constexpr seconds kHeard{3};
 constexpr seconds kProbeLook{5};
 // After an eviction that a PodDisruptionBudget or a missing right refuses.
 constexpr seconds kAfterRefusal{60};
@@ -84,30 +83,27 @@ void BreakerKeeper::forget(const std::string& cache) {
   states_.erase(cache);
 }
 
-Duration BreakerKeeper::evaluate(const api::CompileCache& cache, const StorageFacts& storage,
-                                 api::CompileCacheStatus& status) {
-  const std::string key = cache.metadata.key();
+BreakerSight BreakerKeeper::gather(const api::CompileCache& cache, const StorageFacts& storage) {
   const auto state = state_of(cache);
   const VolumeSight volume = sight_of(cache, storage);
-  StuckPods seen = look_at_pods(*state, cache, volume);
-  Duration again = read_events(*state, seen, cache, volume);
-  if (!seen.waiting.empty()) seen = look_at_pods(*state, cache, volume);
+  BreakerSight sight{
+      .before = state->breaker,
+      .input = {.seen = look_at_pods(*state, cache, volume), .nodes = view_.nodes()}};
+  sight.again = read_events(*state, sight.input.seen, cache, volume);
+  if (!sight.input.seen.waiting.empty()) sight.input.seen = look_at_pods(*state, cache, volume);
+  sight.input.probe = probe_of(*state, cache.metadata.key());
+  sight.input.spec_changed = state->probed_generation != cache.metadata.generation;
+  sight.input.refused = refused_pod(*state, cache);
+  return sight;
+}
 
-  const WallTime now = clock_.wall();
-  const bool changed = state->probed_generation != cache.metadata.generation;
+Duration BreakerKeeper::act(const api::CompileCache& cache, const BreakerSight& sight,
+                            const BreakerVerdict& verdict) {
+  const auto state = state_of(cache);
   state->probed_generation = cache.metadata.generation;
-  const BreakerVerdict verdict = judge_breaker(state->breaker,
-                                               {.seen = seen,
-                                                .nodes = view_.nodes(),
-                                                .probe = probe_of(*state, key),
-                                                .spec_changed = changed,
-                                                .refused = refused_pod(*state, cache)},
-                                               settings_.breaker, now);
-  again = earliest_requeue(again, take_verdict(*state, verdict, key));
-  write_breaker(verdict.state, cache.metadata.generation, format_time(now), status);
-  status.stuck_pods = verdict.stuck;
-  if (replace_) again = earliest_requeue(again, replace_stuck(*state, seen, cache));
-  return earliest_requeue(again, verdict.again);
+  const Duration again = take_verdict(*state, verdict, cache.metadata.key());
+  if (!replace_) return again;
+  return earliest_requeue(again, replace_stuck(*state, sight.input.seen, cache));
 }
 
 // When to come again for the probe's sake; 0: none is due.
@@ -262,8 +258,8 @@ Probe BreakerKeeper::probe_of(const State& state, const std::string& cache) cons
   return Probe::kRuns;
 }
 
-// Once each, and never faster than the settings say, whatever the number of CompileCaches. Only
-// when the status has told the webhooks, so that what comes instead starts without us.
+// Never faster than the settings say, whatever the number of CompileCaches. Only when the status
+// has told the webhooks, so that what comes instead starts without us.
 Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
                                       const api::CompileCache& cache) {
   const BreakerState written = read_breaker(cache.status);
@@ -274,23 +270,23 @@ Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
   }
   if (!written.open || !written.since) return Duration(0);
   if (!state.written_open) state.written_open = clock_.monotonic();
-  const auto next = std::find_if(seen.pods.begin(), seen.pods.end(), [&](const StuckPod& pod) {
-    return pod.replaceable && !state.replaced.contains(pod.uid);
-  });
-  if (next == seen.pods.end()) return Duration(0);
-  const Duration heard = clock_.monotonic() - *state.written_open;
-  if (heard < kHeard) return kHeard - heard;
+  Replacement next;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const Monotonic now = clock_.monotonic();
-    if (replaced_last_ && now - *replaced_last_ < settings_.breaker.replace_interval) {
-      return *replaced_last_ + settings_.breaker.replace_interval - now;
-    }
+    next = choose_replacement(seen,
+                              {.open = state.breaker.open,
+                               .written_open = state.written_open,
+                               .replaced = state.replaced,
+                               .replaced_last = replaced_last_,
+                               .now = now},
+                              settings_.breaker);
+    if (next.pod == nullptr) return next.again;
     replaced_last_ = now;
   }
-  if (replace(cache, *next)) {
-    state.replaced.insert(next->uid);
-    return settings_.breaker.replace_interval;
+  if (replace(cache, *next.pod)) {
+    state.replaced.insert(next.pod->uid);
+    return next.again;
   }
   std::lock_guard<std::mutex> lock(mutex_);
   replaced_last_ = clock_.monotonic() + kAfterRefusal;

@@ -21,13 +21,24 @@
 // volumes, judges, asks for probes, and, where that is wanted, replaces pods that are stuck.
 //
 //   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
-//   const Duration again = keeper.evaluate(*cache, storage_facts, status);   // in reconcile()
+//   const BreakerSight sight = keeper.gather(*cache, storage_facts);   // in reconcile(): reads
+//   const BreakerVerdict verdict = judge_breaker(sight.before, sight.input, rules, now);  // pure
+//   write_breaker(verdict.state, generation, format_time(now), status);
+//   const Duration again = keeper.act(*cache, sight, verdict);         // probes and evictions
 //
-// `status` then says whether injection is paused, and why, and names the stuck pods; that is all
-// that the webhook goes by and all that a new leader needs. Thread-safe; evaluate() calls the API
-// server, one thread at a time for each CompileCache.
+// The status then says whether injection is paused, and why, and names the stuck pods; that is all
+// that the webhook goes by and all that a new leader needs. gather() changes nothing that anybody
+// else sees; it only remembers since when it has seen what. Thread-safe; gather() and act() call
+// the API server, one thread at a time for each CompileCache.
 
 namespace compilecache::controller {
+
+// One look at a CompileCache's pods and at what the cluster says about them.
+struct BreakerSight {
+  BreakerState before;
+  BreakerInput input;
+  Duration again{0};  // when Events should be read again; 0: nobody waits for volumes
+};
 
 class BreakerKeeper {
  public:
@@ -35,10 +46,11 @@ class BreakerKeeper {
   BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
                 Sweeper& sweeper, kube::EventSink& events, bool replace, const Clock& clock);
 
-  // Fills breaker, stuck_pods and the condition InjectionPaused of `status`; when to come again, 0:
-  // when something changes.
-  Duration evaluate(const api::CompileCache& cache, const StorageFacts& storage,
-                    api::CompileCacheStatus& status);
+  BreakerSight gather(const api::CompileCache& cache, const StorageFacts& storage);
+  // Does what follows from the verdict on that sight; when to come again on that account, 0: when
+  // something changes.
+  Duration act(const api::CompileCache& cache, const BreakerSight& sight,
+               const BreakerVerdict& verdict);
   void forget(const std::string& cache);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "api/names.hpp"
@@ -30,13 +31,6 @@ constexpr seconds kLongestAfterConflict{30};
 kube::ObjectReference reference(const api::CompileCache& cache) {
   return {api::kApiVersion, "CompileCache", cache.metadata.ns, cache.metadata.name,
           cache.metadata.uid};
-}
-
-// Pods are not admitted on account of the user that our container runs as.
-bool user_is_refused(const api::CompileCacheStatus& status) {
-  const auto* paused = api::find_condition(status.conditions, api::kInjectionPausedCondition);
-  return paused != nullptr && paused->status == "True" &&
-         paused->reason == to_string(Trouble::kRefused) && is_about_a_user(paused->message);
 }
 
 std::vector<std::string> framework_names(const Settings& settings) {
@@ -116,12 +110,11 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
   if (auto judged = judge_crashes(cache); !judged) return unexpected(judged.error());
   again = earliest_requeue(again, collect(cache));
 
-  const auto [status, look_again] = new_status(cache, *facts, verdict);
-  again = earliest_requeue(again, look_again);
-  auto wait = parts_.writer.write(cache, status);
-  if (!wait) return unexpected(wait.error());
-  if (*wait == Duration::zero()) tell_change(cache, cache.status.conditions, status.conditions);
-  return kube::Reconciled{.again_after = earliest_requeue(again, *wait)};
+  const StatusInput seen = gather(cache, *facts, std::move(verdict));
+  const StatusDecision decided = decide_status(seen, parts_.settings.breaker);
+  const auto after = act(cache, seen, decided);
+  if (!after) return unexpected(after.error());
+  return kube::Reconciled{.again_after = earliest_requeue(again, *after)};
 }
 
 // Archives that make applications crash are handed out no more, or again.
@@ -374,40 +367,37 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
   return names;
 }
 
-CompileCacheController::NewStatus CompileCacheController::new_status(
-    const api::CompileCache& cache, const StorageFacts& facts,
-    const StorageVerdict& verdict) const {
-  api::CompileCacheStatus status = cache.status;
-  parts_.stats.fill(cache.metadata.key(), status);
-  status.observed_generation = cache.metadata.generation;
-  status.archives = status.total_bytes = 0;
-  std::set<std::string> products;
-  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
-    if (!archive->head.exists()) continue;
-    ++status.archives;
-    status.total_bytes += archive->head.compressed_bytes;
-    const auto product = archive->key.find(api::kGpuProductPart);
-    if (product != archive->key.end()) products.insert(product->second);
+// All that the status is made of. Nothing is changed but what the breaker and the pods' silence
+// remember of what they saw.
+StatusInput CompileCacheController::gather(const api::CompileCache& cache,
+                                           const StorageFacts& facts,
+                                           StorageVerdict verdict) const {
+  const auto& [ns, name] = std::tie(cache.metadata.ns, cache.metadata.name);
+  StatusInput seen{.cache = cache, .counted = cache.status, .storage = std::move(verdict)};
+  parts_.stats.fill(cache.metadata.key(), seen.counted);
+  seen.archives = parts_.view.archives_of(ns, name);
+  seen.active_pods = parts_.view.active_pods(ns, name).size();
+  seen.breaker = parts_.breaker.gather(cache, facts);
+  seen.silence = parts_.heard.silence(ns, name, clock_.monotonic());
+  seen.known_frameworks = framework_names(parts_.settings);
+  seen.now = clock_.wall();
+  return seen;
+}
+
+// When to come again; 0: when something changes.
+Result<Duration> CompileCacheController::act(const api::CompileCache& cache,
+                                             const StatusInput& seen,
+                                             const StatusDecision& decided) {
+  if (seen.silence.turned) parts_.heard.announce(cache.metadata.ns);
+  Duration again = parts_.breaker.act(cache, seen.breaker, decided.breaker);
+  if (decided.refuse_owners) parts_.stats.refuse_owners(cache.metadata.key());
+  const auto wait = parts_.writer.write(cache, decided.status);
+  if (!wait) return unexpected(wait.error());
+  if (*wait == Duration::zero()) {
+    tell_change(cache, cache.status.conditions, decided.status.conditions);
   }
-  status.gpu_products = static_cast<int64_t>(products.size());
-  status.active_pods =
-      static_cast<int64_t>(parts_.view.active_pods(cache.metadata.ns, cache.metadata.name).size());
-  Duration again = parts_.breaker.evaluate(cache, facts, status);
-  if (user_is_refused(status) && parts_.stats.refuse_owners(cache.metadata.key())) {
-    parts_.stats.fill(cache.metadata.key(), status);
-  }
-  const Silence silence =
-      parts_.heard.silence(cache.metadata.ns, cache.metadata.name, clock_.monotonic());
-  again = earliest_requeue(again, silence.again);
-  update_unheard(status.conditions, silence, cache.metadata.generation, format_time(clock_.wall()));
-  update_conditions(
-      status.conditions,
-      {.generation = cache.metadata.generation,
-       .invalid = unknown_frameworks(cache.spec.frameworks, framework_names(parts_.settings)),
-       .invalid_reason = "UnknownFramework",
-       .storage = verdict},
-      format_time(clock_.wall()));
-  return {std::move(status), again};
+  again = earliest_requeue(again, decided.again);
+  return earliest_requeue(again, *wait);
 }
 
 // One Event when pods begin to be unheard.

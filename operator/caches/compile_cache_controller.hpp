@@ -18,6 +18,7 @@
 #include "operator/caches/cache_stats.hpp"
 #include "operator/caches/heard_pods.hpp"
 #include "operator/caches/invalid_caches.hpp"
+#include "operator/caches/status_decision.hpp"
 #include "operator/caches/status_writer.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
@@ -33,7 +34,9 @@
 //   });
 //
 // It is level-triggered: everything is derived from the stores, so that a lost or doubled call
-// harms nothing. reconcile() may run in several threads for different keys.
+// harms nothing. The status is made in three steps: gather() reads, decide_status() is pure
+// (status_decision.hpp), and act() alone asks for probes, evicts, writes and tells Events.
+// reconcile() may run in several threads for different keys.
 
 namespace compilecache::controller {
 
@@ -85,12 +88,10 @@ class CompileCacheController {
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& rule,
               const std::string& why);
   std::set<std::string> in_use(const api::CompileCache& cache) const;
-  struct NewStatus {
-    api::CompileCacheStatus status;
-    Duration again;  // when the breaker is to look again; 0: when something changes
-  };
-  NewStatus new_status(const api::CompileCache& cache, const StorageFacts& facts,
-                       const StorageVerdict& verdict) const;
+  StatusInput gather(const api::CompileCache& cache, const StorageFacts& facts,
+                     StorageVerdict verdict) const;
+  Result<Duration> act(const api::CompileCache& cache, const StatusInput& seen,
+                       const StatusDecision& decided);
   void tell_unheard(const api::CompileCache& cache, const std::vector<api::Condition>& before,
                     const std::vector<api::Condition>& after);
   void tell_change(const api::CompileCache& cache, const std::vector<api::Condition>& before,

@@ -82,27 +82,27 @@ bool HeardPods::count(Namespace& where, Monotonic now) const {
 
 Silence HeardPods::silence(const std::string& ns, const std::string& cache, Monotonic now) {
   Silence silence;
-  bool changed = false;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto where = namespaces_.find(ns);
-    if (where == namespaces_.end()) return silence;
-    changed = count(where->second, now);
-    silence.not_asked = where->second.in_a_row >= rules_.unheard_pods;
-    for (const auto& [uid, pod] : where->second.pods) {
-      if (pod.cache != cache) continue;
-      if (is_unheard(pod, now)) {
-        silence.unheard.push_back(pod.name);
-      } else if (pod.spoke) {
-        ++silence.heard;
-      } else if (pod.judged && pod.loaded) {
-        silence.again = earliest_requeue(silence.again, *pod.loaded + rules_.unheard_after - now);
-      }
+  const std::lock_guard lock(mutex_);
+  const auto where = namespaces_.find(ns);
+  if (where == namespaces_.end()) return silence;
+  silence.turned = count(where->second, now);
+  silence.not_asked = where->second.in_a_row >= rules_.unheard_pods;
+  for (const auto& [uid, pod] : where->second.pods) {
+    if (pod.cache != cache) continue;
+    if (is_unheard(pod, now)) {
+      silence.unheard.push_back(pod.name);
+    } else if (pod.spoke) {
+      ++silence.heard;
+    } else if (pod.judged && pod.loaded) {
+      silence.again = earliest_requeue(silence.again, *pod.loaded + rules_.unheard_after - now);
     }
   }
-  if (changed && on_change_) on_change_(ns);
   std::sort(silence.unheard.begin(), silence.unheard.end());
   return silence;
+}
+
+void HeardPods::announce(const std::string& ns) const {
+  if (on_change_) on_change_(ns);
 }
 
 }  // namespace compilecache::controller

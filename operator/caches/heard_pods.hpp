@@ -20,6 +20,7 @@
 //   heard.seen(pod, now);                // whenever a pod of ours changes
 //   heard.spoke(pod);                    // at each call of the agent API
 //   const Silence silence = heard.silence("ml", "transformer", now);
+//   if (silence.turned) heard.announce("ml");
 //
 // Only pods that appeared while we led are judged: others may have spoken to the leader before us.
 // After some unheard pods of a namespace in a row (Settings::Agent::unheard_pods) its new pods are
@@ -32,14 +33,17 @@ struct Silence {
   std::vector<std::string> unheard;  // names of its pods that are there, sorted
   size_t heard = 0;                  // of its pods that are there and have ended their load
   bool not_asked = false;            // new pods of the namespace are told not to ask
-  Duration again{0};                 // when another pod may count; 0: when something changes
+  // Since this very look: whoever asked has to announce() it.
+  bool turned = false;
+  Duration again{0};  // when another pod may count; 0: when something changes
 };
 
 class HeardPods {
  public:
   explicit HeardPods(const Settings::Agent& rules) : rules_(rules) {}
 
-  // Called, without our lock, with a namespace whose pods ask again, or no longer. Set once.
+  // Called, without our lock, with a namespace whose pods ask again, or no longer. Set once. By
+  // spoke() and announce().
   void on_change(std::function<void(const std::string& ns)> handler);
   void begin();
   // A leader before us found that pods of this namespace are in vain told to ask.
@@ -50,6 +54,8 @@ class HeardPods {
   void spoke(const PodView& pod);
 
   Silence silence(const std::string& ns, const std::string& cache, Monotonic now);
+  // New pods of the namespace are told no longer to ask.
+  void announce(const std::string& ns) const;
 
  private:
   struct Pod {

@@ -94,10 +94,19 @@ class BreakerKeeperTest : public ::testing::Test {
                           Refusal{"ml", "ReplicaSet", "web", "r", message, "refused", version}));
   }
 
+  // As the controller does.
+  void evaluate(BreakerKeeper& by) {
+    const BreakerSight sight = by.gather(cache, storage);
+    const BreakerVerdict verdict =
+        judge_breaker(sight.before, sight.input, settings.breaker, clock.wall());
+    status = cache.status;
+    write_breaker(verdict.state, cache.metadata.generation, format_time(clock.wall()), status);
+    status.stuck_pods = verdict.stuck;
+    by.act(cache, sight, verdict);
+  }
   bool pauses(Duration later = Duration(0)) {
     clock.advance(later);
-    status = cache.status;
-    keeper.evaluate(cache, storage, status);
+    evaluate(keeper);
     return status.breaker.state == "Open";
   }
   // Which the controller sees at once.
@@ -159,6 +168,23 @@ TEST_F(BreakerKeeperTest, NoPodIsReplacedBeforeTheOthersCanKnowThatInjectionIsPa
   EXPECT_TRUE(evicted().empty()) << "another replica's webhook may not have heard";
   pauses(seconds(1));
   EXPECT_EQ(evicted().size(), 1U);
+}
+
+TEST_F(BreakerKeeperTest, LookingChangesNothingHoweverOften) {
+  pause();
+  write_status();
+  clock.advance(seconds(60));
+  for (int i = 0; i < 3; ++i) {
+    const BreakerSight sight = keeper.gather(cache, storage);
+    EXPECT_TRUE(sight.before.open);
+    EXPECT_TRUE(judge_breaker(sight.before, sight.input, settings.breaker, clock.wall()).probe);
+    EXPECT_EQ(sight.input.probe, Probe::kNone) << "none is asked for by looking";
+  }
+  EXPECT_TRUE(evicted().empty());
+  EXPECT_TRUE(events.reasons.empty());
+  pauses();
+  EXPECT_EQ(evicted().size(), 1U);
+  EXPECT_EQ(keeper.gather(cache, storage).input.probe, Probe::kRuns);
 }
 
 TEST_F(BreakerKeeperTest, StuckPodsAreReplacedOneByOneAndOnceEach) {
@@ -233,8 +259,7 @@ TEST_F(WithoutReplacing, NobodyIsEvicted) {
   write_status();
   for (int i = 0; i < 5; ++i) {
     clock.advance(seconds(10));
-    status = cache.status;
-    patient.evaluate(cache, storage, status);
+    evaluate(patient);
   }
   EXPECT_TRUE(evicted().empty());
 }

@@ -31,7 +31,12 @@ class HeardPodsTest : public ::testing::Test {
     now += seconds(90);
     silence();
   }
-  Silence silence(const std::string& cache = "llama") { return heard.silence("ml", cache, now); }
+  // As the controller does.
+  Silence silence(const std::string& cache = "llama") {
+    const Silence found = heard.silence("ml", cache, now);
+    if (found.turned) heard.announce("ml");
+    return found;
+  }
 
   HeardPodsTest() {
     heard.on_change([this](const std::string& ns) { changed.push_back(ns); });
@@ -80,6 +85,16 @@ TEST_F(HeardPodsTest, AfterSomeInARowPodsOfTheNamespaceAreToldNotToAsk) {
   heard.spoke(pod("d"));
   EXPECT_FALSE(silence().not_asked);
   EXPECT_THAT(changed, ElementsAre("ml", "ml"));
+}
+
+TEST_F(HeardPodsTest, ThatPodsAreToldNoLongerToAskIsNewsOnce) {
+  loads_and_stays_silent("a");
+  loads_and_stays_silent("b");
+  loads("c");
+  now += seconds(90);
+  EXPECT_TRUE(heard.silence("ml", "llama", now).turned);
+  EXPECT_FALSE(heard.silence("ml", "llama", now).turned);
+  EXPECT_THAT(changed, IsEmpty()) << "looking tells nobody";
 }
 
 TEST_F(HeardPodsTest, OneThatIsHeardBetweenThemBeginsTheCountAnew) {
