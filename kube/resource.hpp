@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// Which collection of the API is meant.
+// A collection of the Kubernetes API.
 //
 //   client.get(resources::kPods, "ml", "web-1");
 //   inline const Resource kCompileCaches{"compilecache.dev", "v1alpha1", "compilecaches", true};
