@@ -17,15 +17,15 @@
 #include "operator/storage/storage_check.hpp"
 #include "operator/storage/sweeper.hpp"
 
-// The breaker of every CompileCache: looks at its pods and at what the kubelet says about their
-// volumes, judges, asks for probes, and, where that is wanted, replaces pods that are stuck.
+// The breaker of every CompileCache: checks its pods and what the kubelet says about their volumes,
+// judges, asks for probes, and, where that is wanted, replaces stuck pods.
 //
 //   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
 //   const Duration again = keeper.evaluate(*cache, storage_facts, status);   // in reconcile()
 //
-// `status` then says whether injection is paused, and why, and names the stuck pods; that is all
-// that the webhook goes by and all that a new leader needs. Thread-safe; evaluate() calls the API
-// server, one thread at a time for each CompileCache.
+// `status` then says whether injection is paused, and why, and names the stuck pods; the webhook
+// and a new leader need no more. Thread-safe; evaluate() calls the API server, and runs in one
+// thread at a time for each CompileCache.
 
 namespace compilecache::controller {
 
