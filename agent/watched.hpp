@@ -24,7 +24,7 @@
 //   SaveView view = watched.plan(head, saved_at);
 //   if (!view.files.empty() && view.busy.empty()) ...
 //   watched.forget();
-//   if (*watched.differs()) watched.look() ...      // some time later
+//   if (*watched.differs()) watched.look();      // some time later
 
 namespace compilecache::agent {
 

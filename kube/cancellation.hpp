@@ -9,7 +9,7 @@
 // Cancels work that blocks, from another thread.
 //
 //   Cancellation cancel;                       // copies share one state
-//   std::thread worker([cancel] { transport->stream(request, on_line, cancel); });
+//   std::thread worker([=] { transport->stream(request, on_line, cancel); });
 //   cancel.cancel();                           // the stream returns at once
 //
 // Thread-safe.

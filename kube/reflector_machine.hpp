@@ -16,7 +16,7 @@
 // The present objects come as the beginning of the watch, up to a bookmark that says so
 // ("WatchList", KEP-3157); from servers that cannot do this, as a list in pages.
 //
-//   auto [state, actions] = step(state, input, now, random);
+//   auto [next, actions] = step(state, input, now, random);
 //
 // Rules and numbers are client-go's tools/cache/reflector.go and tools/pager/pager.go, but for one:
 // a watch that is refused as too old after a wait is followed by the present objects at once, as

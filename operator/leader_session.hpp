@@ -19,9 +19,9 @@
 // The work of the leader alone: it watches pods, nodes, archives, claims and Jobs, reconciles
 // CompileCaches and answers agents.
 //
-//   LeaderSession session(parts, {.image = image, ...});
+//   LeaderSession session(parts, {.ns = ns, .image = image});
 //   session.start();      // at on_started: returns at once, works as soon as its stores are synced
-//   session.handle(...);  // the agent API's requests
+//   session.handle(std::move(request), std::move(respond));   // the agent API's requests
 //   session.stop();       // before the lease is released: writes what is not written yet
 //
 // start() and stop() are called once each.

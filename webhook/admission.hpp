@@ -13,7 +13,7 @@
 //
 //   AdmissionAnswer answer = admit(request.body, cluster);
 //   respond({.status = 200, .body = answer.body});
-//   if (!answer.dry_run) events.record(answer.owner, answer.report);
+//   if (!answer.dry_run) ...      // an Event about answer.owner, by answer.report
 //
 // A total function, linear in its input: any input gets an answer, and never one that blocks a pod.
 // So `allowed` is always true, and a patch is sent only after it was applied to the received

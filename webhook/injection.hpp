@@ -17,8 +17,8 @@
 //
 //   auto result = inject({.pod = pod, .ns = "ml", .cache = &cache, .facts = facts,
 //                         .settings = settings});
-//   patch_text(result.patch)            // what to change; empty: leave the pod as it is
-//   result.report.reason, .message, .warnings
+//   if (!result.patch.empty()) ...      // patch_text(result.patch) is the JSON Patch
+//   const std::string& why = result.report.message;             // and .reason, .warnings
 //
 // It checks in this order, and the first reason against injecting counts (api/reasons.hpp):
 //

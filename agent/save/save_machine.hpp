@@ -17,7 +17,7 @@
 // decides: no I/O, no clock. The driver (save.cpp) carries out what step() says and returns what
 // happened.
 //
-//   auto [state, actions] = step(settings, state, input, moment);
+//   auto [next, actions] = step(settings, state, input, moment);
 //
 // Actions are carried out in their order. The last one is answered with an input, unless it is End.
 

@@ -14,10 +14,10 @@
 // Finds out who a caller of the agent API is: the API server checks its projected token for our
 // audience.
 //
-//   TokenAuth auth([&](const nlohmann::json& review) { return client.create(kTokenReviews, review);
-//   },
-//                  settings.token_cache, clock);
-//   auto identity = auth.identify(bearer_token);
+//   TokenAuth auth(
+//       [&](const auto& review) { return client.create(kube::resources::kTokenReviews, review); },
+//       settings.token_cache, clock);
+//   auto identity = auth.identify(bearer_token, peer);
 //   if (!identity) ...                               // kUnauthorized, or why the review failed
 //
 // Answers are cached for a while by the token's hash, refusals for a tenth of that time, so that a

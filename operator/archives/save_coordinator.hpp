@@ -23,7 +23,7 @@
 //
 //   SaveCoordinator saves(archives, locks, guard, 50, clock, random);
 //   auto answer = saves.request(context, request);          // granted: id, fence, parent
-//   saves.renew(ns, pod, answer->id, answer->fence, lock_timeout);  // at a third of the timeout
+//   saves.renew(ns, pod_uid, answer->id, answer->fence, lock_timeout);   // at a third of it
 //   auto head = saves.commit(context, answer->id, commit);  // kConflict: the lock was lost
 //
 // The lock is in the archive's status: holder ("<pod uid>/<nonce>") and fence, a number that only

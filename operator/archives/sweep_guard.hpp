@@ -10,7 +10,7 @@
 // Keeps commits from naming blobs that a sweep Job is deleting or has just deleted.
 //
 //   guard.begins("ml/transformer", deletable, saves_in_flight);   // a Job got its list
-//   guard.refuses("ml/transformer", {"transformer-3f9a1c04b2", 17}, digest)
+//   guard.refuses("ml/transformer", {"transformer-3f9a1c04b2", 17}, digest);
 //   guard.ends("ml/transformer", saves_in_flight);                // it has reported
 //
 // While a Job has a blob on its list, no commit may name the blob. After the Job, a save that was

@@ -18,7 +18,7 @@
 // status is the backup.
 //
 //   CacheStats stats(settings.limits.recent_pods);
-//   stats.on_change([&](const std::string& cache) { queue.add_after(cache, interval); });
+//   stats.on_change([&](const std::string& key) { queue.add_after(key, interval); });
 //   stats.seed("ml/transformer", cache->status);  // a new leader takes over what the status says
 //   stats.loaded("ml/transformer", {...});
 //   api::CompileCacheStatus status = cache->status;

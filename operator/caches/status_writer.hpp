@@ -17,7 +17,7 @@
 //
 //   auto wait = writer.write(cache, status);
 //   if (!wait) ...                      // kConflict: the object has changed, read it again
-//   else if (*wait > 0) come back then  // changed, but too early to write
+//   if (*wait > Duration::zero()) queue.add_after(key, *wait);   // it is too early to write
 //
 // A write is a compare-and-swap on the resource version that `cache` carries. Thread-safe.
 

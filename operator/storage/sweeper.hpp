@@ -22,8 +22,8 @@
 // results.
 //
 //   sweeper.take_over(*cache);                         // once, when a leader first sees it
-//   sweeper.reported(key, job_uid, "");                // a Job has reported its end to the agent
-//   API sweeper.ask(key);                                  // archives were deleted: sweep soon
+//   sweeper.reported(key, job_uid, "");                // a Job has reported its end
+//   sweeper.ask(key);                                  // archives were deleted: sweep soon
 //   auto again = sweeper.reconcile(*cache, claim);     // starts a Job when one is due
 //   sweeper.fill(key, facts);                          // for check_storage()
 //
