@@ -11,15 +11,15 @@
 #include "base/error.hpp"
 #include "frameworks/scan.hpp"
 
-// What the loader and the saver leave in the control directory, for each other, for the app and for
-// people: status.json, loaded.files, saver.json.
+// The files that the loader and the saver keep in the control directory, for each other, for the
+// app and for people: status.json, loaded.files, saver.json.
 
 namespace compilecache::agent {
 
-// status.json: what became of the load.
+// The content of status.json: the load's outcome.
 struct LoadStatus {
   api::Outcome outcome = api::Outcome::kDoesNotExist;
-  std::string reason;  // a word
+  std::string reason;  // one word
   std::string message;
   std::string source;  // "operator", "index" or empty
   api::Match match = api::Match::kNone;
@@ -28,24 +28,24 @@ struct LoadStatus {
   api::ArchiveKey key;
   std::string corrupt_digest;
   int64_t milliseconds = 0, bytes = 0, files = 0;
-  // Of the milliseconds: how long the operator told us to wait, and for what; and how long it took
-  // to learn which archive.
+  // Both are part of the milliseconds above: how long we waited because the operator said so
+  // (`waited_for` says for what), and how long it took to find out which archive is ours.
   int64_t waited_ms = 0, asked_ms = 0;
   std::string waited_for;
   WallTime loaded_at{};
   bool reads_visible = false;
   bool reported = false;  // whether the operator knows
-  std::string boot_id;    // of the node's kernel: after a power failure it is another one
+  std::string boot_id;    // of the node's kernel, which has a new one after a power failure
 
   [[nodiscard]] bool loaded() const { return outcome == api::Outcome::kSuccess; }
 };
 
-// saver.json: what the saver must know after it was killed and started again.
+// The content of saver.json: what the saver must know after it was killed and started again.
 struct SaverState {
-  std::string head;                  // manifest digest of the archive that it last saw or made
+  std::string head;                  // manifest digest of the head that it last read or committed
   std::optional<WallTime> saved_at;  // when it scanned for its last save
   int64_t saves = 0;                 // committed by this pod
-  double compile_seconds = 0;        // as its last commit knew them
+  double compile_seconds = 0;        // that its last commit counted
   bool load_reported = false;
 };
 
@@ -56,25 +56,25 @@ class ControlDirectory {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string status_file() const { return path_ + "/status.json"; }
-  // What was loaded, written before it.
+  // The list of loaded files, written before they are.
   [[nodiscard]] std::string loaded_file() const { return path_ + "/loaded.files"; }
-  // Is there while a load is under way: found by the next loader, that load was killed.
+  // Exists while a load is under way. Where a loader finds it, the load before was killed.
   [[nodiscard]] std::string loading_marker() const { return path_ + "/loading"; }
-  // The app makes it to ask for a save; when it is gone the result is there.
+  // The app makes this file to ask for a save. It is removed once the result is written.
   [[nodiscard]] std::string save_request() const { return path_ + "/save"; }
   [[nodiscard]] std::string save_result() const { return path_ + "/save.result"; }
 
   [[nodiscard]] Status write_status(const LoadStatus& status) const;
-  // kNotFound: no loader has run.
+  // Returns kNotFound where no loader has run.
   [[nodiscard]] Result<LoadStatus> read_status() const;
 
-  // One path in the archive a line.
+  // Writes loaded.files: the loaded files' paths in the archive, a line each.
   [[nodiscard]] Status write_loaded(const std::string& paths) const;
-  // The paths below `root` ("torch"), without it.
+  // The loaded paths below `root` ("torch"), relative to it.
   [[nodiscard]] Result<frameworks::PathSet> read_loaded(const std::string& root) const;
 
   [[nodiscard]] Status write_saver_state(const SaverState& state) const;
-  // Nothing there: a saver that starts for the first time.
+  // Where there is no file, returns the state of a saver that starts for the first time.
   [[nodiscard]] SaverState read_saver_state() const;
 
  private:

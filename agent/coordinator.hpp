@@ -11,17 +11,17 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 
-// Who decides which archive is whose, and who may save now: the operator, or, where there is none
-// (by hand), the index on the volume.
+// Decides which archive a pod loads and who may save now: the operator does, or, where there is
+// none (by hand), the index on the volume.
 
 namespace compilecache::agent {
 
 // How long a call may take with all its retries.
 using Patience = std::chrono::milliseconds;
 
-// Thread-safe: a saver renews its lock from a thread of its own. Errors: kUnavailable and kTimeout,
-// nobody answered; kConflict, kNotFound, kExpired, kForbidden: this save is no longer ours; others
-// as the operator says.
+// Thread-safe: a saver renews its lock from a thread of its own. Errors: kUnavailable and kTimeout
+// mean that nobody answered; kConflict, kNotFound, kExpired and kForbidden that this save has lost
+// its lock; others are the operator's.
 class Coordinator {
  public:
   virtual ~Coordinator() = default;
@@ -39,17 +39,18 @@ class Coordinator {
   virtual Result<api::SweepAnswer> sweep(const api::SweepRequest& request, Patience patience) = 0;
 };
 
-// Sleeps; false when it was woken because the process has to end.
+// Sleeps; returns false when woken because the process has to end.
 using Sleep = std::function<bool(std::chrono::milliseconds)>;
 
-// Talks to the operator's agent API over HTTPS. Repeats what met nobody (no connection, 429, 502,
-// 503, 504), with growing pauses, until the patience is used up: this is how agents live through a
+// Calls the operator's agent API over HTTPS. Retries calls that no leader answered (no connection,
+// 429, 502, 503, 504), with growing pauses, until the patience is used up: so agents survive a
 // change of leader. The token is read from its file for each call, since the kubelet renews it. The
-// clock must outlive it, as with the others.
+// clock must outlive every coordinator.
 std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config,
                                                   const Clock& clock, Random random, Sleep sleep);
 
-// Decides by the index on the volume alone. There is no lock: for one saver at a time, by hand.
+// Decides by the index on the volume alone. It has no lock, so it is for one saver at a time,
+// started by hand.
 std::unique_ptr<Coordinator> make_index_coordinator(const api::AgentConfig& config,
                                                     std::string node, const Clock& clock);
 

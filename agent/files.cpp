@@ -26,7 +26,7 @@ constexpr size_t kMaxFileBytes = 64 << 20;
 
 Error os_error(const std::string& doing) { return errno_error(doing, errno); }
 
-// In a folder that the app may have changed.
+// A path in a folder that the app may have changed.
 struct Place {
   Fd folder;
   std::string name;

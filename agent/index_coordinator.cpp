@@ -28,7 +28,7 @@ class IndexCoordinator : public Coordinator {
   Result<api::SaveAnswer> begin_save(const api::SaveRequest& request, Patience) override {
     const auto key = local_key(config_, node_);
     if (!key) return unexpected(key.error());
-    // No Job has done it.
+    // No sweep Job has prepared the store.
     const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
     if (const auto made = archive::prepare_store(config_.store_path, owner, false); !made) {
       return unexpected(made.error());

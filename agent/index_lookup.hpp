@@ -16,12 +16,12 @@
 
 namespace compilecache::agent {
 
-// The key that a pod of this configuration has on `node`. kUnavailable: it requests a GPU and
-// nobody has noted the node's product yet. CPU features and driver versions are only known to the
-// operator; archives that have them in their key are not found without it, which is the safe side.
+// The key that a pod of this configuration has on `node`. kUnavailable where it requests a GPU and
+// nobody has noted the node's product yet. Only the operator knows CPU features and driver
+// versions; without it archives with those in their key are not found, which is safe.
 Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::string& node);
 
-// This machine's, as Kubernetes names architectures (kubernetes.io/arch, Go's GOARCH).
+// This machine's architecture, as Kubernetes names it (kubernetes.io/arch, Go's GOARCH).
 std::string architecture();
 
 struct IndexMatch {
@@ -29,15 +29,16 @@ struct IndexMatch {
   api::ArchiveKey key;  // the archive's
   api::Match match = api::Match::kNone;
 };
-// The archive of exactly that key, else (if allowed) the one saved last among those that differ
-// only in their image.
+// Finds the archive of exactly that key, else (if allowed) the one saved last among those that
+// differ only in the image.
 std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::ArchiveKey& key,
                                         bool compatible_too);
 
-// All that the index names and the store has. What cannot be read is left out and logged.
+// All archives that the index names and the store has. Those that cannot be read are left out and
+// logged.
 std::vector<api::FoundArchive> archives_in_index(const std::string& store);
 
-// `compile_seconds` 0: not known.
+// The annotations of an archive's entry in the index. `compile_seconds` is 0 where it is not known.
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,
                                        const std::string& saved_at, const api::ArchiveKey& key,
                                        double compile_seconds = 0);

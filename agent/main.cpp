@@ -144,7 +144,7 @@ int watch(const Options& options, const Process& process) {
   return 0;
 }
 
-// To start one that cannot work again and again would change nothing: it waits.
+// A saver that cannot work waits: restarting it again and again would change nothing.
 int save(const Options& options) {
   stay_below_container_memory();
   const Termination* termination = nullptr;
@@ -257,7 +257,7 @@ int run(int argc, char** argv) {
   return sweep(options);
 }
 
-// Also where the rest of the command line is wrong.
+// Recognises `load` even where the rest of the command line is wrong.
 bool is_load(int argc, char** argv) {
   const auto* command = std::find_if(argv + std::min(argc, 1), argv + argc,
                                      [](const char* word) { return word[0] != '-'; });

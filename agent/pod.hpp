@@ -7,20 +7,21 @@
 #include "api/agent_config.hpp"
 #include "base/error.hpp"
 
-// What a program of ours is told about itself.
+// What an agent knows about its pod.
 
 namespace compilecache::agent {
 
-// From `file`, or, where that is empty, from the variable COMPILECACHE_CONFIG.
+// Reads the configuration from `file`, or, where that is empty, from the variable
+// COMPILECACHE_CONFIG.
 Result<api::AgentConfig> read_agent_config(const std::string& file);
 
-// COMPILECACHE_NODE_NAME; by hand the machine's name.
+// The node's name, from COMPILECACHE_NODE_NAME; for a program started by hand the machine's name.
 std::string node_name();
 
-// Of the node's kernel, another one after each start; empty where it cannot be read.
+// The boot id of the node's kernel, which is new after each boot; empty where it cannot be read.
 std::string boot_id();
 
-// The same message whether the loader or, later, the saver sends it.
+// The report of a load. The loader sends it, or later the saver.
 api::LoadedReport loaded_report(const std::string& cache, const LoadStatus& status);
 
 }  // namespace compilecache::agent

@@ -6,8 +6,8 @@
 
 namespace compilecache::agent {
 
-// What a program of ours gets from its process: time, chance and its end. Made in main.cpp alone,
-// where the parts live as long as the process: the loader's threads may outlive everything else.
+// The clock, the random numbers and the end of an agent's process. Made in main.cpp alone, where
+// the parts live as long as the process: the loader's threads may outlive everything else.
 struct Process {
   const Clock& clock;
   const Random& random;

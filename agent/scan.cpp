@@ -23,7 +23,7 @@ struct CloseDirectory {
 };
 using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
 
-// As deep as archives go (archive::kMaxPathDepth).
+// The deepest folder that is scanned; archives allow as much (archive::kMaxPathDepth).
 constexpr int kMaxDepth = 32;
 
 WallTime time_of(const timespec& time) {
@@ -189,7 +189,7 @@ bool ElfCache::whole(const AppFolder& folder, const FileInfo& file) {
   if (!fd.valid() && errno == EPERM) {
     fd = archive::open_beneath(folder->get(), file.path, kFlags);
   }
-  // Not readable is not torn: the writer reports it with what to set.
+  // A file that may not be read is not taken for torn: the writer reports it, and says what to set.
   if (!fd.valid()) return errno == EACCES;
   const auto read_at = [&fd](uint64_t offset, std::span<uint8_t> out) {
     return ::pread(fd.get(), out.data(), out.size(), static_cast<off_t>(offset)) ==

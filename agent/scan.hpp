@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "frameworks/scan.hpp"
 
-// Looks at what is in a framework's directory, without reading any file.
+// Scans a framework's directory without reading any file.
 
 namespace compilecache::agent {
 
@@ -26,39 +26,41 @@ struct Unreadable {
 
 struct WalkResult {
   Unreadable unreadable_directories;
-  bool truncated = false;  // more than kMaxScanned
+  bool truncated = false;  // there were more than kMaxScanned
 };
 
-// A folder that the app can change; nothing below it is reached by a link. Null: not there.
+// An open folder that the app can change; nothing below it is reached through a link. Null: it does
+// not exist.
 using AppFolder = std::shared_ptr<const archive::Fd>;
 
 struct ScanResult : WalkResult {
   frameworks::Scan items;
-  AppFolder folder;  // where they were seen
+  AppFolder folder;  // the scanned folder
 };
 
 // As many files as an archive may have (archive::Limits), with room for what is not packed. Bounds
 // the saver's memory.
 inline constexpr size_t kMaxScanned = 100'000;
 
-// Shows every file and folder. A directory that is not there is empty; what vanishes meanwhile is
-// left out. Links are shown and never followed. kIo when the directory itself cannot be read.
+// Calls `see` for every file and folder. A directory that does not exist is empty; files that
+// vanish meanwhile are left out. Links are passed to `see`, but never followed. kIo when the
+// directory itself cannot be read.
 using SeeFile = std::function<void(frameworks::FileInfo&& file)>;
 Result<WalkResult> walk_directory(const std::string& directory, const SeeFile& see);
 
-// Keeps what it sees.
+// Walks the directory and returns all that is in it.
 Result<ScanResult> scan_directory(const std::string& directory);
 
-// The text of a regular file of the app's, `path` below the folder. A loaded file that is read by
-// the app shows it by its access time, so a file whose time cannot be left alone (another user's)
-// is not read: an error. kTooLarge above `most` bytes.
+// Reads a regular file of the app's, `path` below the folder, without changing its access time,
+// since that shows whether the app has read a loaded file. It is an error where the time would
+// change (another user's file). kTooLarge above `most` bytes.
 Result<std::string> read_quietly(const AppFolder& folder, const std::string& path, size_t most);
-// The same of a file that was not loaded, whose access time tells nothing.
+// Reads a file that was not loaded, whose access time does not matter.
 Result<std::string> read_made(const AppFolder& folder, const std::string& path, size_t most);
 
-// Whether ELF files are whole, each looked at once for as long as it does not change. Reading must
-// not look like the app's: access times are left alone where the kernel lets us.
-// Not thread-safe.
+// Checks whether ELF files are whole, each once as long as it does not change. Access times are
+// left alone where the kernel allows that, so that our reads are not taken for the app's. Not
+// thread-safe.
 class ElfCache {
  public:
   bool whole(const AppFolder& folder, const frameworks::FileInfo& file);

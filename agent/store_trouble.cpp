@@ -9,7 +9,7 @@
 namespace compilecache::agent {
 namespace {
 
-// As errno_error() writes it.
+// Whether the message has the text that errno_error() writes for this error number.
 bool says(const Error& error, int error_number) {
   return error.message.find(std::generic_category().message(error_number)) != std::string::npos;
 }
@@ -23,7 +23,7 @@ std::string store_trouble(const std::string& store, const Error& error, StoreUse
     return "store_missing";
   }
   const int mode = X_OK | (use == StoreUse::kWrite ? W_OK : R_OK);
-  // Of the user that we run as; access() asks for the real one.
+  // AT_EACCESS checks for the effective user; access() would check for the real one.
   const bool may = ::faccessat(AT_FDCWD, blobs.c_str(), mode, AT_EACCESS) == 0;
   if (!may && (errno == EACCES || errno == EPERM || errno == EROFS)) return "store_forbidden";
   return "io";

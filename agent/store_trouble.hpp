@@ -4,15 +4,15 @@
 
 #include "base/error.hpp"
 
-// Why a store could not be used, as the word that statuses tell, for an error that says no more
-// than that the operating system refused (docs/reasons.md):
+// Finds out why a store could not be used, where the error only says that the operating system
+// refused. Returns the reason's word (docs/reasons.md):
 //
 //   volume_full      no space, or over a quota
 //   store_missing    its folder is not there: the operator's next sweep makes it anew
 //   store_forbidden  it is there, and this user may not write to it (read, for a loader)
 //   io               anything else; the error's message has it
 //
-// Looks at the store as it is now. Safe from any thread.
+// It examines the store as it is now. Safe from any thread.
 
 namespace compilecache::agent {
 

@@ -56,7 +56,7 @@ class Line {
   }
   Line& operator<<(int64_t number) { return digits(number, 1); }
 
-  // Not where it would have to wait for somebody to read: this process has to hear signals.
+  // It does not wait for a reader of the log: this process has to react to signals.
   void write() {
     text_[length_++] = '\n';
     pollfd ready{STDERR_FILENO, POLLOUT, 0};

@@ -6,21 +6,21 @@
 
 namespace compilecache::agent {
 
-// SIGTERM and SIGINT as a value. Make it first thing in main: it blocks the signals for every
-// thread that comes later and waits for them in one of its own. Lives as long as the process.
+// SIGTERM and SIGINT as a value. Make it first in main: it blocks the signals for all later threads
+// and waits for them in a thread of its own. Lives as long as the process.
 class Termination {
  public:
   Termination();
 
   [[nodiscard]] bool requested() const { return requested_; }
-  // How long ago; zero where it was not.
+  // How long ago it was requested; zero where it was not.
   [[nodiscard]] std::chrono::milliseconds since() const;
-  // Readable once it was requested, for poll().
+  // A descriptor for poll(), readable once the end was requested.
   [[nodiscard]] int fd() const { return event_; }
-  // Runs on the waiting thread when the signal comes, at once if it came before. It may end the
-  // process.
+  // Runs `handler` on the waiting thread when the signal comes, at once if it came before. The
+  // handler may end the process.
   void on_request(std::function<void()> handler);
-  // True after the whole time, false as soon as it is requested.
+  // Sleeps; true after the whole time, false as soon as the end is requested.
   bool sleep(std::chrono::milliseconds duration) const;
 
  private:
@@ -31,7 +31,7 @@ class Termination {
   Handler* handler_ = nullptr;  // never freed: the thread outlives everything
 };
 
-// Until SIGTERM or SIGINT, on the calling thread: for a process that could make no Termination.
+// Waits for SIGTERM or SIGINT on the calling thread, for a process that could make no Termination.
 void wait_for_signal();
 
 }  // namespace compilecache::agent

@@ -24,10 +24,10 @@ constexpr size_t kMostFactors = 16;  // files, of use or not
 constexpr size_t kMostDiffering = 12;
 constexpr size_t kNoteDigits = 16;
 
-// Of the notes in an archive's config about the keys of a framework.
+// The name prefix of an archive's notes about a framework's own keys.
 std::string note_prefix(const std::string& framework) { return "factors/" + framework + "/"; }
 
-// As in boost::hash_combine.
+// Combines hashes as boost::hash_combine does.
 void mix(size_t& hash, size_t value) {
   hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
 }
@@ -43,7 +43,7 @@ void mix(size_t& hash, const frameworks::FileInfo& item) {
   mix(hash, item.size);
   mix(hash, item.modified);
   mix(hash, item.changed);
-  // To look into a directory changes when it was read last.
+  // Listing a directory changes its access time, so that is not part of the fingerprint.
   if (item.type == frameworks::FileType::kRegular) mix(hash, item.accessed);
 }
 

@@ -17,27 +17,27 @@
 #include "frameworks/factors.hpp"
 #include "frameworks/plan.hpp"
 
-// The pod's cache directories as the saver sees them: looked at now and then, judged by what
-// frameworks/ knows.
+// The pod's cache directories as the saver sees them: scanned now and then, and judged by the rules
+// of frameworks/.
 //
 //   watched.look();
 //   SaveView view = watched.plan(head, saved_at);
 //   if (!view.files.empty() && view.busy.empty()) ...
 //   watched.forget();
-//   if (*watched.differs()) watched.look() ...      // some time later
+//   if (*watched.differs()) watched.look();      // some time later
 
 namespace compilecache::agent {
 
-// What an archive holds, by top-level folder ("torch").
+// The files that an archive holds, by top-level folder ("torch").
 using HeldFiles = std::map<std::string, frameworks::HeldPaths, std::less<>>;
 HeldFiles held_files(const archive::Config& config);
 // Adds paths in the archive ("torch/...").
 void add_held(HeldFiles& held, const std::vector<std::string_view>& paths);
 
-// Files that no archive can hold, with those that are of no use without them.
+// Files that are too large for any archive, and files that are useless without those.
 struct TooLarge {
   uint64_t files = 0;
-  std::string why;  // of the first, for people
+  std::string why;  // about the first one, for people
 };
 
 // The plans of all directories together.
@@ -55,39 +55,41 @@ struct SaveView {
 // Not thread-safe.
 class Watched {
  public:
-  // What was loaded comes from the control directory, which must outlive it, as must the clock.
+  // Reads from the control directory what was loaded. The control directory and the clock must
+  // outlive it.
   Watched(const api::AgentConfig& config, const LoadStatus& load, const ControlDirectory& control,
           const Clock& clock);
 
-  // Scans all directories. Reads no file, so the access times stay the app's.
+  // Scans all directories. Reads no file, so access times still show the app's reads.
   Status look();
-  // Whether anything is not what the last look saw. Keeps nothing of what it sees.
+  // Scans all directories and returns whether anything differs from the last look. Keeps nothing of
+  // what it finds.
   Result<bool> differs();
-  // Gives the memory back that the last look took. The next plan() or judge() needs a look() before
-  // it.
+  // Frees the memory of the last look. Call look() again before the next plan() or judge().
   void forget();
-  // Whether the last look saw anything else than the one before it.
+  // Whether the last look found anything other than the look before.
   [[nodiscard]] bool changed() const { return changed_; }
   // When the last look began, or the last look for differences that found none.
   [[nodiscard]] WallTime looked_at() const { return looked_at_; }
 
-  // By which plan() tells what is unfinished from what is left over; the config's at first.
+  // An unfinished unit that has not changed for this long counts as left over in plan(). At first
+  // it is the configuration's quiet period.
   void set_quiet_period(std::chrono::milliseconds time);
   [[nodiscard]] SaveView plan(const HeldFiles& held, std::optional<WallTime> saved_at);
   [[nodiscard]] frameworks::Evidence judge() const;
 
-  // What the app's files say of the framework's own keys, for the archive that is written (name of
-  // a note to its text): names with keyed digests. Empty without a CompileCache, whose uid is the
-  // key.
+  // Notes for the archive to write, by name: what the app's files say of the frameworks' own keys,
+  // as names with keyed digests (frameworks/factors.hpp). The key is the CompileCache's uid;
+  // without one there are no notes.
   [[nodiscard]] std::map<std::string, std::string> factor_notes() const;
 
-  // Whether it is a file ("torch/...") that nobody packs, by the settings of today.
+  // Whether `path` ("torch/...") is a file that is never packed, by the present settings.
   [[nodiscard]] bool never_packed(const std::string& path) const;
 
-  // The writer could not read this file ("torch/..."); it is not new again until it changes.
-  // Returns its owner, -1: not known.
+  // Notes that the writer could not read this file ("torch/..."): it is not new again until it
+  // changes. Returns its owner, -1: not known.
   int64_t set_unreadable(const std::string& path);
-  // No archive can hold it; the same.
+  // Notes that this file is too large for any archive: it is not new again until it changes.
   void set_too_large(const std::string& path, const std::string& why);
 
  private:
@@ -99,20 +101,21 @@ class Watched {
     ScanResult scan;
   };
   void read_loaded(Directory& directory);
-  // One for each file of the app's own (or of those that were loaded, from an old archive).
+  // The factors in each of the app's own files, or, with `loaded`, in those that were loaded from
+  // an old archive.
   [[nodiscard]] std::vector<frameworks::Factors> factors_of(const Directory& directory,
                                                             bool loaded) const;
-  // What was noted in the archive that was loaded, by framework.
+  // The factors that were noted in the loaded archive, for one framework.
   const std::vector<frameworks::Factors>& noted_factors(const std::string& framework) const;
   [[nodiscard]] std::vector<std::string> differing_factors(const Directory& directory) const;
   void add_plan(Directory& directory, const frameworks::SavePlan& plan, SaveView& view) const;
   // A file that the writer left out for good.
   struct LeftOut {
-    WallTime changed;  // when it was last tried it had changed then
-    std::string why;   // it is too large; empty: it cannot be read
+    WallTime changed;  // its ctime when it was last tried
+    std::string why;   // why it is too large; empty: it cannot be read
   };
   int64_t leave_out(const std::string& path, const std::string& why);
-  // Null where it is not known as such, or has changed since.
+  // Null where the file was not left out, or has changed since.
   [[nodiscard]] const LeftOut* left_out(const std::string& path,
                                         const frameworks::FileInfo& file) const;
   [[nodiscard]] std::set<std::string_view> units_without_a_file(
@@ -129,7 +132,7 @@ class Watched {
   std::vector<Directory> directories_;
   std::map<std::string, LeftOut> left_out_;
   WallTime looked_at_{};
-  size_t fingerprint_ = 0;  // of all that the last look saw
+  size_t fingerprint_ = 0;  // of all that the last look found
   bool changed_ = true;
 };
 

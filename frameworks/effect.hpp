@@ -12,7 +12,7 @@
 // Judges the effect of a load from what the app has read and made since.
 //
 //   EffectJudge judge;
-//   for (each framework) judge.add(rules, scan, loaded);
+//   judge.add(rules, scan, loaded);          // for each framework
 //   Evidence evidence = judge.result();      // evidence.effect, evidence.read_entries, ...
 //
 // Entries decide, not files: a warm run reads the entry, while a changed setting misses every graph

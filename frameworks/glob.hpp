@@ -11,8 +11,8 @@ std::vector<std::string_view> components(std::string_view path);
 
 // A pattern that matches paths, component by component.
 //
-//   Glob("fxgraph/*/*").matches("fxgraph/ab/KEY")      // true
-//   Glob("**/*.so").matches("a/b/c.so")                // true; also "c.so"
+//   Glob("fxgraph/*/*").matches("fxgraph/ab/KEY");      // true
+//   Glob("**/*.so").matches("a/b/c.so");                // true; also "c.so"
 //
 // `*` matches any characters within a component, `?` one, `**` any number of whole components.
 // Immutable, safe from any thread.

@@ -10,8 +10,8 @@ namespace compilecache::frameworks {
 // there may be many.
 //
 //   HeldPaths held({"fxgraph/ab/fabc/entry"});
-//   held.contains("fxgraph/ab/fabc/entry")   // true
-//   held.has_directory("fxgraph/ab")         // true
+//   held.contains("fxgraph/ab/fabc/entry");   // true
+//   held.has_directory("fxgraph/ab");         // true
 //
 // It keeps hashes. One path in a million million is taken for another; what is not saved because of
 // that the next pod compiles again. Safe to read from several threads.

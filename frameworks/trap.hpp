@@ -6,9 +6,9 @@
 // Something known to make a cache useless or an application fail beside one, and how to recognise
 // it in a pod. Traps are data, from `config/settings.yaml`; webhook/traps.hpp looks for them.
 //
-//   Trap{.name = "switched-off", .frameworks = {"torch"},
-//        .variables = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"},
-//        .warning = "{variables}: nothing is cached"}
+//   const Trap trap{.name = "switched-off", .frameworks = {"torch"},
+//                   .variables = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"},
+//                   .warning = "{variables}: nothing is cached"};
 //
 // In patterns `*` stands for any characters and `?` for one, '/' included.
 

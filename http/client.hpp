@@ -19,7 +19,7 @@
 //   auto response = client.send({.method = "POST", .target = "/v1/load",
 //                                .body = "{}", .bearer_token = token});
 //   if (!response) ...            // no answer: see the error codes below
-//   if (response->status != 200)  // an answer, but of a failure
+//   if (response->status != 200) ...  // an answer, but of a failure
 
 namespace compilecache::http {
 

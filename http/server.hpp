@@ -19,8 +19,7 @@
 //                                     });
 //   (*server)->set_certificate(chain_pem, key_pem);   // any time again, without a restart
 //   ...
-//   (*server)->drain();                               // at SIGTERM: still serves, asks peers to
-//   close
+//   (*server)->drain();                               // at SIGTERM: still serves
 //   (*server)->stop(std::chrono::seconds(5));         // later: the listener closes, the rest ends
 //
 // No request can take the process down: what is over a limit, too slow or not HTTP is answered with

@@ -6,10 +6,10 @@
 
 #include "base/clock.hpp"
 
-// Tells work that blocks that nobody wants its result any more.
+// Cancels work that blocks, from another thread.
 //
 //   Cancellation cancel;                       // copies share one state
-//   std::thread worker([cancel] { transport->stream(request, on_line, cancel); });
+//   std::thread worker([=] { transport->stream(request, on_line, cancel); });
 //   cancel.cancel();                           // the stream returns at once
 //
 // Thread-safe.
@@ -20,15 +20,15 @@ class Cancellation {
  public:
   Cancellation();
 
-  // Sets the state and runs what was registered, once, in this thread.
+  // Sets the state and runs the registered callbacks, once, in this thread.
   void cancel() const;
   [[nodiscard]] bool cancelled() const;
 
   // Waits until cancelled or the time is over; true when cancelled.
   [[nodiscard]] bool wait_for(Duration time) const;
 
-  // Runs `callback` at cancel(), or now when that has been. It is forgotten when the returned
-  // object goes, which waits for a callback that is running in another thread.
+  // Runs `callback` at cancel(), or at once where that was called before. Destroying the returned
+  // object removes the callback, and waits for it while it runs in another thread.
   class Registration;
   [[nodiscard]] std::unique_ptr<Registration> on_cancel(std::function<void()> callback) const;
 

@@ -193,7 +193,8 @@ Result<ListHead> Client::list(const Resource& resource, const ListOptions& optio
   HttpRequest request;
   request.target = resource.path(options.ns) + query.text();
   request.accept = accept_header(options.metadata_only, true);
-  // Also because older servers send a list that is not compressed in one chunk, however large.
+  // Compressed answers save bandwidth; besides, older servers send an uncompressed list in one
+  // chunk, however large.
   request.compressed = true;
   request.timeout = std::max<std::chrono::milliseconds>(kListTimeout, options_.timeout);
   request.idle_timeout = options_.timeout;

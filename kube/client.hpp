@@ -25,9 +25,10 @@
 // (other 5xx, or no connection), kIo (the connection broke), kCancelled.
 //
 // An answer of 429 or 5xx with Retry-After is tried again after that time, at most 10 times; a
-// connection that broke is tried again for reads only. Source: client-go's rest/with_retry.go.
-// A kept connection that the server has closed in the meantime is replaced and the request sent
-// again, writes too: a create may find its own object (kAlreadyExists), so name what you create.
+// connection that broke is tried again for reads only. Source: client-go's rest/with_retry.go. A
+// kept connection that the server has closed in the meantime is replaced and the request sent
+// again, writes too: a create may find its own object (kAlreadyExists), so give what you create a
+// name.
 
 namespace compilecache::kube {
 
@@ -56,7 +57,8 @@ struct WatchOptions {
   std::chrono::milliseconds idle_timeout{150 * 1000};  // silence after which it counts as dead
   std::chrono::milliseconds start_timeout{90 * 1000};  // proxies may hold headers back
   std::chrono::milliseconds tick{0};  // how often the handler is called in silence; 0: never
-  // Begin with the present objects, then a bookmark (KEP-3157); 422 from servers that cannot.
+  // Begin with the present objects, then a bookmark (KEP-3157). Servers that cannot do this answer
+  // 422.
   bool send_initial_events = false;
   bool metadata_only = false;
   // Ask for Kubernetes' protobuf, which is cheaper for both sides. Servers may answer in JSON all
@@ -91,9 +93,9 @@ struct ClientOptions {
   std::string field_manager = "compilecache-operator";
   std::chrono::milliseconds timeout = std::chrono::seconds(30);  // of each try
   int max_retries = 10;
-  // Ends calls and waits early, with kCancelled.
+  // Ends calls and waits early; they return kCancelled.
   Cancellation cancel;
-  // Waits between tries; true when cancelled. Empty: by `cancel`. Tests replace it.
+  // Waits between tries and returns true when cancelled. Empty: waits on `cancel`. For tests.
   std::function<bool(Duration)> wait;
 };
 
@@ -104,16 +106,16 @@ class Client {
 
   explicit Client(std::shared_ptr<HttpTransport> transport, ClientOptions options = {});
 
-  // The same connection and credentials with other options: a shorter timeout for elections, a
-  // cancellation for what has to stop by itself.
+  // Clients with the same connection and credentials but other options: a shorter timeout for
+  // elections, a cancellation for work that is stopped by itself.
   [[nodiscard]] Client with_timeout(std::chrono::milliseconds timeout, int max_retries) const;
   [[nodiscard]] Client with_cancel(const Cancellation& cancel) const;
 
   Result<Json> get(const Resource& resource, const std::string& ns, const std::string& name,
                    const GetOptions& options = {}) const;
   // One page, object by object, so that its size does not matter. `begin` is called first, and
-  // again when the page has to be asked for anew: what came before does not count then. Takes at
-  // most 65 s (the server gives up after 60), and no silence longer than the client's timeout.
+  // again when the page has to be requested anew: items before that do not count. It takes at most
+  // 65 s (the server gives up after 60), and fails after a silence as long as the client's timeout.
   struct PageHandler {
     std::function<void()> begin;
     std::function<void(Json item)> item;
@@ -123,7 +125,8 @@ class Client {
   // One page: {"metadata": {"resourceVersion", "continue"}, "items": [...]}, without
   // managedFields.
   Result<Json> list(const Resource& resource, const ListOptions& options) const;
-  // All pages, by 500; starts again without pages when the server has forgotten in between (410).
+  // All pages, of 500 objects each. Starts again without pages when the server has forgotten the
+  // list in between (410).
   Result<Json> list_all(const Resource& resource, ListOptions options) const;
 
   // Namespace and name are taken from the object's metadata. An empty body of the answer is null.
@@ -142,7 +145,7 @@ class Client {
   Result<Json> remove(const Resource& resource, const std::string& ns, const std::string& name,
                       const DeleteOptions& options = {}) const;
 
-  // Any path: /version, a pod's log, a pod's eviction.
+  // A request to any path: /version, a pod's log, a pod's eviction.
   Result<std::string> raw(const std::string& method, const std::string& target,
                           const std::string& body = {}) const;
 
@@ -151,7 +154,7 @@ class Client {
   StreamEnd watch(const Resource& resource, const WatchOptions& options, const LineHandler& on_line,
                   const Cancellation& cancel) const;
 
-  // Waits as between tries; true when cancelled.
+  // Waits as between tries; returns true when cancelled.
   [[nodiscard]] bool pause(Duration time) const;
   [[nodiscard]] const ClientOptions& options() const { return options_; }
 
@@ -172,7 +175,7 @@ class Client {
 // Percent-encodes one part of a path or a query's value.
 std::string percent_encode(std::string_view text);
 
-// What an answer that is no success means; `doing` begins the message.
+// The Error behind an answer that is no success; `doing` begins its message.
 Error api_error(const HttpResponse& response, const std::string& doing);
 
 }  // namespace compilecache::kube

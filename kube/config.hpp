@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 
-// Where the API server is and how to be known to it: from a kubeconfig, or from the service account
-// that the kubelet mounts into a pod.
+// The API server's address and our credentials: from a kubeconfig, or from the service account that
+// the kubelet mounts into a pod.
 //
 //   auto config = load_config({.kubeconfig = flag, .context = ""});
 //   if (!config) return report(config.error());
@@ -45,7 +45,7 @@ struct Config {
   PemSource client_certificate;
   PemSource client_key;
   std::string token;
-  std::string token_file;  // goes before `token`
+  std::string token_file;  // takes precedence over `token`
   std::optional<ExecPlugin> exec;
   std::string default_namespace = "default";
 };
@@ -57,7 +57,7 @@ Result<Config> load_kubeconfig(const std::string& path, const std::string& conte
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-// From KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the service account's files.
+// Reads KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the service account's files.
 Result<Config> in_cluster_config(
     const Environment& environment,
     const std::string& account_folder = "/var/run/secrets/kubernetes.io/serviceaccount");
@@ -66,8 +66,9 @@ struct ConfigChoice {
   std::string kubeconfig;  // a flag's value; empty: not given
   std::string context;
 };
-// As kubectl chooses, but in a pod the service account goes before ~/.kube/config: the flag,
-// KUBECONFIG (its first file that exists), in-cluster, ~/.kube/config.
+// Takes the first that there is of: the flag, KUBECONFIG (its first file that exists), the service
+// account in a cluster, ~/.kube/config. kubectl chooses so too, but takes ~/.kube/config before the
+// service account.
 Result<Config> load_config(const ConfigChoice& choice,
                            const Environment& environment = process_environment());
 

@@ -15,15 +15,14 @@
 
 #include "kube/http_transport.hpp"
 
-// One request of cpprestsdk as the thread sees it that waits for it. Only for
-// cpprest_transport.cpp.
+// One request of cpprestsdk, seen by the thread that waits for it. Only for cpprest_transport.cpp.
 
 namespace compilecache::kube::cpprest {
 
 namespace web_http = web::http;
 using Timepoint = std::chrono::steady_clock::time_point;
 
-// How an exchange failed, as far as the library tells.
+// How an exchange failed, as far as the library says.
 struct Failure {
   enum class Kind { kRefused, kTimeout, kBroken };
   Kind kind = Kind::kBroken;
@@ -53,8 +52,8 @@ inline Failure describe_failure(const std::exception_ptr& thrown) {
   }
 }
 
-// Where the library's threads and the calling thread meet. The library holds it as long as it
-// needs, even when the caller has given up.
+// Hands results from the library's threads to the calling thread. The library holds it as long as
+// it needs it, even when the caller has given up.
 class Exchange {
  public:
   enum class News { kHeaders, kChunk, kEnd, kFailed, kTimeout, kCancelled };
@@ -90,8 +89,8 @@ class Exchange {
     return pplx::create_task(chunk_taken_);
   }
 
-  // --- the caller's side ------------------------------------------------------------------
-  // The next thing that happened; a chunk is moved to `chunk`.
+  // --- the caller's side ------------------------------------------------------------------ Waits
+  // for the next event; a chunk is moved to `chunk`.
   News wait(Timepoint until, std::string& chunk) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto news = [&] {
@@ -117,14 +116,14 @@ class Exchange {
     changed_.notify_all();
   }
 
-  // The caller is gone: what still comes is thrown away.
+  // The caller is gone: chunks that still come are discarded.
   void abandon() {
     std::lock_guard<std::mutex> lock(mutex_);
     abandoned_ = true;
     if (chunk_ != nullptr) take_chunk();
   }
 
-  // Only after kHeaders, by the caller.
+  // The caller may use it only after kHeaders.
   HttpResponse& response() { return response_; }
   [[nodiscard]] Failure failure() const {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -151,8 +150,8 @@ class Exchange {
   pplx::task_completion_event<size_t> chunk_taken_;
 };
 
-// Where the library writes a body; hands chunks to the exchange. All that is for reading or
-// seeking is refused.
+// The stream buffer to which the library writes a body; it hands the chunks to the exchange.
+// Reading and seeking are refused.
 class BodyBuffer : public concurrency::streams::details::streambuf_state_manager<uint8_t> {
  public:
   explicit BodyBuffer(std::shared_ptr<Exchange> exchange)
@@ -200,7 +199,7 @@ class BodyBuffer : public concurrency::streams::details::streambuf_state_manager
   std::shared_ptr<Exchange> exchange_;
 };
 
-// One exchange as the caller sees it; ends it when it goes.
+// The caller's handle of one exchange, which ends it in the destructor.
 class Call {
  public:
   Call(web_http::client::http_client& client, const web_http::http_request& request,

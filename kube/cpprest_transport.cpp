@@ -53,7 +53,7 @@ class Cutter {
 
   // False when the handler has enough.
   bool add(std::string_view chunk) { return frames_ ? add_frames(chunk) : add_lines(chunk); }
-  // What is left of a frame is none.
+  // The rest of a line counts as a line; the rest of a frame is dropped.
   bool finish() { return frames_ || rest_.empty() || on_line_(rest_); }
   [[nodiscard]] bool too_long() const { return rest_.size() > kLineLimit || wanted_ > kLineLimit; }
 
@@ -88,7 +88,7 @@ class Cutter {
     }
   }
 
-  // The end of a piece, of which the beginning may have come before.
+  // Delivers a line or frame of which `piece` is the end; its beginning may have come before.
   bool deliver(std::string_view piece) {
     if (!rest_.empty()) {
       rest_ += piece;
@@ -236,7 +236,7 @@ class CpprestTransport : public HttpTransport {
     return client_;
   }
 
-  // What comes in of one exchange, until its time is over.
+  // Reads the body of one exchange, until its time is over.
   class ChunkReader : public BodyReader {
    public:
     ChunkReader(const CpprestTransport& transport, Call& call, const HttpRequest& request)
@@ -261,7 +261,7 @@ class CpprestTransport : public HttpTransport {
     }
 
    private:
-    // kHeaders, kChunk or kEnd.
+    // Waits for the next event, which is kHeaders, kChunk or kEnd.
     Result<Exchange::News> wait() {
       const Timepoint silent = std::chrono::steady_clock::now() + request_.idle_timeout;
       const Exchange::News news = call_.wait(std::min(until_, silent), chunk_);
@@ -302,7 +302,7 @@ class CpprestTransport : public HttpTransport {
     const bool good = response.status / 100 == 2;
     const Status read = good ? on_body(body) : read_error(body, response);
     if (!read) return unexpected(read.error());
-    // To its very end, so that the connection can be used again.
+    // Reads the body to its end, so that the connection can be used again.
     if (auto rest = body.next(); !rest) return unexpected(rest.error());
     return response;
   }

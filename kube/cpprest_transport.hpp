@@ -8,7 +8,7 @@
 #include "kube/config.hpp"
 #include "kube/http_transport.hpp"
 
-// The transport on cpprestsdk's client.
+// The HttpTransport on cpprestsdk's client.
 
 namespace compilecache::kube {
 

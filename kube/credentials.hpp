@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "kube/config.hpp"
 
-// What proves to the API server who we are, kept fresh.
+// The credentials that we present to the API server, kept fresh.
 
 namespace compilecache::kube {
 
@@ -22,11 +22,12 @@ struct Credentials {
 class CredentialSource {
  public:
   virtual ~CredentialSource() = default;
-  // Cheap unless something has to be read again. A token file is read again each minute and kept
-  // when that fails; a plugin is run again shortly before what it gave expires. Source of both:
-  // client-go's transport/token_source.go and plugin/pkg/client/auth/exec.
+  // The credentials to use now. Cheap unless something has to be read again. A token file is read
+  // again each minute and kept when that fails; a plugin is run again shortly before what it gave
+  // expires. Source of both: client-go's transport/token_source.go and plugin/pkg/client/auth/exec.
   virtual Result<Credentials> current() = 0;
-  // The server answered 401 to these: the next current() fetches new ones, if there is a way.
+  // The server answered 401 to these credentials: the next current() fetches new ones, where that
+  // is possible.
   virtual void rejected(const Credentials& credentials) = 0;
 };
 

@@ -29,7 +29,7 @@ std::string object_id(const ObjectReference& object) {
 std::string cut(std::string message) {
   if (message.size() <= kMessageLimit) return message;
   size_t end = kMessageLimit - 3;
-  // Not in the middle of a UTF-8 sequence.
+  // The cut must not lie in the middle of a UTF-8 sequence.
   while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
   message.resize(end);
   return message + "...";

@@ -8,14 +8,14 @@
 
 #include "base/clock.hpp"
 
-// Which Event of a stream of them is written, and how: as a new object, as a higher count of one
-// that is there, or not at all. No I/O, no clock.
+// Decides how each Event is written: as a new object, as a higher count of an existing one, or not
+// at all. No I/O, no clock.
 //
 // Source of the numbers: client-go's tools/record/events_cache.go.
 
 namespace compilecache::kube {
 
-// What an Event is about.
+// The object that an Event is about.
 struct ObjectReference {
   std::string api_version;
   std::string kind;
@@ -49,16 +49,16 @@ class EventAggregator {
   ~EventAggregator();
 
   struct Write {
-    std::string name;    // of the Event object
-    bool create = true;  // else its count and last time are raised
+    std::string name;    // the Event object's name
+    bool create = true;  // false: raise the count and the last time of the existing one
     int count = 1;
     WallTime first{};
     WallTime last{};
     EventRecord record;  // the message may say "(combined from similar events)"
   };
-  // Nothing when the object has used up its Events.
+  // Returns nothing when the object has used up its Events.
   std::optional<Write> add(const EventRecord& record, Monotonic now, WallTime wall);
-  // The Event was not there to be raised: the next one like it is created again.
+  // The Event to raise did not exist any more: the next one like it is created again.
   void forget(const EventRecord& record);
 
  private:

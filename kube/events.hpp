@@ -12,10 +12,10 @@
 //   EventRecorder events(client, "compilecache-operator");
 //   events.warning({"apps/v1", "Deployment", "ml", "web", uid}, "InjectionSkipped", "claim x ...");
 //
-// Never blocks: at most 1000 wait in a queue, a further one is dropped and counted. Repeats raise
-// the count of one Event; one object gets 25 at once and then one in five minutes. A thread of its
-// own writes them, each at most 12 times with 10 s in between while the API server is not there.
-// stop() and the destructor write what is queued, for at most two seconds.
+// record() never blocks: at most 1000 Events wait in a queue, further ones are dropped and counted.
+// Repeats raise the count of one Event; an object gets 25 at once and then one in five minutes. A
+// thread writes them, and tries each up to 12 times, 10 s apart, while the API server does not
+// answer. stop() and the destructor write what is queued, for at most two seconds.
 
 namespace compilecache::kube {
 
@@ -44,7 +44,7 @@ class EventRecorder : public EventSink {
   // Thread-safe.
   void record(const EventRecord& record) override;
   void stop();
-  // Not written, because the queue was full or the object had used up its Events.
+  // How many were not written, because the queue was full or the object had used up its Events.
   [[nodiscard]] uint64_t dropped() const;
 
  private:

@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-// Which parts of an object are wanted, so that the others are never built in memory.
+// Names the wanted parts of an object, so that the others are never built in memory.
 //
 //   const Fields fields{"/status/phase", "/status/containerStatuses/name",
 //                       "/metadata/labels/compilecache.dev~1cache"};
 //
-// A field is a JSON pointer (RFC 6901: "/" in a name is "~1", "~" is "~0") and means all that is
+// A field is a JSON pointer (RFC 6901: "/" in a name is "~1", "~" is "~0") and includes all that is
 // below it. Arrays on the way are passed through: the second one above is the name of every
-// element. What every reader needs is always in: namespace, name and resourceVersion.
+// element. Namespace, name and resourceVersion are always included.
 //
 // Does not change once made: thread-safe.
 
@@ -21,14 +21,14 @@ namespace compilecache::kube {
 
 class Fields {
  public:
-  // All but metadata.managedFields, which are a third of an object and of no use to us.
+  // Wants all but metadata.managedFields, which are a third of an object and of no use to us.
   Fields();
   Fields(std::initializer_list<std::string_view> pointers);
 
-  // What is wanted of one value: of the members of an object, or of every element of an array.
+  // What is wanted of one value: which members of an object, or what of every element of an array.
   class Part {
    public:
-    // Nullptr: that member is not wanted.
+    // Returns nullptr for a member that is not wanted.
     [[nodiscard]] const Part* member(std::string_view name) const;
 
    private:
@@ -37,7 +37,7 @@ class Fields {
     explicit Part(Others others) : others_(others) {}
     static const Part& whole();
 
-    Others others_;  // the members that are not named below; dropped and no names: not wanted
+    Others others_;  // the members that named_ lacks; dropped, with no names: nothing is wanted
     std::map<std::string, Part, std::less<>> named_;
   };
   [[nodiscard]] const Part& root() const { return root_; }

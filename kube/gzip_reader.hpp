@@ -14,7 +14,7 @@ class GzipReader : public BodyReader {
   explicit GzipReader(BodyReader& body);
   ~GzipReader() override;
 
-  // kIo when the text is no gzip or ends before its end.
+  // Returns kIo when the data is not gzip or is cut short.
   Result<std::string_view> next() override;
 
  private:

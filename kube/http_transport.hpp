@@ -22,12 +22,13 @@ struct HttpRequest {
   std::string accept = "application/json";
   std::string content_type;  // with a body
   std::string body;
-  bool compressed = false;  // ask for a gzip-ed answer; who reads it sees the plain text
-  // From the call to the whole answer, connecting included; of a stream: until its headers.
+  bool compressed = false;  // ask for a gzip-ed answer; readers see the plain text
+  // The time from the call to the whole answer, connecting included; for a stream: to its headers.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  // The longest silence; of a stream: after its headers. With a bookmark each minute 150 s is much.
+  // The longest silence; for a stream: after its headers. Watches get a bookmark each minute, so
+  // 150 s is ample.
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(150);
-  // Of a stream: how often its handler is called while there is silence; 0: not at all.
+  // For a stream: how often its handler is called while there is silence; 0: not at all.
   std::chrono::milliseconds tick{0};
 };
 
@@ -37,7 +38,7 @@ struct HttpResponse {
   std::string body;
 };
 
-// How a stream came to its end.
+// How a stream ended.
 struct StreamEnd {
   enum class Kind {
     kClosed,     // the server ended it properly
@@ -49,19 +50,21 @@ struct StreamEnd {
     kBroken,     // cut in the middle
   };
   Kind kind = Kind::kClosed;
-  HttpResponse response;  // of kStatus
+  HttpResponse response;  // for kStatus
   std::string message;    // for people; empty for kClosed, kStopped and kCancelled
 };
 
-// One line without its end, empty for a tick; false to stop the stream. Of an answer in Kubernetes'
-// protobuf, which has no lines: one frame without the length before it.
+// Takes one line without its end, or an empty one for a tick; returns false to stop the stream. An
+// answer in Kubernetes' protobuf has frames in place of lines, which come without the length before
+// them.
 using LineHandler = std::function<bool(std::string_view line)>;
 
 // The body of an answer, as it comes in.
 class BodyReader {
  public:
   virtual ~BodyReader() = default;
-  // The next piece, which is good until the next call; empty at the end. Errors as of fetch().
+  // The next piece, which is good until the next call; empty at the end. Errors are those of
+  // fetch().
   virtual Result<std::string_view> next() = 0;
 };
 
@@ -74,13 +77,12 @@ class HttpTransport {
   virtual ~HttpTransport() = default;
 
   // Hands the body of an answer 2xx to `on_body`, in this thread, while it comes in: no more than a
-  // piece of it is in memory, and the server is not read faster than it is taken. Other answers
-  // are given back whole. Whatever status the server answered with is a value. Errors:
-  // kUnavailable (no connection), kTimeout, kIo (the connection broke), kUnauthorized (no
-  // credentials could be had), kCancelled.
+  // piece of it is in memory, and the server is not read faster than it is taken. Other answers are
+  // given back whole. An answer of any status is a value. Errors: kUnavailable (no connection),
+  // kTimeout, kIo (the connection broke), kUnauthorized (no credentials could be had), kCancelled.
   virtual Result<HttpResponse> fetch(const HttpRequest& request, const BodyHandler& on_body,
                                      const Cancellation& cancel) = 0;
-  // The same with the whole body in the answer, of at most 1 GiB.
+  // Does the same with the whole body in the answer, at most 1 GiB.
   Result<HttpResponse> send(const HttpRequest& request, const Cancellation& cancel);
 
   // Calls `on_line` in this thread for each line; the server is not read faster than lines are

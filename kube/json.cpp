@@ -22,7 +22,7 @@ class Text {
   [[nodiscard]] char peek() const { return *at_; }  // not at the end
   void advance() { ++at_; }
 
-  // Right after a member's name: passes over its value, instead of which "null" is read.
+  // Called right after a member's name: skips its value, in place of which "null" is read.
   void skip_value() {
     if (next_visible() != ':') return;  // the parser will see what is wrong
     ++at_;
@@ -113,7 +113,7 @@ class Text {
   std::optional<Error> error_;
 };
 
-// What nlohmann-json reads characters with.
+// The iterator with which nlohmann-json reads characters.
 class TextIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -133,7 +133,7 @@ class TextIterator {
     text_->advance();
     return *this;
   }
-  // Only compared with the end.
+  // Iterators are only ever compared with the end.
   bool operator==(const TextIterator&) const { return text_->at_end(); }
 
  private:
@@ -225,7 +225,7 @@ class Builder {
   bool skipping_ = false;
 };
 
-// A discarded value when it is no JSON.
+// Returns a discarded value when the text is no JSON.
 Json build(Text& text, const Fields& fields, const Builder::ItemHandler* on_item) {
   Builder builder(text, fields, on_item);
   if (!Json::sax_parse(TextIterator(text), TextIterator(), &builder)) {

@@ -10,25 +10,25 @@
 #include "kube/fields.hpp"
 #include "kube/http_transport.hpp"
 
-// JSON as this folder reads it: only the fields that are wanted, and a list object by object, so
-// that neither a list's text nor its tree is ever in memory as a whole.
+// Reads JSON keeping only the wanted fields, and lists object by object, so that neither a list's
+// text nor its tree is ever in memory as a whole.
 
 namespace compilecache::kube {
 
 // The string at that path, empty when there is none.
 std::string string_at(const nlohmann::json& json, std::initializer_list<const char*> path);
 
-// What is wanted of the text; a discarded value when the text is no JSON. What is not wanted is
-// passed over by its brackets and quotes alone.
+// Builds the wanted part of the text's tree; a discarded value when the text is no JSON. Unwanted
+// parts are skipped by their brackets and quotes alone.
 nlohmann::json parse_json(std::string_view text, const Fields& fields = {});
 
-// What a list says of itself.
+// The metadata of a list.
 struct ListHead {
   std::string resource_version;
   std::string continue_token;  // empty: there are no more pages
 };
 
-// Calls `on_item` with what is wanted of every element of the list's `items`, in their order.
+// Calls `on_item` with the wanted part of every element of the list's `items`, in their order.
 // Errors: the body's own; kUnavailable when it is no list.
 Result<ListHead> read_list(BodyReader& body, const Fields& fields,
                            const std::function<void(nlohmann::json item)>& on_item);

@@ -74,7 +74,7 @@ struct LeaderElector::Impl {
   int transitions = 0;
   std::string leader;
 
-  // Only of the thread.
+  // Only the election's thread uses these.
   lease::Observation seen;
   Json object;  // the Lease as last seen
 
@@ -103,7 +103,7 @@ void LeaderElector::Impl::run() {
   if (callbacks.on_lost) callbacks.on_lost();
 }
 
-// Until we lead; false when stopped.
+// Tries until we lead; returns false when stopped.
 bool LeaderElector::Impl::acquire() {
   while (!cancel.cancelled()) {
     if (attempt()) return true;
@@ -114,7 +114,7 @@ bool LeaderElector::Impl::acquire() {
   return false;
 }
 
-// Until we do not lead any more or are stopped.
+// Renews the lease until we do not lead any more or are stopped.
 void LeaderElector::Impl::hold() {
   while (!cancel.wait_for(options.lease.retry_period)) {
     if (!surely_leading()) return;

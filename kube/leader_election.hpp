@@ -9,7 +9,7 @@
 #include "kube/client.hpp"
 #include "kube/lease_machine.hpp"
 
-// Runs for leader on a Lease.
+// Leader election on a Lease.
 //
 //   LeaderElector elector(client, {.ns = ns, .name = "compilecache-operator",
 //                                  .lease = {.identity = pod + "_" + random_id(random)}},
@@ -20,9 +20,9 @@
 //   controllers.stop();
 //   elector.stop();          // releases the Lease, so that another takes over at once
 //
-// Losing the lease means that another may already lead: on_lost must end the process without any
-// more work. Requests of the election have a timeout of half the renew deadline and a thread of
-// their own, so that nothing else can cost the lease.
+// When the lease is lost another replica may already lead: on_lost must end the process without any
+// more work. The election has a thread of its own, and its requests a timeout of half the renew
+// deadline, so that nothing else can cost the lease.
 
 namespace compilecache::kube {
 
@@ -43,15 +43,15 @@ class LeaderElector {
  public:
   LeaderElector(const Client& client, LeaderElectionOptions options, LeaderCallbacks callbacks,
                 const Clock& clock = SystemClock::instance(), Random random = system_random());
-  ~LeaderElector();  // stops without releasing, as a crash would
+  ~LeaderElector();  // stops without releasing the Lease, like a crash
 
   // kInvalid when the numbers do not fit together.
   Status start();
   // Ends the election; releases the Lease when it is ours. Call it after the work has stopped.
   void stop();
 
-  // True only while the lease is surely ours: by our own clock, the last write is younger than the
-  // renew deadline. Thread-safe; ask before every act that only a leader may do.
+  // True only while the lease is surely ours: by our own clock the last write is younger than the
+  // renew deadline. Thread-safe; call it before every action that only a leader may take.
   [[nodiscard]] bool is_leader() const;
   // The Lease's transitions under which we lead or led last; grows with each change of leader.
   [[nodiscard]] int transitions() const;

@@ -21,31 +21,32 @@ struct Config {
   std::chrono::seconds renew_deadline{10};
   std::chrono::seconds retry_period{2};
   double jitter = 1.2;
-  // Who waits looks this often, and when the lease expires: what a clean change of leader takes.
-  // client-go waits up to retry_period * (1 + jitter) here, 4.4 s.
+  // A replica that does not lead reads the Lease this often, and when it expires, so a clean change
+  // of leader takes this long. client-go waits up to retry_period * (1 + jitter) here, 4.4 s.
   std::chrono::milliseconds follow_period{1000};
 };
 
-// lease duration > renew deadline > retry period * jitter, and an identity.
+// kInvalid unless lease duration > renew deadline > retry period * jitter, and there is an
+// identity.
 Status validate(const Config& config);
 
 struct Record {
   std::string holder;  // empty: released
   int duration_seconds = 0;
   int transitions = 0;
-  std::string acquire_time;  // as the Lease has them; only copied and compared for equality
+  std::string acquire_time;  // as in the Lease; only copied and compared for equality
   std::string renew_time;
   std::string resource_version;
   bool operator==(const Record&) const = default;
 };
 
-// What was seen of the lease, and when by our clock its record changed.
+// The Lease as last read, and when by our clock its record changed.
 struct Observation {
   std::optional<Record> record;  // nothing: there is no Lease
   Monotonic changed_at{};
 };
 
-// Takes a look into account; only a record that differs moves the time.
+// Takes what was read into account; only a record that differs moves the time.
 Observation observe(Observation before, std::optional<Record> seen, Monotonic now);
 
 enum class Decision {
@@ -56,14 +57,14 @@ enum class Decision {
 };
 Decision decide(const Observation& observation, const Config& config, Monotonic now);
 
-// How long to wait until the next look at somebody else's lease. `fraction`, in [0, 1), spreads the
-// looks of several who wait.
+// How long to wait before reading somebody else's lease again. `fraction`, in [0, 1), spreads the
+// reads of several replicas.
 Duration next_look(const Observation& observation, const Config& config, Monotonic now,
                    double fraction);
 
 // The record to write. `wall` is for people who read the Lease.
 Record next_record(const Observation& observation, const Config& config, WallTime wall);
-// The record of one who leaves: no holder, a duration of one second.
+// The record that releases the lease: no holder, a duration of one second.
 Record released_record(const Record& current, WallTime wall);
 
 // Whether we must stop leading: no successful write for the renew deadline.

@@ -25,7 +25,7 @@ constexpr Bytes kMagic{"k8s\0", 4};
 
 pbf_reader reader_of(Bytes message) { return {message.data(), message.size()}; }
 
-// Of the field that the reader is at; empty for a number.
+// The bytes of the field that the reader is at; empty for a number.
 Bytes bytes_in(pbf_reader& field) {
   if (field.wire_type() != pbf_wire_type::length_delimited) {
     field.skip();

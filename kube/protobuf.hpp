@@ -6,10 +6,10 @@
 
 #include "kube/fields.hpp"
 
-// Kubernetes' other encoding. The API server writes built-in resources in it five times as fast as
-// in JSON, and what is not wanted is passed over by its length. Read into the tree that the JSON of
-// the object would have made, so that nobody else knows the difference; what JSON would show as
-// empty text is left out.
+// Reads Kubernetes' protobuf encoding. The API server writes built-in resources five times as fast
+// in it as in JSON, and unwanted fields are skipped by their length. The result is the tree that
+// the object's JSON would have made, so that no other code sees the difference; what JSON would
+// show as empty text is left out.
 //
 //   Json event = protobuf::parse_event(frame, protobuf::kPod, fields);  // {"type", "object"}
 //
@@ -25,8 +25,8 @@ struct Field {
   unsigned number;
   const char* name;  // in JSON
   Kind kind;
-  const Message* message = nullptr;  // of kMessage
-  bool repeated = false;             // of kMessage
+  const Message* message = nullptr;  // for kMessage
+  bool repeated = false;             // for kMessage
 };
 
 // The fields that can be read; others are passed over.

@@ -2,7 +2,7 @@
 
 #include "kube/protobuf.hpp"
 
-// What protobuf.cpp needs besides the objects themselves: what wraps them.
+// The field numbers of messages that wrap the objects; internal to protobuf.cpp.
 
 namespace compilecache::kube::protobuf {
 

@@ -55,8 +55,8 @@ rf::WatchEnded ended(const StreamEnd& end, const std::string& doing) {
   return {rf::WatchEnd::kBroken, {}, end.message};
 }
 
-// Of a line of a watch: the event's object, and what tells of errors and of the end of the present
-// objects.
+// The wanted fields of a line of a watch: those of the event's object, and those that say that an
+// error occurred or that the present objects are complete.
 Fields line_fields(const Fields& object) {
   return object.within("object", {"/type", "/object/code", "/object/reason", "/object/message",
                                   "/object/metadata/annotations/k8s.io~1initial-events-end"});
@@ -99,7 +99,7 @@ struct ReflectorDriver::Impl {
   mutable std::mutex mutex;  // guards health
   ReflectorHealth health;
 
-  // Only of the thread.
+  // Only the reflector's thread uses these.
   rf::State state;
   Json event;  // what Keep and Apply mean
   rf::EventType event_type = rf::EventType::kAdded;

@@ -17,7 +17,7 @@
 #include "kube/store.hpp"
 
 // Keeps a Store equal to what the API server holds: gets the present objects, then watches, and
-// heals.
+// recovers from errors.
 //
 //   Store<Pod> pods;
 //   Reflector<Pod> reflector(client, {.resource = resources::kPods,
@@ -29,9 +29,9 @@
 //
 // Objects are parsed one by one while they come in, only the fields that are named: memory holds
 // one object's JSON at a time, however many there are. One thread for each reflector, in which the
-// store's handlers run. An object that parse refuses (or throws at) is reported in the log and left
-// out; what the store had of it stays until it is deleted. The store must outlive the reflector.
-// stop() and the destructor end the thread.
+// store's handlers run. An object that parse refuses (or throws at) is logged and left out; what
+// the store had of it stays until it is deleted. The store must outlive the reflector. stop() and
+// the destructor end the thread.
 
 namespace compilecache::kube {
 
@@ -42,18 +42,18 @@ struct ReflectorOptions {
   std::string field_selector;
   Fields fields;  // what parse looks at; also in: kind, namespace, name and resourceVersion
   bool metadata_only = false;
-  // How a watch is to be read when it comes in protobuf, for which the server is asked; null: JSON.
+  // Asks the server for protobuf and reads it by this description; null: JSON.
   const protobuf::Message* protobuf = nullptr;
   bool watch_list = true;  // get the present objects by a watch, where the server can
-  // Of a watch: the longest silence, and the longest wait for its headers.
+  // The longest silence of a watch, and the longest wait for its headers.
   std::chrono::milliseconds idle_timeout = WatchOptions().idle_timeout;
   std::chrono::milliseconds start_timeout = WatchOptions().start_timeout;
-  // Waits between tries; true when it is time to stop. Empty: as long as the machine says or until
-  // stop(). Tests replace it.
+  // Waits between tries and returns true when it is time to stop. Empty: waits as long as the
+  // machine says or until stop(). For tests.
   std::function<bool(Duration)> wait;
 };
 
-// For health checks and metrics.
+// A reflector's progress, for health checks and metrics.
 struct ReflectorHealth {
   bool synced = false;
   uint64_t lists = 0;            // lists begun
@@ -66,7 +66,7 @@ struct ReflectorHealth {
 
 namespace detail {
 
-// Where the driver puts objects; the template below makes them structs.
+// Takes the driver's objects; the template below makes them structs.
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
@@ -122,7 +122,7 @@ class Reflector {
     void keep(const nlohmann::json& object) override {
       std::string key = detail::key_of(object);
       auto parsed = make(key, object);
-      // One that cannot be read is there all the same: what is known of it stays.
+      // An object that cannot be read exists all the same: what is known of it stays.
       if (parsed == nullptr) parsed = store_.get(key);
       if (parsed != nullptr) kept_.emplace_back(std::move(key), std::move(parsed));
     }
@@ -172,7 +172,7 @@ class Reflector {
   detail::ReflectorDriver driver_;
 };
 
-// Waits until all are true, looking each 100 ms; false when the time is over or cancelled.
+// Waits until all are true, checking each 100 ms; false when the time is over or it was cancelled.
 bool wait_for_sync(const std::vector<std::function<bool()>>& synced, Duration time,
                    const Cancellation& cancel);
 

@@ -89,7 +89,7 @@ class Stepper {
     } else if (ended.end == WatchEnd::kNotStarted) {
       report("watch did not start: " + ended.message);
       if (too_old_after_a_wait(ended.failure)) return begin_sync();
-      // Without a server or with a busy one a list would not do better, and costs more.
+      // Where there is no server, or a busy one, a list would fail as well, and cost more.
       const bool again = ended.failure == Failure::kRefused || ended.failure == Failure::kThrottled;
       wait_then(again ? State::Phase::kWaitingToWatch : State::Phase::kWaitingToSync);
     } else if (state_.events == 0 && now_ - state_.watch_started < kShortWatch) {
@@ -133,7 +133,7 @@ class Stepper {
     return failure == Failure::kExpired && state_.waited && state_.events == 0;
   }
 
-  // Before the bookmark has come: what was remembered is good for nothing.
+  // The stream ended before its bookmark came: what was remembered is useless.
   void stream_ended(const WatchEnded& ended) {
     act(Drop{});
     const bool answered = state_.failed || ended.end == WatchEnd::kNotStarted;
@@ -175,7 +175,7 @@ class Stepper {
   void begin_list() {
     state_.phase = State::Phase::kListing;
     state_.list_version = version_to_list();
-    // At a real version a limit would keep the server from answering out of its watch cache.
+    // With a limit at a real version the server would not answer from its watch cache.
     const bool real_version = !state_.list_version.empty() && state_.list_version != "0";
     state_.limit = real_version && !state_.paginated ? 0 : kPageSize;
     state_.pages = 0;

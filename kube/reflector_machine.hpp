@@ -9,14 +9,14 @@
 #include "base/clock.hpp"
 #include "base/random.hpp"
 
-// What a reflector does next: get the present objects, watch them from there, heal when something
-// breaks. It decides and does nothing: no I/O, no clock, no objects. The driver (reflector.hpp)
-// does what step() says and comes back with what happened.
+// Decides what a reflector does next: get the present objects, watch them from there, recover when
+// something breaks. It only decides: no I/O, no clock, no objects. The driver (reflector.hpp) does
+// what step() says and returns what happened.
 //
 // The present objects come as the beginning of the watch, up to a bookmark that says so
 // ("WatchList", KEP-3157); from servers that cannot do this, as a list in pages.
 //
-//   auto [state, actions] = step(state, input, now, random);
+//   auto [next, actions] = step(state, input, now, random);
 //
 // Rules and numbers are client-go's tools/cache/reflector.go and tools/pager/pager.go, but for one:
 // a watch that is refused as too old after a wait is followed by the present objects at once, as
@@ -32,7 +32,7 @@ inline constexpr std::chrono::seconds kWatchTimeoutMin{300};
 inline constexpr std::chrono::seconds kWatchTimeoutMax{600};
 // A watch that ends sooner without an event counts as an error.
 inline constexpr Duration kShortWatch = std::chrono::seconds(1);
-// How often it is said that the bookmark after the present objects has not come.
+// How often a missing bookmark after the present objects is logged.
 inline constexpr std::chrono::seconds kBookmarkWarning{10};
 
 // --- what is to be done ---------------------------------------------------------------------
@@ -138,14 +138,14 @@ struct State {
   // are kept at real versions too.
   bool paginated = false;
 
-  // of the list under way
+  // The list under way:
   std::string list_version;  // what it was asked at
   int limit = 0;
   int pages = 0;              // that have come
   std::string pages_version;  // the first page's
   bool unpaged = false;       // the one retry without pages
 
-  // of the watch under way
+  // The watch under way:
   std::string watch_version;
   Monotonic watch_started{};
   Monotonic warned{};  // when it was last said that a bookmark is missing

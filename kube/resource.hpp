@@ -3,10 +3,10 @@
 #include <string>
 #include <string_view>
 
-// Which collection of the API is meant.
+// A collection of the Kubernetes API.
 //
 //   client.get(resources::kPods, "ml", "web-1");
-//   inline const Resource kCompileCaches{"compilecache.dev", "v1alpha1", "compilecaches", true};
+//   const Resource widgets{"example.com", "v1", "widgets"};     // of another API group
 
 namespace compilecache::kube {
 

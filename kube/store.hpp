@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-// What a reflector has seen last of every object, as slim structs that do not change.
+// The last state that a reflector has seen of every object, as slim immutable structs.
 //
 //   Store<Pod> pods;
 //   pods.add_handlers({.on_change = [&](const std::string& key, auto before, auto after) {
@@ -37,12 +37,12 @@ class Store {
   using Handler = std::function<void(const std::string& key, const Ptr& before, const Ptr& after)>;
   struct Handlers {
     Handler on_change;
-    // For what was there when we came (the first list, or what add_handlers() finds): it is less
-    // urgent than what happens now. Empty: on_change.
+    // Called for objects that existed at the start (from the first list, or found by
+    // add_handlers()), which are less urgent than changes. Empty: on_change.
     Handler on_start = {};
   };
 
-  // Tells the new handlers of everything that is already there, before it returns.
+  // Calls the new handlers for all objects that are already there, before it returns.
   void add_handlers(Handlers handlers) {
     std::lock_guard<std::recursive_mutex> delivery(delivery_);
     if (!handlers.on_start) handlers.on_start = handlers.on_change;
@@ -65,7 +65,7 @@ class Store {
     return objects;
   }
 
-  // Those whose key begins with "namespace/".
+  // The objects of one namespace: those whose key begins with "namespace/".
   [[nodiscard]] std::vector<Ptr> list(std::string_view ns) const {
     const std::string prefix = std::string(ns) + "/";
     std::shared_lock<std::shared_mutex> lock(mutex_);
@@ -77,7 +77,7 @@ class Store {
     return objects;
   }
 
-  // With keys, sorted by them.
+  // All objects with their keys, sorted by key.
   [[nodiscard]] std::vector<Item> snapshot() const {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     return std::vector<Item>(objects_.begin(), objects_.end());
@@ -88,11 +88,11 @@ class Store {
     return objects_.size();
   }
 
-  // The first whole list is in the store and the handlers have been told of it.
+  // Whether the first whole list is in the store and the handlers were called for it.
   [[nodiscard]] bool has_synced() const { return synced_.load(); }
 
-  // The state is exactly `items`: what is not among them is gone. Of several with one key the last
-  // counts; null means gone.
+  // Makes `items` the whole content: objects that are not among them are gone. Where several have
+  // one key the last counts; null means gone.
   void replace(std::vector<Item> items) {
     std::lock_guard<std::recursive_mutex> delivery(delivery_);
     const auto by_key = [](const Item& a, const Item& b) { return a.first < b.first; };
@@ -120,7 +120,7 @@ class Store {
     }
   }
 
-  // `last` is the state in which it went, null when that is not known.
+  // `last` is the object's final state, null when that is not known.
   void erase(const std::string& key, Ptr last) {
     std::lock_guard<std::recursive_mutex> delivery(delivery_);
     {
@@ -134,7 +134,7 @@ class Store {
   }
 
  private:
-  // Those that are here and not (or as gone) among the sorted items.
+  // The keys in the store that are not among the sorted items, or are there as gone.
   std::vector<std::string> keys_without(const std::vector<Item>& items) const {
     std::vector<std::string> keys;
     auto item = items.begin();

@@ -11,13 +11,13 @@
 
 namespace compilecache::kube {
 
-// Puts our certificates into OpenSSL contexts, one for each new connection. Thread-safe.
+// Configures OpenSSL contexts, one for each new connection. Thread-safe.
 class TlsContext {
  public:
   explicit TlsContext(const Config& config) : config_(config) {}
 
-  // The client certificate of connections to come; refuses one that is no certificate or does not
-  // fit its key.
+  // Sets the client certificate of later connections; refuses one that is no certificate or does
+  // not fit its key.
   Status use(const Credentials& credentials);
 
   // TLS 1.2 or newer, only our certificate authority when there is one (its file is read again, so

@@ -18,9 +18,9 @@
 //     return Reconciled{.again_after = std::chrono::minutes(5)};
 //   });
 //
-// As controller-runtime: an error is logged and tried again with the queue's delays; kInvalid will
-// not get better and is not tried again until the object changes; success forgets earlier failures.
-// An exception counts as an error. stop() lets what is under way finish; so does the destructor.
+// As in controller-runtime an error is logged and the key tried again with the queue's delays, and
+// a success resets them. kInvalid is not tried again until the object changes. An exception counts
+// as an error. stop() and the destructor let work under way finish.
 
 namespace compilecache::kube {
 

@@ -82,7 +82,7 @@ size_t WorkQueue::size() const {
 
 void WorkQueue::add_locked(const std::string& key, Priority priority) {
   if (shutting_down_) return;
-  // Now is sooner than any delay.
+  // The key is queued at once, which is sooner than any delay.
   if (auto delayed = delays_.find(key); delayed != delays_.end()) {
     priority = std::max(priority, delayed->second.priority);
     by_time_.erase({delayed->second.due, key});

@@ -13,7 +13,7 @@
 
 #include "base/clock.hpp"
 
-// Keys that wait for a worker. A key is worked on by one worker at a time; a key added while it is
+// A queue of keys for workers. A key is worked on by one worker at a time; a key added while it is
 // worked on is worked on once more afterwards; a key added twice before that is worked on once.
 //
 //   while (auto key = queue.get()) {
@@ -21,8 +21,8 @@
 //     queue.done(*key);
 //   }
 //
-// What happens now goes before what was there at the start (Priority::kStart). Of several adds of a
-// key that waits the highest priority and the shortest delay count.
+// Changes (Priority::kLive) go before objects that existed at the start (Priority::kStart). When a
+// waiting key is added again, the highest priority and the shortest delay count.
 //
 // Rules and numbers: client-go's util/workqueue and controller-runtime's priority queue.
 // Thread-safe.
@@ -30,10 +30,10 @@
 namespace compilecache::kube {
 
 struct WorkQueueOptions {
-  // Of a key that fails again and again: 5 ms, 10 ms, 20 ms ... 1000 s.
+  // The delays of a key that fails again and again: 5 ms, 10 ms, 20 ms ... 1000 s.
   Duration failure_first = std::chrono::milliseconds(5);
   Duration failure_cap = std::chrono::seconds(1000);
-  // Of all rate-limited adds together.
+  // The token bucket that all rate-limited adds share.
   double bucket_per_second = 10;
   double bucket_burst = 100;
 };
@@ -45,21 +45,21 @@ class WorkQueue {
   explicit WorkQueue(WorkQueueOptions options = {}, const Clock& clock = SystemClock::instance());
 
   void add(const std::string& key, Priority priority = Priority::kLive);
-  // Not before that time has gone by.
+  // Adds the key when that time has passed.
   void add_after(const std::string& key, Duration delay, Priority priority = Priority::kLive);
-  // After the longer of the key's own delay and the common bucket's; while it is worked on, with
-  // the priority that it came with.
+  // Adds the key after the longer of its own delay and the common bucket's. A key that is being
+  // worked on keeps its priority.
   void add_rate_limited(const std::string& key);
-  // The key did well: its next failure begins with the short delay.
+  // The key succeeded: its next failure starts with the shortest delay again.
   void forget(const std::string& key);
   [[nodiscard]] int failures(const std::string& key) const;
 
-  // The next key, waiting for one; nothing after shut_down() when the queue is empty.
-  // Every key got must be given back with done().
+  // Waits for the next key; returns nothing after shut_down() when the queue is empty. Each key
+  // must be given back with done().
   std::optional<std::string> get();
   void done(const std::string& key);
 
-  // No key is taken any more and delayed ones are dropped; workers get what is queued, then
+  // From now on no key is accepted, and delayed ones are dropped; workers get what is queued, then
   // nothing.
   void shut_down();
   [[nodiscard]] size_t size() const;  // queued and due

@@ -48,7 +48,7 @@ constexpr char kName[] = "compilecache-operator";  // of the Lease, and the repo
 constexpr seconds kStartPatience{60};
 constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
-// For a review to come and its answer to be taken: no API server waits longer than we let it.
+// How long a review and its answer may take on the wire: no API server waits longer than we let it.
 constexpr seconds kWebhookPatience{10};
 // An I/O thread that was held up for so long loses connections, or will never go on.
 constexpr seconds kSlow{2};

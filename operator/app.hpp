@@ -2,12 +2,13 @@
 
 #include "operator/options.hpp"
 
-// The operator's process: everything is made, started in order, and taken down in the reverse one.
+// The operator's process: everything is made here, started in order, and stopped in the reverse
+// order.
 
 namespace compilecache::controller {
 
-// Serves until SIGTERM or SIGINT. The exit status; what went wrong is in the log. Call it before
-// any thread has been started: it blocks those signals for all of them.
+// Serves until SIGTERM or SIGINT and returns the exit status; errors are logged. Call it before any
+// thread is started, since it blocks those signals for all of them.
 int run_operator(const OperatorOptions& options);
 
 }  // namespace compilecache::controller

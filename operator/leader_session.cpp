@@ -33,7 +33,7 @@ constexpr milliseconds kArchivesSettle{200};
 constexpr milliseconds kReportsSettle{300};
 constexpr seconds kFlush{1};
 constexpr seconds kReadAgain{2};
-// Of the wait for the first lists; after it the wait begins again, with a line in the log.
+// How long to wait for the first lists before that is logged and the wait begins again.
 constexpr seconds kSyncPatience{30};
 
 // react(before, after, priority) for each change; what was there at the start is less urgent.
@@ -150,7 +150,7 @@ void LeaderSession::stop() {
 void LeaderSession::Impl::run() {
   add_handlers();
   start_reflectors();
-  // caBundle at once: until it is right no pod is injected.
+  // The new leader writes caBundle at once: until it is right no pod is injected.
   if (auto kept = parts.certificates.round(); !kept) {
     log_warn("keeping certificates", {{"error", kept.error().message}});
   }

@@ -16,12 +16,12 @@
 #include "operator/metrics/metrics.hpp"
 #include "operator/settings/settings.hpp"
 
-// What only the leader does: it watches pods, nodes, archives, claims and Jobs, reconciles
+// The work of the leader alone: it watches pods, nodes, archives, claims and Jobs, reconciles
 // CompileCaches and answers agents.
 //
-//   LeaderSession session(parts, {.image = image, ...});
-//   session.start();      // at on_started: returns at once, works as soon as its stores are full
-//   session.handle(...);  // the agent API's requests
+//   LeaderSession session(parts, {.ns = ns, .image = image});
+//   session.start();      // at on_started: returns at once, works as soon as its stores are synced
+//   session.handle(std::move(request), std::move(respond));   // the agent API's requests
 //   session.stop();       // before the lease is released: writes what is not written yet
 //
 // start() and stop() are called once each.
@@ -30,9 +30,9 @@ namespace compilecache::controller {
 
 struct LeaderOptions {
   std::string ns;     // the operator's
-  std::string image;  // of sweep Jobs
-  // Where agents reach us: in the EndpointSlice. Empty: none is written (an operator outside the
-  // cluster).
+  std::string image;  // the image of sweep Jobs
+  // Our address in the EndpointSlice, where agents reach us. Empty: no slice is written (an
+  // operator outside the cluster).
   std::string endpoint_address;
   uint16_t endpoint_port = 9444;
   bool replace_stuck_pods = false;  // evict those that cannot start with what is injected
@@ -60,7 +60,7 @@ class LeaderSession {
   void start();
   void stop();
 
-  // A request of an agent; 503 with Retry-After until this session works. Thread-safe.
+  // Handles an agent's request; answers 503 with Retry-After until this session works. Thread-safe.
   void handle(http::Request request, http::Responder respond);
 
  private:
@@ -68,7 +68,7 @@ class LeaderSession {
   std::unique_ptr<Impl> impl_;
 };
 
-// "I do not lead": what other replicas answer agents.
+// The answer of replicas that do not lead to agents.
 http::Response not_leading();
 
 }  // namespace compilecache::controller

@@ -13,7 +13,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-// As kube-apiserver's own callers do it; a no is asked again soon, so that a role helps at once.
+// A yes is cached as by Kubernetes' own components; a no is checked again soon, so that a new role
+// takes effect.
 constexpr seconds kBelieveYes{60};
 constexpr seconds kBelieveNo{10};
 constexpr size_t kMaxScrapers = 1'000;

@@ -15,9 +15,9 @@
 #include "operator/metrics/metrics.hpp"
 #include "operator/review_pool.hpp"
 
-// The metrics for those alone who may read them (--authorize-metrics): over HTTPS, to whoever shows
-// a token that the API server knows (TokenReview) and whose user may `get` the path /metrics
-// (SubjectAccessReview), as the endpoints of Kubernetes' own components ask for.
+// Serves the metrics only to those who may read them (--authorize-metrics): over HTTPS, with a
+// token that the API server knows (TokenReview) of a user who may `get` the path /metrics
+// (SubjectAccessReview), as the endpoints of Kubernetes' own components do.
 //
 //   MetricsEndpoint endpoint(metrics, [&](const auto& resource, const auto& object) {
 //     return client.create(resource, object);
@@ -28,15 +28,15 @@
 
 namespace compilecache::controller {
 
-// Pure. What is asked of the API server, and what its answers mean.
+// The reviews to create, and what the API server's answers mean. Pure.
 nlohmann::json identity_review(std::string_view token);
 // The access review of that identity; kUnauthorized when there is none.
 Result<nlohmann::json> access_review(const nlohmann::json& identity_answer);
-// kForbidden says who may not, and what would let them.
+// kForbidden names the user, and the rule that would permit it.
 Status parse_access_review(const nlohmann::json& answer, const std::string& user);
 
-// Whether the holder of a token may read the metrics. A yes is believed for a minute, a no for ten
-// seconds. Thread-safe; check() waits for the API server.
+// Checks whether the holder of a token may read the metrics. A yes is cached for a minute, a no for
+// ten seconds. Thread-safe; check() blocks on the API server.
 class MetricsAccess {
  public:
   using Create =
@@ -56,8 +56,8 @@ class MetricsAccess {
   TokenVerdicts<Status> known_;
 };
 
-// Answers on threads of its own, since the API server is asked. Thread-safe; all parts must outlive
-// it.
+// Answers on threads of its own, since checks block on the API server. Thread-safe; all parts must
+// outlive it.
 class MetricsEndpoint {
  public:
   MetricsEndpoint(const Metrics& metrics, MetricsAccess::Create create, const Clock& clock);
@@ -74,7 +74,7 @@ class MetricsEndpoint {
   ReviewPool threads_;  // last: its threads use all of the above
 };
 
-// The exposition, as Prometheus reads it.
+// The answer with all metrics, in Prometheus' text format.
 http::Response metrics_response(const Metrics& metrics);
 
 }  // namespace compilecache::controller

@@ -13,7 +13,7 @@ namespace compilecache::controller {
 struct OperatorOptions {
   std::string settings = "/etc/compilecache/settings.yaml";
   std::string kubeconfig, context;
-  std::string ns;              // of the operator; --namespace, else POD_NAMESPACE
+  std::string ns;              // the operator's; --namespace, else POD_NAMESPACE
   std::string pod_name;        // POD_NAME; empty outside a cluster
   std::string pod_ip;          // POD_IP, or --advertise-address; empty: agents are not sent here
   std::string certificates;    // --certificates: a folder; empty: our own authority
@@ -33,13 +33,13 @@ struct OperatorOptions {
 
 struct ParsedOptions {
   OperatorOptions options;
-  // Set when the program is to end at once: after --help or --version (0), or a wrong command line
-  // (2).
+  // Set when the program is to end at once: after --help or --version with status 0, after a wrong
+  // command line with status 2.
   bool exit = false;
   int exit_code = 0;
 };
 
-// Prints what --help and --version ask for, and what is wrong, itself.
+// Prints the output of --help and --version, and what is wrong with the command line.
 ParsedOptions parse_options(int argc, const char* const* argv);
 
 }  // namespace compilecache::controller

@@ -21,7 +21,7 @@ constexpr char kSecretPaths[] = "/mutate/";
 constexpr char kOperatorPods[] = "app.kubernetes.io/name=compilecache-operator";
 constexpr seconds kLook{5};
 constexpr seconds kSoonest{1};
-// For every API server to hear of a change of the configuration.
+// How long it takes until every API server has noticed a change of the configuration.
 constexpr seconds kUntilHeard{5};
 
 bool is_asked_by(const json& webhook, const std::string& service_namespace) {
@@ -115,7 +115,8 @@ ReviewPath ReviewPathKeeper::path() const {
   return path_;
 }
 
-// Until the time is over or, after kSoonest, somebody wants a look; false: it is to end.
+// Waits until the time is over, or until somebody wants a check after kSoonest; false when it is to
+// end.
 bool ReviewPathKeeper::wait(Duration time) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kSoonest, [this] { return ending_; });
@@ -166,7 +167,7 @@ Status ReviewPathKeeper::write(const json& configuration, const std::string& pat
   return {};
 }
 
-// Also one that is ending: API servers keep their connections to it.
+// A pod that is ending counts too: API servers keep their connections to it.
 Result<bool> ReviewPathKeeper::earlier_release_runs() {
   const auto pods = client_.list_all(kube::resources::kPods,
                                      {.ns = options_.ns, .label_selector = kOperatorPods});

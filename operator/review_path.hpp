@@ -12,17 +12,17 @@
 #include "base/error.hpp"
 #include "kube/client.hpp"
 
-// The path by which API servers ask the webhook: "/mutate/SECRET". Only those know it who may read
-// the Secret or the webhook's configuration, so what comes by it is the API server's, whatever else
-// may reach the port.
+// The path at which API servers call the webhook: "/mutate/SECRET". Only those who may read the
+// Secret or the webhook's configuration know it, so requests on it come from the API server,
+// whoever else may reach the port.
 //
 //   ReviewPathKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); }, clock);
 //   webhook.set_review_path([&] { return keeper.path(); });
 //   keeper.start();
 //
-// The leader makes the Secret, once, and keeps the path in the configuration right; nothing else
-// there is its business: caBundle is that of whoever makes the certificates. Every replica looks at
-// both again and again, and until it has seen the path in the configuration it answers everybody
+// The leader makes the Secret, once, and keeps the path in the configuration right. It changes
+// nothing else there: caBundle belongs to whoever makes the certificates. Every replica reads both
+// regularly, and until it has seen the path in the configuration it answers everybody
 // (ReviewPath::in_force).
 //
 // Replicas of release 0.1 know "/mutate" alone; those that know more have kKnowsReviewPathLabel on
@@ -40,14 +40,16 @@
 
 namespace compilecache::controller {
 
-// On the pods of replicas that know the path (config/operator/deployment.yaml), with any value.
+// A label with any value on the pods of replicas that know the path
+// (config/operator/deployment.yaml).
 inline constexpr char kKnowsReviewPathLabel[] = "compilecache.dev/review-path";
-// An annotation of the configuration: "/mutate" was written by us, until all replicas know more.
+// An annotation of the configuration: we wrote "/mutate" there, until all replicas know the secret
+// path.
 inline constexpr char kOpenReviewPath[] = "compilecache.dev/open-review-path";
 
 struct ReviewPath {
-  std::string secret;     // what stands behind "/mutate/"; empty: there is none (yet)
-  bool in_force = false;  // the configuration has it, so that nothing else comes from API servers
+  std::string secret;     // what follows "/mutate/"; empty: there is none (yet)
+  bool in_force = false;  // the configuration has it, so API servers use no other path
 };
 
 struct ReviewPathOptions {
@@ -65,13 +67,13 @@ class ReviewPathKeeper {
   ReviewPathKeeper(const ReviewPathKeeper&) = delete;
   ReviewPathKeeper& operator=(const ReviewPathKeeper&) = delete;
 
-  // Looks again and again, in a thread of its own.
+  // Checks regularly, in a thread of its own.
   void start();
   void stop();
-  // Lets that thread look now: we have become leader, or a review came by another path. No more
-  // than once a second is heeded.
+  // Makes that thread check now: we have become leader, or a review came on another path. It checks
+  // at most once a second.
   void look_soon();
-  // Looks once. What fails leaves all as it was.
+  // Checks once. Where that fails everything stays as it was.
   Status round();
   [[nodiscard]] ReviewPath path() const;
 
@@ -92,14 +94,14 @@ class ReviewPathKeeper {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   ReviewPath path_;
-  std::optional<Monotonic> written_since_;  // the configuration has it, as far as we saw
+  std::optional<Monotonic> written_since_;  // since when the configuration has it, as far as we saw
   bool ending_ = false, soon_ = false;
   std::thread thread_;
 };
 
 // The JSON Patch that gives every webhook of ours in the configuration that path. Others in the
-// same configuration are left alone, and so is a path of another kind, "/mutate" say, that somebody
-// else chose: whoever keeps the configuration in a repository would have it fought over. Pure.
+// same configuration are left alone, and so is a path of another kind that somebody else chose,
+// since a configuration that is applied from a repository would be changed back and forth. Pure.
 nlohmann::json path_patch(const nlohmann::json& configuration, const std::string& service_namespace,
                           const std::string& path);
 

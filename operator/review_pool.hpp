@@ -7,8 +7,8 @@
 
 #include "base/clock.hpp"
 
-// The threads that look at pods, so that none of the I/O threads does: whatever a review costs, the
-// next one is read, connections end in time and signals are heard.
+// Threads that answer reviews in place of the I/O threads: however long a review takes, the next
+// one is read, connections end in time and signals are handled.
 //
 //   ReviewPool pool(4, clock);
 //   pool.start();
@@ -24,7 +24,8 @@ class ReviewPool {
  public:
   using Work = std::function<void()>;
 
-  // With an answer in a millisecond a thousand are a second of work; a large one takes up to fifty.
+  // At a millisecond for each a thousand reviews are a second of work; a large one takes up to
+  // fifty.
   static constexpr size_t kMostWaiting = 1000;
   static constexpr size_t kMostLargeWaiting = 20;
 
@@ -34,12 +35,12 @@ class ReviewPool {
   ReviewPool(const ReviewPool&) = delete;
   ReviewPool& operator=(const ReviewPool&) = delete;
 
-  // Before it work only waits.
+  // Work that is added before start() waits.
   void start();
-  // Ends what is being done, and drops what waits.
+  // Finishes work under way and drops what waits.
   void stop();
 
-  // False when so many of its kind wait that it would come too late, and after stop().
+  // False when so many of its kind wait that its answer would come too late, and after stop().
   [[nodiscard]] bool add(bool is_large, Work work);
 
   // How long the first that is not large has waited for a thread; zero when none does.

@@ -3,14 +3,14 @@
 #include <chrono>
 #include <optional>
 
-// The end of a program by SIGTERM or SIGINT, taken by whoever waits instead of a handler.
+// SIGTERM and SIGINT as something to wait for, without a signal handler.
 
 namespace compilecache::controller {
 
-// For this thread and all that it starts from now on. Also ignores SIGPIPE.
+// Blocks both for this thread and all that it starts later. Also ignores SIGPIPE.
 void block_signals();
 
-// Waits for one of the two, for ever without `patience`; whether one came.
+// Waits for one of the two, for ever without `patience`; returns whether one came.
 bool wait_for_signal(std::optional<std::chrono::milliseconds> patience);
 
 }  // namespace compilecache::controller

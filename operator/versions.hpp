@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "kube/client.hpp"
 
-// Whether this cluster can run what we inject: native sidecars and match conditions need
+// Checks whether this cluster can run what we inject: native sidecars and match conditions need
 // Kubernetes 1.30, on the API server and on every kubelet.
 
 namespace compilecache::controller {

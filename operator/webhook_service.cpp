@@ -26,12 +26,12 @@ constexpr milliseconds kLongestPatience{10'000};
 constexpr milliseconds kOverloaded{2000};
 constexpr milliseconds kStuck{20'000};
 
-// In a time that does not tell how much of it is right.
+// A refusal takes this time, whatever part of the path is right.
 bool is_same(std::string_view one, std::string_view other) {
   return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
-// As which a configuration may name us, whatever its secret.
+// The path in a configuration without a secret.
 bool is_review_path(std::string_view path) {
   return path == kPath || path == "/" || path.starts_with(kPath + std::string("/"));
 }
@@ -116,7 +116,8 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
   const bool added =
       pool_.add(is_large, [=, this] { answer(*held, respond, begin, of_api_server); });
   if (added) return;
-  // No word about the pod: it would have to be read. API servers go on without us.
+  // The answer says nothing about the pod, which would have to be parsed. API servers go on without
+  // us.
   metrics_.webhook_request(std::string(api::text_of(api::InjectionReason::kTookTooLong).word), 0);
   respond(http::text_response(503, "too many pods are being created at once; try again"));
 }

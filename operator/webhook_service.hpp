@@ -18,15 +18,15 @@
 #include "operator/review_pool.hpp"
 #include "webhook/admission.hpp"
 
-// The webhook as every replica serves it: webhook/admission.hpp with what it needs to know from
-// stores, its Events and metrics. `POST /mutate/SECRET`, by a path that only API servers know;
-// where there is none (ReviewPath), `POST /mutate`, and then no Event is about what a review alone
-// says. Where API servers show a certificate (docs/api-server-certificates.md), that counts instead
-// of the path.
+// The webhook as every replica serves it: webhook/admission.hpp with its knowledge of the cluster
+// from stores, its Events and metrics. It answers `POST /mutate/SECRET`, a path that only API
+// servers know; where there is none (ReviewPath), `POST /mutate`, and then writes no Event on the
+// word of a review alone. Where API servers present a certificate
+// (docs/api-server-certificates.md), that counts instead of the path.
 //
 //   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
-//   webhook.start();                                       // watches LimitRanges and
-//   ResourceQuotas server handler: webhook.handle(std::move(request), std::move(respond));
+//   webhook.start();   // watches LimitRanges and ResourceQuotas
+//   webhook.handle(std::move(request), std::move(respond));   // in the server's handler
 //
 // Thread-safe. handle() queues the request for a thread of its own (operator/review_pool.hpp),
 // which answers from memory. A review that cannot be answered before the API server gives up is
@@ -43,16 +43,16 @@ class WebhookService : public webhook::AdmissionCluster {
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
-  // Whether pods wait for so long that another replica had better be asked.
+  // Whether reviews wait for so long that another replica should get them.
   [[nodiscard]] bool overloaded() const;
-  // Whether a thread has been at one pod for so long that it will never end.
+  // Whether a thread has worked on one review for so long that it will never end.
   [[nodiscard]] bool stuck() const;
 
   void handle(http::Request request, http::Responder respond);
 
-  // Asked for each review. By default there is no secret path, and whatever comes may come from
-  // anyone. `refused` is called when a review came by another path: the configuration may have
-  // changed. Set before anything is handled.
+  // `path` is called for each review. By default there is no secret path, and a request may come
+  // from anyone. `refused` is called when a review came on another path, since the configuration
+  // may have changed. Set it before anything is handled.
   void set_review_path(
       std::function<ReviewPath()> path, std::function<void()> refused = [] {}) {
     review_path_ = std::move(path);
@@ -64,7 +64,7 @@ class WebhookService : public webhook::AdmissionCluster {
   // handled.
   void require_client_certificates() { needs_certificate_ = true; }
 
-  // The CA that agents trust from now on.
+  // Sets the CA that agents of pods injected from now on trust.
   void set_ca(const std::string& bundle);
   void set_native_sidecars(bool every_kubelet_knows_them);
 

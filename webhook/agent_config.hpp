@@ -10,8 +10,8 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
-// What the loader and the saver are told: the CompileCache's wishes, the pod's annotations over
-// them, and what the pod contributes to the key of its archive. Pure.
+// The configuration of the loader and the saver: the CompileCache's spec, the pod's annotations
+// that override it, and what the pod contributes to the key of its archive. Pure.
 
 namespace compilecache::webhook {
 

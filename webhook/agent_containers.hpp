@@ -16,17 +16,17 @@ struct AgentContainerInput {
   const DirectoryPlan& directories;
   const ResourcePlan& resources;
   const std::string& security_context;        // JSON
-  const std::string& saver_security_context;  // and the saver's
+  const std::string& saver_security_context;  // the saver's own
   bool saver_reads_only = false;
 };
 
-// The init container: fills the cache directories from an archive, before anything of the app runs.
+// The init container, which fills the cache directories from an archive before the app starts.
 std::string loader_container(const AgentContainerInput& input);
 
-// The native sidecar: packs what is new while the app runs, and once more at SIGTERM, which it gets
-// after the app has ended. Its first process only supervises the saver, so that a crash is none of
-// the container's. No probe and no hook: with a startupProbe every pod would start a second
-// later.
+// The native sidecar, which saves what is new while the app runs, and once more at SIGTERM, which
+// it gets after the app has ended. Its first process only supervises the saver, so that the
+// container survives the saver's crashes. It has no probe and no hook: with a startupProbe every
+// pod would start a second later.
 std::string saver_container(const AgentContainerInput& input);
 
 }  // namespace compilecache::webhook

@@ -9,7 +9,7 @@
 #include "webhook/decision.hpp"
 #include "webhook/pod_json.hpp"
 
-// What the user wrote on the pod template, all of it read before anything is built. Pure.
+// Reads the user's annotations on the pod template, all of them before anything is built. Pure.
 
 namespace compilecache::webhook {
 
@@ -19,15 +19,15 @@ struct PodAnnotations {
   std::vector<std::string> containers;  // empty: chosen by what they request
   std::optional<std::string> version;   // instead of spec.version
   std::vector<std::string> frameworks;  // empty: spec.frameworks
-  bool only_if_unset = false;           // as if every framework said so
+  bool only_if_unset = false;           // as if every framework's description had it
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;
-  // Annotations of our domain that mean nothing to us, misspelt most likely; the first eight.
+  // The first eight annotations of our domain that we do not know, most likely misspelt.
   std::vector<std::string> unknown;
 };
 
 // Skips with kNotAnnotated, or kAnnotationInvalid naming the annotation, its value and what is
-// allowed. Whether frameworks and containers exist is for those who know them to say.
+// allowed. It does not check whether frameworks and containers exist.
 Decided<PodAnnotations> read_annotations(const Json& pod);
 
 }  // namespace compilecache::webhook

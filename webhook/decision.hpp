@@ -6,13 +6,14 @@
 
 #include "api/reasons.hpp"
 
-// Why a step of the injection says no; internal to this folder.
+// The result of a step of the injection: a value, or why the pod is not injected. Internal to this
+// folder.
 
 namespace compilecache::webhook {
 
 struct Skip {
   api::InjectionReason reason;
-  // What exactly, for people; empty: the reason's own sentence says enough.
+  // Details for people; empty: the reason's own sentence says enough.
   std::string detail;
 };
 

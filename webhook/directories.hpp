@@ -10,11 +10,11 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
-// Where each framework's cache lies in the pod, and the mounts that takes. Pure.
+// Plans where each framework's cache lies in the pod, and which mounts that takes. Pure.
 //
-// Normally all of them are folders of one emptyDir of ours. A directory that the user chose by a
-// literal variable is honoured: an emptyDir of its own is mounted there, or the emptyDir that the
-// pod already mounts there (or above) is given to the loader and the saver too.
+// Normally all are folders of one emptyDir of ours. A directory that the user chose by a literal
+// variable is honoured: an emptyDir of its own is mounted there, or the emptyDir that the pod
+// already mounts there (or above) is given to the loader and the saver too.
 
 namespace compilecache::webhook {
 
@@ -31,7 +31,7 @@ struct DirectoryPlan {
   std::vector<podspec::Mount> agent_mounts;  // the pod's own, for loader and saver
   int64_t size_limit = 0;  // the smallest of the pod's own volumes in use; 0: none
 
-  // What of it is part of the archive's key: "torch=/my/dir"; "" when all is ours.
+  // The directories that are part of the archive's key, "torch=/my/dir": those that the user chose.
   [[nodiscard]] std::string key_text() const;
 };
 

@@ -9,24 +9,23 @@
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 
-// Variables of the app's containers. Pure.
+// Variables that are added to the app's containers. Pure.
 
 namespace compilecache::webhook {
 
-// What the frameworks need in the app's container, and what joins them to the CompileCache's Redis
-// server if it names one, without any variable that it has already: the
-// user's own values stand.
+// The variables that the frameworks need, and those for the CompileCache's Redis server if it names
+// one. Variables that the container has already are left out: the user's own values stand.
 std::vector<podspec::Variable> app_environment(
     const Json& container, const std::vector<CacheDirectory>& directories,
     const std::vector<const frameworks::Framework*>& frameworks,
     const api::CompileCacheSpec::Redis& redis);
 
-// Whether it is the name or address of a host and nothing else: the schema demands it, but an
-// object may be older than the schema, and the kubelet replaces $(NAME) in what becomes a variable.
+// Whether the text is the name or address of a host and nothing else. The schema demands it, but an
+// object may be older than the schema, and the kubelet replaces $(NAME) in variables.
 bool is_host(std::string_view text);
 
-// Of mode ForceCold: what makes the frameworks start cold, by name, without any variable that the
-// container has already.
+// The variables of mode ForceCold, which make the frameworks start cold, sorted by name. Variables
+// that the container has already are left out.
 std::vector<podspec::Variable> cold_environment(
     const Json& container, const std::vector<const frameworks::Framework*>& frameworks);
 

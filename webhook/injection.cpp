@@ -45,7 +45,7 @@ struct Injection {
   std::vector<podspec::Volume> volumes;
   std::string loader, saver;  // JSON; empty: only variables are injected
   ResourcePlan resources;
-  // Of the chosen containers, in their order.
+  // One environment for each chosen container, in their order.
   std::vector<std::vector<podspec::Variable>> environments;
   std::vector<podspec::Mount> mounts;
   std::string safe_to_evict;  // the whole annotation; "" without volumes of ours

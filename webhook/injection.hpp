@@ -12,15 +12,15 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
-// The injection: a pure function from a pod, its CompileCache, its namespace and the settings to a
-// patch and a report.
+// The injection: a pure function of a pod, its CompileCache, its namespace and the settings that
+// returns a patch and a report.
 //
 //   auto result = inject({.pod = pod, .ns = "ml", .cache = &cache, .facts = facts,
 //                         .settings = settings});
-//   patch_text(result.patch)            // what to change; empty: leave the pod as it is
-//   result.report.reason, .message, .warnings
+//   if (!result.patch.empty()) ...      // patch_text(result.patch) is the JSON Patch
+//   const std::string& why = result.report.message;             // and .reason, .warnings
 //
-// It decides in this order, and the first no counts; the words are those of api/reasons.hpp:
+// It checks in this order, and the first reason against injecting counts (api/reasons.hpp):
 //
 //   namespace excluded, not_annotated, mirror pod, Windows pod
 //   its size           pod_too_large: before any of its lists is walked
@@ -36,17 +36,17 @@
 //   what it came to    pod_too_large
 //
 // Nothing that the user wrote is changed or reordered; the QoS class and the Pod Security level
-// stay. Injecting an injected pod changes nothing, and an injection of another version or of other
-// settings is taken out and made anew; where a pod that carries one is not to be injected now, it
-// is only taken out. Nothing takes more than linear time in what the pod's author wrote
+// stay. Injecting an injected pod changes nothing. An injection by another version or with other
+// settings is removed and made anew; where the pod is not to be injected any more, it is only
+// removed. Nothing takes more than linear time in what the pod's author wrote
 // (webhook/pod_bounds.hpp). No I/O, no clock; safe from any thread; throws nothing for any JSON
 // that is not absurdly deep.
 
 namespace compilecache::webhook {
 
 enum class InjectionOutcome {
-  kInjected,   // also: made anew, and the variables of ForceCold
-  kUnchanged,  // it is there already
+  kInjected,   // also where it was made anew, and for the variables of ForceCold
+  kUnchanged,  // the same injection is there already
   kSkipped,
 };
 std::string_view to_string(InjectionOutcome outcome);  // "injected", "unchanged", "skipped"
@@ -60,9 +60,9 @@ struct Report {
 
 struct InjectionInput {
   const Json& pod;
-  // Of the request: a pod's own metadata may leave it out.
+  // The request's namespace: a pod's own metadata may leave it out.
   std::string_view ns;
-  // nullptr: the namespace has none of the name that wanted_cache() says.
+  // nullptr where the namespace has no CompileCache of the name that wanted_cache() returns.
   const api::CompileCache* cache = nullptr;
   const NamespaceFacts& facts;
   const InjectionSettings& settings;

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-// What a namespace allows its pods: LimitRanges and ResourceQuotas as slim structs.
+// The LimitRanges and ResourceQuotas of a namespace, as slim structs.
 //
 //   NamespaceFacts facts;
 //   facts.quotas.push_back(*parse_resource_quota(object));
@@ -17,7 +17,7 @@
 
 namespace compilecache::webhook {
 
-// Resource name to thousandths of its unit.
+// Maps a resource's name to an amount in thousandths of its unit.
 using Amounts = std::map<std::string, int64_t>;
 
 // One item of a LimitRange's spec.limits, of type Container or Pod.
@@ -26,7 +26,7 @@ struct LimitRule {
   Amounts min, max, default_limit, default_request;
   Amounts max_ratio;  // of limit to request
 
-  // Whether a container that does not say it is given, or needs, a request (a limit) for this.
+  // Whether a container without a request (a limit) for this resource is given one, or refused.
   [[nodiscard]] bool demands_request(const std::string& resource) const;
   [[nodiscard]] bool demands_limit(const std::string& resource) const;
 };
@@ -38,7 +38,7 @@ struct Quota {
   Amounts hard, used;  // keys "requests.cpu", "limits.memory", ...
   std::vector<std::string>
       scopes;  // "Terminating", "NotTerminating", "BestEffort", "NotBestEffort"
-  // From scopeSelector: it counts only pods of these PriorityClasses. Empty: all.
+  // PriorityClasses from scopeSelector: only their pods count. Empty: all pods count.
   std::vector<std::string> priority_classes;
 };
 
@@ -47,7 +47,8 @@ struct NamespaceFacts {
   std::vector<Quota> quotas;
 };
 
-// Items of other types (PersistentVolumeClaim) are left out. kInvalid when a quantity is none.
+// Items of other types (PersistentVolumeClaim) are left out. kInvalid when a quantity cannot be
+// read.
 Result<std::vector<LimitRule>> parse_limit_range(const nlohmann::json& object);
 Result<Quota> parse_resource_quota(const nlohmann::json& object);
 

@@ -16,7 +16,8 @@
 
 namespace compilecache::webhook {
 
-// Of `frameworks` those that are not left alone. Skips with kOwnCaches when none remains.
+// Returns the frameworks that are injected, without those for which the pod has a cache of its own.
+// Skips with kOwnCaches when none remains.
 Decided<std::vector<const frameworks::Framework*>> without_own_caches(
     const Json& pod, const Selection& selection, const PodAnnotations& annotations,
     const std::vector<const frameworks::Framework*>& frameworks);

@@ -17,7 +17,7 @@ bool is_within(std::string_view path, std::string_view folder);
 // folders, system folders, home folders and their caches, folders where applications are installed.
 bool is_unsafe_mount_point(std::string_view normalized);
 
-// Whether mounting something of the user's there could hide what our own image needs to run.
+// Whether a mount of the user's at that path could hide what our own image needs to run.
 bool is_system_path(std::string_view normalized);
 
 }  // namespace compilecache::webhook

@@ -12,7 +12,7 @@ using api::InjectionReason;
 constexpr size_t kLargestPod = size_t{1} << 20U;
 // What a value costs there beside its text, about.
 constexpr size_t kCostOfValue = 16;
-// Of the patch, which is what all pieces come to; 15 kB are usual.
+// The longest patch, which is the sum of all that is added; 15 kB are usual.
 constexpr size_t kLargestPatch = 256U << 10;
 // apimachinery's TotalAnnotationSizeLimitB, less what others (networks, say) write later.
 constexpr size_t kAnnotations = 256U << 10;

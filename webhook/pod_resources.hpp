@@ -6,26 +6,27 @@
 #include "webhook/namespace_facts.hpp"
 #include "webhook/pod_json.hpp"
 
-// What a pod requests and how Kubernetes ranks it, by its rules. Pure.
+// What a pod requests, and its QoS class, by Kubernetes' rules. Pure.
 
 namespace compilecache::webhook {
 
 enum class Qos { kBestEffort, kBurstable, kGuaranteed };
 
-// By the pod's own resources where it has any (KEP-2837), else over init and app containers alike;
-// only cpu and memory count, and zeros do not (kubernetes pkg/apis/core/v1/helper/qos).
+// The QoS class follows from the pod-level resources where the pod has any (KEP-2837), else from
+// those of init and app containers alike; only cpu and memory count, and zeros do not (kubernetes
+// pkg/apis/core/v1/helper/qos).
 Qos qos_of(const Json& pod);
 
-// Whether the pod's spec has resources of its own, beside those of its containers (KEP-2837).
+// Whether the pod's spec has resources besides those of its containers (KEP-2837).
 bool has_pod_level_resources(const Json& pod);
 
-// Of one container; a request that is missing is its limit, as the API server fills in. What is
-// missing or unreadable is absent.
+// The amounts of one container. A missing request is its limit, as the API server fills in; what
+// cannot be read is left out.
 struct ContainerAmounts {
   Amounts requests, limits;
 };
 ContainerAmounts amounts_of(const Json& container);
-// The same for amounts that did not come from a container yet.
+// Fills in missing requests in the same way, for amounts that belong to no container yet.
 ContainerAmounts with_defaults(ContainerAmounts amounts);
 
 struct InitContainer {
@@ -33,12 +34,12 @@ struct InitContainer {
   bool is_sidecar = false;
 };
 
-// What a pod's containers take together, with more init containers before its own: max(each init
+// What a pod's containers take together, with `more` init containers before its own: max(each init
 // container with the sidecars before it, all app containers with all sidecars). Source: KEP-753.
 ContainerAmounts summed_amounts(const Json& pod, const std::vector<InitContainer>& more = {});
 
-// What scheduler and quota count: that sum, but for what the pod as a whole asks for, and the
-// overhead.
+// What scheduler and quota count: that sum, with the pod-level resources in its place where the pod
+// has any, plus the overhead.
 ContainerAmounts effective_amounts(const Json& pod, const std::vector<InitContainer>& more = {});
 
 // "100m", "2", "128Mi".

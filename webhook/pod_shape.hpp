@@ -3,8 +3,8 @@
 #include "webhook/decision.hpp"
 #include "webhook/pod_json.hpp"
 
-// Whether what the injection changes in a pod is what it should be: lists where lists belong,
-// objects where objects do. No API server passes anything else on. Pure.
+// Checks that the parts of a pod which the injection changes have the right JSON types: lists where
+// lists belong, objects where objects do. No API server passes on anything else. Pure.
 
 namespace compilecache::webhook {
 

@@ -5,21 +5,21 @@
 #include "base/error.hpp"
 #include "webhook/pod_json.hpp"
 
-// From text that strangers wrote to a tree.
+// Parses JSON text that strangers wrote.
 
 namespace compilecache::webhook {
 
-// kInvalid for what is no JSON in UTF-8, for numbers beyond what a double holds, and for what is
-// nested deeper than any pod or holds more values than fit into an object that an API server takes:
-// whoever works on the tree recurses, and small values need more room as a tree than as text.
+// kInvalid for what is no JSON in UTF-8, for numbers beyond what a double holds, for deeper nesting
+// than any pod has, and for more values than fit into an object that an API server accepts: code
+// that works on the tree recurses, and small values need more memory in a tree than as text.
 Result<JsonDocument> read_json(const std::string& text);
 
-// The same for an AdmissionReview, but for what nobody here asks for, which is checked and left
-// out: who asks, the object before, and metadata.managedFields, which is often a third of a pod.
+// Does the same for an AdmissionReview, leaving out what nobody here needs (that is only checked):
+// userInfo, oldObject, and metadata.managedFields, which is often a third of a pod.
 Result<JsonDocument> read_review(const std::string& text, JsonMemory& memory);
 
-// The uid of an AdmissionReview's request, to which API servers listen in an answer; "" without
-// one. It stands at the beginning: what follows is not read.
+// The uid of an AdmissionReview's request, without which API servers ignore an answer; "" when
+// there is none. It stands at the beginning, and the rest is not read.
 std::string read_review_uid(const std::string& text);
 
 }  // namespace compilecache::webhook

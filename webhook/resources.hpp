@@ -29,8 +29,8 @@ struct ResourcePlan {
 ResourcePlan plan_resources(const Json& pod, const Selection& selection,
                             const NamespaceFacts& facts, const InjectionSettings& settings);
 
-// Whether the namespace accepts the pod with our containers: kNoRoomInQuota, kNoRoomInLimitRange. A
-// pod that would be refused without us too is none of our business.
+// Skips with kNoRoomInQuota or kNoRoomInLimitRange where the namespace would refuse the pod because
+// of our containers. A pod that it would refuse without us too is injected all the same.
 Decided<void> check_room(const Json& pod, const ResourcePlan& plan, const NamespaceFacts& facts);
 
 }  // namespace compilecache::webhook

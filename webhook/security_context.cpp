@@ -9,7 +9,7 @@
 namespace compilecache::webhook {
 namespace {
 
-// Of those that a pod in a user namespace of its own has (the kubelet maps 65536).
+// How many users there are in a pod with a user namespace of its own: the kubelet maps that many.
 constexpr int64_t kUsersOfANamespace = 65536;
 
 // A container's own word counts before the pod's.

@@ -8,26 +8,26 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
-// Under whom the loader and the saver run. Pure.
+// The users and security contexts of the loader and the saver. Pure.
 
 namespace compilecache::webhook {
 
-// JSON of the securityContext. User, group, SELinux label and non-root demand of the chosen
-// container, so that both sides can work on the same files; what it leaves to the pod we leave to
-// the pod, and the user to our image. Otherwise as little as the "restricted" Pod Security level
-// asks for, which fits every other level too. `user`: instead of the chosen container's.
+// The securityContext as JSON. It has user, group, SELinux label and runAsNonRoot of the chosen
+// container, so that both can work on the same files; where that leaves them to the pod, so do we,
+// and a user that nobody names is our image's. All else is what the "restricted" Pod Security level
+// demands, which fits every other level too. `user` replaces the chosen container's.
 std::string agent_security_context(const Json& chosen_container, const Json& pod,
                                    std::optional<int64_t> user = std::nullopt);
 
-// A user for the saver other than the one that follows from the pod: some applications leave files
-// that only their owner can read. By spec.save.runAsUser; else, where the pod and its chosen
-// containers name no user, the one who owned the files of an earlier pod of the image
-// (status.fileOwners). It comes without capabilities, like every user of ours.
+// The saver may need another user than the loader: some applications leave files that only their
+// owner can read. That is spec.save.runAsUser; else, where the pod and its chosen containers name
+// no user, the owner of the files of an earlier pod of the image (status.fileOwners). It has no
+// capabilities, like every user of ours.
 //
 // Never root where the pod demands another user: the kubelet would not start it. That also keeps
 // the pod's Pod Security level: the level "restricted" admits no pod that does not demand it.
 struct SaverUser {
-  std::optional<int64_t> user;  // nothing: as the loader
+  std::optional<int64_t> user;  // nothing: the loader's
   std::string warning;          // why spec.save.runAsUser does not count; empty: it does
 };
 SaverUser saver_user(const Json& pod, const Selection& selection, const api::CompileCache& cache);

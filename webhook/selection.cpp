@@ -31,7 +31,7 @@ bool is_extended(std::string_view resource) {
   return domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io");
 }
 
-// Of limits and requests, which are equal for extended resources; zero counts as none.
+// Reads limits and requests, which are equal for extended resources; zero counts as none.
 std::map<std::string, int> extended_resources(const Json& container) {
   std::map<std::string, int> found;
   const Json& resources = object_member(container, "resources");

@@ -30,7 +30,7 @@ struct InjectionSettings {
   std::string agent_name;
   std::string agent_ca;
   bool index_fallback = true;
-  // Before the first save of pods that end by themselves.
+  // The quiet period before the first save of pods that end by themselves.
   std::chrono::milliseconds first_quiet_period{3000};
 
   // Extended resources that are GPUs, and those that do not influence compiled code; `*` stands for
@@ -38,13 +38,14 @@ struct InjectionSettings {
   std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
   std::vector<std::string> harmless_resources;
 
-  // Of our containers, where the pod's own containers call for any (webhook/resources.hpp).
+  // The resources of our containers, where the pod's own containers call for any
+  // (webhook/resources.hpp).
   ResourceList loader_requests{{"cpu", "100m"}, {"memory", "128Mi"}};
   ResourceList loader_limits{{"cpu", "2"}, {"memory", "512Mi"}};
   ResourceList saver_requests{{"cpu", "10m"}, {"memory", "64Mi"}};
   ResourceList saver_limits{{"cpu", "1"}, {"memory", "256Mi"}};
-  // Requests and limits alike in a Guaranteed pod: enough CPU to pack an archive in reasonable
-  // time, little enough to fit beside an application that fills its node.
+  // The saver's requests and limits in a Guaranteed pod: enough CPU to pack an archive in
+  // reasonable time, little enough to fit beside an application that fills its node.
   ResourceList saver_guaranteed{{"cpu", "100m"}, {"memory", "256Mi"}};
 
   std::map<std::string, frameworks::Framework> frameworks;

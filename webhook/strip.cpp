@@ -112,7 +112,8 @@ class Stripper {
     for (std::string& removal : removals) webhook::remove(patch_, std::move(removal));
   }
 
-  // Of every container: one that mounts a volume which the pod no longer has is refused.
+  // Our mounts are removed from every container: a pod that mounts a volume which it no longer has
+  // is refused.
   void mounts_of(const char* list) {
     const auto containers = array_member(spec_of(pod_), list);
     for (rapidjson::SizeType i = 0; i < containers.Size(); ++i) {
@@ -145,7 +146,8 @@ class Stripper {
     }
   }
 
-  // Of the container whose mounts were learnt last.
+  // Whether the variable has a value that we give it; looks at the mounts of the container that was
+  // read last.
   bool is_our_value(const Json& variable) const {
     const std::string_view value = text_member(variable, "value");
     if (has_member(variable, "valueFrom") || value.size() > kLongestDirectory) return false;

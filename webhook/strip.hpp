@@ -5,7 +5,7 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
-// Takes our injection out of a pod. The status annotation says what we added, but whoever made the
+// Removes our injection from a pod. The status annotation says what we added, but whoever made the
 // pod may have written it: so it counts only beside the label that every injected pod has, what is
 // taken out must have one of our names, and a variable must also have a value that we give it: a
 // directory in a volume of ours, or what the settings say. What another webhook set stays. Pure.
@@ -15,8 +15,8 @@
 
 namespace compilecache::webhook {
 
-// Empty for a pod that carries none. Skips with kPodTooLarge where there is more to take out than
-// any injection puts in.
+// Returns an empty patch for a pod without one. Skips with kPodTooLarge where there is more to
+// remove than any injection adds.
 Decided<Patch> strip_injection(const Json& pod, const InjectionSettings& settings);
 
 }  // namespace compilecache::webhook

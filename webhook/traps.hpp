@@ -20,12 +20,12 @@ struct TrapInput {
   const Json& pod;
   const Selection& selection;
   const std::vector<const frameworks::Framework*>& frameworks;  // that are injected
-  const std::vector<const frameworks::Framework*>& wanted;      // these and those left alone
+  const std::vector<const frameworks::Framework*>& wanted;      // those and the ones left alone
   const std::vector<frameworks::Trap>& traps;
 };
 std::vector<std::string> trap_warnings(const TrapInput& input);
 
-// For pods that get a Redis server's variables: what their image needs besides.
+// Warnings for pods that get a Redis server's variables: what their image needs besides.
 std::vector<std::string> remote_cache_warnings(
     const Json& pod, const Selection& selection,
     const std::vector<const frameworks::Framework*>& frameworks);

@@ -4,9 +4,9 @@
 
 #include "webhook/pod_json.hpp"
 
-// Which object a user wrote to get this pod: the part Workload of the key. The webhook asks nobody,
-// so it goes by what the pod itself tells: its controller, whose name without what controllers
-// append, and the labels by which some of them name their own owner.
+// Finds the object that a user wrote to get this pod: the part Workload of the key. The webhook
+// asks nobody, so it reads the pod alone: its controller, whose name it strips of what controllers
+// append, and the labels with which some controllers name their own owner.
 //
 //   workload_of(pod) == "Deployment/web"
 //
@@ -14,16 +14,19 @@
 
 namespace compilecache::webhook {
 
-// | controller          | the user wrote     | known by | | ReplicaSet          | Deployment | its
-// name ends in the label pod-template-hash          | | ReplicaSet          | Rollout (Argo)     |
-// ... rollouts-pod-template-hash                        | | Job                 | CronJob | its
-// name ends in the minute it was made               | | Job                 | JobSet             |
-// jobset.sigs.k8s.io/jobset-name; a TrainJob's JobSet   | |                     | | has its name |
-// | StatefulSet         | LeaderWorkerSet    | leaderworkerset.sigs.k8s.io/name | | RayCluster |
-// RayService, RayJob | ray.io/originated-from-cr-name, else its name ends in | | | | five random
-// characters, which are taken off           |
+// The workload by the pod's controller:
 //
-// Any other controller is taken for the user's. "" for a bare pod.
+//   controller   what the user wrote  known by
+//   ReplicaSet   Deployment           its name ends in the label pod-template-hash
+//   ReplicaSet   Rollout (Argo)       its name ends in the label rollouts-pod-template-hash
+//   Job          CronJob              its name ends in the minute it was made
+//   Job          JobSet               jobset.sigs.k8s.io/jobset-name; a TrainJob's JobSet
+//                                     has the TrainJob's name
+//   StatefulSet  LeaderWorkerSet      leaderworkerset.sigs.k8s.io/name
+//   RayCluster   RayService, RayJob   ray.io/originated-from-cr-name, else its name ends in
+//                                     five random characters, which are taken off
+//
+// Any other controller is taken for the workload itself. Returns "" for a bare pod.
 std::string workload_of(const Json& pod);
 
 }  // namespace compilecache::webhook

@@ -25,9 +25,9 @@ using std::chrono::milliseconds;
 
 // Longer than any answer of the operator may take (load_choice.cpp).
 constexpr milliseconds kAskingTime{10'000};
-// For a cancelled extraction to clean up behind itself, before the process is ended.
+// How long a cancelled extraction may clean up before the process is ended.
 constexpr milliseconds kCleanUpTime{1000};
-// To look at a volume that failed.
+// How long examining a volume that failed may take.
 constexpr milliseconds kLookTime{1000};
 constexpr Patience kReportTime{3000};
 constexpr milliseconds kMicrosecondsRoundedAway{1};
@@ -174,8 +174,8 @@ class Loader {
 
   void load(milliseconds budget) {
     budget_ = budget;
-    // Before the archive is read: a loader that is killed for what it found in there is not to try
-    // again for ever.
+    // Marked before the archive is read: where a loader is killed for what it reads there, the next
+    // one must not try again.
     filling_ = true;
     if (const auto marked = write_file(control_.loading_marker(), ""); !marked)
       return fail_with(marked.error());
@@ -230,7 +230,7 @@ class Loader {
                     "raise that limit to have it loaded");
   }
 
-  // Before anything is written: what the saver has to know of the files.
+  // Writes down what the saver has to know of the files, before any of them is written.
   Status note_loading(const archive::Config& contents) {
     if (cancelled_) return fail(ErrorCode::kCancelled, "the load was given up before it began");
     std::string paths;
@@ -301,7 +301,7 @@ class Loader {
     return told.has_value();
   }
 
-  // On the watchdog's or the signal's thread, while the one that loads may hang in the kernel.
+  // Runs on the watchdog's or the signal's thread, while the loading thread may hang in the kernel.
   void abandon(const std::string& reason) {
     cancelled_ = true;
     if (ended_.exchange(true)) return;
@@ -375,7 +375,7 @@ void empty_after_load(const api::AgentConfig& config) {
     }
     empty = empty && !directory_filled(directory.path, config.control_path);
   }
-  // With it still there the next loader empties them.
+  // Where the marker stays, the next loader empties the directories.
   if (empty) static_cast<void>(remove_file(control.loading_marker()));
 }
 

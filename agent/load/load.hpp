@@ -7,19 +7,19 @@
 
 namespace compilecache::agent {
 
-// The loader, an init container: puts the pod's archive into its cache directories. Whatever
-// happens the pod must start, so it returns in every case (or ends the process with 0 from another
-// thread when this one hangs), and what is not loaded whole is not there at all. The outcome is in
-// the control directory (control_directory.hpp), in the log and with the operator.
+// The loader, an init container: extracts the pod's archive into its cache directories. Whatever
+// happens the pod must start, so it always returns (or, when this thread hangs, another one ends
+// the process with 0), and what could not be loaded whole is removed. The outcome is written to the
+// control directory and the log and reported to the operator.
 //
-// `leaving` is called before the process is ended from another thread (subprocess.hpp); none:
-// nobody waits for this process and comes after it. `after_crash`: a loader before this one
-// crashed, so nothing is loaded; what it left is removed and reported.
+// `leaving` is called before another thread ends the process (subprocess.hpp); it is empty where no
+// parent process waits for that. `after_crash`: the loader before this one crashed, so nothing is
+// loaded; what that one left is removed and reported.
 void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
               bool after_crash);
 
-// Removes what a loader that is gone had begun to fill, if it did not come to do so itself: it
-// crashed, or threads of it were still making files when it was ended. Without a report.
+// Empties the directories that a loader which is gone had begun to fill and did not empty itself:
+// it crashed, or its threads were still making files when it was ended. Reports nothing.
 void empty_after_load(const api::AgentConfig& config);
 
 }  // namespace compilecache::agent

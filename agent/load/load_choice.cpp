@@ -17,7 +17,7 @@ constexpr Patience kAnswerTime{3000};
 // (agent.labelWait) is 10 s.
 constexpr milliseconds kLabelWait{15'000};
 constexpr milliseconds kShortestPoll{50};
-// What a small archive needs.
+// The least time for a load, which is enough for a small archive.
 constexpr milliseconds kShortestLoad{1'000};
 // A change of leader takes 15 s, where the old one died.
 constexpr milliseconds kLongestSilence{30'000};
@@ -103,7 +103,7 @@ class Chooser {
       if (waited_.count() == 0) {
         log_info("the operator says to wait", {{"reason", answer->reason}});
       }
-      // By the clock: a busy machine, or operator, makes a wait longer than it was meant to be.
+      // Counted by the clock, since a busy machine or operator makes a wait longer than intended.
       const auto passed = std::max(pause, since(began));
       waited_ += passed;
       if (answer->reason == kPlaceWait) for_place_ += passed;

@@ -9,7 +9,7 @@
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 
-// Which archive is this pod's: the operator's answer, else the index on the volume.
+// Finds the archive for this pod: asks the operator, else reads the index on the volume.
 
 namespace compilecache::agent {
 
@@ -21,8 +21,8 @@ struct LoadChoice {
   std::chrono::milliseconds budget{};
 };
 
-// `alive` is called before each step that can take long. Waits for the first pod where the operator
-// says so, no longer than the configuration allows.
+// `alive` is called before each step that can take long. Where the operator says so it waits for
+// the first pod, but no longer than the configuration allows.
 LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
                           Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
                           const std::function<void()>& alive);

@@ -20,9 +20,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For a process that says that it ends to do so.
+// How long a process that has called `leaving` may take to end.
 constexpr milliseconds kLeavingTime{300};
-// After SIGTERM; the loader empties what it has filled.
+// How long the loader may take after SIGTERM: it empties the directories that it has filled.
 constexpr milliseconds kTerminationTime{10'000};
 
 class Descriptor {
@@ -95,7 +95,7 @@ class Watch {
   }
 
  private:
-  // Until it is gone, but for one that hangs in the kernel.
+  // Kills the process and waits until it is gone, unless it hangs in the kernel.
   SubprocessEnd kill() {
     ::kill(process_, SIGKILL);
     until_.reset();
@@ -122,7 +122,7 @@ class Watch {
       ended_ = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? SubprocessEnd::kEnded
                                                              : SubprocessEnd::kCrashed;
     } else if (ready[1].revents != 0) {
-      // Told, or everything of it is closed: it is ending.
+      // It has called `leaving`, or all its descriptors are closed: it is ending.
       told_ = -1;
       leave_within(kLeavingTime);
     }

@@ -4,19 +4,20 @@
 
 namespace compilecache::agent {
 
-// Runs work in a process of its own, for a program that must end well and in time whatever becomes
-// of the work:
+// Runs work in a process of its own, for a program that must end successfully and in time whatever
+// the work does:
 //
-//   const SubprocessEnd ended = run_in_subprocess([](const std::function<void()>& leaving) { ...
-//   });
+//   const SubprocessEnd ended = run_in_subprocess(
+//       [&](const std::function<void()>& leaving) { run_load(config, process, leaving, false); });
 //
-// A crash there is not this process's. And a thread that hangs in the kernel for good (a FUSE file
-// system whose server does not answer; NFS lets a killed thread go) holds only that process: one
-// that is about to end itself calls `leaving` first and is not waited for much longer. As process 1
-// of a container this process cannot be gone before that one either: there the kernel waits.
+// A crash of the work does not end this process. Nor does a thread that hangs in the kernel for
+// good (on a FUSE file system whose server does not answer; on NFS a killed thread ends): work that
+// is about to end itself calls `leaving` first, and is not waited for much longer. Where this
+// process is process 1 of a container, though, the kernel waits for that thread before it lets this
+// process go.
 //
-// To be called before any thread is made. SIGTERM and SIGINT are passed on to the work; it ends
-// when this process does. What `work` returns from, or throws, is kEnded.
+// Call it before any thread is made. SIGTERM and SIGINT are passed on to the work, which ends when
+// this process does. The result is kEnded whether `work` returns or throws.
 enum class SubprocessEnd {
   kEnded,
   kCrashed,     // by a signal, or with an exit code

@@ -44,7 +44,7 @@ void Lease::keep() {
       lost_ = true;
       return;
     }
-    // No longer than a pause, so that the destructor does not wait for long.
+    // The call takes no longer than a pause, so that the destructor does not wait for long.
     const auto renewed = coordinator_.renew_save(answer_.id, {answer_.fence}, pause);
     lock.lock();
     if (renewed) continue;

@@ -11,11 +11,11 @@
 
 namespace compilecache::agent {
 
-// Holds a save's lock by renewing it from a thread of its own, every third of the lock's time-out.
-// A renewal that meets nobody (the leader changes) is tried again and does not end the save: a
-// commit with an old fence cannot succeed anyway. A save that has hung for long (its volume does
-// not answer) gives the lock up, so that pods on other nodes can save. Ends its thread in the
-// destructor, without releasing the lock.
+// Holds a save's lock by renewing it from a thread of its own, every third of the lock's timeout. A
+// renewal that nobody answers (the leader is changing) is tried again and does not end the save: a
+// commit with an old fence cannot succeed anyway. When the save has hung for long (its volume does
+// not answer) the lock is given up, so that pods on other nodes can save. The destructor ends the
+// thread without releasing the lock.
 class Lease {
  public:
   // One fsync of a large archive on a slow volume takes minutes.
@@ -28,9 +28,9 @@ class Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // Somebody else has the lock or may have it, or the operator no longer wants this save.
+  // Whether another pod has the lock or may have it, or the operator no longer accepts this save.
   [[nodiscard]] bool lost() const { return lost_; }
-  // The save does not hang. From any thread.
+  // Call it whenever the save makes progress, from any thread.
   void got_on() { got_on_ = true; }
 
  private:

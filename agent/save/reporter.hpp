@@ -11,8 +11,8 @@
 
 namespace compilecache::agent {
 
-// Tells the operator what the loaded archive was worth and what became of saves; only what has
-// changed, and again later what did not get through. Not thread-safe.
+// Reports the effect of the load and the outcomes of saves to the operator: only changes, and again
+// later what did not get through. Not thread-safe.
 class Reporter {
  public:
   // The parts must outlive it.
@@ -21,14 +21,14 @@ class Reporter {
       : config_(config), load_(load), coordinator_(coordinator), clock_(clock) {}
 
   void note_save(const SaveResult& result);
-  // More is being compiled since the last save: others may be waiting for that.
+  // Notes that more is being compiled since the last save, for which other pods may be waiting.
   void note_compiling() { compiling_ = true; }
 
-  // `settled`: nothing changes in the directory at the moment, so that numbers are worth sending,
-  // not only another verdict. `last`: the pod ends.
+  // `settled`: nothing changes in the directory at the moment, so new numbers are worth a report,
+  // not only a new effect. `last`: the pod ends.
   void report(const frameworks::Evidence& evidence, bool settled, bool last, Patience patience);
 
-  // For a loader that met no operator.
+  // Reports the load in place of a loader that could not reach the operator.
   [[nodiscard]] bool report_load(Patience patience) const;
 
  private:
@@ -40,9 +40,9 @@ class Reporter {
   const Clock& clock_;
   std::optional<frameworks::Evidence> sent_;
   std::string logged_effect_;
-  std::optional<SaveResult> save_;  // not told yet
-  bool compiling_ = false;          // nor this
-  Monotonic not_before_{};          // after a report that met nobody
+  std::optional<SaveResult> save_;  // not reported yet
+  bool compiling_ = false;          // not reported yet either
+  Monotonic not_before_{};          // for pauses after reports that nobody answered
 };
 
 }  // namespace compilecache::agent

@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of this thread: what others do to the machine is not what a look costs.
+// The processor time of this thread: what other processes do must not count as the cost of a look.
 std::chrono::nanoseconds processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -51,7 +51,8 @@ class RequestWatch {
   RequestWatch(const RequestWatch&) = delete;
   RequestWatch& operator=(const RequestWatch&) = delete;
 
-  // Until something happens there, `other` is readable, or the time is over.
+  // Waits until something changes in the control directory, `other` is readable, or the time is
+  // over.
   void wait(int other, milliseconds time) const {
     pollfd ready[2] = {{other, POLLIN, 0}, {fd_, POLLIN, 0}};
     ::poll(ready, 2, static_cast<int>(time.count()));
@@ -91,7 +92,7 @@ class Saver {
   void run() {
     log_info("watching", {{"loaded", load_.loaded() ? load_.archive : "nothing"},
                           {"saves", settings_.saves ? "yes" : "no"}});
-    // Not for a single save: the kernel takes up to 30 ms to give a watch up.
+    // There is no watch for a single save: the kernel takes up to 30 ms to remove one.
     requests_.emplace(config_.control_path);
     saver::Input input = saver::Woken{};
     while (machine_.phase != saver::State::Phase::kEnded) {
@@ -325,7 +326,7 @@ class Saver {
   std::optional<RequestWatch> requests_;
 };
 
-// The volume may hang; the pod's end may not.
+// Ends the process in time even where the volume hangs.
 void end_in_time(const api::AgentConfig& config, Termination& termination) {
   const milliseconds time(config.at_termination_ms + saver::kLastWords.count());
   termination.on_request([time] {
@@ -343,7 +344,7 @@ void run_save(const api::AgentConfig& config, const Process& process) {
   // What the app computes comes first.
   [[maybe_unused]] const int niceness = ::nice(10);
   end_in_time(config, process.termination);
-  // Once in any case: started for the pod's end it has a last save to make.
+  // It runs at least once: a saver that is started at the pod's end still has a last save to make.
   do {
     try {
       Saver(config, process).run();

@@ -230,8 +230,8 @@ class Attempt {
     return std::nullopt;
   }
 
-  // As the operator reckons (put_head): on top of what this pod loaded or saved; else it compiled
-  // the same once more.
+  // Counted as the operator does (put_head): compile time is added to that of a head which this pod
+  // loaded or saved; on another head it compiled the same once more.
   [[nodiscard]] double compile_seconds_with(const Head& parent) const {
     const double added = new_compile_seconds(parts_.watched.judge().compile_seconds());
     return parent.ours ? parent.compile_seconds + added : std::max(parent.compile_seconds, added);
@@ -285,7 +285,7 @@ class Attempt {
                   error.message, Next::kRetry, kFailedPause);
   }
 
-  // What the archive lacks although it should hold it.
+  // The files that the archive lacks although it should hold them.
   struct LeftOut {
     Unreadable unreadable;
     TooLarge too_large;
@@ -386,7 +386,8 @@ class Attempt {
     return result;
   }
 
-  // For loads without the operator. Neither is the truth, so a failure is only worth a line.
+  // Updates the index and the node's note, for loads without the operator. Neither is the truth, so
+  // a failure is only logged.
   void note_on_volume(const api::SaveAnswer& answer, const api::CommitAnswer& committed,
                       const archive::ArchiveInfo& archive) const {
     archive::IndexEntry entry{archive.manifest, archive.manifest_bytes,

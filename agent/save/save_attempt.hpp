@@ -14,26 +14,26 @@
 
 namespace compilecache::agent {
 
-// The archive that the saver last saw or made.
+// The head that the saver last read or committed.
 struct Head {
   std::string digest;  // empty: none
   HeldFiles held;
-  double compile_seconds = 0;  // that it says it took; 0: it does not say
-  bool ours = false;           // what this pod loaded or made, not only saw
+  double compile_seconds = 0;  // as its index entry says; 0: not known
+  bool ours = false;           // this pod has loaded or committed it, not only read it
 };
-// Reads what the archive holds; an error leaves nothing behind.
+// Reads which files the archive holds.
 Result<Head> read_head(const std::string& store, const std::string& digest);
 
-// How long a step may take now; shorter when the pod ends.
+// How long the steps of a save may take; shorter when the pod ends.
 struct SaveLimits {
   std::function<Patience()> patience;  // for one call to the coordinator
   std::function<bool()> give_up;       // asked while the archive is written
   bool final_save = false;
   bool asked = false;                           // by the app
-  std::chrono::milliseconds notices_within{0};  // that more is being made, and tells it
+  std::chrono::milliseconds notices_within{0};  // how soon it reports that more is being compiled
 };
 
-// What a save works with; all of it is the saver's.
+// The parts that a save works with, all owned by the saver.
 struct SaveParts {
   const api::AgentConfig& config;
   const std::string& node;
@@ -45,9 +45,9 @@ struct SaveParts {
   std::string loaded_digest{};  // manifest that the pod started with
 };
 
-// One save: asks for the lock, writes the layer with what the granted parent lacks, commits. A
-// commit that lost to another pod's asks again and then saves what the new head lacks. `head` and
-// `state` are brought up to date.
+// Makes one save: asks for the lock, writes a layer with what the granted parent lacks, commits.
+// When another pod's commit came first it asks again, and then saves what the new head lacks.
+// `head` and `state` are brought up to date.
 SaveResult save_once(const SaveParts& parts, Head& head, SaverState& state,
                      const SaveLimits& limits);
 

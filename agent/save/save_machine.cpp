@@ -55,7 +55,7 @@ class Stepper {
       case Phase::kLookingAtTheEnd:
         return save_at_the_end();
       case Phase::kLastLook:
-        // Not worth more of the pod's time, where nobody is there to hear it.
+        // Where nobody answers, the report is not worth more of the pod's time.
         act(ReportEffect{true, true, false,
                          std::clamp(time_left(settings_, moment_), kLastWords, kReportPatience)});
         return end();
@@ -246,7 +246,7 @@ class Stepper {
     look(Phase::kTelling, Look::For::kEffect);
   }
 
-  // Whether the operator is to hear of it now.
+  // Returns whether to report the result to the operator now.
   bool conclude(const SaveResult& result) {
     const bool success = result.outcome == api::Outcome::kSuccess;
     state_.view_is_old = true;
@@ -285,11 +285,11 @@ class Stepper {
     last_look();
   }
 
-  // After SIGTERM: the app is gone, so what is there is all there will be.
+  // Runs after SIGTERM: the app has ended, so nothing more will be compiled.
   void save_at_the_end() {
     if (state_.saving_is_over || !state_.seen.anything_new) return last_look();
     if (time_left(settings_, moment_) > kLastWords) return try_to_save(Phase::kSavingAtTheEnd);
-    // Too late for a whole one: what was begun would be cancelled, perhaps with the lock held.
+    // There is too little time for a save: it would be cancelled, perhaps with the lock held.
     SaveResult result;
     result.outcome = api::Outcome::kError;
     result.reason = "out_of_time";

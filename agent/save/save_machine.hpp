@@ -12,43 +12,42 @@
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 
-// What the saver does next: look at the cache directories, save, answer the app, tell the operator,
-// wait; and, when the pod ends, save once more in the time that is left. It decides and does
-// nothing: no I/O, no clock. The driver (save.cpp) carries out what step() says and comes back with
-// what happened.
+// Decides what the saver does next: look at the cache directories, save, answer the app, report to
+// the operator, wait; and, when the pod ends, save once more in the time that is left. It only
+// decides: no I/O, no clock. The driver (save.cpp) carries out what step() says and returns what
+// happened.
 //
-//   auto [state, actions] = step(settings, state, input, moment);
+//   auto [next, actions] = step(settings, state, input, moment);
 //
-// Actions are carried out in their order. The last one is answered (End is not), the others are
-// not.
+// Actions are carried out in their order. The last one is answered with an input, unless it is End.
 
 namespace compilecache::agent::saver {
 
 using std::chrono::milliseconds;
 
-// Between looks: half a quiet period within these bounds. One look costs about 2 us a file (lstat).
-// At the longest pause thousands of files cost less than 0.1% of a core; where there are more,
-// pauses grow with what a look takes, up to a limit of their own.
+// The pause between looks is half a quiet period, within these bounds. One look costs about 2 us a
+// file (lstat). At the longest pause thousands of files cost less than 0.1% of a core; where there
+// are more, pauses grow with what a look takes, up to a limit of their own.
 inline constexpr milliseconds kFirstPause{1000};
 inline constexpr milliseconds kShortestPause{100};
 inline constexpr milliseconds kLongestPause{15'000};
 inline constexpr int kPauseInLooks = 1000;
 inline constexpr milliseconds kLongestPauseOfMany{60'000};
-// Something new is saved after so many quiet periods even if it was never still: what keeps
-// changing is left out of that save.
+// New files are saved after so many quiet periods even if the directory was never still; files that
+// keep changing are left out of that save.
 inline constexpr int kOverdueQuietPeriods = 20;
 // One call to the operator, retries included, while the pod runs.
 inline constexpr milliseconds kPatience{10'000};
 inline constexpr milliseconds kReportPatience{3000};
-// After SIGTERM, for what has to be told when the last save has used its time.
+// After SIGTERM: the time for a last report when the last save has used all of its own.
 inline constexpr milliseconds kLastWords{1000};
 inline constexpr milliseconds kLoadReportPause{30'000};
-// How long an app that asks for a save waits for other pods' saves.
+// How long a save that the app asked for waits for other pods' saves.
 inline constexpr milliseconds kRequestedBusyPause{60'000};
 // A request is often made in two steps, a file and then its time or content. Seen in between, the
 // second step would be taken for another request.
 inline constexpr milliseconds kRequestSettles{20};
-// Pauses after failures double with each failure in a row, up to 32 times the first.
+// Pauses after failures double with each failure in a row, up to this many.
 inline constexpr int kMostFailuresCounted = 6;
 
 // --- what never changes ---------------------------------------------------------------------
@@ -59,40 +58,40 @@ struct Settings {
   milliseconds at_termination{0};      // how long the pod's end may be delayed
   bool saves = true;
   bool once = false;      // one save and no more
-  std::string why_not{};  // for the app, where the pod's mode or the policy limits saves
+  std::string why_not{};  // the answer to the app where the pod's mode or the policy limits saves
   // Others may be waiting for what this pod compiles.
   bool awaited = false;
-  bool reports_load = false;  // the loader met no operator
+  bool reports_load = false;  // the loader could not reach the operator
 };
 Settings make_settings(const api::AgentConfig& config, const LoadStatus& load,
                        const SaverState& before);
 
 // --- what is to be done ---------------------------------------------------------------------
 
-// Tell the operator of the load. Answer with LoadReported.
+// Report the load to the operator. Answer with LoadReported.
 struct ReportLoad {
   milliseconds patience{0};
 };
 // Look at the cache directories. Answer with Looked or LookFailed.
 struct Look {
   enum class For {
-    kChanges,  // what is new and what the load was worth, where anything has changed
-    kAll,      // the same in any case
+    kChanges,  // what is new and the effect of the load, where anything has changed
+    kAll,      // both in any case
     kFiles,    // only what is new
-    kEffect,   // only what the load was worth
+    kEffect,   // only the effect of the load
   };
   For what = For::kAll;
-  milliseconds quiet_period{0};  // tells what is unfinished from what is left over
+  milliseconds quiet_period{0};  // unfinished units that were still for so long are left over
 };
-// Tell the operator what the load was worth, as the last look says it, and what was noted; only
-// what has changed.
+// Report to the operator the effect of the load, as judged at the last look, and noted results;
+// only what has changed.
 struct ReportEffect {
   bool settled = false;    // nothing changes in the directory at the moment
   bool last = false;       // the pod ends
   bool compiling = false;  // more is being compiled since the last save
   milliseconds patience{0};
 };
-// When has the app asked for a save? Answer with RequestRead.
+// Find out whether and when the app has asked for a save. Answer with RequestRead.
 struct ReadRequest {};
 // Try to save. Answer with Saved.
 struct Save {
@@ -100,12 +99,12 @@ struct Save {
   bool final_save = false;         // the pod ends
   milliseconds notices_within{0};  // that more is being made, and tells it
 };
-// Answer the app; take its request away, if it is still the one of `asked`.
+// Answer the app, and remove its request if it is still the one of `asked`.
 struct AnswerApp {
   SaveResult result;
   WallTime asked{};
 };
-// Into the log, and, where it is worth that, into the next report.
+// Log the result, and, with `for_operator`, put it into the next report.
 struct NoteResult {
   SaveResult result;
   bool for_operator = false;
@@ -114,17 +113,17 @@ struct Say {  // in the log
   std::string message;
   std::string reason{};
 };
-// What the last look saw and what follows from it, for who debugs.
+// Log for debugging what the last look found and what follows from it.
 struct Explain {
   bool anything_new = false, busy = false, still = false, save = false, asked = false;
 };
 // Answer with Paused.
 struct Pause {
   milliseconds time{0};
-  bool to_the_end = false;  // also when the pod's end is asked for meanwhile
+  bool to_the_end = false;  // not shortened when the pod's end is requested
 };
-// Until the app asks for something, the pod's end is asked for, or the time is over. Answer with
-// Woken.
+// Wait until the app asks for something, the pod's end is requested, or the time is over. Answer
+// with Woken.
 struct Wait {
   milliseconds time{0};
 };
@@ -136,7 +135,7 @@ using Action = std::variant<ReportLoad, Look, ReportEffect, ReadRequest, Save, A
 
 struct Woken {};  // also at the start
 struct LoadReported {
-  enum class Told { kYes, kNo, kNothingThere };  // no loader has left its outcome yet
+  enum class Told { kYes, kNo, kNothingThere };  // the last: no loader has written its outcome
   Told told = Told::kYes;
 };
 struct View {
@@ -146,15 +145,15 @@ struct View {
   bool operator==(const View&) const = default;
 };
 struct Looked {
-  std::optional<View> view;          // nothing: as it was, or not asked for
+  std::optional<View> view;          // nothing: unchanged, or not asked for
   WallTime at{};                     // when the look began
-  std::chrono::nanoseconds took{0};  // of the processor
+  std::chrono::nanoseconds took{0};  // processor time
 };
 struct LookFailed {
   WallTime at{};
 };
 struct RequestRead {
-  std::optional<WallTime> asked;  // nothing: it does not ask
+  std::optional<WallTime> asked;  // nothing: it has not asked
 };
 struct Saved {
   SaveResult result;
@@ -162,7 +161,7 @@ struct Saved {
   WallTime looked_at{};  // when it looked at the directories last
 };
 struct Paused {
-  bool whole = true;  // false: the pod's end came first
+  bool whole = true;  // false: the pod's end was requested first
 };
 struct Broke {};  // an action threw
 using Input =
@@ -170,7 +169,7 @@ using Input =
 
 struct Moment {
   Monotonic now{};
-  std::optional<milliseconds> ending{};  // how long ago the pod's end was asked for
+  std::optional<milliseconds> ending{};  // how long ago the pod's end was requested
 };
 
 // --- the state ------------------------------------------------------------------------------
@@ -181,11 +180,11 @@ struct State {
     kReportingLoad,
     kLooking,
     kReadingRequest,
-    kSettling,      // the app has asked, and may be about to ask again
+    kSettling,      // the app has asked, and may be changing its request
     kServing,       // saving because it asked
     kServingLater,  // other pods are saving
     kSaving,
-    kTelling,  // looking once more, to tell what became of a save
+    kTelling,  // looking once more, to report the outcome of a save
     // the pod ends
     kLookingAtTheEnd,
     kSavingAtTheEnd,
@@ -196,8 +195,8 @@ struct State {
   };
   Phase phase = Phase::kWaiting;
 
-  View seen;             // by the last look that looked for it
-  WallTime looked_at{};  // by which it is reckoned how long it has been still
+  View seen;             // by the last look that asked for a view
+  WallTime looked_at{};  // from which the time of stillness is counted
   std::chrono::nanoseconds look_takes{0};
   bool view_is_old = true;  // something was saved since it was made
   WallTime last_activity{};
@@ -206,24 +205,24 @@ struct State {
 
   int64_t saves = 0;  // committed by this pod
   bool saving_is_over = false;
-  std::string refusal;                 // the operator's, where that is why it is over
+  std::string refusal;                 // the operator's reason, where it ended saving
   bool blocked_until_changed = false;  // no save before the directory changes
   int failures = 0;                    // in a row
   Monotonic next_attempt{}, next_load_report{};
   bool load_reported = false;
-  bool saved = false, told_compiling = false;  // since it was saved last
+  bool saved = false, told_compiling = false;  // since the last save
 
-  std::optional<WallTime> answered;  // the app's last request that was
+  std::optional<WallTime> answered;  // the app's last request that was answered
   WallTime serving{};                // the one that is being served
-  Monotonic serve_until{};           // for as long others are waited for
+  Monotonic serve_until{};           // until then it waits for other pods' saves
   bool paused_at_end = false;        // the pause under way began when the pod was ending
-  SaveResult result;                 // of the last try, while others are waited for
+  SaveResult result;                 // of the last try, while it waits for other pods' saves
 
-  // The driver lets no error hold up the pod's end.
+  // Whether the pod is ending; then no error may hold it up.
   [[nodiscard]] bool ending() const { return phase >= Phase::kLookingAtTheEnd; }
 };
 
-// `before`: what an earlier saver of this pod has noted.
+// `before`: the state that an earlier saver of this pod has written.
 State begin(const Settings& settings, const SaverState& before);
 
 struct Step {
@@ -234,13 +233,13 @@ Step step(const Settings& settings, State state, const Input& input, const Momen
 
 // --- while a save is made -------------------------------------------------------------------
 
-// Of the time for which the pod's end may be delayed; all of it while the pod runs.
+// What is left of the time for which the pod's end may be delayed; all of it while the pod runs.
 milliseconds time_left(const Settings& settings, const Moment& moment);
-// For one call to the operator.
+// How long one call to the operator may take.
 milliseconds call_patience(const Settings& settings, const Moment& moment);
-// The pod's end cannot wait for this save any longer.
+// Whether the pod's end cannot wait for this save any longer.
 bool gives_up(const Settings& settings, const Moment& moment);
-// How soon, once this save is made, it is noticed and told that more is being made.
+// How soon after this save the saver notices and reports that more is being compiled.
 milliseconds notices_within(const Settings& settings, const State& state);
 
 }  // namespace compilecache::agent::saver

@@ -9,12 +9,12 @@
 
 namespace compilecache::agent {
 
-// What became of one try to save.
+// The result of one try to save.
 struct SaveResult {
   enum class Next {
-    kWhenNew,     // done: when there is something new
-    kRetry,       // after `retry_after`
-    kWhenChanged  // not before the directory changes
+    kWhenNew,     // done: try again when there is something new
+    kRetry,       // try again after `retry_after`
+    kWhenChanged  // try again only after the directory has changed
   };
   api::Outcome outcome = api::Outcome::kSkipped;
   std::string reason;
@@ -26,7 +26,7 @@ struct SaveResult {
   std::string manifest_digest;
   int64_t generation = 0;
   uint64_t files = 0, bytes = 0;
-  Unreadable unreadable;  // what is not in the archive on that account
+  Unreadable unreadable;  // files that are missing in the archive because they could not be read
 };
 
 }  // namespace compilecache::agent

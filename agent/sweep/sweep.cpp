@@ -19,11 +19,11 @@ using std::chrono::milliseconds;
 
 // A Job is in no hurry, and the leader may be changing.
 constexpr Patience kPatience{60'000};
-// Of one message; the operator takes no more than 2 MiB.
+// The bounds of one message; the operator accepts no more than 2 MiB.
 constexpr size_t kBlobsInAPage = 5000;
 constexpr size_t kBytesInAPage = 512U << 10;
 
-// About as long as it is as JSON.
+// The approximate length of its JSON.
 size_t length_of(const api::FoundArchive& found) {
   size_t length = 512 + found.blobs.size() * 80;
   for (const auto& [part, value] : found.key) length += part.size() + value.size() + 8;

@@ -3,12 +3,12 @@
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 
-// Whether what was loaded was of use, for people: what the saver tells the operator, printed.
+// Prints the effect of the load, as the saver reports it to the operator.
 
 namespace compilecache::agent {
 
-// Judges the cache directories as they are now against what the loader noted in the control
-// directory; text or JSON on standard output. Returns the process's exit code: 1 when a directory
+// Compares the cache directories as they are now with what the loader noted in the control
+// directory; prints text or JSON to standard output. Returns the exit status: 1 when a directory
 // cannot be read.
 int run_effect(const api::AgentConfig& config, bool json, const Clock& clock);
 

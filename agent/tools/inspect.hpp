@@ -4,17 +4,17 @@
 
 #include "base/error.hpp"
 
-// The store's tools for people: what is in it, whether it is whole, and taking an archive out and
-// in. All print to standard output, as text or as JSON, and return the process's exit code.
+// Tools for people on a store: show what is in it, verify it, export and import archives. All print
+// to standard output, as text or as JSON, and return the exit status.
 
 namespace compilecache::agent {
 
-// Whose store it is, its archives with their layers, GPU products, and how many bytes are shared.
-// 1: it is no store, or its index or an archive of it cannot be read.
+// Shows the store's owner, its archives with their layers, GPU products, and how many bytes are
+// shared. Returns 1 when it is no store, or its index or an archive cannot be read.
 int run_inspect(const std::string& store, bool json);
 
-// Reads every byte of one archive (its name or its manifest's digest) or of all in the index. 1:
-// one is not whole, or there is none to look at.
+// Reads every byte of one archive (its name or its manifest's digest) or of all in the index.
+// Returns 1 when one is not whole, or there is none.
 int run_verify(const std::string& store, const std::string& archive, bool json);
 
 // Writes an archive (name or digest) to `file`, an OCI archive; as an OCI image where `image` is
@@ -22,8 +22,8 @@ int run_verify(const std::string& store, const std::string& archive, bool json);
 int run_export(const std::string& store, const std::string& archive, const std::string& file,
                bool image, bool json);
 
-// Puts the archive of an OCI archive into the store, under `name` or its own. The store is made
-// where there is nothing yet.
+// Imports the archive in an OCI archive file into the store, under `name` or its own name. Makes
+// the store where there is none yet.
 int run_import(const std::string& store, const std::string& file, const std::string& name,
                bool json);
 

@@ -31,7 +31,7 @@
 //   ...
 //   agent_api.stop();  // finishes what it has begun
 //
-// Only the leader answers; others say 503 with Retry-After. The caller's pod is taken from its
+// Only the leader serves it; others answer 503 with Retry-After. The caller's pod is taken from its
 // token and must be alive and carry our injection (or be a sweep Job's pod). Whatever is sent, the
 // answer is JSON as api/agent_api.hpp says. Thread-safe. All parts must outlive it.
 

@@ -7,8 +7,8 @@
 #include "base/error.hpp"
 #include "kube/client.hpp"
 
-// Where agents reach the leader: the Service of the agent API has no selector, and the leader
-// writes its EndpointSlice with its own address alone.
+// Leads agents to the leader: the Service of the agent API has no selector, and the leader writes
+// its EndpointSlice with its own address alone.
 
 namespace compilecache::controller {
 

@@ -7,12 +7,12 @@
 #include "api/agent_api.hpp"
 #include "api/archive_key.hpp"
 
-// What agents say, as it goes into statuses, Events and logs: bounded, since an agent is a user's
-// pod and many of their words are in one object. Pure; safe from any thread.
+// Prepares agents' texts for statuses, Events and logs. They are bounded, since agents are users'
+// pods and one object holds the texts of many. Pure; safe from any thread.
 
 namespace compilecache::controller {
 
-// Of a report's lists of names, those that are told.
+// How many names of a report's lists are kept.
 inline constexpr size_t kToldNames = 6, kToldDiffering = 12;
 
 // At most that many bytes, and no part of a character.

@@ -11,7 +11,7 @@
 // end keeps nobody else waiting.
 //
 //   FairQueue<Task> queue({.most = 4096, .most_of_one = 256, .at_once_of_one = 4});
-//   if (queue.push(sender, task) != FairQueue<Task>::Pushed::kYes) ...   // it is told to come back
+//   if (queue.push(sender, std::move(task)) != FairQueue<Task>::Pushed::kYes) ...   // refused
 //   if (auto next = queue.pop()) { next->work(); queue.done(next->sender); }
 //
 // Senders take turns; each has so many tasks at work at most, so that its slow ones do not take all

@@ -9,14 +9,15 @@
 #include "api/archive_key.hpp"
 #include "api/compile_cache_archive.hpp"
 
-// Which archive a pod gets before it starts, or none, or "ask again".
+// Decides which archive a pod loads before it starts: one, or none, or "ask again".
 //
 //   LoadSituation situation{.cache = "transformer", .key = make_key(basis, node), .archives = ...};
 //   api::LoadAnswer answer = decide_load(situation);
 //
-// Exact before compatible, newest before older, never one that is distrusted. Waiting is bounded by
-// what the loader says it has waited already: for the first pod by wait_for_first, for a place by
-// the load's budget, of which the load then has the rest. Pure; safe from any thread.
+// Exact archives go before compatible ones and newer before older; a distrusted head is never
+// handed out. The loader says how long it has waited already: waiting for the first pod is bounded
+// by wait_for_first, waiting for a place by the load's budget, of which the load then has the rest.
+// Pure; safe from any thread.
 
 namespace compilecache::controller {
 

@@ -8,9 +8,9 @@
 
 #include "base/clock.hpp"
 
-// Which pods are loading now, and which pod of a key went first. In the leader's memory; after a
-// change of leader both start empty, which costs a moment of too many loads or a second first pod,
-// never correctness.
+// Knows which pods are loading now, and which pod of a key went first. Both are in the leader's
+// memory; after a change of leader they start empty, which may cost a moment of too many loads or a
+// second first pod, never correctness.
 //
 // Single flight: the first cold pod of a key compiles, the others wait for its archive.
 //
@@ -20,7 +20,7 @@
 //   traffic.holds(...)           whether others are still held, though there is an archive
 //   traffic.gives_up(...)        it will not save: the next one goes ahead
 //
-// Who waits is bounded by whoever asks, not here.
+// The caller bounds how long a pod waits.
 //
 // Thread-safe.
 

@@ -15,7 +15,7 @@ double AgentHandlers::compile_seconds_of(const Caller& caller, const std::string
   return (is_previous ? known->previous : known->head).compile_seconds;
 }
 
-// Of what was loaded, the share that the app has read.
+// The share of the loaded entries that the app has read.
 double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
                                     const api::EffectReport& report) const {
   if (effect != api::Effect::kFull && effect != api::Effect::kPartial) return 0;
@@ -28,8 +28,9 @@ double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
   return *worth * std::clamp(share, 0.0, 1.0);
 }
 
-// Of what the pod loaded. Where the load was reported to an earlier leader the generation tells,
-// as long as it is the head or the one before: the archive may have grown.
+// The compile time of what the pod loaded. Where the load was reported to an earlier leader, it is
+// that of the same generation, as long as that is the head or the previous one: the archive may
+// have grown.
 std::optional<double> AgentHandlers::worth_of(const Caller& caller) const {
   if (const auto worth = parts_.stats.worth_of(caller.key(), caller.pod->uid)) return worth;
   const auto archive =

@@ -11,18 +11,18 @@
 #include "operator/agents/caller_allowance.hpp"
 #include "operator/agents/token_verdicts.hpp"
 
-// Who a caller of the agent API is: its projected token, checked by the API server for our
+// Finds out who a caller of the agent API is: the API server checks its projected token for our
 // audience.
 //
-//   TokenAuth auth([&](const nlohmann::json& review) { return client.create(kTokenReviews, review);
-//   },
-//                  settings.token_cache, clock);
-//   auto identity = auth.identify(bearer_token);
+//   TokenAuth auth(
+//       [&](const auto& review) { return client.create(kube::resources::kTokenReviews, review); },
+//       settings.token_cache, clock);
+//   auto identity = auth.identify(bearer_token, peer);
 //   if (!identity) ...                               // kUnauthorized, or why the review failed
 //
-// Answers are believed for a while, by the token's hash; refusals for a tenth of it, so that a loop
-// with a bad token costs the API server little. Whoever shows one bad token after another, each a
-// new one, is refused for a while; a good one costs its caller nothing. Thread-safe.
+// Answers are cached for a while by the token's hash, refusals for a tenth of that time, so that a
+// loop with a bad token costs the API server little. A caller that sends one new bad token after
+// another is refused for a while; good tokens do not count. Thread-safe.
 
 namespace compilecache::controller {
 

@@ -11,7 +11,7 @@
 #include "base/clock.hpp"
 #include "base/sha256.hpp"
 
-// What was found out about bearer tokens, believed for a while. Keeps their SHA-256 alone.
+// A cache of verdicts on bearer tokens. It keeps only their SHA-256.
 //
 //   TokenVerdicts<Status> verdicts(1'000, clock);
 //   if (const auto known = verdicts.find(token)) return *known;

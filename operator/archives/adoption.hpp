@@ -5,14 +5,15 @@
 #include "api/compile_cache_archive.hpp"
 #include "base/clock.hpp"
 
-// Archives that another cluster left in a store which this CompileCache takes over
-// (spec.storage.adopt). The sweep Job that finds the store says what is in its index, before it
-// writes its own marker there, so that this happens once; what is unknown later is garbage.
+// Adopts archives that another cluster left in a store which this CompileCache takes over
+// (spec.storage.adopt). The sweep Job that finds the store reports what is in its index before it
+// writes its own marker there, so this happens once; archives that are still unknown later are
+// garbage.
 //
 //   auto archive = adopted_archive(cache, found, clock.wall());   // kInvalid: it cannot be meant
 //
-// The key is as it was, so the archive is found again where the same GPU, image and so on are. Of
-// the bytes nothing is believed: every load checks them. Pure; safe from any thread.
+// The key stays as it was, so the archive is found for pods with the same GPU, image and so on.
+// Nothing about the bytes is trusted: every load checks them. Pure; safe from any thread.
 
 namespace compilecache::controller {
 

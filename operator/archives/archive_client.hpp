@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "kube/client.hpp"
 
-// The API server's CompileCacheArchives, as whoever changes them needs them: read, create, and a
-// compare-and-swap on the status.
+// Reads and creates CompileCacheArchives in the API server, and changes their status by
+// compare-and-swap.
 //
 //   auto archive = modify_archive(archives, "ml", "transformer-3f9a1c04b2", [&](auto& a) {
 //     return mark_suspect(a, digest, pod, now);      // false: nothing to change
@@ -24,12 +24,12 @@ class ArchiveClient {
  public:
   virtual ~ArchiveClient() = default;
   virtual Result<api::CompileCacheArchive> get(const std::string& ns, const std::string& name) = 0;
-  // All of a CompileCache, as the API server has them now. Which those are says spec.cache, which
-  // nobody can change, and nothing else: a label that somebody took off must not make an archive's
-  // blobs garbage.
+  // All archives of a CompileCache, as the API server has them now. They are selected by
+  // spec.cache, which is immutable, and not by a label: a label that somebody removed must not make
+  // an archive's blobs garbage.
   virtual Result<std::vector<api::CompileCacheArchive>> list(const std::string& ns,
                                                              const std::string& cache) = 0;
-  // kAlreadyExists when there is one.
+  // Returns kAlreadyExists when there is one of that name.
   virtual Result<api::CompileCacheArchive> create(const api::CompileCacheArchive& archive) = 0;
   // kConflict unless the resource version is still what `archive` carries.
   virtual Result<api::CompileCacheArchive> update_status(
@@ -49,9 +49,9 @@ class KubeArchiveClient : public ArchiveClient {
   kube::Client client_;
 };
 
-// Reads, changes and writes, again when somebody else was first (5 times). `change` may run more
-// than once and returns whether there is anything to write; the result is the archive as it is
-// then.
+// Reads, changes and writes an archive, again (up to 5 times) when somebody else wrote first.
+// `change` may run more than once and returns whether there is anything to write. Returns the
+// archive as it is afterwards.
 Result<api::CompileCacheArchive> modify_archive(
     ArchiveClient& archives, const std::string& ns, const std::string& name,
     const std::function<bool(api::CompileCacheArchive&)>& change);

@@ -12,16 +12,17 @@
 #include "operator/archives/archive_client.hpp"
 #include "operator/archives/crash_watch.hpp"
 
-// Keeps the archives' status up to date besides lock and head: use, counters and trust.
+// Keeps the rest of the archives' status up to date, besides lock and head: use, counters and
+// trust.
 //
 //   ArchiveRegistry registry(archives, settings.status_interval, clock);
 //   registry.loaded("ml", "transformer-3f9a1c04b2", api::Match::kExact);
 //   registry.flush();          // each second, by a thread; writes what is due
 //   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
 //
-// Use and counters are collected here and written at most once in an interval for each archive.
-// What is lost in a crash is a few seconds of them. Thread-safe; All but loaded() and
-// effect() block on the API server.
+// Use and counters are collected here and written at most once in an interval for each archive; a
+// crash loses a few seconds of them. Thread-safe; all but loaded() and effect() block on the API
+// server.
 
 namespace compilecache::controller {
 
@@ -30,18 +31,19 @@ class ArchiveRegistry {
   ArchiveRegistry(ArchiveClient& archives, std::chrono::milliseconds interval, const Clock& clock);
 
   void loaded(const std::string& ns, const std::string& archive, api::Match match);
-  // A pod's verdict, and what it had said before.
+  // A pod's effect, and the one that it reported before.
   void effect(const std::string& ns, const std::string& archive, std::optional<api::Effect> before,
               api::Effect now);
 
-  // True: it was not suspect on account of that digest before. See archive_trust.hpp.
+  // Marks the archive as suspect (archive_trust.hpp). True where it was not yet suspect because of
+  // that digest.
   Result<bool> suspect(const std::string& ns, const std::string& archive, const std::string& digest,
                        const std::string& reported_by);
-  // Pods crashed that loaded that manifest, or it was not the archive; see crash_watch.hpp. True:
-  // this is new.
+  // Marks the archive as suspect because pods that loaded the blamed manifest crashed, or clears
+  // that mark (crash_watch.hpp). True where this is new.
   Result<bool> crashing(const api::CompileCacheArchive& archive, const Blame& blame);
   Result<bool> acquitted(const api::CompileCacheArchive& archive);
-  // What a sweep Job found when it read that manifest; the archive that has it is among `archives`.
+  // A sweep Job has read that manifest's blobs and found them whole, or corrupt.
   Status verified(const api::CompileCacheArchive& archive, const std::string& manifest);
   Status corrupt(const api::CompileCacheArchive& archive, const std::string& manifest);
 

@@ -6,52 +6,52 @@
 
 #include "api/compile_cache_archive.hpp"
 
-// Which head of an archive may be handed out. A blob that a loader found corrupt makes the archive
-// Suspect at once; a sweep Job reads it and clears it or makes it Corrupt. So does one that makes
-// applications crash (operator/archives/crash_watch.hpp), which no reading can clear: a new save
-// does, or pods that crash without it too. While either holds, whatever contains the digest in
-// question is not handed out, and the generation before it takes its place where it is free of it.
-// The digests in question stand in the conditions' messages, as "sha256:...": what people read is
-// what counts.
+// Decides which head of an archive may be handed out. A blob that a loader found corrupt makes the
+// archive Suspect at once; a sweep Job reads the blobs and clears it or makes it Corrupt. A
+// manifest that makes applications crash (operator/archives/crash_watch.hpp) makes it Suspect too;
+// no reading clears that, but a new save does, or pods that crash without it as well. While either
+// holds, no head with that digest is handed out, and the previous head takes its place where it is
+// free of it. The conditions' messages name the digests, as "sha256:...", and are what counts.
 //
 // Pure functions on the resource; safe from any thread.
 
 namespace compilecache::controller {
 
-// Every digest that a true Suspect or Corrupt condition names.
+// All digests that true Suspect and Corrupt conditions name.
 std::set<std::string> distrusted_digests(const api::CompileCacheArchive& archive);
 
-// Its manifest or one of its blobs is distrusted.
+// Whether the head's manifest or one of its blobs is distrusted.
 bool is_distrusted(const api::ArchiveHead& head, const std::set<std::string>& digests);
 
-// The head, else the generation before it, else nullptr. Points into `archive`.
+// The head where it is trusted, else the previous one where that is, else nullptr. Points into
+// `archive`.
 const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive);
 
-// `digest` is the blob, or the manifest where the report names none. Returns whether anything
-// changed.
+// Marks a blob as suspect: `digest`, or the manifest where the report names none. Returns whether
+// anything changed.
 bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
                   const std::string& reported_by, const std::string& now);
-// These pods crashed after they loaded the manifest. Returns whether anything changed.
+// Marks the manifest as suspect because these pods crashed after they loaded it. Returns whether
+// anything changed.
 bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifest,
                    const std::vector<std::string>& pods, const std::string& now);
-// The manifests that are suspect as pods crashed.
+// The manifests that are suspect because pods crashed.
 std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive);
-// It was not the archive: pods that started without it crash as well.
+// Clears that mark: pods that started without the archive crash as well.
 bool mark_acquitted(api::CompileCacheArchive& archive, const std::string& now);
-// A sweep Job read the manifest's blobs: whole.
+// Clears the suspicion: a sweep Job read the manifest's blobs and found them whole.
 bool mark_verified(api::CompileCacheArchive& archive, const std::string& manifest,
                    const std::string& now);
-// ... or not. The head gives way to the generation before it.
+// Marks it as corrupt: a sweep Job found damage. The previous head takes the head's place.
 bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest,
                   const std::string& now);
-// A new head was committed that was written without trust in the old one.
+// Clears all marks: a new head was committed whose save did not extend the distrusted one.
 void clear_distrust(api::CompileCacheArchive& archive, const std::string& now);
 
-// Manifests of heads and previous heads that are not handed out.
+// The manifests of the head and the previous head, as far as they are distrusted.
 std::vector<std::string> distrusted_manifests(const api::CompileCacheArchive& archive);
 
-// Manifests that a sweep Job should read: heads and previous heads that are suspect, not yet
-// corrupt.
+// The manifests that a sweep Job should read: those of suspect heads that are not yet corrupt.
 std::vector<std::string> manifests_to_check(const api::CompileCacheArchive& archive);
 
 }  // namespace compilecache::controller

@@ -8,8 +8,8 @@
 
 namespace compilecache::controller {
 
-// One mutex for each CompileCache, "namespace/name". A sweep's decisions take the same one as
-// commits, so that none is made between a commit's check and its write.
+// One mutex for each CompileCache ("namespace/name"). Commits and a sweep's decisions lock it, so
+// that no decision falls between a commit's check and its write. Thread-safe.
 class CacheLocks {
  public:
   using Guard = std::pair<std::shared_ptr<std::mutex>, std::unique_lock<std::mutex>>;

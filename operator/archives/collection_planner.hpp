@@ -19,9 +19,8 @@
 //   unusedFor     nobody loaded or saved it for that long
 //   keepPerGPU    of each GPU product only that many stay, the last saved ones
 //   maxTotalSize  the least recently used go until the rest fits
-// An archive in `in_use`, or one that somebody is saving, is never stale, and the last saved one of
-// a product stays as long as any other of that product does: what is newest is what the next pod
-// wants.
+// An archive in `in_use`, or one with a save under way, is never stale, and the newest of a product
+// stays as long as any other of that product does, since the next pod most likely wants the newest.
 //
 // Pure: no clock, no I/O. Thread-safe.
 
@@ -45,7 +44,7 @@ std::vector<StaleArchive> plan_collection(const std::vector<api::CompileCacheArc
                                           const api::CompileCacheSpec::Retention& retention,
                                           const std::set<std::string>& in_use, WallTime now);
 
-// When the archive was loaded, saved or made last, whichever is latest.
+// When the archive was created, loaded or saved, whichever is latest.
 WallTime last_used(const api::CompileCacheArchive& archive);
 
 }  // namespace compilecache::controller

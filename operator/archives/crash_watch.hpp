@@ -7,21 +7,20 @@
 
 #include "operator/cluster/cluster_view.hpp"
 
-// Which archives make applications crash although every digest is right: a half-written shared
-// object, say, that was whole as bytes go. Init containers do not run again when a container
-// restarts, so such a pod crashes on what it was given for ever.
+// Finds archives that make applications crash although every digest is right: with a shared object,
+// say, that was packed half-written. Init containers do not run again when a container restarts, so
+// a pod that loaded such an archive crashes again and again.
 //
 //   CrashWatch crashes;
 //   crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);     // "": it started cold
 //   crashes.seen({pod->uid, pod->name, pod->ends()});                   // whenever the pod changes
 //   for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) ...
 //
-// An archive is blamed for a manifest when two pods that loaded it crashed, or one did three times,
-// and these are at least half of all that loaded it, and a larger share than of the pods of the
-// same key that started without it. Each end counts for itself: of a container that was restarted
-// six times only those ends are crashes that were seen to be. It is acquitted when those crash no
-// less. What pods that are gone did still counts; what an earlier leader saw does not. Thread-safe;
-// no clock and no I/O.
+// A manifest is blamed when two pods that loaded it crashed, or one did three times, and these are
+// at least half of all that loaded it, and a larger share than among the pods of the same key that
+// started without it. It is acquitted when those crash as often. Each end of a container is judged
+// by itself, and only ends that we saw count. Pods that are gone still count; those that an earlier
+// leader saw do not. Thread-safe; no clock and no I/O.
 
 namespace compilecache::controller {
 
@@ -37,7 +36,8 @@ struct Blame {
 
 class CrashWatch {
  public:
-  // `archive` is "namespace/name", of the pod's exact key also where it loaded nothing.
+  // `archive` is "namespace/name" of the archive of the pod's exact key, even where the pod loaded
+  // nothing.
   void loaded(const std::string& archive, const std::string& manifest, const std::string& pod_uid);
   void seen(const PodEnds& pod);
   void gone(const std::string& pod_uid);
@@ -45,13 +45,13 @@ class CrashWatch {
   void forget(const std::string& archive);
 
   [[nodiscard]] std::vector<Blame> blame(const std::string& archive) const;
-  // Pods without that manifest crash as well: it was not the archive.
+  // Whether pods without that manifest crash as well, so that the archive is not the cause.
   [[nodiscard]] bool acquits(const std::string& archive, const std::string& manifest) const;
-  // What the pod loaded; "": nothing, or not known.
+  // The manifest that the pod loaded; "": none, or not known.
   [[nodiscard]] std::string manifest_of(const std::string& pod_uid) const;
 
  private:
-  // Of the pods that loaded one manifest, or none.
+  // Counts of the pods that loaded one manifest, or none.
   struct Tally {
     int pods = 0, crashed = 0, most_crashes = 0;
     std::vector<std::string> names;  // of some that crashed

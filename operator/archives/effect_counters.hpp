@@ -7,7 +7,7 @@
 
 namespace compilecache::controller {
 
-// The counter that pods judged so are counted under, in a CompileCache's status and an archive's.
+// The counter of that effect, in a CompileCache's status and in an archive's.
 int64_t& counter_of(api::EffectCounters& counters, api::Effect effect);
 
 }  // namespace compilecache::controller

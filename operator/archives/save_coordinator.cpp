@@ -200,7 +200,8 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
                                                const api::SaveRequest& request,
                                                api::CompileCacheArchive archive) {
   const std::string key = archive.metadata.key();
-  // Of an earlier CompileCache of the same name; the API server is about to collect it.
+  // The archive belongs to an earlier CompileCache of the same name; the API server is about to
+  // delete it.
   if (archive.metadata.deleting || archive.cache_uid != context.cache_uid) {
     return busy("archive_being_deleted", kFullRetry);
   }

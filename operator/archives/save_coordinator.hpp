@@ -23,14 +23,14 @@
 //
 //   SaveCoordinator saves(archives, locks, guard, 50, clock, random);
 //   auto answer = saves.request(context, request);          // granted: id, fence, parent
-//   saves.renew(ns, pod, answer->id, answer->fence, lock_timeout);  // at a third of the time-out
+//   saves.renew(ns, pod_uid, answer->id, answer->fence, lock_timeout);   // at a third of it
 //   auto head = saves.commit(context, answer->id, commit);  // kConflict: the lock was lost
 //
 // The lock is in the archive's status: holder ("<pod uid>/<nonce>") and fence, a number that only
 // grows. Lock and head change in one compare-and-swap on the status, so a commit with an old fence
-// cannot succeed whatever this object believes. What is kept here is only when each holder was last
-// heard of, by the monotonic clock; a new leader starts with nothing and gives each holder that it
-// meets one full time-out.
+// cannot succeed whatever this object believes. Only the time of each holder's last renewal is kept
+// here, by the monotonic clock; a new leader starts with nothing and gives each holder that it
+// finds one full timeout.
 //
 // A save's id is "<archive>.<fence>", so any leader understands it. A commit whose answer was lost
 // may be sent again and is answered the same. Thread-safe; calls block on the API server. Grants,
@@ -49,34 +49,34 @@ class SaveCoordinator {
   SaveCoordinator(ArchiveClient& archives, CacheLocks& locks, const SweepGuard& guard,
                   int max_concurrent_saves, const Clock& clock, Random random);
 
-  // Grants, or says why not: "busy" with a time to come back, "refused" for good. An Error means
-  // that the API server could not be asked.
+  // Grants the lock, or says why not: "busy" with a time to ask again, or "refused" for good. An
+  // Error means that the API server did not answer.
   Result<api::SaveAnswer> request(const SaveContext& context, const api::SaveRequest& request);
 
-  // kConflict: the lock is lost, the save has to stop. `lock_timeout` is what the CompileCache says
-  // now; it holds for a save that the leader before us has granted.
+  // kConflict: the lock is lost, the save has to stop. `lock_timeout` is the CompileCache's present
+  // setting, for saves that the previous leader has granted.
   Status renew(const std::string& ns, const std::string& pod_uid, const std::string& id,
                int64_t fence, std::chrono::milliseconds lock_timeout);
 
-  // kConflict: the lock is lost, the head has changed, it or a blob is distrusted meanwhile, or a
-  // blob is being swept; kTooLarge, kInvalid.
+  // kConflict: the lock is lost, the head has changed, it or a blob has become distrusted, or a
+  // blob is being swept. Also kTooLarge and kInvalid.
   Result<Committed> commit(const SaveContext& context, const std::string& id,
                            const api::CommitRequest& request);
 
-  // Gives the lock back without a commit. Not holding it is no error.
+  // Releases the lock without a commit. It is no error not to hold it.
   Status release(const std::string& ns, const std::string& cache, const std::string& pod_uid,
                  const std::string& id);
 
-  // A new leader has met this archive: its holder, if any, gets one full time-out from now.
+  // A new leader calls this for every archive: its holder, if any, gets one full timeout from now.
   void take_over(const api::CompileCacheArchive& archive, std::chrono::milliseconds lock_timeout);
 
-  // Takes the lock from a holder that was not heard of for its whole time-out, so that what a dead
-  // saver left counts as a save under way no longer. Returns whether the archive is locked
-  // afterwards. The caller has the CompileCache's lock.
+  // Takes the lock from a holder that has not renewed it for the whole timeout, so that a dead
+  // saver's save no longer counts as under way. Returns whether the archive is locked afterwards.
+  // The caller holds the CompileCache's mutex.
   Result<bool> break_expired(const api::CompileCacheArchive& archive,
                              std::chrono::milliseconds lock_timeout);
 
-  // Whether a holder that has been heard of lately is saving.
+  // Whether a save is under way whose holder has renewed its lock lately.
   [[nodiscard]] bool is_saving(const std::string& ns, const std::string& archive) const;
 
  private:
@@ -86,7 +86,7 @@ class SaveCoordinator {
     std::string claim;  // "namespace/claim"
     std::chrono::milliseconds timeout{0};
     Monotonic deadline;
-    // Blobs that it was told to write anew; a new leader does not know, and lets it ask again.
+    // Blobs that it was told to write anew. A new leader does not know them and makes it ask again.
     std::set<std::string> written_anew{};
   };
 

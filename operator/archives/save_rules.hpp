@@ -9,14 +9,14 @@
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
 
-// The rules of saving, as pure functions on the archive: who may, what a save extends, what a
-// commit writes. The coordinator (save_coordinator.hpp) puts them between a read and a
+// The rules of saving, as pure functions on the archive: who may save, what a save extends, what a
+// commit writes. The coordinator (save_coordinator.hpp) applies them between a read and a
 // compare-and-swap.
 
 namespace compilecache::controller {
 
-// Who asks, for what. Put together from the token, the pod and the CompileCache; nothing is the
-// agent's word.
+// The pod that asks to save, and for which archive. All of it is known from the token, the pod and
+// the CompileCache; nothing is taken from the agent's message.
 struct SaveContext {
   std::string ns, pod, pod_uid, service_account;
   std::string cache, cache_uid;  // CompileCache
@@ -24,18 +24,18 @@ struct SaveContext {
   api::CompileCacheSpec::Save save;
   api::ArchiveKey key;
   std::string image_id;
-  // The pod runs on what it loaded from this archive, so its compile time comes on top of the
-  // head's.
+  // The pod loaded the head of this archive, so its compile time is added to the head's.
   bool loaded_head = false;
-  std::string loaded_manifest;  // what it found in its directory at the start; empty: nothing known
-  // Manifests of this CompileCache, of any key, that make pods crash.
+  std::string loaded_manifest;  // the manifest that it loaded; empty: none, or not known
+  // Manifests of this CompileCache, for any key, that make pods crash.
   std::set<std::string> crashing;
-  // Blobs in the same store that other archives of this CompileCache are suspect or corrupt for.
+  // Blobs in the same store because of which other archives of this CompileCache are suspect or
+  // corrupt.
   std::set<std::string> distrusted;
-  bool refresh = false;  // the pod's mode is Refresh: it may replace a head that is whole
+  bool refresh = false;  // the pod's mode is Refresh: it may replace a trusted head
 };
 
-// "transformer-3f9a1c04b2.17" -> archive and fence; kInvalid otherwise.
+// Reads "transformer-3f9a1c04b2.17" as archive and fence; kInvalid where it is no such id.
 struct SaveId {
   std::string archive;
   int64_t fence = 0;
@@ -46,42 +46,43 @@ std::string holder_uid(const api::SaveLock& lock);
 
 // Why this pod's save will never be granted, or "": "policy_never", "service_account_not_allowed".
 std::string refusal(const SaveContext& context);
-// The same once the archive is known: "saved_once", "already_current", "loaded_suspect".
+// Checks once the archive is known: "saved_once", "already_current", "loaded_suspect", or "".
 std::string refusal(const SaveContext& context, const api::SaveRequest& request,
                     const api::CompileCacheArchive& archive);
 
-// Whether the save adds a layer to the head: not in mode Refresh, not when the image's tag was
-// moved since, not when the head is distrusted.
+// Whether the save adds a layer to the head. It does not in mode Refresh, nor after the image's tag
+// has moved, nor when the head is distrusted.
 bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive);
 
-// Blobs that a save has to write anew though the volume has them: they may not be what their names
-// say.
+// Blobs that a save has to write anew even where the volume has them, since their bytes may not
+// match their digests.
 std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive);
-// The same with those of other archives.
+// Those, and the distrusted ones of other archives.
 std::set<std::string> blobs_to_write_anew(const SaveContext& context,
                                           const api::CompileCacheArchive& archive);
 
-// Why what a save has written must not become the head, or "": since the grant the head that it
-// extends, or a blob that it names, became suspect or corrupt, or what the pod loaded turned out to
-// make pods crash; or it would replace a head that is whole. `written_anew`: what it was told to
-// write anew, which is whole whatever was there before.
+// Why what a save has written must not become the head, or "". Since the grant the head that it
+// extends, or a blob that it names, may have become suspect or corrupt, or what the pod loaded may
+// have turned out to make pods crash; or it would replace a trusted head. `written_anew` are the
+// blobs that it was told to write anew, which are whole whatever was there before.
 std::string unfit(const SaveContext& context, const api::CommitRequest& request,
                   const api::CompileCacheArchive& archive,
                   const std::set<std::string>& written_anew);
 
-// The generation that a commit under the present lock will have.
+// The generation that a commit under the present lock will make.
 int64_t next_generation(const api::CompileCacheArchive& archive);
 
-// Whether the message can be meant; kInvalid.
+// Checks that the message makes sense; kInvalid.
 Status check_commit_request(const api::CommitRequest& request);
 
-// What this very save committed before, when the answer was lost; nullptr: it did not.
+// The head that this very save committed before, when the answer was lost; nullptr where it did
+// not.
 const api::ArchiveHead* already_committed(const SaveContext& context,
                                           const api::CompileCacheArchive& archive, int64_t fence,
                                           const api::CommitRequest& request);
 
-// The new head, the generation before it and the free lock: what the compare-and-swap writes.
+// Sets the new head and the previous one and frees the lock, for the compare-and-swap.
 void put_head(const SaveContext& context, const api::CommitRequest& request, const std::string& now,
               api::CompileCacheArchive& archive);
 

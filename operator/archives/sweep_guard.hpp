@@ -9,15 +9,15 @@
 
 // Keeps commits from naming blobs that a sweep Job is deleting or has just deleted.
 //
-//   guard.begins("ml/transformer", deletable, saves_in_flight);   // a Job was told what to delete
-//   guard.refuses("ml/transformer", {"transformer-3f9a1c04b2", 17}, digest)
+//   guard.begins("ml/transformer", deletable, saves_in_flight);   // a Job got its list
+//   guard.refuses("ml/transformer", {"transformer-3f9a1c04b2", 17}, digest);
 //   guard.ends("ml/transformer", saves_in_flight);                // it has reported
 //
-// While a Job has a blob on its list, no commit may name it. When the Job is over, a save that was
-// under way by then still may not: it may have found the blob before it went and so not have
-// written it. A later save sees for itself what is there. Of a Job that the leader before us
-// started nothing is known but that its list was part of the CompileCache's status, so all of that
-// is taken for its list until the next one begins.
+// While a Job has a blob on its list, no commit may name the blob. After the Job, a save that was
+// under way at its end still may not: it may have found the blob before that was deleted, and so
+// not have written it. A later save sees for itself what is there. The list of a Job that the
+// previous leader started is unknown, but was part of the CompileCache's status, so all of that is
+// taken for its list until the next Job begins.
 //
 // Whoever begins or ends a sweep holds the CompileCache's lock (CacheLocks), as commits do.
 // Thread-safe.
@@ -32,14 +32,14 @@ struct SaveInFlight {
 
 class SweepGuard {
  public:
-  // `listed`: what the status holds, whether or not a Job is running.
+  // `listed` is what the status holds, whether or not a Job is running.
   void take_over(const std::string& cache, const std::vector<std::string>& listed);
-  // A Job begins, so the one before is over, whether it reported or not.
+  // A Job begins, so the previous one is over, whether it has reported or not.
   void begins(const std::string& cache, const std::vector<std::string>& deletable,
               const std::vector<SaveInFlight>& saves);
-  // What the Job that is running has on its list.
+  // The list of the Job that is running.
   [[nodiscard]] std::set<std::string> handed(const std::string& cache) const;
-  // Returns what the Job had on its list.
+  // The Job has ended; returns its list.
   std::set<std::string> ends(const std::string& cache, const std::vector<SaveInFlight>& saves);
 
   [[nodiscard]] bool refuses(const std::string& cache, const SaveInFlight& save,

@@ -17,8 +17,8 @@ constexpr char kUntilThen[] = ". Until that is mended pods are created without t
 constexpr char kBreakerOpen[] = "Open";
 constexpr char kBreakerClosed[] = "Closed";
 
-// Of pods with fresh trouble and of those that got past, made at about the same time as the newest
-// in trouble: what happened to older ones says nothing about now.
+// Pods with fresh trouble, and pods that started, made at about the same time as the newest in
+// trouble: what happened to older ones says nothing about now.
 struct Evidence {
   std::vector<const StuckPod*> pods;
   size_t started = 0;

@@ -10,28 +10,28 @@
 #include "operator/breaker/pod_troubles.hpp"
 #include "operator/settings/settings.hpp"
 
-// Whether pods of one CompileCache are injected, or have to start without, because earlier ones
-// could not start with what is injected. No clock and no I/O: what it knows is passed in.
+// Decides whether pods of one CompileCache are injected, or start without the cache because earlier
+// pods could not start with what is injected. No clock and no I/O: all that it knows is passed in.
 //
 //   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);   // pod_troubles.hpp
 //   const BreakerVerdict verdict = judge_breaker(before, {.seen = seen, .nodes = 3}, rules, now);
 //
-// It opens on evidence that has lasted (patience), from more than one node where there is more than
-// one (or, much later, from one alone where nobody else got past), and only where pods in trouble
-// are a share of those made at about the same time: an odd pod among many that start never opens
-// it. A pod that was not admitted on our account opens it at once: without us it would be there. It
-// closes when those pods get past by themselves, or when a probe, a sweep Job on the node
-// that failed, has run; neither sooner than a pause after it opened, which doubles with every
-// opening and failed probe, so that it flaps ever more rarely.
+// It opens when trouble has lasted (patience), on more than one node where there is more than one
+// (or, much later, on one alone where no other pod started), and only where pods in trouble are a
+// share of those made at about the same time: an odd pod among many that start never opens it. A
+// pod that was not admitted on our account opens it at once: without us it would exist. It closes
+// when those pods start after all, or when a probe, a sweep Job on the node that failed, has run;
+// neither sooner than a pause after it opened, which doubles with every opening and failed probe,
+// so that it flaps ever more rarely.
 //
-// Times of pods are by the API server's clock and are compared with each other only; the rest is by
-// ours, or by that of a leader before us, whose times are heeded as far as they can be right.
+// Times of pods are by the API server's clock and are compared with each other only; all others are
+// by our clock or a previous leader's, whose times count as far as they can be right.
 
 namespace compilecache::controller {
 
 enum class Probe { kNone, kRuns, kSucceeded, kFailed };
 
-// What outlasts us, in status.breaker and the condition InjectionPaused.
+// What outlives this process, in status.breaker and the condition InjectionPaused.
 struct BreakerState {
   bool open = false;
   std::optional<WallTime> since;  // when it opened or closed last; nothing: it never did
@@ -45,7 +45,7 @@ struct BreakerState {
   bool operator==(const BreakerState&) const = default;
 };
 BreakerState read_breaker(const api::CompileCacheStatus& status);
-// Into status.breaker and status.conditions.
+// Writes the state into status.breaker and status.conditions.
 void write_breaker(const BreakerState& state, int64_t generation, const std::string& now,
                    api::CompileCacheStatus& status);
 

@@ -20,8 +20,8 @@ using nlohmann::json;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Of a loader beyond spec.load.timeout: asking the operator, waiting for the node's label,
-// reporting (agent/load/load.cpp, agent/load/load_choice.cpp), on a node that is short of
+// What a loader may take beyond spec.load.timeout: asking the operator, waiting for the node's
+// label, reporting (agent/load/load.cpp, agent/load/load_choice.cpp), on a node that is short of
 // everything.
 constexpr seconds kLoaderMargin{90};
 // An Event is written again every two minutes or sooner while what it tells lasts. One that we see

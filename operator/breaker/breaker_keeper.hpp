@@ -17,8 +17,8 @@
 #include "operator/storage/storage_check.hpp"
 #include "operator/storage/sweeper.hpp"
 
-// The breaker of every CompileCache: looks at its pods and at what the kubelet says about their
-// volumes, judges, asks for probes, and, where that is wanted, replaces pods that are stuck.
+// The breaker of every CompileCache: checks its pods and what the kubelet says about their volumes,
+// judges, asks for probes, and, where that is wanted, replaces stuck pods.
 //
 //   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
 //   const BreakerSight sight = keeper.gather(*cache, storage_facts);   // in reconcile(): reads
@@ -26,8 +26,8 @@
 //   write_breaker(verdict.state, generation, format_time(now), status);
 //   const Duration again = keeper.act(*cache, sight, verdict);         // probes and evictions
 //
-// The status then says whether injection is paused, and why, and names the stuck pods; that is all
-// that the webhook goes by and all that a new leader needs. gather() changes nothing that anybody
+// The status then says whether injection is paused, and why, and names the stuck pods; the webhook
+// and a new leader need no more. gather() changes nothing that anybody
 // else sees; it only remembers since when it has seen what. Thread-safe; gather() and act() call
 // the API server, one thread at a time for each CompileCache.
 

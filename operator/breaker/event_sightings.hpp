@@ -5,9 +5,9 @@
 
 #include "base/clock.hpp"
 
-// Since when each of some Events is as it is, by our own clock: when we saw it come or change. What
-// an Event says of time is by another machine's clock, which may be hours from ours. Whoever writes
-// an Event again, since what it tells of happens again, changes its resourceVersion.
+// Remembers when each Event appeared or changed, by our own clock. The times in an Event are by
+// another machine's clock, which may be hours from ours. When what it reports happens again the
+// Event is written again, which changes its resourceVersion.
 //
 //   for (const auto& event : events) {
 //     const auto& sight = sightings.see(event.name, event.version, clock.monotonic());

@@ -23,7 +23,7 @@
 
 namespace compilecache::controller {
 
-// One look at an injected pod. The pod must outlive what is made of it.
+// An injected pod and its present sign. The pod must outlive this.
 struct PodLook {
   const PodView* pod = nullptr;
   PodSign sign;
@@ -62,7 +62,7 @@ class PodTroubles {
   // `failed_mounts`: by pod uid, what the kubelet says about a volume of ours.
   StuckPods evaluate(const std::vector<PodLook>& pods,
                      const std::map<std::string, std::string>& failed_mounts, WallTime now);
-  // From now on only what recovers later is a recovery.
+  // Pods that have recovered so far no longer count as a recovery.
   void settle() { recovered_ = false; }
 
  private:

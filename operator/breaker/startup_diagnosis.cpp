@@ -69,7 +69,7 @@ PodSign sign_of_failure(const ContainerView& container, Duration patience) {
       patience);
 }
 
-// Of a container of ours, as long as nothing of the user's runs.
+// The trouble with a container of ours, as long as nothing of the user's runs.
 PodSign sign_of(const ContainerView& container, Duration patience) {
   if (container.running || is_being_made(container)) return {};
   const std::string& reason = container.waiting_reason;

@@ -7,15 +7,15 @@
 #include "base/clock.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
-// What one injected pod looks like from outside: whether our containers and our volume let it
-// start. These faults happen before any code of ours runs, so nobody reports them.
+// Judges from outside whether our containers and our volume let an injected pod start. Such faults
+// happen before any code of ours runs, so no agent reports them.
 //
 //   const VolumeSight volume{.claim = "caches", .volume = "pv-1", .bound = true};
 //   const PodSign sign = read_sign(pod, volume, rules);
 //   if (sign.kind == PodSign::Kind::kTrouble) ...      // sign.trouble, sign.text
 //
-// A fault counts as ours only where the pod would not have it without us: its own image, its own
-// volumes, its own resources and its own crashes are not seen here. Pure; safe from any thread.
+// A fault counts as ours only where the pod would not have it without us: its own image, volumes,
+// resources and crashes do not count. Pure; safe from any thread.
 
 namespace compilecache::controller {
 
@@ -47,7 +47,7 @@ struct PodSign {
   Duration patience{0};
 };
 
-// Of the CompileCache's claim.
+// What is known of the CompileCache's claim.
 struct VolumeSight {
   std::string claim;
   std::string volume;  // the PersistentVolume's name; empty: not bound

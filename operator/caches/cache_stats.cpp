@@ -29,7 +29,7 @@ void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by)
 
 constexpr size_t kMostCrashing = 32;
 
-// In place of what was known of its image; the oldest go first.
+// Replaces what was known of its image; the oldest are dropped first.
 void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
   std::erase_if(owners, [&](const auto& known) { return known.image == owner.image; });
   if (owners.size() >= api::kMostFileOwners) owners.erase(owners.begin());

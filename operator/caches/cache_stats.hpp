@@ -13,39 +13,38 @@
 #include "api/compile_cache.hpp"
 #include "api/outcomes.hpp"
 
-// What the leader has seen pods do, added up for each CompileCache: the counters, the recent pods,
-// the time saved, the owners of files and the condemned digests of its status. Everything is in
-// memory; the status is its backup.
+// Statistics that the leader keeps for each CompileCache: the counters, the recent pods, the time
+// saved, the owners of files and the condemned digests of its status. Everything is in memory; the
+// status is the backup.
 //
 //   CacheStats stats(settings.limits.recent_pods);
-//   stats.on_change([&](const std::string& cache) { queue.add_after(cache, interval); });
+//   stats.on_change([&](const std::string& key) { queue.add_after(key, interval); });
 //   stats.seed("ml/transformer", cache->status);  // a new leader takes over what the status says
 //   stats.loaded("ml/transformer", {...});
 //   api::CompileCacheStatus status = cache->status;
 //   stats.fill("ml/transformer", status);  // then the caller writes it, at a bounded rate
 //
-// A CompileCache that was never seeded counts from zero and fill() leaves its status alone, so that
-// a leader that has not read the status yet cannot wipe it out; what was counted before seed() is
-// added to it. Thread-safe. on_change runs in the reporting thread after the change; it must be
-// quick.
+// Before seed() a CompileCache counts from zero and fill() leaves its status alone, so that a
+// leader that has not read the status yet cannot overwrite it; seed() adds what was counted before.
+// Thread-safe. on_change runs in the reporting thread after the change; it must be quick.
 
 namespace compilecache::controller {
 
-// A loader's report, as far as the status tells it.
+// A loader's report, as far as it goes into the status.
 struct LoadSeen {
   std::string pod, pod_uid, node, gpu_product, archive;
   std::string load;  // exact, compatible, none, failed
   int64_t milliseconds = 0;
   std::string reason;  // why not, one word
   std::string time;    // RFC 3339
-  // What else the status tells of it.
+  // Further details for status.recent.
   api::ArchiveKey key;
   int64_t generation = 0, wait_milliseconds = 0, ask_milliseconds = 0, bytes = 0;
   std::string wait_reason, message;
-  double compile_seconds = 0;  // that were spent on what it loaded
+  double compile_seconds = 0;  // that were spent on compiling what it loaded
 };
 
-// A saver's verdict on what was loaded; each pod has one, the latest.
+// The effect that a saver has reported; the latest one of each pod counts.
 struct EffectSeen {
   std::string pod, pod_uid, node, gpu_product;
   api::Effect effect = api::Effect::kUnknown;
@@ -71,71 +70,73 @@ class CacheStats {
   // forget().
   void seed(const std::string& cache, const api::CompileCacheStatus& status);
   // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
-  // last_sweep, seconds_saved, condemned, crashing, file_owners. The rest is the caller's. Nothing
-  // happens before seed().
+  // last_sweep, seconds_saved, condemned, crashing, file_owners. Leaves the rest to the caller.
+  // Does nothing before seed().
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
   // The CompileCache is gone, or we are no leader any more.
   void forget(const std::string& cache);
 
   void loaded(const std::string& cache, const LoadSeen& seen);
-  // Moves the pod from the effect it was counted under to this one; returns the former and the
-  // archive that the pod loaded.
+  // Counts the pod under this effect instead of the one before; returns that one and the archive
+  // that the pod loaded.
   struct EffectMove {
     std::optional<api::Effect> before;
     std::string archive;
   };
   EffectMove effect(const std::string& cache, const EffectSeen& seen);
-  // A pod that nothing is known of was counted under that effect by an earlier leader.
+  // An earlier leader has counted this pod, of which nothing is known here, under that effect.
   void recall(const std::string& cache, const std::string& pod_uid, api::Effect counted);
-  // More about a pod whose load was reported and that is still among the recent ones; nothing is
-  // counted.
+  // Changes a pod's line in status.recent, where it still has one. Counts nothing.
   void update_recent(const std::string& cache, const std::string& pod_uid,
                      const RecentChange& change);
-  // `time` is that of a commit and becomes last_save_time.
+  // `time` is the time of a commit and becomes last_save_time.
   void saved(const std::string& cache, SaveSeen seen, const std::string& time);
-  // Archives that collection has thrown away; they count for the sweep that reports next.
+  // Archives that were collected; they count for the next sweep that reports.
   void archives_removed(const std::string& cache, int64_t count);
-  // removed_archives is filled in here.
+  // removed_archives is filled in from archives_removed().
   void swept(const std::string& cache, api::LastSweep sweep);
   void set_condemned(const std::string& cache, std::vector<api::CondemnedBlob> condemned);
   [[nodiscard]] std::vector<api::CondemnedBlob> condemned(const std::string& cache) const;
-  // Manifests that made pods crash, the last 32: also after their archive was saved anew or
-  // deleted, since pods that hold what they hold may still run.
+  // The last 32 manifests that made pods crash. They are kept after their archive was saved anew or
+  // deleted, since pods that loaded them may still run.
   void add_crashing(const std::string& cache, const std::string& manifest);
   void remove_crashing(const std::string& cache, const std::string& manifest);
   [[nodiscard]] std::vector<std::string> crashing(const std::string& cache) const;
 
-  // Only that user can read files that a pod of the image left. False: that was known.
+  // Notes that only this user can read files of the image's pods. False where that was known.
   bool note_owner(const std::string& cache, const std::string& image, int64_t user,
                   const std::string& time);
-  // Pods that ran our container as such a user were not admitted: none is given any more. False:
-  // there was none.
+  // Notes that pods whose saver ran as such a user were not admitted: no user is given any more.
+  // False where there was none.
   bool refuse_owners(const std::string& cache);
 
-  // The archive that a running pod loaded; empty: none that is known of.
+  // The archive that a running pod loaded; empty: none is known.
   [[nodiscard]] std::string archive_of(const std::string& cache, const std::string& pod_uid) const;
-  // What a pod counts for, and which generation it loaded; 0: not known.
+  // The seconds that a pod is counted to have saved, and the generation that it loaded; 0: not
+  // known.
   [[nodiscard]] double seconds_of(const std::string& cache, const std::string& pod_uid) const;
   [[nodiscard]] int64_t generation_of(const std::string& cache, const std::string& pod_uid) const;
-  // How long others compiled what a running pod loaded; nothing when that is not known.
+  // How many seconds others spent compiling what a running pod loaded; nothing when that is not
+  // known.
   [[nodiscard]] std::optional<double> worth_of(const std::string& cache,
                                                const std::string& pod_uid) const;
-  // What a running pod was given ("exact", "compatible", ...); nothing when it did not report.
+  // The outcome of a running pod's load ("exact", "compatible", ...); nothing when it did not
+  // report.
   [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
                                                    const std::string& pod_uid) const;
-  // Archives that pods loaded which are still there: not to be collected.
+  // Archives that the pods in `alive` loaded: they must not be collected.
   [[nodiscard]] std::set<std::string> archives_in_use(const std::string& cache,
                                                       const std::set<std::string>& alive) const;
-  // The pod is gone: its counts stay, what was kept to revise them goes.
+  // The pod is gone: its counts stay, but can no longer be revised.
   void pod_gone(const std::string& cache, const std::string& pod_uid);
 
  private:
-  // What a pod counts for now, to be taken back when it changes its mind.
+  // What a pod is counted under now, to be undone when it reports something else.
   struct PodCount {
     std::string load, archive;
     std::optional<api::Effect> effect;
     double seconds_saved = 0;
-    std::optional<double> worth;  // of what it loaded
+    std::optional<double> worth;  // compile seconds of what it loaded
     int64_t generation = 0;       // of it
   };
   struct Entry {

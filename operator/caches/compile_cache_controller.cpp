@@ -286,7 +286,7 @@ int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
     if (archive->cache_uid != cache.metadata.uid && !archive->metadata.deleting)
       strangers.push_back(archive->metadata.name);
   }
-  // Or of a later one, which our watch has not shown yet.
+  // The archive may also belong to a later CompileCache, which our watch has not shown yet.
   if (strangers.empty() || !is_the_one_there(cache)) return 0;
   int64_t removed = 0;
   for (const std::string& name : strangers) {
@@ -297,7 +297,7 @@ int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
   return removed;
 }
 
-// As the API server says now. A list, since reading one is a right that nothing else needs.
+// Asks the API server. It lists them, since `get` is a right that nothing else needs.
 bool CompileCacheController::is_the_one_there(const api::CompileCache& cache) const {
   const auto found = parts_.client.list(
       resources::kCompileCaches,
@@ -319,7 +319,8 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
                                     const std::string& rule, const std::string& why) {
   const auto archive = parts_.view.archive(cache.metadata.ns, name);
   if (archive == nullptr || !parts_.is_leader()) return false;
-  // Also the state: a pod that has just loaded it has changed that.
+  // The resource version is a precondition too: a pod that has just loaded the archive has changed
+  // it.
   auto removed = parts_.client.remove(
       resources::kCompileCacheArchives, cache.metadata.ns, name,
       {.uid = archive->metadata.uid, .resource_version = archive->metadata.resource_version});

@@ -26,8 +26,8 @@
 #include "operator/storage/storage_check.hpp"
 #include "operator/storage/sweeper.hpp"
 
-// Brings one CompileCache to what its user wants: its claim is checked, its store prepared and
-// swept, stale archives are deleted, its status tells all of it. Runs on the leader.
+// Reconciles one CompileCache: checks its claim, has its store prepared and swept, deletes stale
+// archives, and writes its status. Runs on the leader.
 //
 //   kube::Workers workers("compilecaches", queue, [&](const std::string& key) {
 //     return controller.reconcile(key);                          // "namespace/name"

@@ -8,10 +8,10 @@
 #include "operator/caches/heard_pods.hpp"
 #include "operator/storage/storage_check.hpp"
 
-// The conditions of a CompileCache, by the conventions of the API and of kstatus: Ready and
-// StorageReady say True when all is well; Reconciling and Stalled say True when it is not, and
-// whether waiting can help. InjectionPaused belongs to the breaker; here it is only read.
-// PodsUnheard says that injected pods cannot reach the operator.
+// The conditions of a CompileCache, by the conventions of the Kubernetes API and of kstatus: Ready
+// and StorageReady are True when all is well; when it is not, Reconciling is True where waiting can
+// help, else Stalled. InjectionPaused belongs to the breaker; here it is only read. PodsUnheard is
+// True where injected pods cannot reach the operator.
 //
 // Pure; safe from any thread.
 
@@ -24,15 +24,17 @@ struct ConditionInput {
   StorageVerdict storage;
 };
 
-// Brings the conditions up to date; whether any of them changed.
+// Brings the conditions up to date; returns whether any of them changed.
 bool update_conditions(std::vector<api::Condition>& conditions, const ConditionInput& input,
                        const std::string& now);
 
-// The condition PodsUnheard, before update_conditions(), which reads it; whether it changed.
+// Brings the condition PodsUnheard up to date; returns whether it changed. Call it before
+// update_conditions(), which reads it.
 bool update_unheard(std::vector<api::Condition>& conditions, const Silence& silence,
                     int64_t generation, const std::string& now);
 
-// Which of `wanted` the settings do not know, as a message; empty: all are known.
+// A message that names the frameworks in `wanted` which the settings lack; empty where they have
+// all.
 std::string unknown_frameworks(const std::vector<std::string>& wanted,
                                const std::vector<std::string>& known);
 

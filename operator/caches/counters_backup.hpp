@@ -4,7 +4,7 @@
 #include "kube/client.hpp"
 #include "operator/caches/cache_stats.hpp"
 
-// The counters as the leader before has left them in the statuses.
+// Reads the counters that the previous leader has left in the statuses.
 //
 //   if (auto read = seed_counters(client, stats); !read) return read;
 //

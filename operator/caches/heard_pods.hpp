@@ -11,9 +11,9 @@
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/settings/settings.hpp"
 
-// Of which injected pods the operator has heard. One whose loader has ended, and which has told
-// nothing since, cannot reach us: mostly a NetworkPolicy that denies egress. Nothing is ever saved
-// by such pods, and each waits in vain for an answer before it starts.
+// Knows which injected pods have called the operator. A pod whose loader has ended without a call
+// since cannot reach us, mostly because a NetworkPolicy denies egress. Such pods never save
+// anything, and each waits in vain for an answer before it starts.
 //
 //   HeardPods heard(settings.agent);
 //   heard.begin();                       // this replica answers agents from now on
@@ -22,18 +22,19 @@
 //   const Silence silence = heard.silence("ml", "transformer", now);
 //   if (silence.turned) heard.announce("ml");
 //
-// Only pods that appeared while we led are judged: others may have spoken to the leader before us.
+// Only pods that appeared while we led are judged: others may have called the previous leader.
 // After some unheard pods of a namespace in a row (Settings::Agent::unheard_pods) its new pods are
-// told not to ask; the first of its pods that speaks ends that. Thread-safe; no clock and no I/O.
+// injected so that they do not ask; the first of its pods that calls ends that. Thread-safe; no
+// clock and no I/O.
 
 namespace compilecache::controller {
 
-// What the pods of one CompileCache keep silent about.
+// How many pods of one CompileCache have called the operator, and which have not.
 struct Silence {
   std::vector<std::string> unheard;  // names of its pods that are there, sorted
-  size_t heard = 0;                  // of its pods that are there and have ended their load
-  bool not_asked = false;            // new pods of the namespace are told not to ask
-  // Since this very look: whoever asked has to announce() it.
+  size_t heard = 0;                  // how many of its present pods have called since their load
+  bool not_asked = false;            // new pods of the namespace do not ask
+  // It became so with this very call of silence(): the caller has to announce() it.
   bool turned = false;
   Duration again{0};  // when another pod may count; 0: when something changes
 };
@@ -42,11 +43,11 @@ class HeardPods {
  public:
   explicit HeardPods(const Settings::Agent& rules) : rules_(rules) {}
 
-  // Called, without our lock, with a namespace whose pods ask again, or no longer. Set once. By
-  // spoke() and announce().
+  // spoke() and announce() call `handler`, without our lock, with a namespace whose new pods ask
+  // again, or no longer. Set it once.
   void on_change(std::function<void(const std::string& ns)> handler);
   void begin();
-  // A leader before us found that pods of this namespace are in vain told to ask.
+  // The previous leader found that pods of this namespace cannot reach the operator.
   void take_over(const std::string& ns);
 
   void seen(const PodView& pod, Monotonic now);
@@ -70,7 +71,8 @@ class HeardPods {
     int in_a_row = 0;                 // unheard ones since the last that spoke
   };
 
-  // Counts who has been silent for long enough; whether pods are to ask no longer since now.
+  // Counts the pods that have been silent for long enough; returns whether new pods stop asking
+  // now.
   bool count(Namespace& where, Monotonic now) const;
   [[nodiscard]] bool is_unheard(const Pod& pod, Monotonic now) const;
 

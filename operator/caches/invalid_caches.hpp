@@ -10,8 +10,8 @@
 #include "api/compile_cache.hpp"
 #include "base/error.hpp"
 
-// CompileCaches whose spec cannot be read. A store keeps only what can be; these are kept here, so
-// that the controller can tell their users. Thread-safe.
+// CompileCaches whose spec cannot be read. The store keeps only those that can be; the others are
+// kept here, so that the controller can report the error in their status. Thread-safe.
 
 namespace compilecache::controller {
 
@@ -22,7 +22,7 @@ struct InvalidCache {
 
 class InvalidCaches {
  public:
-  // api::parse_compile_cache, and what it refuses is noted: for kube::Reflector.
+  // For kube::Reflector: calls api::parse_compile_cache and keeps what that refuses.
   Result<api::CompileCache> parse(const nlohmann::json& object);
   void set_handler(std::function<void(const std::string& key)> on_invalid);
 

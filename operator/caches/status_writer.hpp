@@ -17,7 +17,7 @@
 //
 //   auto wait = writer.write(cache, status);
 //   if (!wait) ...                      // kConflict: the object has changed, read it again
-//   else if (*wait > 0) come back then  // changed, but too early to write
+//   if (*wait > Duration::zero()) queue.add_after(key, *wait);   // it is too early to write
 //
 // A write is a compare-and-swap on the resource version that `cache` carries. Thread-safe.
 
@@ -28,11 +28,11 @@ class StatusWriter {
   StatusWriter(kube::Client client, Duration interval, const Clock& clock);
 
   Result<Duration> write(const api::CompileCache& cache, const api::CompileCacheStatus& status);
-  // The conditions alone, of an object whose other status is not known.
+  // Writes only the conditions, of an object whose other status is not known.
   Result<Duration> write_conditions(const api::CompileCache& cache,
                                     const std::vector<api::Condition>& conditions);
   void forget(const std::string& cache);
-  // From now on every change is written at once: the process is about to end.
+  // Writes every change at once from now on, since the process is about to end.
   void flush_immediately() { flush_immediately_ = true; }
 
  private:

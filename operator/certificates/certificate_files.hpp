@@ -9,9 +9,9 @@
 #include "kube/cancellation.hpp"
 #include "operator/certificates/certificate_source.hpp"
 
-// A certificate in a folder, as cert-manager's Secret is mounted: tls.crt, tls.key, and in ca.crt
-// the authority that agents are told to trust. Whoever renews it also writes caBundle; nothing is
-// written here.
+// A certificate in a folder, such as a mounted Secret of cert-manager: tls.crt, tls.key, and in
+// ca.crt the authority that agents are to trust. Whoever renews it also writes caBundle; this class
+// writes nothing.
 //
 //   CertificateFiles files("/etc/compilecache/certificates");
 //
@@ -30,13 +30,13 @@ class CertificateFiles : public CertificateSource {
   CertificateFiles& operator=(const CertificateFiles&) = delete;
 
   void on_change(Handler handler) override;
-  // kUnavailable while there is nothing that can be served.
+  // Returns kUnavailable while there is no usable certificate.
   Status prepare() override;
   void start() override;
   void stop() override;
   Status round() override;
   [[nodiscard]] ServedCertificate served() const override;
-  [[nodiscard]] bool trusted() const override { return true; }  // not ours to know
+  [[nodiscard]] bool trusted() const override { return true; }  // we cannot know
 
  private:
   const std::string folder_;

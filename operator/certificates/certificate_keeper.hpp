@@ -16,15 +16,15 @@
 #include "kube/client.hpp"
 #include "operator/certificates/certificate_source.hpp"
 
-// Keeps our certificates in a Secret of the operator's namespace, shared by all replicas: whoever
-// comes first makes them, the leader rotates them and keeps the caBundle of the webhook's
-// configuration right, every replica serves what the Secret holds.
+// Keeps our certificates in a Secret of the operator's namespace, shared by all replicas: the first
+// replica makes them, the leader rotates them and keeps the caBundle of the webhook's configuration
+// right, every replica serves what the Secret holds.
 //
 //   CertificateKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); });
 //
-// Order of a rotation: the Secret first, then caBundle in the same round. A new authority is in
-// caBundle for RotationPolicy::ca_min_trusted at least before a certificate of its own is served,
-// and not at all while caBundle cannot be written.
+// A rotation writes the Secret first, then caBundle in the same round. A new authority must have
+// been in caBundle for RotationPolicy::ca_min_trusted before a certificate signed by it is served;
+// so it is not used while caBundle cannot be written.
 
 namespace compilecache::controller {
 
@@ -50,11 +50,10 @@ class CertificateKeeper : public CertificateSource {
   void stop() override;
   Status round() override;
   [[nodiscard]] ServedCertificate served() const override;
-  // True from when caBundle had our authorities for the first time, or when there is no
-  // configuration of our webhook.
+  // True once caBundle has had our authorities, or when our webhook has no configuration.
   [[nodiscard]] bool trusted() const override { return trusted_; }
 
-  // All that the Secret holds; after prepare().
+  // All that the Secret holds. Call it after prepare().
   [[nodiscard]] Certificates current() const;
 
  private:

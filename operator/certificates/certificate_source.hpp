@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "operator/certificates/certificates.hpp"
 
-// Where the certificate comes from that the webhook and the agent API serve: our own authority
+// The source of the certificate that the webhook and the agent API serve: our own authority
 // (certificate_keeper.hpp), or files that somebody else renews (certificate_files.hpp).
 //
 //   source.on_change([&](const ServedCertificate& c) {
@@ -19,7 +19,7 @@ namespace compilecache::controller {
 
 struct ServedCertificate {
   KeyPair leaf;        // with intermediates after it
-  std::string bundle;  // PEM: what those who call us must trust
+  std::string bundle;  // PEM: the authorities that our callers must trust
   bool operator==(const ServedCertificate&) const = default;
 };
 
@@ -35,14 +35,14 @@ class CertificateSource {
   virtual void on_change(Handler handler) = 0;
   // Gets the first certificate.
   virtual Status prepare() = 0;
-  // Looks again and again, in a thread of its own.
+  // Checks for changes regularly, in a thread of its own.
   virtual void start() = 0;
   virtual void stop() = 0;
-  // Looks again now: we have just become leader, or a test wants it.
+  // Checks now: we have just become leader, or a test wants it.
   virtual Status round() = 0;
   [[nodiscard]] virtual ServedCertificate served() const = 0;
-  // Whether API servers were told to trust what is served, as far as we can see: before that no
-  // replica is ready, since no pod could be injected.
+  // Whether API servers trust what is served, as far as we can see. Until then no replica is ready,
+  // since no pod could be injected.
   [[nodiscard]] virtual bool trusted() const = 0;
 };
 

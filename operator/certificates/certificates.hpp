@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 
 // Our own certificate authority and the certificate that the webhook and the agent API serve, by
-// OpenSSL (ECDSA P-256), and when what of it is renewed.
+// OpenSSL (ECDSA P-256), and the rules of their rotation.
 //
 //   auto made = make_certificates(names, {}, now);
 //   ...
@@ -18,8 +18,9 @@
 //     certificates = *rotate(certificates, *step, names, {}, now);    // then store it
 //   }
 //
-// A new authority is trusted long before it signs, since API servers and running pods were told
-// only of what there was when they asked. Nothing here reads a clock or does I/O. Thread-safe.
+// A new authority is distributed long before it signs, since API servers and running pods trust
+// only what was in the bundle when they got it. Nothing here reads a clock or does I/O.
+// Thread-safe.
 
 namespace compilecache::controller {
 
@@ -31,12 +32,12 @@ struct KeyPair {
 };
 
 struct Certificates {
-  KeyPair ca;               // signs
+  KeyPair ca;               // the one that signs
   KeyPair next_ca;          // empty, or trusted already and to sign later
   std::string previous_ca;  // PEM, empty, or still trusted
   KeyPair leaf;             // signed by `ca`, for all names
 
-  // What those who call us must trust: a caBundle in PEM.
+  // The caBundle in PEM: all authorities that our callers must trust.
   [[nodiscard]] std::string bundle() const;
 };
 
@@ -51,12 +52,13 @@ struct RotationPolicy {
   std::chrono::seconds ca_min_trusted = std::chrono::minutes(10);  // between those two at least
   std::chrono::seconds leaf_life = Hours(24 * 90);
   std::chrono::seconds leaf_renew_before = Hours(24 * 30);
-  // Certificates begin that long ago, for clocks that are behind ours.
+  // Certificates are valid from this long before now, for clocks that are behind ours.
   std::chrono::seconds backdate = Hours(1);
 
-  // In the same proportions for other lives; the leaf's is at most an eighth of the authority's.
+  // The policy for other lifetimes, in the same proportions; the leaf's is at most an eighth of the
+  // authority's.
   static RotationPolicy of_lives(std::chrono::seconds ca_life, std::chrono::seconds leaf_life);
-  // How often to look, so that a short life is not missed: every ten seconds, or more often.
+  // How often to check, so that a short lifetime is not missed: every ten seconds, or more often.
   [[nodiscard]] std::chrono::milliseconds poll() const;
 };
 
@@ -69,7 +71,7 @@ enum class RotationStep {
 };
 const char* to_string(RotationStep step);
 
-// The names a service of ours is reached by: "compilecache-webhook.NS.svc", and the agent API's.
+// The DNS names of our Services: "compilecache-webhook.NS.svc", and the agent API's.
 std::vector<std::string> service_names(const std::string& ns);
 
 Result<Certificates> make_certificates(const std::vector<std::string>& names,
@@ -84,17 +86,17 @@ Result<Certificates> rotate(const Certificates& certificates, RotationStep step,
                             const std::vector<std::string>& names, const RotationPolicy& policy,
                             WallTime now);
 
-// As the entries of a Secret ("ca.crt" is the bundle's first, "tls.crt" and "tls.key" the leaf),
-// not encoded.
+// The entries of the Secret, not encoded ("ca.crt" is the authority that signs, "tls.crt" and
+// "tls.key" the leaf).
 std::map<std::string, std::string> secret_entries(const Certificates& certificates);
-// Missing entries are empty; next_rotation() says kStartAnew to those.
+// Missing entries become empty; next_rotation() then returns kStartAnew.
 Certificates from_secret_entries(const std::map<std::string, std::string>& entries);
 
 struct CertificateFacts {
   WallTime not_before{}, not_after{};
   std::vector<std::string> dns_names;
 };
-// kInvalid when it is not a certificate in PEM.
+// Returns kInvalid when the text is not a certificate in PEM.
 Result<CertificateFacts> read_certificate(const std::string& pem);
 
 }  // namespace compilecache::controller

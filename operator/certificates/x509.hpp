@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "operator/certificates/certificates.hpp"
 
-// What certificates.cpp needs of OpenSSL; internal to this folder.
+// The OpenSSL calls of certificates.cpp; internal to this folder.
 
 namespace compilecache::controller {
 
@@ -17,13 +17,13 @@ struct CertificateRequest {
   WallTime not_before{}, not_after{};
 };
 
-// With a new key; signed by `issuer`, or by itself when that is empty.
+// Makes a certificate with a new key, signed by `issuer`, or by itself when that is empty.
 Result<KeyPair> issue_certificate(const CertificateRequest& request, const KeyPair& issuer);
 
 // Whether `key` belongs to `certificate`.
 bool has_key(const KeyPair& pair);
 
-// Whether the text is PEM of certificates, one at least, and of nothing that is broken.
+// Whether the text is PEM with one certificate at least, and none that is broken.
 bool is_certificate_list(const std::string& pem);
 
 // Whether `key` belongs to `certificate` and `issuer` (PEM) signed it.

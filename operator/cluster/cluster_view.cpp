@@ -134,7 +134,8 @@ bool is_disrupted(const json& status) {
   });
 }
 
-// Of several that make one value ("a.b/major+a.b/minor") those that are there, joined by dots.
+// Labels that make one value together ("a.b/major+a.b/minor"): those that the node has, joined by
+// dots.
 std::string first_label(const json& labels, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::vector<std::string> values;

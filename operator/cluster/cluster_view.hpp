@@ -17,8 +17,8 @@
 #include "kube/store.hpp"
 #include "operator/cluster/refusals.hpp"
 
-// What the operator sees of the cluster: slim structs in stores that reflectors fill, and questions
-// to them.
+// The cluster as the operator sees it: slim structs in stores that reflectors fill, and queries on
+// them.
 //
 //   ClusterStores stores;                      // reflectors write, see kube/reflector.hpp
 //   ClusterView view(stores);
@@ -43,7 +43,7 @@ struct OwnerView {
 
 struct ContainerView {
   std::string name;
-  std::string image_id;  // as the container runtime resolved it; empty before the pull
+  std::string image_id;  // as resolved by the container runtime; empty before the pull
   bool init = false;     // native sidecars included
   bool running = false;
   std::string waiting_reason;  // "ErrImagePull", "CrashLoopBackOff", "PodInitializing", ...
@@ -58,15 +58,15 @@ struct ContainerView {
 // How a container ended the last time.
 struct ContainerEnd {
   std::string container;
-  int count = 0;  // how often it has ended so far; only of the last end is known how
-  // By a fault of its own: not by 0, nor by a signal that tells or makes it end, nor by the memory
-  // limit, nor because the pod goes.
+  int count = 0;  // how often it has ended so far; the rest describes its last end
+  // Whether it ended by a fault of its own: not with status 0, by SIGTERM or SIGKILL, by its memory
+  // limit, or because the pod was ended.
   bool crash = false;
 
   auto operator<=>(const ContainerEnd&) const = default;
 };
 
-// A pod that carries our label, or belongs to a sweep Job. There are many: what the pods of a
+// A pod that carries our label, or belongs to a sweep Job. There are many, so what the pods of a
 // workload have in common is in memory once.
 struct PodView {
   std::string ns, name, uid;
@@ -78,7 +78,7 @@ struct PodView {
   std::string service_account;
   std::string cache;  // our label: the CompileCache that was injected; empty: none
   std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
-  // Of the status annotation, where it can be read.
+  // The status annotation, where it can be read.
   std::shared_ptr<const api::InjectionStatus> injection;
   std::shared_ptr<const OwnerView> owner;  // the controller
   std::string unschedulable;               // message of PodScheduled=False, reason Unschedulable
@@ -87,7 +87,7 @@ struct PodView {
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   // The last end of each container that uses the cache.
   [[nodiscard]] std::vector<ContainerEnd> ends() const;
-  // The image the first chosen container runs from; empty before it was pulled.
+  // The image of the first chosen container; empty before it was pulled.
   [[nodiscard]] std::string image_id() const;
 };
 
@@ -96,11 +96,11 @@ struct NodeView {
   api::NodeFacts facts;
 };
 
-// For kube::Reflector. Never fail on what they do not know or need. What they read is named beside
-// them (kube::ReflectorOptions::fields).
+// For kube::Reflector. They never fail on fields that they do not know or need. The functions
+// beside them name the fields that they read (kube::ReflectorOptions::fields).
 Result<PodView> parse_pod(const nlohmann::json& object);
 const kube::Fields& pod_fields();
-// Metadata is enough (PartialObjectMetadata).
+// Reads only metadata, so PartialObjectMetadata is enough.
 Result<NodeView> parse_node(const nlohmann::json& object, const api::NodeLabels& names);
 const kube::Fields& node_fields();
 
@@ -124,7 +124,7 @@ class ClusterView {
   // Pods that use this CompileCache, ended or not.
   [[nodiscard]] std::vector<std::shared_ptr<const PodView>> pods_of(std::string_view ns,
                                                                     std::string_view cache) const;
-  // Those that have not ended.
+  // The pods of this CompileCache that have not ended.
   [[nodiscard]] std::vector<std::shared_ptr<const PodView>> active_pods(
       std::string_view ns, std::string_view cache) const;
   [[nodiscard]] std::optional<api::NodeFacts> node(std::string_view name) const;
@@ -138,7 +138,7 @@ class ClusterView {
       std::string_view ns, std::string_view name) const;
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(
       std::string_view ns, std::string_view cache) const;
-  // Pods of the namespace that were not admitted, whatever for.
+  // Pods of the namespace that were not admitted, for whatever reason.
   [[nodiscard]] std::vector<std::shared_ptr<const Refusal>> refusals(std::string_view ns) const {
     return stores_.refusals.list(ns);
   }

@@ -4,7 +4,7 @@
 
 #include "base/clock.hpp"
 
-// The sooner of two times to come again, where 0 means only when something changes.
+// The earlier of two times to reconcile again, where 0 means only when something changes.
 
 namespace compilecache::controller {
 

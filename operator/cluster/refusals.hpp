@@ -9,8 +9,8 @@
 #include "base/error.hpp"
 #include "kube/fields.hpp"
 
-// Pods that a policy of the cluster did not admit, as the controllers that wanted to make them say
-// in Events (FailedCreate): such a pod never exists, so nothing else tells of it.
+// Pods that were not admitted, as the controllers that tried to create them say in Events
+// (FailedCreate). Such a pod never exists, so there is no other trace of it.
 //
 //   Refusal refusal = *parse_refusal(event);
 //   if (place_in(refusal.message) == RefusedPlace::kOurs) ...
@@ -20,18 +20,18 @@
 namespace compilecache::controller {
 
 struct Refusal {
-  std::string ns, kind, name, uid;  // whose pod it was to be
+  std::string ns, kind, name, uid;  // the owner of the pod
   std::string message;
   std::string event, version;  // the Event's name and resourceVersion
 };
 
-// An Event; fields are named beside it. Never fails.
+// Reads an Event; refusal_fields() names what it reads. Never fails.
 Result<Refusal> parse_refusal(const nlohmann::json& event);
 const kube::Fields& refusal_fields();
-// The latest time that an Event gives.
+// The latest of an Event's times.
 std::optional<WallTime> time_of_event(const nlohmann::json& event);
 
-// What the message finds fault with.
+// The part of the pod that the message objects to.
 enum class RefusedPlace {
   kElsewhere,  // nothing of ours
   kMayBeOurs,  // one of the first two init containers: ours, if the pod was injected
@@ -39,7 +39,7 @@ enum class RefusedPlace {
 };
 RefusedPlace place_in(std::string_view message);
 
-// Whether it is about the user that a container runs as.
+// Whether the message objects to the user that a container runs as.
 bool is_about_a_user(std::string_view message);
 
 }  // namespace compilecache::controller

@@ -11,8 +11,7 @@ namespace prometheus {
 struct MetricFamily;
 }
 
-// What a CompileCache's status says, as gauges: the metrics know nothing that `kubectl get cc` does
-// not.
+// A CompileCache's status as gauges: they show nothing that `kubectl get cc` does not.
 //
 //   compilecache_condition{namespace, cache, type}     1: True; 0: False or Unknown
 //   compilecache_archives{namespace, cache, state}     usable, suspect, corrupt
@@ -24,7 +23,7 @@ struct MetricFamily;
 //   compilecache_last_save_timestamp_seconds{namespace, cache}    absent before the first
 //   compilecache_last_sweep_timestamp_seconds{namespace, cache}
 //
-// Told by the leader alone, so that a sum over replicas is right. Pure functions.
+// Only the leader exports them, so that a sum over replicas is right. Pure functions.
 
 namespace compilecache::controller {
 

@@ -19,10 +19,10 @@ namespace {
 
 using prometheus::Histogram;
 
-// Of loads and of saves.
+// Buckets for loads and for saves.
 const Histogram::BucketBoundaries kTransferSeconds{0.05, 0.1, 0.25, 0.5, 1,  2.5,
                                                    5,    10,  30,   60,  120};
-// As API servers measure admission, and below, where we should be.
+// The buckets with which API servers measure admission, and finer ones below, where we should be.
 const Histogram::BucketBoundaries kWebhookSeconds{0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                   0.025,  0.1,   0.5,    2.5};
 

@@ -8,9 +8,9 @@
 
 #include "operator/metrics/cache_gauges.hpp"
 
-// What Prometheus is told, on the plain port's /metrics. Names follow Prometheus' conventions;
-// labels are bounded: namespace and CompileCache, the node's GPU product, and a word from an
-// enumeration. Never a pod.
+// The metrics for Prometheus, on the plain port's /metrics. Names follow Prometheus' conventions.
+// Labels are bounded: namespace and CompileCache, the node's GPU product, and a word from an
+// enumeration, but never a pod.
 //
 //   compilecache_loads_total{namespace, cache, gpu_product, outcome}
 //   compilecache_load_seconds{...}                        histogram of those that were loaded
@@ -25,7 +25,7 @@
 //   compilecache_leader, compilecache_workqueue_depth
 //   compilecache_build_info{version}
 //
-// and what each CompileCache's status says: cache_gauges.hpp.
+// and gauges of each CompileCache's status (cache_gauges.hpp).
 //
 // Thread-safe.
 
@@ -48,7 +48,7 @@ class Metrics {
   void load(const LoadMetric& load);
   // `seconds`: from the grant of the lock to the new head; nothing when another leader granted it.
   void commit(const std::string& ns, const std::string& cache, std::optional<double> seconds);
-  // Of a save that was not committed: unchanged, refused, failed.
+  // Counts a save that was not committed; `outcome` is unchanged, refused or failed.
   void save(const std::string& ns, const std::string& cache, const std::string& outcome);
   void effect(const std::string& ns, const std::string& cache, const std::string& gpu_product,
               const std::string& effect);
@@ -56,10 +56,10 @@ class Metrics {
   void sweep(const std::string& ns, const std::string& cache, const std::string& outcome);
   void reconcile(bool succeeded);
 
-  // The CompileCache is gone: its series go too.
+  // Removes the series of a CompileCache that is gone.
   void forget(const std::string& ns, const std::string& cache);
 
-  // Read when /metrics is: the present value of something.
+  // Functions for present values, called whenever /metrics is read.
   void set_leader(std::function<bool()> is_leader);
   void set_queue_depth(std::function<double()> depth);
   void set_caches(std::function<std::vector<CacheGauges>()> caches);

@@ -5,7 +5,7 @@
 #include "operator/settings/settings.hpp"
 #include "webhook/settings.hpp"
 
-// What the injection needs of the settings file, and of where the operator runs. Pure.
+// Makes the injection's settings from the settings file and from where the operator runs. Pure.
 
 namespace compilecache::controller {
 

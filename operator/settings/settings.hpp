@@ -10,7 +10,7 @@
 #include "frameworks/framework.hpp"
 #include "frameworks/trap.hpp"
 
-// What an administrator decides for the whole installation: one YAML file, read once at start.
+// The settings of the whole installation: one YAML file, read once at start.
 //
 //   auto settings = load_settings("/etc/compilecache/settings.yaml");
 //   if (!settings) { std::cerr << settings.error().message; return 2; }
@@ -23,7 +23,7 @@
 
 namespace compilecache::controller {
 
-// As in a container's resources; quantities are kept as they were written ("100m", "64Mi").
+// Requests and limits of a container; quantities are kept as they were written ("100m", "64Mi").
 struct ContainerResources {
   std::map<std::string, std::string> requests, limits;
   bool operator==(const ContainerResources&) const = default;
@@ -46,7 +46,7 @@ struct Settings {
     int max_concurrent_loads = 50;  // of one claim
     int recent_pods = 32;           // in a CompileCache's status.recent
     int api_threads = 8;            // of the agent API, each waits for the API server now and then
-    int webhook_threads = 4;        // that look at pods
+    int webhook_threads = 4;        // that answer reviews
     bool operator==(const Limits&) const = default;
   } limits;
 
@@ -59,9 +59,9 @@ struct Settings {
     int port = 443;
     // How long a loader may wait for its node's GPU product label to appear.
     std::chrono::milliseconds label_wait{10'000};
-    // A pod that has told the operator nothing for so long after its loader's end is unheard.
+    // A pod that has not called the operator for so long after its loader's end counts as unheard.
     std::chrono::milliseconds unheard_after{90'000};
-    // After so many of a namespace in a row its new pods no longer wait for an answer.
+    // After so many unheard pods of a namespace in a row its new pods no longer wait for an answer.
     int unheard_pods = 3;
     bool operator==(const Agent&) const = default;
   } agent;
@@ -92,22 +92,23 @@ struct Settings {
   struct Breaker {
     // How long a fault has to last before it counts.
     std::chrono::milliseconds patience{30'000};
-    // ... on one node alone, where there are more and no other pod got past.
+    // How long it has to last on one node alone, where there are more nodes and no other pod
+    // started.
     std::chrono::milliseconds one_node{5 * 60'000};
     // Pods that were made longer than this before those in trouble do not count.
     std::chrono::milliseconds window{10 * 60'000};
-    // Of pods made at about the same time, how many in a hundred are in trouble at least.
+    // The least percentage of pods in trouble among those made at about the same time.
     int share_percent = 20;
-    // From opening to the first probe; doubles up to the longest.
+    // The time from opening to the first probe; it doubles up to the longest.
     std::chrono::milliseconds pause{60'000};
     std::chrono::milliseconds longest_pause{60 * 60'000};
-    // Between two stuck pods that are replaced (--replace-stuck-pods).
+    // The time between two replacements of stuck pods (--replace-stuck-pods).
     std::chrono::milliseconds replace_interval{6'000};
     bool operator==(const Breaker&) const = default;
   } breaker;
 
-  // Our own authority and what it signs for the webhook and the agent API; rotated long before they
-  // end. The second is at most an eighth of the first.
+  // Lifetimes of our own authority and of the leaf that it signs for the webhook and the agent API;
+  // both are rotated long before they end. The second is at most an eighth of the first.
   struct CertificateLives {
     std::chrono::milliseconds authority_life{std::chrono::hours(24 * 3650)};
     std::chrono::milliseconds leaf_life{std::chrono::hours(24 * 90)};
@@ -116,7 +117,7 @@ struct Settings {
 
   // A CompileCache's status is written at most this often.
   std::chrono::milliseconds status_interval{5'000};
-  // How long the answer of a TokenReview is believed.
+  // How long the answer of a TokenReview is cached.
   std::chrono::milliseconds token_cache{60'000};
 
   std::map<std::string, frameworks::Framework> frameworks;

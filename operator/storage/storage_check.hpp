@@ -9,8 +9,9 @@
 #include "base/error.hpp"
 #include "kube/fields.hpp"
 
-// Whether a CompileCache's claim can hold archives and can be mounted into any pod of its namespace
-// without harm. The answer becomes the condition StorageReady, which opens and closes injection.
+// Checks whether a CompileCache's claim can hold archives and can be mounted into any pod of its
+// namespace without harm. The verdict becomes the condition StorageReady, without which no pod is
+// injected.
 //
 //   StorageFacts facts{.claim = ..., .volume = ..., .prepared = true};
 //   StorageVerdict verdict = check_storage(cache.spec.storage, facts);
@@ -39,11 +40,11 @@ VolumeView parse_volume(const nlohmann::json& object);
 
 struct StorageFacts {
   std::optional<ClaimView> claim;
-  std::optional<VolumeView> volume;  // of a bound claim; nothing: not yet known
-  // What the last sweep Job that came to an end found; nothing while none has.
+  std::optional<VolumeView> volume;  // the bound claim's; nothing: not yet known
+  // The result of the last sweep Job that reported.
   bool prepared = false;
   std::string storage_error;  // why the volume cannot be used
-  // Why no Job comes to an end: "its pod cannot be scheduled: ...". Empty: it is under way.
+  // Why no Job ends: "its pod cannot be scheduled: ...". Empty: there is no trouble.
   std::string job_trouble;
 };
 
@@ -51,9 +52,9 @@ struct StorageVerdict {
   std::string status;   // of the condition: True, False, Unknown
   std::string reason;   // "Ready", "ClaimNotFound", ...
   std::string message;  // what is wrong and what to do
-  // Whether a Job that prepares the store may be made now; an unbound claim is often bound by it.
+  // Whether a Job that prepares the store may be created now; that often binds an unbound claim.
   bool may_prepare = false;
-  // Whether waiting can help, or only a change by the user.
+  // Whether only a change by the user can help, and not waiting.
   bool stalled = false;
 
   [[nodiscard]] bool ready() const { return status == "True"; }

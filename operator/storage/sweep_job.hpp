@@ -11,31 +11,33 @@
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/settings/settings.hpp"
 
-// The Job that prepares and sweeps the store of one CompileCache: its manifest, and what one in the
-// API server says about itself. Pure; safe from any thread.
+// The Job that prepares and sweeps the store of one CompileCache: its manifest, and what we read of
+// Jobs in the API server. Pure; safe from any thread.
 
 namespace compilecache::controller {
 
-// A way to run the Job's container. The first that the namespace's Pod Security level lets is
-// tried, then the next, when no pod appears.
+// A way to run the Job's container. The first one that the namespace's Pod Security level permits
+// is tried, and when no pod appears the next.
 struct SweepPrivilege {
-  const char* name;      // for messages and the Job's annotation
-  bool root;             // as uid 0 with the capabilities below, else as the image's own user
-  const char* enforced;  // the strictest Pod Security level that lets it: "baseline", "restricted"
+  const char* name;  // for messages and the Job's annotation
+  bool root;         // as uid 0 with the capabilities below, else as the image's own user
+  // The strictest Pod Security level that permits it: "baseline", "restricted".
+  const char* enforced;
 };
 std::span<const SweepPrivilege> sweep_privileges();
 
-// The first of sweep_privileges() worth trying where that level is enforced ("" or unknown: none
-// is).
+// The index of the first of sweep_privileges() to try where that level is enforced ("" or unknown:
+// no level).
 size_t first_privilege(const std::string& pod_security_level);
 
-// What the manifest is made of, besides the CompileCache.
+// The parts of the manifest that do not come from the CompileCache.
 struct SweepJobInput {
   std::string name;         // of the Job
   std::string image;        // of compilecache-agent
   std::string cluster_uid;  // of kube-system
   size_t privilege = 0;     // index into sweep_privileges()
-  // Where a ReadWriteOnce claim is attached, or pods could not start; empty: any node.
+  // The node to run on, because a ReadWriteOnce claim is attached there or it is to be probed;
+  // empty: any node.
   std::string node;
   std::string agent_address, agent_name, agent_ca;  // of the agent API
   int agent_port = 443;
@@ -46,7 +48,7 @@ nlohmann::json sweep_job(const api::CompileCache& cache, const SweepJobInput& in
 // The name of a new Job: the CompileCache's, cut so that it fits a label, and `nonce`.
 std::string sweep_job_name(const std::string& cache, const std::string& nonce);
 
-// What we use of a Job that carries our label.
+// The part of a Job with our label that we use.
 struct SweepJob {
   std::string ns, name, uid;
   std::string cache, cache_uid;
@@ -60,8 +62,7 @@ struct SweepJob {
 };
 Result<SweepJob> parse_sweep_job(const nlohmann::json& object);
 
-// Why a pod of the Job does not get to run: unschedulable, image not pulled. Empty: nothing to
-// report.
+// Why a pod of the Job does not run: unschedulable, image not pulled. Empty: no trouble.
 std::string pod_trouble(const PodView& pod);
 
 }  // namespace compilecache::controller

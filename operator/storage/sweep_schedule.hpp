@@ -6,7 +6,7 @@
 
 #include "base/clock.hpp"
 
-// When the next sweep Job of one CompileCache is due. Pure: no clock, no I/O.
+// Decides when the next sweep Job of one CompileCache is due. Pure: no clock, no I/O.
 
 namespace compilecache::controller {
 

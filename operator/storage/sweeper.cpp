@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 // The Job controller makes a Job's pod within a second, on a busy cluster later.
 constexpr seconds kPodPatience{10};
-// From then on a Job's pod that does not run is worth a word in the conditions.
+// After this time a Job's pod that does not run is reported in the conditions.
 constexpr seconds kJobPatience{20};
 constexpr seconds kRecheck{5};
 
@@ -135,7 +135,7 @@ void Sweeper::read(State& state, const Mail& mail) const {
     state.storage_error = report.storage_error;
     state.trouble.clear();
     state.failures = good ? 0 : state.failures + 1;
-    // With more rights it may do.
+    // Another attempt starts with the first privileges again, with which it may succeed.
     if (!good) state.privilege.reset();
     // It has run, whether our store has seen it or not.
     if (state.job.empty()) state.last_job = report.job;

@@ -18,23 +18,23 @@
 #include "operator/storage/sweep_job.hpp"
 #include "operator/storage/sweep_schedule.hpp"
 
-// Starts the Jobs that prepare and sweep stores, one at a time for each claim, and tells what they
-// found.
+// Starts the Jobs that prepare and sweep stores, one at a time for each claim, and keeps their
+// results.
 //
-//   sweeper.take_over(*cache);                         // once, when a leader first meets it
-//   sweeper.reported(key, job_uid, "");                // the agent API heard a Job's end
+//   sweeper.take_over(*cache);                         // once, when a leader first sees it
+//   sweeper.reported(key, job_uid, "");                // a Job has reported its end
 //   sweeper.ask(key);                                  // archives were deleted: sweep soon
 //   auto again = sweeper.reconcile(*cache, claim);     // starts a Job when one is due
 //   sweeper.fill(key, facts);                          // for check_storage()
 //
-// What it knows is in memory; a new leader starts from the CompileCache's status and the Jobs that
-// run. Jobs are known by uid and times are our own, since the API server's clock is another. A Job
-// that is gone before it ended has failed. Thread-safe; reconcile() calls the API server, one
-// thread at a time for each CompileCache.
+// Its state is in memory; a new leader starts from the CompileCache's status and the Jobs that run.
+// Jobs are identified by uid, and all times are by our own clock, not the API server's. A Job that
+// disappears before it has ended counts as failed. Thread-safe; reconcile() calls the API server,
+// and runs in one thread at a time for each CompileCache.
 
 namespace compilecache::controller {
 
-// What every Job is made of, found once by the leader.
+// What all Jobs have in common, found once by the leader.
 struct SweepEnvironment {
   std::string image;
   std::string cluster_uid;
@@ -53,24 +53,25 @@ class Sweeper {
   void take_over(const api::CompileCache& cache);
   void forget(const std::string& cache);
 
-  // `job`: its uid. `storage_error` empty: the volume does what is needed.
+  // A Job has reported its end. `job` is its uid; an empty `storage_error` means that the volume
+  // can be used.
   void reported(const std::string& cache, const std::string& job, const std::string& storage_error);
   void ask(const std::string& cache);
-  // Sweep soon, on that node (empty: on any), to see whether what pods need works there. The result
-  // is for probed().
+  // Sweeps soon, on that node (empty: on any), to find out whether what pods need works there. Pass
+  // the result to probed().
   int64_t probe(const std::string& cache, const std::string& node);
-  // What became of the first Job that was started since that call of probe().
+  // The outcome of the first Job that was started after that call of probe().
   enum class Probed { kPending, kSucceeded, kFailed };
   [[nodiscard]] Probed probed(const std::string& cache, int64_t probe) const;
 
-  // Starts a Job if one is due. The result says when to come again; 0: when something changes.
+  // Starts a Job if one is due. Returns when to reconcile again; 0: when something changes.
   Result<Duration> reconcile(const api::CompileCache& cache, const ClaimView& claim);
 
-  // prepared, storage_error and job_trouble.
+  // Fills in prepared, storage_error and job_trouble.
   void fill(const std::string& cache, StorageFacts& facts) const;
 
  private:
-  // What other threads said, until reconcile() reads it.
+  // Calls by other threads, kept until reconcile() handles them.
   struct Report {
     std::string job, storage_error;
     WallTime time{};

@@ -1,0 +1,41 @@
+// The examples in the headers of agent/, word for word (tests/support/header_examples.py). They are
+// compiled and never run.
+
+#include <functional>
+
+#include "agent/load/load.hpp"
+#include "agent/load/subprocess.hpp"
+#include "agent/save/save_machine.hpp"
+#include "agent/watched.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+namespace compilecache::agent::examples {
+
+inline void subprocess(const api::AgentConfig& config, const Process& process) {
+  const SubprocessEnd ended = run_in_subprocess(
+      [&](const std::function<void()>& leaving) { run_load(config, process, leaving, false); });
+}
+
+inline void machine(const saver::Settings& settings, const saver::State& state,
+                    const saver::Input& input, const saver::Moment& moment) {
+  auto [next, actions] = step(settings, state, input, moment);
+}
+
+inline bool watched(Watched& watched, const HeldFiles& head, std::optional<WallTime> saved_at) {
+  watched.look();
+  SaveView view = watched.plan(head, saved_at);
+  if (!view.files.empty() && view.busy.empty()) return true;
+  watched.forget();
+  if (*watched.differs()) watched.look();
+  return false;
+}
+
+}  // namespace compilecache::agent::examples
+
+#pragma GCC diagnostic pop

@@ -1,0 +1,61 @@
+// The examples in the headers of frameworks/, word for word (tests/support/header_examples.py).
+// They are compiled and never run.
+
+#include <string>
+
+#include "frameworks/effect.hpp"
+#include "frameworks/factors.hpp"
+#include "frameworks/glob.hpp"
+#include "frameworks/held_paths.hpp"
+#include "frameworks/plan.hpp"
+#include "frameworks/trap.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+namespace compilecache::frameworks::examples {
+
+inline void effect(const Rules& rules, const Scan& scan, const LoadedFiles* loaded) {
+  EffectJudge judge;
+  judge.add(rules, scan, loaded);
+  Evidence evidence = judge.result();
+}
+
+inline void factors(std::string_view key) {
+  auto before = read_factors(R"({"code_hash": "a", "env": {"VLLM_PORT": "1"}})", key);
+  auto after = read_factors(R"({"code_hash": "a", "env": {"VLLM_PORT": "2"}})", key);
+  differing_factors(*before, *after);
+}
+
+inline void glob() {
+  Glob("fxgraph/*/*").matches("fxgraph/ab/KEY");
+  Glob("**/*.so").matches("a/b/c.so");
+}
+
+inline void held_paths() {
+  HeldPaths held({"fxgraph/ab/fabc/entry"});
+  held.contains("fxgraph/ab/fabc/entry");
+  held.has_directory("fxgraph/ab");
+}
+
+inline bool plan(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge, WallTime now,
+                 const IsWholeElf& is_whole_elf) {
+  SavePlan plan = plan_save(rules, scan, knowledge, now, is_whole_elf);
+  if (!plan.pack.empty() && plan.busy.empty()) return true;
+  return false;
+}
+
+inline void trap() {
+  const Trap trap{.name = "switched-off",
+                  .frameworks = {"torch"},
+                  .variables = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"},
+                  .warning = "{variables}: nothing is cached"};
+}
+
+}  // namespace compilecache::frameworks::examples
+
+#pragma GCC diagnostic pop

@@ -1,0 +1,370 @@
+// The examples in the headers of operator/, word for word (tests/support/header_examples.py). They
+// are compiled and never run.
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "http/server.hpp"
+#include "kube/leader_election.hpp"
+#include "kube/worker.hpp"
+#include "operator/agents/agent_api.hpp"
+#include "operator/agents/caller_allowance.hpp"
+#include "operator/agents/fair_queue.hpp"
+#include "operator/agents/load_decision.hpp"
+#include "operator/agents/token_auth.hpp"
+#include "operator/agents/token_verdicts.hpp"
+#include "operator/archives/adoption.hpp"
+#include "operator/archives/archive_client.hpp"
+#include "operator/archives/archive_registry.hpp"
+#include "operator/archives/archive_trust.hpp"
+#include "operator/archives/collection_planner.hpp"
+#include "operator/archives/crash_watch.hpp"
+#include "operator/archives/save_coordinator.hpp"
+#include "operator/archives/sweep_guard.hpp"
+#include "operator/breaker/breaker.hpp"
+#include "operator/breaker/breaker_keeper.hpp"
+#include "operator/breaker/event_sightings.hpp"
+#include "operator/breaker/pod_troubles.hpp"
+#include "operator/breaker/startup_diagnosis.hpp"
+#include "operator/caches/cache_stats.hpp"
+#include "operator/caches/compile_cache_controller.hpp"
+#include "operator/caches/counters_backup.hpp"
+#include "operator/caches/heard_pods.hpp"
+#include "operator/caches/status_writer.hpp"
+#include "operator/certificates/certificate_files.hpp"
+#include "operator/certificates/certificate_keeper.hpp"
+#include "operator/certificates/certificate_source.hpp"
+#include "operator/certificates/certificates.hpp"
+#include "operator/cluster/cluster_view.hpp"
+#include "operator/cluster/refusals.hpp"
+#include "operator/leader_session.hpp"
+#include "operator/metrics_access.hpp"
+#include "operator/review_path.hpp"
+#include "operator/review_pool.hpp"
+#include "operator/settings/settings.hpp"
+#include "operator/storage/storage_check.hpp"
+#include "operator/storage/sweeper.hpp"
+#include "operator/webhook_service.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+namespace compilecache::controller::examples {
+
+using CachePtr = std::shared_ptr<const api::CompileCache>;
+
+inline void agent_api(const AgentApiParts& parts, const Settings& settings,
+                      const AgentApiHooks& hooks, const Clock& clock,
+                      const http::ServerOptions& options) {
+  AgentApi agent_api(parts, settings, hooks, clock);
+  agent_api.start();
+  auto server = http::Server::start(options, [&](auto request, auto respond) {
+    agent_api.handle(std::move(request), std::move(respond));
+  });
+  agent_api.stop();
+}
+
+inline Status caller_allowance(const Clock& clock, std::string_view peer, std::string_view token,
+                               Status (*too_many)(),
+                               Status (*ask_the_api_server)(std::string_view)) {
+  CallerAllowance allowance(clock);
+  if (!allowance.take(peer)) return too_many();
+  auto identity = ask_the_api_server(token);
+  if (identity) allowance.give_back(peer);
+  return identity;
+}
+
+inline bool fair_queue(const std::string& sender, std::function<void()> task) {
+  using Task = std::function<void()>;
+  FairQueue<Task> queue({.most = 4096, .most_of_one = 256, .at_once_of_one = 4});
+  if (queue.push(sender, std::move(task)) != FairQueue<Task>::Pushed::kYes) return false;
+  if (auto next = queue.pop()) {
+    next->work();
+    queue.done(next->sender);
+  }
+  return true;
+}
+
+inline void load_decision(const api::KeyBasis& basis, const api::NodeFacts& node) {
+  LoadSituation situation{.cache = "transformer", .key = make_key(basis, node), .archives = {}};
+  api::LoadAnswer answer = decide_load(situation);
+}
+
+inline bool token_auth(const kube::Client& client, const Settings& settings, const Clock& clock,
+                       std::string_view bearer_token, std::string_view peer) {
+  TokenAuth auth(
+      [&](const auto& review) { return client.create(kube::resources::kTokenReviews, review); },
+      settings.token_cache, clock);
+  auto identity = auth.identify(bearer_token, peer);
+  if (!identity) return false;
+  return true;
+}
+
+inline Status token_verdicts(const Clock& clock, std::string_view token,
+                             Status (*ask_the_api_server)(std::string_view)) {
+  constexpr std::chrono::seconds kBelieveYes{60}, kBelieveNo{10};
+  TokenVerdicts<Status> verdicts(1'000, clock);
+  if (const auto known = verdicts.find(token)) return *known;
+  const Status verdict = ask_the_api_server(token);
+  verdicts.remember(token, verdict, verdict ? kBelieveYes : kBelieveNo);
+  return verdict;
+}
+
+inline void adoption(const api::CompileCache& cache, const api::FoundArchive& found,
+                     const Clock& clock) {
+  auto archive = adopted_archive(cache, found, clock.wall());
+}
+
+inline void archive_client(ArchiveClient& archives, const std::string& digest,
+                           const std::string& pod, const std::string& now) {
+  auto archive = modify_archive(archives, "ml", "transformer-3f9a1c04b2",
+                                [&](auto& a) { return mark_suspect(a, digest, pod, now); });
+}
+
+inline void archive_registry(ArchiveClient& archives, const Settings& settings, const Clock& clock,
+                             const std::string& digest) {
+  ArchiveRegistry registry(archives, settings.status_interval, clock);
+  registry.loaded("ml", "transformer-3f9a1c04b2", api::Match::kExact);
+  registry.flush();
+  registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");
+}
+
+inline std::string collection(const std::vector<api::CompileCacheArchive>& archives,
+                              const api::CompileCacheSpec& spec,
+                              const std::set<std::string>& in_use, const Clock& clock) {
+  std::string names;
+  auto plan = plan_collection(archives, spec.retention, in_use, clock.wall());
+  for (const StaleArchive& stale : plan) names += stale.name;
+  return names;
+}
+
+inline size_t crash_watch(const std::string& manifest, const std::string& pod_uid,
+                          const std::shared_ptr<const PodView>& pod) {
+  size_t blamed = 0;
+  CrashWatch crashes;
+  crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);
+  crashes.seen({pod->uid, pod->name, pod->ends()});
+  for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) blamed += blame.pods.size();
+  return blamed;
+}
+
+inline void save_coordinator(ArchiveClient& archives, CacheLocks& locks, const SweepGuard& guard,
+                             const Clock& clock, const Random& random, const SaveContext& context,
+                             const api::SaveRequest& request, const std::string& ns,
+                             const std::string& pod_uid, const api::CommitRequest& commit,
+                             std::chrono::milliseconds lock_timeout) {
+  SaveCoordinator saves(archives, locks, guard, 50, clock, random);
+  auto answer = saves.request(context, request);
+  saves.renew(ns, pod_uid, answer->id, answer->fence, lock_timeout);
+  auto head = saves.commit(context, answer->id, commit);
+}
+
+inline void sweep_guard(SweepGuard& guard, const std::vector<std::string>& deletable,
+                        const std::vector<SaveInFlight>& saves_in_flight,
+                        const std::string& digest) {
+  guard.begins("ml/transformer", deletable, saves_in_flight);
+  guard.refuses("ml/transformer", {"transformer-3f9a1c04b2", 17}, digest);
+  guard.ends("ml/transformer", saves_in_flight);
+}
+
+inline void breaker(PodTroubles& troubles, const std::vector<PodLook>& pods,
+                    const std::map<std::string, std::string>& failed_mounts,
+                    const BreakerState& before, const Settings::Breaker& rules, WallTime now) {
+  const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
+  const BreakerVerdict verdict = judge_breaker(before, {.seen = seen, .nodes = 3}, rules, now);
+}
+
+inline void breaker_keeper(const kube::Client& client, const Settings& settings,
+                           const ClusterView& view, Sweeper& sweeper, kube::EventSink& events,
+                           const Clock& clock, const CachePtr& cache,
+                           const StorageFacts& storage_facts, api::CompileCacheStatus& status) {
+  BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
+  const Duration again = keeper.evaluate(*cache, storage_facts, status);
+}
+
+struct SeenEvent {
+  std::string name, version;
+};
+inline int event_sightings(const std::vector<SeenEvent>& events, EventSightings& sightings,
+                           const Clock& clock) {
+  int news = 0;
+  for (const auto& event : events) {
+    const auto& sight = sightings.see(event.name, event.version, clock.monotonic());
+    if (sight.is_news) ++news;
+  }
+  sightings.end_round();
+  return news;
+}
+
+inline void pod_troubles(const Settings& settings, const api::CompileCache& cache,
+                         const std::vector<PodLook>& pods,
+                         const std::map<std::string, std::string>& failed_mounts, WallTime now) {
+  PodTroubles troubles(settings.breaker);
+  troubles.expect(cache.status.stuck_pods);
+  const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
+}
+
+inline std::string startup_diagnosis(const PodView& pod, const SignRules& rules) {
+  const VolumeSight volume{.claim = "caches", .volume = "pv-1", .bound = true};
+  const PodSign sign = read_sign(pod, volume, rules);
+  if (sign.kind == PodSign::Kind::kTrouble) return sign.text;
+  return "";
+}
+
+inline void cache_stats(const Settings& settings, kube::WorkQueue& queue, Duration interval,
+                        const CachePtr& cache) {
+  CacheStats stats(settings.limits.recent_pods);
+  stats.on_change([&](const std::string& key) { queue.add_after(key, interval); });
+  stats.seed("ml/transformer", cache->status);
+  stats.loaded("ml/transformer", {.pod = "web-1"});
+  api::CompileCacheStatus status = cache->status;
+  stats.fill("ml/transformer", status);
+}
+
+inline void controller(kube::WorkQueue& queue, CompileCacheController& controller) {
+  kube::Workers workers("compilecaches", queue,
+                        [&](const std::string& key) { return controller.reconcile(key); });
+}
+
+inline Status counters_backup(const kube::Client& client, CacheStats& stats) {
+  if (auto read = seed_counters(client, stats); !read) return read;
+  return {};
+}
+
+inline void heard_pods(const Settings& settings, const PodView& pod, Monotonic now) {
+  HeardPods heard(settings.agent);
+  heard.begin();
+  heard.seen(pod, now);
+  heard.spoke(pod);
+  const Silence silence = heard.silence("ml", "transformer", now);
+}
+
+inline Status status_writer(StatusWriter& writer, const api::CompileCache& cache,
+                            const api::CompileCacheStatus& status, kube::WorkQueue& queue,
+                            const std::string& key) {
+  auto wait = writer.write(cache, status);
+  if (!wait) return unexpected(wait.error());
+  if (*wait > Duration::zero()) queue.add_after(key, *wait);
+  return {};
+}
+
+inline void certificate_files() { CertificateFiles files("/etc/compilecache/certificates"); }
+
+inline void certificate_keeper(const kube::Client& client, const std::string& ns,
+                               const kube::LeaderElector& elector) {
+  CertificateKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); });
+}
+
+inline int certificate_source(CertificateSource& source,
+                              const std::unique_ptr<http::Server>& server,
+                              int (*report)(const Error&)) {
+  source.on_change(
+      [&](const ServedCertificate& c) { server->set_certificate(c.leaf.certificate, c.leaf.key); });
+  if (auto ready = source.prepare(); !ready) return report(ready.error());
+  source.start();
+  return 0;
+}
+
+inline void certificates(const std::vector<std::string>& names, WallTime now) {
+  auto made = make_certificates(names, {}, now);
+  Certificates certificates = *made;
+  while (auto step = next_rotation(certificates, names, {}, now)) {
+    certificates = *rotate(certificates, *step, names, {}, now);
+  }
+}
+
+inline void cluster_view() {
+  ClusterStores stores;
+  ClusterView view(stores);
+  auto pod = view.pod("ml", "web-1");
+  auto facts = view.node(pod->node);
+}
+
+inline bool refusals(const nlohmann::json& event) {
+  Refusal refusal = *parse_refusal(event);
+  if (place_in(refusal.message) == RefusedPlace::kOurs) return true;
+  return false;
+}
+
+inline void leader_session(const LeaderParts& parts, const std::string& ns,
+                           const std::string& image, http::Request request,
+                           http::Responder respond) {
+  LeaderSession session(parts, {.ns = ns, .image = image});
+  session.start();
+  session.handle(std::move(request), std::move(respond));
+  session.stop();
+}
+
+inline void metrics_access(const Metrics& metrics, const kube::Client& client, const Clock& clock,
+                           http::Request request, http::Responder respond) {
+  MetricsEndpoint endpoint(
+      metrics,
+      [&](const auto& resource, const auto& object) { return client.create(resource, object); },
+      clock);
+  endpoint.start();
+  endpoint.handle(std::move(request), std::move(respond));
+  endpoint.stop();
+}
+
+inline void review_path(const kube::Client& client, const std::string& ns,
+                        const kube::LeaderElector& elector, const Clock& clock,
+                        WebhookService& webhook) {
+  ReviewPathKeeper keeper(
+      client, {.ns = ns}, [&] { return elector.is_leader(); }, clock);
+  webhook.set_review_path([&] { return keeper.path(); });
+  keeper.start();
+}
+
+inline bool review_pool(const Clock& clock, bool is_large, const http::Request& request,
+                        const http::Responder& respond,
+                        http::Response (*answer)(const http::Request&)) {
+  ReviewPool pool(4, clock);
+  pool.start();
+  if (!pool.add(is_large, [=] { respond(answer(request)); })) return false;
+  pool.stop();
+  return true;
+}
+
+inline int settings() {
+  auto settings = load_settings("/etc/compilecache/settings.yaml");
+  if (!settings) {
+    std::cerr << settings.error().message;
+    return 2;
+  }
+  return 0;
+}
+
+inline void storage_check(const api::CompileCache& cache, const ClaimView& claim,
+                          const VolumeView& volume) {
+  StorageFacts facts{.claim = claim, .volume = volume, .prepared = true};
+  StorageVerdict verdict = check_storage(cache.spec.storage, facts);
+}
+
+inline void sweeper(Sweeper& sweeper, const CachePtr& cache, const std::string& key,
+                    const std::string& job_uid, const ClaimView& claim, StorageFacts& facts) {
+  sweeper.take_over(*cache);
+  sweeper.reported(key, job_uid, "");
+  sweeper.ask(key);
+  auto again = sweeper.reconcile(*cache, claim);
+  sweeper.fill(key, facts);
+}
+
+inline void webhook_service(const kube::Client& client, const ClusterStores& stores,
+                            const webhook::InjectionSettings& settings, kube::EventSink& events,
+                            Metrics& metrics, const Clock& clock, http::Request request,
+                            http::Responder respond) {
+  WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
+  webhook.start();
+  webhook.handle(std::move(request), std::move(respond));
+}
+
+}  // namespace compilecache::controller::examples
+
+#pragma GCC diagnostic pop
