@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/pods/pod_ledger.hpp"
 
 // Which archives make applications crash although every digest is right: a half-written shared
 // object, say, that was whole as bytes go. Init containers do not run again when a container
 // restarts, so such a pod crashes on what it was given for ever.
 //
-//   CrashWatch crashes;
+//   PodLedger pods;
+//   CrashWatch crashes(pods);
 //   crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);     // "": it started cold
 //   crashes.seen({pod->uid, pod->name, pod->ends()});                   // whenever the pod changes
 //   for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) ...
@@ -20,8 +22,9 @@
 // and these are at least half of all that loaded it, and a larger share than of the pods of the
 // same key that started without it. Each end counts for itself: of a container that was restarted
 // six times only those ends are crashes that were seen to be. It is acquitted when those crash no
-// less. What pods that are gone did still counts; what an earlier leader saw does not. Thread-safe;
-// no clock and no I/O.
+// less. What pods that have ended did still counts; what an earlier leader saw does not.
+// Thread-safe; no clock and no I/O. What it knows of a pod is in the ledger, whose lock it takes
+// with its own held.
 
 namespace compilecache::controller {
 
@@ -35,12 +38,20 @@ struct Blame {
   std::vector<std::string> pods;  // a few that crashed
 };
 
+// Of a pod, in the ledger.
+struct StartedPod {
+  std::string archive, manifest;    // that it started with; no manifest: cold
+  std::map<std::string, int> ends;  // seen so far, by container
+  int crashes = 0;
+};
+
 class CrashWatch {
  public:
+  explicit CrashWatch(PodLedger& pods) : pods_(pods) {}
+
   // `archive` is "namespace/name", of the pod's exact key also where it loaded nothing.
   void loaded(const std::string& archive, const std::string& manifest, const std::string& pod_uid);
   void seen(const PodEnds& pod);
-  void gone(const std::string& pod_uid);
   // The archive was deleted.
   void forget(const std::string& archive);
 
@@ -57,17 +68,12 @@ class CrashWatch {
     std::vector<std::string> names;  // of some that crashed
   };
   using Tallies = std::map<std::string, Tally>;  // by manifest
-  struct Pod {
-    std::string archive, manifest;
-    std::map<std::string, int> ends;  // seen so far, by container
-    int crashes = 0;
-  };
   static bool is_blamed(const Tally& with, const Tally& without);
   static Tally without(const Tallies& tallies, const std::string& manifest);
 
+  PodLedger& pods_;
   mutable std::mutex mutex_;
   std::map<std::string, Tallies> archives_;
-  std::map<std::string, Pod> pods_;  // by uid
 };
 
 }  // namespace compilecache::controller
