@@ -17,8 +17,8 @@
 #include "operator/agents/agent_endpoint.hpp"
 #include "operator/breaker/breaker_keeper.hpp"
 #include "operator/caches/compile_cache_controller.hpp"
-#include "operator/caches/counters_backup.hpp"
 #include "operator/caches/status_writer.hpp"
+#include "operator/pods/pod_ledger.hpp"
 #include "operator/storage/sweeper.hpp"
 
 namespace compilecache::controller {
@@ -64,10 +64,11 @@ struct LeaderSession::Impl {
       : parts(std::move(given)),
         options(std::move(given_options)),
         view(parts.stores),
-        stats(static_cast<size_t>(parts.settings.limits.recent_pods)),
+        stats(static_cast<size_t>(parts.settings.limits.recent_pods), ledger),
         archive_client(parts.client),
         registry(archive_client, parts.settings.status_interval, parts.clock),
         traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
+        crashes(ledger),
         heard(parts.settings.agent),
         auth(
             [this](const nlohmann::json& review) {
@@ -94,6 +95,7 @@ struct LeaderSession::Impl {
   const ClusterView view;
   kube::Store<ClaimView> claims;
   kube::Store<SweepJob> jobs;
+  PodLedger ledger;
   CacheStats stats;
   KubeArchiveClient archive_client;
   CacheLocks locks;
@@ -166,7 +168,9 @@ void LeaderSession::Impl::run() {
   }
   log_info("leading", {{"caches", std::to_string(parts.stores.caches.size())},
                        {"pods", std::to_string(parts.stores.pods.size())}});
-  while (!stopping.wait_for(kFlush)) registry.flush();
+  while (!stopping.wait_for(kFlush)) {
+    if (parts.is_leader()) registry.flush();
+  }
 
   serving = false;
   workers->stop();
@@ -188,8 +192,8 @@ Status LeaderSession::Impl::prepare() {
                                         options.endpoint_port);
     if (!written) return unexpected(written.error().with("telling agents where the leader is"));
   }
-  if (auto counted = seed_counters(parts.client, stats); !counted) return counted;
   make_controller(std::move(*environment));
+  if (auto counted = controller->take_over(); !counted) return counted;
   agent_api->take_over();
   for (const auto& cache : view.caches()) {
     if (api::is_not_asked(cache->status.conditions)) heard.take_over(cache->metadata.ns);
@@ -230,7 +234,7 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
 void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs,
                   parts.stores.sweep_pods, parts.metrics, parts.clock, system_random());
-  breaker.emplace(parts.client, parts.settings, view, *sweeper, parts.events,
+  breaker.emplace(parts.client, parts.settings, view, ledger, *sweeper, parts.events,
                   options.replace_stuck_pods, parts.clock);
   controller.emplace(
       ControllerParts{parts.client, parts.settings, parts.stores, view, claims, parts.invalid,
@@ -259,7 +263,7 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     enqueue(pod.ns, request.cache, Duration::zero());
   };
   agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, archive_client, registry,
-                                  traffic, crashes, stats, parts.metrics, parts.events},
+                                  traffic, crashes, stats, ledger, parts.metrics, parts.events},
                     parts.settings, std::move(hooks), parts.clock);
 }
 
@@ -274,6 +278,10 @@ void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cach
 }
 
 void LeaderSession::Impl::add_handlers() {
+  ledger.on_end([this](const std::string& ns, const std::string& uid) {
+    heard.gone(ns, uid);
+    traffic.gone(uid);
+  });
   stats.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
   on_changes(parts.stores.caches, [this](const auto& before, const auto& after, auto priority) {
     queue.add((after ? after : before)->metadata.key(), priority);
@@ -291,11 +299,7 @@ void LeaderSession::Impl::add_handlers() {
     const auto& pod = after ? after : before;
     crashes.seen({pod->uid, pod->name, pod->ends()});
     heard.seen(*pod, parts.clock.monotonic());
-    if (!after) {
-      heard.gone(*pod);
-      stats.pod_gone(kube::object_key(pod->ns, pod->cache), pod->uid);
-      crashes.gone(pod->uid);
-    }
+    if (!after) ledger.end(pod->ns, pod->uid);
     enqueue(pod->ns, pod->cache, kPodsSettle, priority);
   });
   on_changes(parts.stores.sweep_pods, [this](const auto& before, const auto& after, auto priority) {

@@ -107,7 +107,6 @@ struct AgentApi::Impl {
   Response route_save(const Request& request, const Caller& caller, const SavePath& path);
   Response safely(const Request& request);
   void work();
-  void write_use();
 
   AgentHandlers handlers;
   const int threads;
@@ -203,17 +202,6 @@ void AgentApi::Impl::work() {
   }
 }
 
-void AgentApi::Impl::write_use() {
-  std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, std::chrono::seconds(1), [&] { return stopping; })) {
-    lock.unlock();
-    if (handlers.is_leader()) handlers.write_use(false);
-    lock.lock();
-  }
-  lock.unlock();
-  if (handlers.is_leader()) handlers.write_use(true);
-}
-
 AgentApi::AgentApi(AgentApiParts parts, const Settings& settings, AgentApiHooks hooks,
                    const Clock& clock)
     : impl_(std::make_unique<Impl>(parts, settings, std::move(hooks), clock)) {}
@@ -224,7 +212,6 @@ void AgentApi::start() {
   for (int i = 0; i < impl_->threads; ++i) {
     impl_->workers.emplace_back([this] { impl_->work(); });
   }
-  impl_->workers.emplace_back([this] { impl_->write_use(); });
 }
 
 void AgentApi::stop() {
@@ -249,8 +236,7 @@ void AgentApi::handle(Request request, http::Responder respond) {
     if (!impl_->stopping) pushed = impl_->waiting.push(sender, std::move(task));
   }
   if (pushed == Queue::Pushed::kYes) {
-    // Not notify_one: the thread that writes use waits on the same condition.
-    impl_->wake.notify_all();
+    impl_->wake.notify_one();
     return;
   }
   const bool of_one = pushed == Queue::Pushed::kTooManyOfOne;

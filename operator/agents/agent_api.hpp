@@ -19,6 +19,7 @@
 #include "operator/caches/cache_stats.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
+#include "operator/pods/pod_ledger.hpp"
 #include "operator/settings/settings.hpp"
 
 // The API that agents call (api/agent_api.hpp), as the handler of an http::Server.
@@ -49,6 +50,7 @@ struct AgentApiParts {
   LoadTraffic& traffic;
   CrashWatch& crashes;
   CacheStats& stats;
+  PodLedger& pods;
   Metrics& metrics;
   kube::EventSink& events;
 };

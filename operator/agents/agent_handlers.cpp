@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/strings.hpp"
@@ -17,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kReasonLength = 64;
-constexpr size_t kRemembered = 100'000;  // pods or saves; far more than there can be at once
+constexpr size_t kRemembered = 100'000;  // saves; far more than there can be at once
 constexpr size_t kMessageLength = 512;
 // In statuses, which hold hundreds of pods at most: a pod's own words are below 3 KB together.
 constexpr size_t kStatusMessageLength = 256;
@@ -26,6 +27,11 @@ constexpr milliseconds kChecking{30'000};
 constexpr size_t kImageLength = 512;
 constexpr double kLongestCompile =
     1e7;  // seconds; what an agent says is not to be believed blindly
+
+// Of a pod, in the ledger: what it said of its last save when that was counted.
+struct SavingPod {
+  std::string said;
+};
 
 Status check_cache(const Caller& caller, const std::string& named) {
   if (named.empty() || named == caller.cache->metadata.name) return {};
@@ -97,7 +103,6 @@ Result<Caller> AgentHandlers::caller(std::string_view token, std::string_view pe
     return fail(ErrorCode::kNotFound, "CompileCache " + caller.ns() + "/" + name +
                                           " is gone; create it again to load and save");
   }
-  parts_.stats.seed(caller.key(), caller.cache->status);
   return caller;
 }
 
@@ -450,11 +455,9 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
   if (!outcome) return;
   {
     const std::string said = report.save_outcome + "/" + cut(report.save_reason, kReasonLength);
-    const std::lock_guard lock(mutex_);
-    if (save_reports_.size() > kRemembered) save_reports_.clear();
-    std::string& before = save_reports_[caller.pod->uid];
-    if (before == said) return;
-    before = said;
+    const bool is_news = parts_.pods.edit<SavingPod>(
+        caller.pod->uid, [&](SavingPod& pod) { return std::exchange(pod.said, said) != said; });
+    if (!is_news) return;
   }
   const std::string& cache = caller.cache->metadata.name;
   const auto count = [&](SaveSeen seen, const char* word) {
@@ -558,7 +561,6 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
 
 void AgentHandlers::take_over() {
   for (const auto& cache : parts_.view.caches()) {
-    parts_.stats.seed(cache->metadata.key(), cache->status);
     std::vector<std::string> listed;
     for (const api::CondemnedBlob& blob : parts_.stats.condemned(cache->metadata.key())) {
       listed.push_back(blob.digest);

@@ -47,7 +47,6 @@ class AgentHandlers {
 
   void take_over();
   [[nodiscard]] bool is_leader() const { return !hooks_.is_leader || hooks_.is_leader(); }
-  void write_use(bool all) { parts_.registry.flush(all); }
 
  private:
   [[nodiscard]] Result<std::shared_ptr<const PodView>> pod_of(const TokenIdentity& identity) const;
@@ -94,8 +93,7 @@ class AgentHandlers {
   const Clock& clock_;
   const Monotonic leading_since_;
   std::mutex mutex_;
-  std::map<std::string, std::string> save_reports_;  // pod uid: the outcome that was counted last
-  std::map<std::string, Monotonic> granted_;         // save's id: when
+  std::map<std::string, Monotonic> granted_;  // save's id: when
   // Manifests that a sweep Job must find, by CompileCache: heads when it began.
   std::map<std::string, std::set<std::string>> heads_at_begin_;
 };

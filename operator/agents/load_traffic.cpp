@@ -104,6 +104,15 @@ bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
   return false;
 }
 
+void LoadTraffic::gone(const std::string& pod_uid) {
+  const std::lock_guard lock(mutex_);
+  for (auto* places : {&loading_, &waiting_}) {
+    for (auto& [what, pods] : *places) pods.erase(pod_uid);
+    std::erase_if(*places, [](const auto& entry) { return entry.second.empty(); });
+  }
+  std::erase_if(first_, [&](const auto& entry) { return entry.second.uid == pod_uid; });
+}
+
 void LoadTraffic::gives_up(const std::string& archive, const std::string& pod_uid) {
   const std::lock_guard lock(mutex_);
   const auto first = first_.find(archive);

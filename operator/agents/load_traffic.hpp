@@ -55,6 +55,8 @@ class LoadTraffic {
   // pod that saved it.
   bool holds(const std::string& archive, const std::string& pod_uid, const Alive& alive);
   void gives_up(const std::string& archive, const std::string& pod_uid);
+  // It has ended (PodLedger::on_end): its place is free, and it goes first nowhere.
+  void gone(const std::string& pod_uid);
 
  private:
   struct First {

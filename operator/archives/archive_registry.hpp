@@ -17,7 +17,7 @@
 //
 //   ArchiveRegistry registry(archives, settings.status_interval, clock);
 //   registry.loaded("ml", "transformer-3f9a1c04b2", api::Match::kExact);
-//   registry.flush();          // each second, by a thread; writes what is due
+//   registry.flush();          // each second, by the leader's session alone; writes what is due
 //   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
 //
 // Use and counters are collected here and written at most once in an interval for each archive; a

@@ -14,34 +14,33 @@ constexpr size_t kNames = 3;
 void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
                         const std::string& pod_uid) {
   const std::lock_guard lock(mutex_);
-  if (!pods_.emplace(pod_uid, Pod{archive, manifest}).second) return;
-  ++archives_[archive][manifest].pods;
+  const bool is_new = pods_.edit<StartedPod>(pod_uid, [&](StartedPod& pod) {
+    if (!pod.archive.empty()) return false;
+    pod.archive = archive;
+    pod.manifest = manifest;
+    return true;
+  });
+  if (is_new) ++archives_[archive][manifest].pods;
 }
 
 void CrashWatch::seen(const PodEnds& seen) {
   const std::lock_guard lock(mutex_);
-  const auto known = pods_.find(seen.uid);
-  if (known == pods_.end()) return;
-  Pod& pod = known->second;
-  int crashes = 0;
-  for (const ContainerEnd& end : seen.ends) {
-    int& before = pod.ends[end.container];
-    if (end.count > before && end.crash) ++crashes;
-    before = std::max(before, end.count);
-  }
-  if (crashes == 0) return;
-  Tally& tally = archives_[pod.archive][pod.manifest];
-  if (pod.crashes == 0) {
-    ++tally.crashed;
-    if (tally.names.size() < kNames) tally.names.push_back(seen.name);
-  }
-  pod.crashes += crashes;
-  tally.most_crashes = std::max(tally.most_crashes, pod.crashes);
-}
-
-void CrashWatch::gone(const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
-  pods_.erase(pod_uid);
+  pods_.edit_known<StartedPod>(seen.uid, [&](StartedPod& pod) {
+    int crashes = 0;
+    for (const ContainerEnd& end : seen.ends) {
+      int& before = pod.ends[end.container];
+      if (end.count > before && end.crash) ++crashes;
+      before = std::max(before, end.count);
+    }
+    if (crashes == 0) return;
+    Tally& tally = archives_[pod.archive][pod.manifest];
+    if (pod.crashes == 0) {
+      ++tally.crashed;
+      if (tally.names.size() < kNames) tally.names.push_back(seen.name);
+    }
+    pod.crashes += crashes;
+    tally.most_crashes = std::max(tally.most_crashes, pod.crashes);
+  });
 }
 
 void CrashWatch::forget(const std::string& archive) {
@@ -89,9 +88,7 @@ bool CrashWatch::acquits(const std::string& archive, const std::string& manifest
 }
 
 std::string CrashWatch::manifest_of(const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
-  const auto pod = pods_.find(pod_uid);
-  return pod == pods_.end() ? "" : pod->second.manifest;
+  return pods_.find<StartedPod>(pod_uid).value_or(StartedPod{}).manifest;
 }
 
 }  // namespace compilecache::controller

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/pods/pod_ledger.hpp"
 
 // Finds archives that make applications crash although every digest is right: with a shared object,
 // say, that was packed half-written. Init containers do not run again when a container restarts, so
 // a pod that loaded such an archive crashes again and again.
 //
-//   CrashWatch crashes;
+//   PodLedger pods;
+//   CrashWatch crashes(pods);
 //   crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);     // "": it started cold
 //   crashes.seen({pod->uid, pod->name, pod->ends()});                   // whenever the pod changes
 //   for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) ...
@@ -20,7 +22,8 @@
 // at least half of all that loaded it, and a larger share than among the pods of the same key that
 // started without it. It is acquitted when those crash as often. Each end of a container is judged
 // by itself, and only ends that we saw count. Pods that are gone still count; those that an earlier
-// leader saw do not. Thread-safe; no clock and no I/O.
+// leader saw do not. Thread-safe; no clock and no I/O. What is known of a pod is in the ledger,
+// whose lock is taken with ours held.
 
 namespace compilecache::controller {
 
@@ -34,13 +37,21 @@ struct Blame {
   std::vector<std::string> pods;  // a few that crashed
 };
 
+// What the ledger keeps of a pod for this.
+struct StartedPod {
+  std::string archive, manifest;    // that it started with; no manifest: cold
+  std::map<std::string, int> ends;  // seen so far, by container
+  int crashes = 0;
+};
+
 class CrashWatch {
  public:
+  explicit CrashWatch(PodLedger& pods) : pods_(pods) {}
+
   // `archive` is "namespace/name" of the archive of the pod's exact key, even where the pod loaded
   // nothing.
   void loaded(const std::string& archive, const std::string& manifest, const std::string& pod_uid);
   void seen(const PodEnds& pod);
-  void gone(const std::string& pod_uid);
   // The archive was deleted.
   void forget(const std::string& archive);
 
@@ -57,17 +68,12 @@ class CrashWatch {
     std::vector<std::string> names;  // of some that crashed
   };
   using Tallies = std::map<std::string, Tally>;  // by manifest
-  struct Pod {
-    std::string archive, manifest;
-    std::map<std::string, int> ends;  // seen so far, by container
-    int crashes = 0;
-  };
   static bool is_blamed(const Tally& with, const Tally& without);
   static Tally without(const Tallies& tallies, const std::string& manifest);
 
+  PodLedger& pods_;
   mutable std::mutex mutex_;
   std::map<std::string, Tallies> archives_;
-  std::map<std::string, Pod> pods_;  // by uid
 };
 
 }  // namespace compilecache::controller

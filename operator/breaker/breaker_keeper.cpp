@@ -57,11 +57,12 @@ kube::ObjectReference about(const api::CompileCache& cache) {
 }  // namespace
 
 BreakerKeeper::BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
-                             Sweeper& sweeper, kube::EventSink& events, bool replace,
-                             const Clock& clock)
+                             PodLedger& pods, Sweeper& sweeper, kube::EventSink& events,
+                             bool replace, const Clock& clock)
     : client_(std::move(client)),
       settings_(settings),
       view_(view),
+      pods_(pods),
       sweeper_(sweeper),
       events_(events),
       replace_(replace),
@@ -71,7 +72,7 @@ std::shared_ptr<BreakerKeeper::State> BreakerKeeper::state_of(const api::Compile
   std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<State>& state = states_[cache.metadata.key()];
   if (state != nullptr) return state;
-  state = std::make_shared<State>(State{.troubles = PodTroubles(settings_.breaker),
+  state = std::make_shared<State>(State{.troubles = PodTroubles(settings_.breaker, pods_),
                                         .breaker = read_breaker(cache.status),
                                         .probed_generation = cache.metadata.generation});
   if (state->breaker.since) state->troubles.expect(cache.status.stuck_pods);
@@ -79,6 +80,8 @@ std::shared_ptr<BreakerKeeper::State> BreakerKeeper::state_of(const api::Compile
 }
 
 void BreakerKeeper::forget(const std::string& cache) {
+  const auto [ns, name] = kube::split_key(cache);
+  for (const auto& pod : view_.pods_of(ns, name)) pods_.drop<TroubledPod>(pod->uid);
   std::lock_guard<std::mutex> lock(mutex_);
   states_.erase(cache);
 }

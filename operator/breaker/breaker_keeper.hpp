@@ -20,7 +20,7 @@
 // The breaker of every CompileCache: checks its pods and what the kubelet says about their volumes,
 // judges, asks for probes, and, where that is wanted, replaces stuck pods.
 //
-//   BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
+//   BreakerKeeper keeper(client, settings, view, pods, sweeper, events, false, clock);
 //   const BreakerSight sight = keeper.gather(*cache, storage_facts);   // in reconcile(): reads
 //   const BreakerVerdict verdict = judge_breaker(sight.before, sight.input, rules, now);  // pure
 //   write_breaker(verdict.state, generation, format_time(now), status);
@@ -44,7 +44,8 @@ class BreakerKeeper {
  public:
   // `replace`: stuck pods are evicted, so that their owners make new ones without injection.
   BreakerKeeper(kube::Client client, const Settings& settings, const ClusterView& view,
-                Sweeper& sweeper, kube::EventSink& events, bool replace, const Clock& clock);
+                PodLedger& pods, Sweeper& sweeper, kube::EventSink& events, bool replace,
+                const Clock& clock);
 
   BreakerSight gather(const api::CompileCache& cache, const StorageFacts& storage);
   // Does what follows from the verdict on that sight; when to come again on that account, 0: when
@@ -88,6 +89,7 @@ class BreakerKeeper {
   const kube::Client client_;
   const Settings& settings_;
   const ClusterView& view_;
+  PodLedger& pods_;
   Sweeper& sweeper_;
   kube::EventSink& events_;
   const bool replace_;

@@ -70,12 +70,12 @@ void PodTroubles::update(Entry& entry, const PodLook& look, std::optional<Found>
 
 // The pod's entry, or none where it has nothing to tell.
 std::optional<PodTroubles::Entry> PodTroubles::take(const PodLook& look, WallTime now) {
-  auto known = entries_.extract(look.pod->uid);
+  auto known = pods_->find<TroubledPod>(look.pod->uid);
   const bool told = expected_.erase(look.pod->name) > 0;
   const PodSign::Kind kind = look.sign.kind;
   const bool silent = kind == PodSign::Kind::kNone || kind == PodSign::Kind::kPast;
-  if (known.empty() && !told && silent) return std::nullopt;
-  Entry entry = known.empty() ? Entry{kind, now, {}, {}} : std::move(known.mapped());
+  if (!known && !told && silent) return std::nullopt;
+  Entry entry = known ? std::move(*known) : Entry{kind, now, {}, {}};
   if (entry.kind != kind) {
     entry.kind = kind;
     entry.kind_since = now;
@@ -113,15 +113,17 @@ StuckPods PodTroubles::evaluate(const std::vector<PodLook>& pods,
                                 const std::map<std::string, std::string>& failed_mounts,
                                 WallTime now) {
   StuckPods seen;
-  std::map<std::string, Entry> entries;
   for (const PodLook& look : pods) {
     auto entry = take(look, now);
     if (!entry) continue;
     update(*entry, look, trouble_of(look, *entry, failed_mounts, now), now);
     tell(look, *entry, now, seen);
-    if (entry->found || entry->is_pending()) entries.emplace(look.pod->uid, std::move(*entry));
+    if (entry->found || entry->is_pending()) {
+      pods_->edit<TroubledPod>(look.pod->uid, [&](TroubledPod& pod) { pod = std::move(*entry); });
+    } else {
+      pods_->drop<TroubledPod>(look.pod->uid);
+    }
   }
-  entries_ = std::move(entries);
   expected_.clear();
   std::sort(seen.pods.begin(), seen.pods.end(),
             [](const StuckPod& a, const StuckPod& b) { return a.name < b.name; });

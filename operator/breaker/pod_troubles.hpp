@@ -9,12 +9,13 @@
 #include "base/clock.hpp"
 #include "operator/breaker/startup_diagnosis.hpp"
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/pods/pod_ledger.hpp"
 #include "operator/settings/settings.hpp"
 
 // Which injected pods of one CompileCache are in trouble on our account, and since when: a sign
 // (startup_diagnosis.hpp) has to last before it counts. No clock and no I/O.
 //
-//   PodTroubles troubles(settings.breaker);
+//   PodTroubles troubles(settings.breaker, pods);
 //   troubles.expect(cache.status.stuck_pods);     // what the leader before us found
 //   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 //
@@ -52,10 +53,32 @@ struct StuckPods {
   Duration again{0};  // when looking again may tell more; 0: when something changes
 };
 
-// Remembers since when each pod is in trouble. Not thread-safe.
+// Since when a pod is in trouble, or in a state that turns into trouble when it lasts. The ledger
+// keeps it; a healthy pod has none.
+struct TroubledPod {
+  struct Found {
+    Trouble trouble = Trouble::kStart;
+    std::string text;
+    Duration patience{0};
+    WallTime since{};
+    bool was_told = false;
+    WallTime last{};  // when it was seen last
+  };
+  PodSign::Kind kind = PodSign::Kind::kNone;
+  WallTime kind_since{};
+  std::optional<Found> found;
+  std::optional<WallTime> quiet_since;
+
+  // Whether the pod is in a state that turns into trouble when it lasts.
+  [[nodiscard]] bool is_pending() const {
+    return kind == PodSign::Kind::kWaits || kind == PodSign::Kind::kLoads;
+  }
+};
+
+// Remembers, in the ledger, since when each pod is in trouble. Not thread-safe.
 class PodTroubles {
  public:
-  explicit PodTroubles(const Settings::Breaker& rules) : rules_(rules) {}
+  PodTroubles(const Settings::Breaker& rules, PodLedger& pods) : rules_(rules), pods_(&pods) {}
 
   // Names of pods that the leader before us knew to be in trouble: they are no news.
   void expect(const std::vector<std::string>& names);
@@ -66,25 +89,8 @@ class PodTroubles {
   void settle() { recovered_ = false; }
 
  private:
-  struct Found {
-    Trouble trouble = Trouble::kStart;
-    std::string text;
-    Duration patience{0};
-    WallTime since{};
-    bool was_told = false;
-    WallTime last{};  // when it was seen last
-  };
-  struct Entry {
-    PodSign::Kind kind = PodSign::Kind::kNone;
-    WallTime kind_since{};
-    std::optional<Found> found;
-    std::optional<WallTime> quiet_since;
-
-    // Whether the pod is in a state that turns into trouble when it lasts.
-    bool is_pending() const {
-      return kind == PodSign::Kind::kWaits || kind == PodSign::Kind::kLoads;
-    }
-  };
+  using Entry = TroubledPod;
+  using Found = TroubledPod::Found;
 
   std::optional<Entry> take(const PodLook& look, WallTime now);
   std::optional<Found> trouble_of(const PodLook& look, const Entry& entry,
@@ -94,8 +100,8 @@ class PodTroubles {
   void tell(const PodLook& look, const Entry& entry, WallTime now, StuckPods& seen) const;
 
   Settings::Breaker rules_;
-  std::map<std::string, Entry> entries_;  // by uid; pods that have nothing to tell have none
-  std::set<std::string> expected_;        // names, until their pods were looked at
+  PodLedger* pods_;
+  std::set<std::string> expected_;  // names, until their pods were looked at
   bool recovered_ = false;
 };
 

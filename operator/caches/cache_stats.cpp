@@ -36,11 +36,17 @@ void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
   owners.push_back(std::move(owner));
 }
 
+// What it counts for under another CompileCache is that one's.
+void belong(CountedPod& pod, const std::string& cache) {
+  if (pod.cache != cache) pod = {.cache = cache};
+}
+
 bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
 
 }  // namespace
 
-CacheStats::CacheStats(size_t recent_limit) : recent_limit_(std::max<size_t>(1, recent_limit)) {}
+CacheStats::CacheStats(size_t recent_limit, PodLedger& pods)
+    : recent_limit_(std::max<size_t>(1, recent_limit)), pods_(pods) {}
 
 void CacheStats::on_change(ChangeHandler handler) { on_change_ = std::move(handler); }
 
@@ -70,12 +76,16 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
   std::vector<api::RecentPod> recent = status.recent.list();
   // Pods that are still running may revise what they said to the leader before us.
   for (const api::RecentPod& pod : recent) {
-    entry.pods.try_emplace(pod.pod_uid, PodCount{pod.load,
-                                                 pod.archive,
-                                                 api::parse_effect(pod.effect),
-                                                 static_cast<double>(pod.saved_milliseconds) / 1000,
-                                                 {},
-                                                 pod.generation});
+    pods_.edit<CountedPod>(pod.pod_uid, [&](CountedPod& counted) {
+      if (counted.cache == cache) return;
+      counted = {.cache = cache,
+                 .load = pod.load,
+                 .archive = pod.archive,
+                 .effect = api::parse_effect(pod.effect),
+                 .seconds_saved = static_cast<double>(pod.saved_milliseconds) / 1000,
+                 .worth = {},
+                 .generation = pod.generation};
+    });
   }
   const std::vector<api::RecentPod> newer = totals.recent.list();
   recent.insert(recent.end(), newer.begin(), newer.end());
@@ -85,8 +95,8 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
   if (totals.condemned.empty()) totals.condemned = status.condemned;
   const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
   for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
-  for (api::FileOwner& newer : std::exchange(totals.file_owners, status.file_owners)) {
-    set_owner(totals.file_owners, std::move(newer));
+  for (api::FileOwner& owner : std::exchange(totals.file_owners, status.file_owners)) {
+    set_owner(totals.file_owners, std::move(owner));
   }
   entry.seconds_saved += static_cast<double>(status.seconds_saved);
 }
@@ -111,6 +121,7 @@ void CacheStats::fill(const std::string& cache, api::CompileCacheStatus& status)
 void CacheStats::forget(const std::string& cache) {
   const std::lock_guard lock(mutex_);
   entries_.erase(cache);
+  pods_.drop_if<CountedPod>([&](const CountedPod& pod) { return pod.cache == cache; });
 }
 
 bool CacheStats::revise(Entry& entry, const std::string& pod_uid, Missing missing,
@@ -147,13 +158,15 @@ void CacheStats::loaded(const std::string& cache, const LoadSeen& seen) {
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[cache];
-    PodCount& pod = entry.pods[seen.pod_uid];
-    count_load(entry.totals.loads, pod.load, -1);
-    count_load(entry.totals.loads, seen.load, 1);
-    pod.load = seen.load;
-    pod.archive = seen.archive;
-    pod.worth = seen.compile_seconds;
-    pod.generation = seen.generation;
+    pods_.edit<CountedPod>(seen.pod_uid, [&](CountedPod& pod) {
+      belong(pod, cache);
+      count_load(entry.totals.loads, pod.load, -1);
+      count_load(entry.totals.loads, seen.load, 1);
+      pod.load = seen.load;
+      pod.archive = seen.archive;
+      pod.worth = seen.compile_seconds;
+      pod.generation = seen.generation;
+    });
     revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
@@ -180,13 +193,15 @@ CacheStats::EffectMove CacheStats::effect(const std::string& cache, const Effect
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[cache];
-    PodCount& pod = entry.pods[seen.pod_uid];
-    move = {pod.effect, pod.archive};
-    if (pod.effect) count_effect(entry.totals.effect, *pod.effect, -1);
-    count_effect(entry.totals.effect, seen.effect, 1);
-    pod.effect = seen.effect;
-    entry.seconds_saved += seen.seconds_saved - pod.seconds_saved;
-    pod.seconds_saved = seen.seconds_saved;
+    pods_.edit<CountedPod>(seen.pod_uid, [&](CountedPod& pod) {
+      belong(pod, cache);
+      move = {pod.effect, pod.archive};
+      if (pod.effect) count_effect(entry.totals.effect, *pod.effect, -1);
+      count_effect(entry.totals.effect, seen.effect, 1);
+      pod.effect = seen.effect;
+      entry.seconds_saved += seen.seconds_saved - pod.seconds_saved;
+      pod.seconds_saved = seen.seconds_saved;
+    });
     revise(entry, seen.pod_uid, Missing::kAdd, [&](api::RecentPod& recent) {
       recent.pod = seen.pod;
       recent.node = seen.node;
@@ -203,7 +218,9 @@ CacheStats::EffectMove CacheStats::effect(const std::string& cache, const Effect
 
 void CacheStats::recall(const std::string& cache, const std::string& pod_uid, api::Effect counted) {
   const std::lock_guard lock(mutex_);
-  entries_[cache].pods.try_emplace(pod_uid, PodCount{"", "", counted, 0, {}, 0});
+  pods_.edit<CountedPod>(pod_uid, [&](CountedPod& pod) {
+    if (pod.cache != cache) pod = {.cache = cache, .effect = counted};
+  });
 }
 
 void CacheStats::update_recent(const std::string& cache, const std::string& pod_uid,
@@ -332,13 +349,9 @@ bool CacheStats::refuse_owners(const std::string& cache) {
   return any;
 }
 
-CacheStats::PodCount CacheStats::pod_of(const std::string& cache,
-                                        const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return {};
-  const auto pod = entry->second.pods.find(pod_uid);
-  return pod == entry->second.pods.end() ? PodCount() : pod->second;
+CountedPod CacheStats::pod_of(const std::string& cache, const std::string& pod_uid) const {
+  const auto pod = pods_.find<CountedPod>(pod_uid);
+  return pod && pod->cache == cache ? *pod : CountedPod{};
 }
 
 std::string CacheStats::archive_of(const std::string& cache, const std::string& pod_uid) const {
@@ -366,20 +379,12 @@ std::optional<std::string> CacheStats::load_of(const std::string& cache,
 
 std::set<std::string> CacheStats::archives_in_use(const std::string& cache,
                                                   const std::set<std::string>& alive) const {
-  const std::lock_guard lock(mutex_);
   std::set<std::string> archives;
-  const auto entry = entries_.find(cache);
-  if (entry == entries_.end()) return archives;
-  for (const auto& [uid, pod] : entry->second.pods) {
-    if (!pod.archive.empty() && alive.contains(uid)) archives.insert(pod.archive);
+  for (const std::string& uid : alive) {
+    const std::string archive = pod_of(cache, uid).archive;
+    if (!archive.empty()) archives.insert(archive);
   }
   return archives;
-}
-
-void CacheStats::pod_gone(const std::string& cache, const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(cache);
-  if (entry != entries_.end()) entry->second.pods.erase(pod_uid);
 }
 
 }  // namespace compilecache::controller

@@ -7,17 +7,17 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "api/compile_cache.hpp"
 #include "api/outcomes.hpp"
+#include "operator/pods/pod_ledger.hpp"
 
 // Statistics that the leader keeps for each CompileCache: the counters, the recent pods, the time
 // saved, the owners of files and the condemned digests of its status. Everything is in memory; the
 // status is the backup.
 //
-//   CacheStats stats(settings.limits.recent_pods);
+//   CacheStats stats(settings.limits.recent_pods, pods);
 //   stats.on_change([&](const std::string& key) { queue.add_after(key, interval); });
 //   stats.seed("ml/transformer", cache->status);  // a new leader takes over what the status says
 //   stats.loaded("ml/transformer", {...});
@@ -26,6 +26,7 @@
 //
 // Before seed() a CompileCache counts from zero and fill() leaves its status alone, so that a
 // leader that has not read the status yet cannot overwrite it; seed() adds what was counted before.
+// What each pod is counted under is in the ledger, whose lock is taken with ours held.
 // Thread-safe. on_change runs in the reporting thread after the change; it must be quick.
 
 namespace compilecache::controller {
@@ -55,19 +56,30 @@ struct EffectSeen {
 
 enum class SaveSeen { kCommitted, kUnchanged, kRefused, kFailed };
 
+// What a pod counts for now, to be taken back when it changes its mind. In the ledger.
+struct CountedPod {
+  std::string cache;  // "namespace/name", whose counters these are
+  std::string load, archive;
+  std::optional<api::Effect> effect;
+  double seconds_saved = 0;
+  std::optional<double> worth;  // of what it loaded
+  int64_t generation = 0;       // of it
+};
+
 class CacheStats {
  public:
   using ChangeHandler = std::function<void(const std::string& cache)>;
   using RecentChange = std::function<void(api::RecentPod&)>;
 
   // At most `recent_limit` pods are in status.recent.
-  explicit CacheStats(size_t recent_limit);
+  CacheStats(size_t recent_limit, PodLedger& pods);
 
   // Set once, before other threads come.
   void on_change(ChangeHandler handler);
 
   // `cache` is always "namespace/name". A second call for a CompileCache does nothing until
-  // forget().
+  // forget(). The controller alone calls it: for all there are when it takes over, for each that
+  // comes later when it first meets it.
   void seed(const std::string& cache, const api::CompileCacheStatus& status);
   // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
   // last_sweep, seconds_saved, condemned, crashing, file_owners. Leaves the rest to the caller.
@@ -127,29 +139,19 @@ class CacheStats {
   // Archives that the pods in `alive` loaded: they must not be collected.
   [[nodiscard]] std::set<std::string> archives_in_use(const std::string& cache,
                                                       const std::set<std::string>& alive) const;
-  // The pod is gone: its counts stay, but can no longer be revised.
-  void pod_gone(const std::string& cache, const std::string& pod_uid);
 
  private:
-  // What a pod is counted under now, to be undone when it reports something else.
-  struct PodCount {
-    std::string load, archive;
-    std::optional<api::Effect> effect;
-    double seconds_saved = 0;
-    std::optional<double> worth;  // compile seconds of what it loaded
-    int64_t generation = 0;       // of it
-  };
   struct Entry {
     bool seeded = false;
     api::CompileCacheStatus totals;
     double seconds_saved = 0;
-    int64_t removed_archives = 0;                    // since the last sweep
-    std::unordered_map<std::string, PodCount> pods;  // by uid
+    int64_t removed_archives = 0;  // since the last sweep
   };
 
   enum class Missing { kAdd, kLeave };
+  // One that is counted elsewhere, or nowhere, counts for nothing here.
+  [[nodiscard]] CountedPod pod_of(const std::string& cache, const std::string& pod_uid) const;
   // Changes its line among the recent pods; false when nothing is different.
-  [[nodiscard]] PodCount pod_of(const std::string& cache, const std::string& pod_uid) const;
   bool revise(Entry& entry, const std::string& pod_uid, Missing missing,
               const RecentChange& change) const;
   static void add_crashing(std::vector<std::string>& known, const std::string& manifest);
@@ -157,6 +159,7 @@ class CacheStats {
   void changed(const std::string& cache) const;
 
   const size_t recent_limit_;
+  PodLedger& pods_;
   ChangeHandler on_change_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;

@@ -13,6 +13,7 @@
 #include "operator/archives/archive_trust.hpp"
 #include "operator/archives/collection_planner.hpp"
 #include "operator/caches/conditions.hpp"
+#include "operator/caches/counters_backup.hpp"
 #include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
@@ -43,6 +44,8 @@ std::vector<std::string> framework_names(const Settings& settings) {
 
 CompileCacheController::CompileCacheController(ControllerParts parts, const Clock& clock)
     : parts_(std::move(parts)), clock_(clock) {}
+
+Status CompileCacheController::take_over() { return seed_counters(parts_.client, parts_.stats); }
 
 Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& key) {
   if (!parts_.is_leader()) return kube::Reconciled{};

@@ -65,6 +65,10 @@ class CompileCacheController {
  public:
   CompileCacheController(ControllerParts parts, const Clock& clock);
 
+  // Call once, when this replica has become the leader, before agents are answered: the counters
+  // are taken from the API server. Blocks; may be called again after an error.
+  Status take_over();
+
   Result<kube::Reconciled> reconcile(const std::string& key);
 
  private:

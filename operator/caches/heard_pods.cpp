@@ -42,11 +42,11 @@ void HeardPods::seen(const PodView& pod, Monotonic now) {
   if (!known.loaded && has_loaded(pod)) known.loaded = now;
 }
 
-void HeardPods::gone(const PodView& pod) {
+void HeardPods::gone(const std::string& ns, const std::string& uid) {
   const std::lock_guard lock(mutex_);
-  const auto where = namespaces_.find(pod.ns);
+  const auto where = namespaces_.find(ns);
   if (where == namespaces_.end()) return;
-  where->second.pods.erase(pod.uid);
+  where->second.pods.erase(uid);
   if (where->second.pods.empty() && where->second.in_a_row == 0) namespaces_.erase(where);
 }
 

@@ -51,7 +51,8 @@ class HeardPods {
   void take_over(const std::string& ns);
 
   void seen(const PodView& pod, Monotonic now);
-  void gone(const PodView& pod);
+  // It has ended; see PodLedger::on_end.
+  void gone(const std::string& ns, const std::string& uid);
   void spoke(const PodView& pod);
 
   Silence silence(const std::string& ns, const std::string& cache, Monotonic now);

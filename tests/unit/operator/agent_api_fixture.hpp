@@ -60,6 +60,7 @@ class AgentApiTest : public ::testing::Test {
     cache.metadata.uid = "cache-uid";
     cache.spec.storage.claim_name = "claim";
     put_cache();
+    meet_cache();
     // As the reflector would.
     archives.on_write = [this](const auto&, const auto& after) { show(after); };
     for (const char* name : {"a", "b", "c"}) add_pod(name);
@@ -75,6 +76,8 @@ class AgentApiTest : public ::testing::Test {
   void put_cache() {
     stores.caches.upsert("ml/transformer", std::make_shared<api::CompileCache>(cache));
   }
+  // As the controller does, once.
+  void meet_cache() { stats.seed("ml/transformer", cache.status); }
   void show(const api::CompileCacheArchive& archive) {
     stores.archives.upsert(archive.metadata.key(),
                            std::make_shared<api::CompileCacheArchive>(archive));
@@ -226,8 +229,9 @@ class AgentApiTest : public ::testing::Test {
   SaveCoordinator saves{archives, locks, guard, 50, clock, seeded_random(1)};
   ArchiveRegistry registry{archives, seconds(5), clock};
   LoadTraffic traffic{50, clock};
-  CrashWatch crashes;
-  CacheStats stats{32};
+  PodLedger pods;
+  CrashWatch crashes{pods};
+  CacheStats stats{32, pods};
   Metrics metrics;
   Events events;
   std::optional<PodView> fetched;  // that the view lacks, as the API server has it
@@ -236,7 +240,7 @@ class AgentApiTest : public ::testing::Test {
   std::mutex spoke_mutex;
   std::vector<std::string> spoke;
   AgentApi agent_api{
-      {view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats, metrics,
+      {view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats, pods, metrics,
        events},
       settings,
       {.is_leader = [this] { return leading; },

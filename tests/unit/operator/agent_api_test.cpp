@@ -333,6 +333,7 @@ TEST_F(AgentApi, ANewLeaderCountsNoVerdictAgain) {
     if (!told) cache.status.recent = {};
     put_cache();
     stats.forget("ml/transformer");
+    meet_cache();
     const api::EffectReport again{.cache = "transformer",
                                   .effect = "full",
                                   .counted_effect = "full",

@@ -139,6 +139,7 @@ class BreakerKeeperTest : public ::testing::Test {
   Settings settings;
   ClusterStores stores;
   ClusterView view{stores};
+  PodLedger pods;
   kube::Store<SweepJob> jobs;
   Metrics metrics;
   Recorded events;
@@ -153,7 +154,7 @@ class BreakerKeeperTest : public ::testing::Test {
       metrics,
       clock,
       seeded_random(1)};
-  BreakerKeeper keeper{client, settings, view, sweeper, events, true, clock};
+  BreakerKeeper keeper{client, settings, view, pods, sweeper, events, true, clock};
   api::CompileCache cache;
   StorageFacts storage;
   api::CompileCacheStatus status;
@@ -251,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(AheadAndBehind, ClocksOfTheCluster, ::testing::Values(h
 
 class WithoutReplacing : public BreakerKeeperTest {
  protected:
-  BreakerKeeper patient{client, settings, view, sweeper, events, false, clock};
+  BreakerKeeper patient{client, settings, view, pods, sweeper, events, false, clock};
 };
 
 TEST_F(WithoutReplacing, NobodyIsEvicted) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <list>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/time_format.hpp"
@@ -64,7 +65,8 @@ class World {
     api::CompileCacheStatus status;
     write_breaker(verdict.state, 1, format_time(now), status);
     verdict.state = read_breaker(status);
-    troubles = PodTroubles(rules);
+    ledger = std::make_unique<PodLedger>();
+    troubles = PodTroubles(rules, *ledger);
     if (verdict.state.since) troubles.expect(verdict.stuck);
   }
 
@@ -74,7 +76,8 @@ class World {
   size_t nodes = 3;
   std::optional<RefusedPod> refused;
   std::map<std::string, std::string> failed_mounts;
-  PodTroubles troubles{rules};
+  std::unique_ptr<PodLedger> ledger = std::make_unique<PodLedger>();
+  PodTroubles troubles{rules, *ledger};
   StuckPods seen;
   BreakerVerdict verdict;
 

@@ -9,6 +9,14 @@ namespace {
 
 const std::string kCache = "ml/transformer";
 
+struct OwnLedger {
+  PodLedger pods;
+};
+// A leader's, with a ledger of its own.
+struct Stats : OwnLedger, CacheStats {
+  explicit Stats(size_t recent_limit) : CacheStats(recent_limit, pods) {}
+};
+
 LoadSeen load(const std::string& pod, const std::string& word) {
   return {.pod = pod,
           .pod_uid = "uid-" + pod,
@@ -28,7 +36,7 @@ api::CompileCacheStatus status_of(const CacheStats& stats) {
 }
 
 TEST(CacheStats, CountsAndListsLoads) {
-  CacheStats stats(32);
+  Stats stats(32);
   stats.seed(kCache, {});
   stats.loaded(kCache, load("a", "exact"));
   stats.loaded(kCache, load("b", "none"));
@@ -42,7 +50,7 @@ TEST(CacheStats, CountsAndListsLoads) {
 }
 
 TEST(CacheStats, AVerdictIsOnePerPodAndMoves) {
-  CacheStats stats(32);
+  Stats stats(32);
   stats.seed(kCache, {});
   stats.loaded(kCache, load("a", "exact"));
   EXPECT_FALSE(stats.effect(kCache, effect("a", api::Effect::kUnused)).before);
@@ -57,13 +65,13 @@ TEST(CacheStats, AVerdictIsOnePerPodAndMoves) {
 }
 
 TEST(CacheStats, OutlivesALeader) {
-  CacheStats first(32);
+  Stats first(32);
   first.seed(kCache, {});
   first.loaded(kCache, load("a", "exact"));
   first.effect(kCache, effect("a", api::Effect::kPartial, 30));
   first.saved(kCache, SaveSeen::kCommitted, "2026-01-02T03:04:05Z");
   first.set_condemned(kCache, {{"sha256:x", "2026-01-02T03:04:05Z"}});
-  CacheStats second(32);
+  Stats second(32);
   second.seed(kCache, status_of(first));
   second.effect(kCache, effect("a", api::Effect::kFull, 40));
   second.loaded(kCache, load("b", "exact"));
@@ -77,7 +85,7 @@ TEST(CacheStats, OutlivesALeader) {
 }
 
 TEST(CacheStats, WithoutASeedTheStatusIsLeftAlone) {
-  CacheStats stats(32);
+  Stats stats(32);
   stats.loaded(kCache, load("a", "exact"));
   api::CompileCacheStatus status;
   status.loads.exact = 41;
@@ -89,7 +97,7 @@ TEST(CacheStats, WithoutASeedTheStatusIsLeftAlone) {
 }
 
 TEST(CacheStats, KeepsPodsThatDidNotGoWellLongest) {
-  CacheStats stats(4);
+  Stats stats(4);
   stats.seed(kCache, {});
   stats.loaded(kCache, load("bad", "failed"));
   for (const char* pod : {"a", "b", "c", "d", "e"}) stats.loaded(kCache, load(pod, "exact"));
@@ -104,20 +112,35 @@ TEST(CacheStats, KeepsPodsThatDidNotGoWellLongest) {
 }
 
 TEST(CacheStats, KnowsWhichArchivesAreInUse) {
-  CacheStats stats(32);
+  Stats stats(32);
   stats.seed(kCache, {});
   stats.loaded(kCache, load("a", "exact"));
   EXPECT_EQ(stats.archives_in_use(kCache, {"uid-a"}), std::set<std::string>{"a1"});
   EXPECT_TRUE(stats.archives_in_use(kCache, {}).empty())
       << "a pod that ended under an earlier leader holds nothing";
   EXPECT_EQ(stats.load_of(kCache, "uid-a"), "exact");
-  stats.pod_gone(kCache, "uid-a");
+  stats.pods.end("ml", "uid-a");
   EXPECT_TRUE(stats.archives_in_use(kCache, {"uid-a"}).empty());
   EXPECT_EQ(status_of(stats).loads.exact, 1);
 }
 
+TEST(CacheStats, AForgottenCompileCachesPodsCountAnew) {
+  Stats stats(32);
+  stats.seed(kCache, {});
+  stats.loaded(kCache, load("a", "exact"));
+  stats.seed("ml/other", {});
+  stats.loaded("ml/other", load("b", "exact"));
+  stats.forget(kCache);
+  EXPECT_FALSE(stats.load_of(kCache, "uid-a"));
+  EXPECT_EQ(stats.load_of("ml/other", "uid-b"), "exact");
+  EXPECT_FALSE(stats.load_of(kCache, "uid-b")) << "it counts for another CompileCache";
+  stats.seed(kCache, {});
+  stats.loaded(kCache, load("a", "failed"));
+  EXPECT_EQ(status_of(stats).loads, (api::LoadCounters{.failed = 1}));
+}
+
 TEST(CacheStats, CollectedArchivesCountForTheNextSweep) {
-  CacheStats stats(32);
+  Stats stats(32);
   stats.seed(kCache, {});
   stats.archives_removed(kCache, 2);
   stats.swept(kCache, {.time = "t", .freed_bytes = 5});
@@ -127,7 +150,7 @@ TEST(CacheStats, CollectedArchivesCountForTheNextSweep) {
 }
 
 TEST(CacheStats, TheOwnersOfFilesAreOneForEachImage) {
-  CacheStats stats(32);
+  Stats stats(32);
   EXPECT_TRUE(stats.note_owner(kCache, "vllm:1", 0, "t2"));
   stats.seed(kCache, {.file_owners = {{"vllm:1", 7, false, "t1"}, {"sglang:1", 5, false, "t1"}}});
   EXPECT_EQ(
@@ -146,7 +169,7 @@ TEST(CacheStats, TheOwnersOfFilesAreOneForEachImage) {
 }
 
 TEST(CacheStats, SaysThatSomethingChanged) {
-  CacheStats stats(32);
+  Stats stats(32);
   int changes = 0;
   stats.on_change([&](const std::string& cache) { changes += cache == kCache; });
   stats.loaded(kCache, load("a", "exact"));

@@ -14,7 +14,6 @@
 #include "operator/archives/archive_trust.hpp"
 #include "operator/caches/compile_cache_controller.hpp"
 #include "operator/caches/conditions.hpp"
-#include "operator/caches/counters_backup.hpp"
 #include "operator/certificates/certificate_keeper.hpp"
 #include "operator/versions.hpp"
 #include "tests/support/fake_apiserver.hpp"
@@ -189,7 +188,8 @@ class ControlTest : public ::testing::Test {
   kube::Store<ClaimView> claims;
   kube::Store<SweepJob> jobs;
   InvalidCaches invalid;
-  CacheStats stats{32};
+  PodLedger pods;
+  CacheStats stats{32, pods};
   Metrics metrics;
   Events events;
   std::string saving;  // the archive that somebody is saving
@@ -206,9 +206,9 @@ class ControlTest : public ::testing::Test {
       metrics,
       clock,
       seeded_random(1)};
-  BreakerKeeper breaker{client, settings, view, sweeper, events, false, clock};
+  BreakerKeeper breaker{client, settings, view, pods, sweeper, events, false, clock};
   StatusWriter writer{client, settings.status_interval, clock};
-  CrashWatch crashes;
+  CrashWatch crashes{pods};
   KubeArchiveClient archive_client{client};
   ArchiveRegistry registry{archive_client, settings.status_interval, clock};
   HeardPods heard{settings.agent};
@@ -278,7 +278,7 @@ TEST_F(ControlTest, PodsThatAreNeverHeardOfAreToldInAConditionAndOneEvent) {
             2)
       << "of the condition and of Ready";
   heard.spoke({.ns = "ml", .name = "web-4", .uid = "web-4", .cache = "transformer"});
-  for (const char* name : {"web-1", "web-2", "web-3"}) heard.gone({.ns = "ml", .uid = name});
+  for (const char* name : {"web-1", "web-2", "web-3"}) heard.gone("ml", name);
   reconcile_and_see();
   EXPECT_EQ(condition("PodsUnheard").at("status"), "False");
   EXPECT_EQ(condition("Ready").at("status"), "True");
@@ -852,7 +852,7 @@ TEST_F(ControlTest, ANewLeaderCountsOnAlsoWhenItsStoreLagsBehind) {
   json last = server.objects(kCaches).at("ml/transformer");
   last["status"]["loads"]["exact"] = 7;  // written by the leader before; our store does not know
   server.put(kCaches, last);
-  ASSERT_TRUE(seed_counters(client_of(server), stats));
+  ASSERT_TRUE(controller.take_over());
   stats.loaded("ml/transformer", {.pod = "web-1", .pod_uid = "u-1", .load = "exact"});
   reconcile();
   see_cache(server.objects(kCaches).at("ml/transformer"));

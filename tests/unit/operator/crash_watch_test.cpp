@@ -32,7 +32,8 @@ class CrashWatchTest : public ::testing::Test {
     return manifests;
   }
 
-  CrashWatch watch_;
+  PodLedger pods_;
+  CrashWatch watch_{pods_};
 };
 
 TEST_F(CrashWatchTest, OneCrashIsNobodysFaultAndTwoPodsAreEnough) {
@@ -82,7 +83,7 @@ TEST_F(CrashWatchTest, ASuspicionEndsWhenThoseWithoutItCrashAsWell) {
 
 TEST_F(CrashWatchTest, WhatGonePodsDidCountsAndTheSamePodOnlyOnce) {
   start("a", "m2", 1);
-  watch_.gone("uid-a");
+  pods_.end("ml", "uid-a");
   crash("a", 2);
   for (int i = 0; i < 5; ++i) start("b", "m2", 1);
   EXPECT_THAT(blamed(), ElementsAre("m2")) << "both of the two pods";
@@ -212,7 +213,7 @@ TEST_F(CrashTrust, ANewLeaderBelievesWhatThePodSaysThatItLoaded) {
   report_loaded("b", "SUCCESS", "exact");
   test::crash(crashes, "uid-b", "b", 3);
   judge();
-  crashes.gone("uid-b");  // what a new leader knows of it
+  pods.drop<StartedPod>("uid-b");  // what a new leader knows of it
   EXPECT_EQ(ask("b", {.have_digest = digest('1')}).reason, "loaded_suspect");
   EXPECT_EQ(ask("b", {.loaded_digest = digest('1')}).reason, "loaded_suspect");
   EXPECT_EQ(suspicion(), "True PodsCrashed");

@@ -148,7 +148,8 @@ inline std::string collection(const std::vector<api::CompileCacheArchive>& archi
 inline size_t crash_watch(const std::string& manifest, const std::string& pod_uid,
                           const std::shared_ptr<const PodView>& pod) {
   size_t blamed = 0;
-  CrashWatch crashes;
+  PodLedger pods;
+  CrashWatch crashes(pods);
   crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);
   crashes.seen({pod->uid, pod->name, pod->ends()});
   for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) blamed += blame.pods.size();
@@ -182,11 +183,25 @@ inline void breaker(PodTroubles& troubles, const std::vector<PodLook>& pods,
 }
 
 inline void breaker_keeper(const kube::Client& client, const Settings& settings,
-                           const ClusterView& view, Sweeper& sweeper, kube::EventSink& events,
-                           const Clock& clock, const CachePtr& cache,
-                           const StorageFacts& storage_facts, api::CompileCacheStatus& status) {
-  BreakerKeeper keeper(client, settings, view, sweeper, events, false, clock);
-  const Duration again = keeper.evaluate(*cache, storage_facts, status);
+                           const ClusterView& view, PodLedger& pods, Sweeper& sweeper,
+                           kube::EventSink& events, const Clock& clock, const CachePtr& cache,
+                           const StorageFacts& storage_facts, int64_t generation, WallTime now,
+                           api::CompileCacheStatus& status) {
+  const Settings::Breaker& rules = settings.breaker;
+  BreakerKeeper keeper(client, settings, view, pods, sweeper, events, false, clock);
+  const BreakerSight sight = keeper.gather(*cache, storage_facts);
+  const BreakerVerdict verdict = judge_breaker(sight.before, sight.input, rules, now);
+  write_breaker(verdict.state, generation, format_time(now), status);
+  const Duration again = keeper.act(*cache, sight, verdict);
+}
+
+inline StatusDecision status_decision(const CachePtr& cache, const StorageVerdict& verdict,
+                                      const ClusterView& view, const std::string& ns,
+                                      const std::string& name, const Settings& settings) {
+  StatusInput seen{.cache = *cache, .counted = cache->status, .storage = verdict};
+  seen.archives = view.archives_of(ns, name);
+  const StatusDecision decided = decide_status(seen, settings.breaker);
+  return decided;
 }
 
 struct SeenEvent {
@@ -206,7 +221,8 @@ inline int event_sightings(const std::vector<SeenEvent>& events, EventSightings&
 inline void pod_troubles(const Settings& settings, const api::CompileCache& cache,
                          const std::vector<PodLook>& pods,
                          const std::map<std::string, std::string>& failed_mounts, WallTime now) {
-  PodTroubles troubles(settings.breaker);
+  PodLedger pods_known;
+  PodTroubles troubles(settings.breaker, pods_known);
   troubles.expect(cache.status.stuck_pods);
   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 }
@@ -220,7 +236,8 @@ inline std::string startup_diagnosis(const PodView& pod, const SignRules& rules)
 
 inline void cache_stats(const Settings& settings, kube::WorkQueue& queue, Duration interval,
                         const CachePtr& cache) {
-  CacheStats stats(settings.limits.recent_pods);
+  PodLedger pods;
+  CacheStats stats(settings.limits.recent_pods, pods);
   stats.on_change([&](const std::string& key) { queue.add_after(key, interval); });
   stats.seed("ml/transformer", cache->status);
   stats.loaded("ml/transformer", {.pod = "web-1"});

@@ -18,7 +18,6 @@ class Guards : public test::AgentApiTest {
   Guards() {
     // The blobs of 'f' are garbage, and known as such for long enough.
     settings.sweep.grace = minutes(10);
-    stats.seed("ml/transformer", {});
     stats.set_condemned("ml/transformer", {{digest('f'), format_time(clock.wall())}});
     write_status();
     clock.advance(hours(1));
@@ -53,14 +52,17 @@ class Guards : public test::AgentApiTest {
         : saves(test.archives, locks, guard, 50, test.clock, seeded_random(2)),
           registry(test.archives, seconds(5), test.clock),
           agent_api({test.view, test.auth, saves, locks, guard, test.archives, registry,
-                     test.traffic, crashes, stats, test.metrics, test.events},
-                    test.settings, {}, test.clock) {}
+                     test.traffic, crashes, stats, pods, test.metrics, test.events},
+                    test.settings, {}, test.clock) {
+      stats.seed("ml/transformer", test.cache.status);
+    }
     CacheLocks locks;
     SweepGuard guard;
     SaveCoordinator saves;
     ArchiveRegistry registry;
-    CrashWatch crashes;
-    CacheStats stats{32};
+    PodLedger pods;
+    CrashWatch crashes{pods};
+    CacheStats stats{32, pods};
     AgentApi agent_api;
   };
   int next_leader(const std::string& path, const std::string& pod, const std::string& body) {

@@ -80,7 +80,7 @@ TEST_F(HeardPodsTest, AfterSomeInARowPodsOfTheNamespaceAreToldNotToAsk) {
   EXPECT_TRUE(silence("other").not_asked) << "policies are a namespace's";
   EXPECT_FALSE(heard.silence("elsewhere", "llama", now).not_asked);
   EXPECT_THAT(changed, ElementsAre("ml"));
-  for (const char* name : {"a", "b", "c"}) heard.gone(pod(name));
+  for (const char* name : {"a", "b", "c"}) heard.gone("ml", "uid-" + std::string(name));
   EXPECT_TRUE(silence().not_asked) << "until one is heard";
   heard.spoke(pod("d"));
   EXPECT_FALSE(silence().not_asked);

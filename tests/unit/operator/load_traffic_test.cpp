@@ -112,6 +112,22 @@ TEST_F(LoadTrafficTest, LaterSavesHoldNobody) {
   EXPECT_FALSE(held("b"));
 }
 
+TEST_F(LoadTrafficTest, OneThatHasEndedHoldsNoPlaceAndNobody) {
+  EXPECT_TRUE(traffic.begin("ml/claim", "uid-a", seconds(5)));
+  EXPECT_TRUE(traffic.begin("ml/claim", "uid-b", seconds(5)));
+  EXPECT_FALSE(traffic.begin("ml/claim", "uid-c", seconds(5)));
+  EXPECT_FALSE(second("a"));
+  EXPECT_TRUE(second("c"));
+  traffic.gone("uid-a");
+  EXPECT_TRUE(traffic.begin("ml/claim", "uid-d", seconds(5)));
+  EXPECT_FALSE(second("d"));
+  EXPECT_TRUE(second("c")) << "for the next one";
+  EXPECT_EQ(traffic.waiting("ml/claim"), 1U);
+  traffic.gone("uid-c");
+  EXPECT_EQ(traffic.waiting("ml/claim"), 0U);
+  EXPECT_EQ(traffic.waiting(kArchive), 0U);
+}
+
 TEST_F(LoadTrafficTest, KnowsHowManyWaitForAPlace) {
   for (const char* pod : {"a", "b", "c", "d"}) traffic.begin("ml/claim", pod, seconds(5));
   EXPECT_EQ(traffic.waiting("ml/claim"), 2U);

@@ -81,8 +81,9 @@ struct Leader {
         registry(archives, seconds(5), clock),
         traffic(50, clock),
         handlers({view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats,
-                  metrics, events},
+                  pods, metrics, events},
                  settings, {}, clock) {
+    for (const auto& cache : view.caches()) stats.seed(cache->metadata.key(), cache->status);
     handlers.take_over();
   }
   const MachineClock clock;
@@ -92,8 +93,9 @@ struct Leader {
   SaveCoordinator saves;
   ArchiveRegistry registry;
   LoadTraffic traffic;
-  CrashWatch crashes;
-  CacheStats stats{32};
+  PodLedger pods;
+  CrashWatch crashes{pods};
+  CacheStats stats{32, pods};
   Metrics metrics;
   NoEvents events;
   AgentHandlers handlers;
