@@ -30,7 +30,7 @@ class IndexCoordinator : public Coordinator {
     if (!key) return unexpected(key.error());
     // No sweep Job has prepared the store.
     const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
-    if (const auto made = archive::prepare_store(config_.store_path, owner, false); !made) {
+    if (const auto made = archive::prepare_store(store_directory(config_), owner, false); !made) {
       return unexpected(made.error());
     }
     api::SaveAnswer answer;
@@ -40,7 +40,7 @@ class IndexCoordinator : public Coordinator {
     answer.key = *key;
     answer.archive = api::archive_name(config_.cache, *key);
     answer.generation = 1;
-    const auto index = archive::read_index(config_.store_path);
+    const auto index = archive::read_index(store_directory(config_));
     if (const auto head = find_in_index(index, *key, false)) {
       answer.generation = static_cast<int64_t>(head->entry.generation()) + 1;
       if (!request.refresh && !is_lost(request)) answer.parent_digest = head->entry.digest;
@@ -66,7 +66,7 @@ class IndexCoordinator : public Coordinator {
   [[nodiscard]] bool is_lost(const api::SaveRequest& request) const {
     if (!request.corrupt_digest.empty()) return true;
     return !request.missing_digest.empty() &&
-           !file_exists(archive::blob_path(config_.store_path, request.missing_digest));
+           !file_exists(archive::blob_path(store_directory(config_), request.missing_digest));
   }
 
   const api::AgentConfig config_;

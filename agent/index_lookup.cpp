@@ -50,7 +50,7 @@ Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::str
   api::NodeFacts facts;
   facts.architecture = architecture();
   if (!config.key_basis.gpu_resource.empty()) {
-    auto product = archive::read_node_product(config.store_path, node);
+    auto product = archive::read_node_product(store_directory(config), node);
     if (!product) {
       return fail(ErrorCode::kUnavailable,
                   "finding the archive without the operator: no save has noted the GPU product of "

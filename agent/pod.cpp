@@ -18,7 +18,7 @@ Status check(const api::AgentConfig& config) {
                                          "agent/README.md)");
   };
   if (config.cache.empty()) return missing("cache");
-  if (config.store_path.empty()) return missing("store_path");
+  if (!config.store) return missing("store");
   return {};
 }
 

@@ -76,11 +76,11 @@ Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
                  const ControlDirectory& control, const Clock& clock)
     : control_(control),
       clock_(clock),
-      store_(config.store_path),
+      store_(store_directory(config)),
       loaded_manifest_(load.manifest_digest),
       factors_key_(config.cache_uid),
       loaded_(load.loaded()),
-      young_(config.quiet_period_ms * kYoungQuietPeriods) {
+      young_(config.save.quiet_period * kYoungQuietPeriods) {
   for (const auto& directory : config.directories) {
     Directory watched{directory.path, frameworks::Rules(directory.framework), {}, {}, {}};
     watched.loaded.at = load.loaded_at;

@@ -1,216 +1,141 @@
 #include "api/agent_config.hpp"
 
-#include <concepts>
-#include <type_traits>
-
-#include "api/json_fields.hpp"
-#include "api/names.hpp"
-#include "base/json_writer.hpp"
+#include "api/fields.hpp"
+#include "api/spec_fields.hpp"
 
 namespace compilecache::api {
 
-namespace {
+// The names of the fields in JSON, in the order of the names.
 
 using frameworks::Framework;
-using nlohmann::json;
 
-// T or const T: what is read into, and what is written.
-template <typename Object, typename T>
-concept Is = std::same_as<std::remove_const_t<Object>, T>;
+template <>
+inline constexpr auto kFields<Framework::Completion> =
+    std::tuple{field_of("directory", &Framework::Completion::directory),
+               field_of("marker", &Framework::Completion::marker)};
 
-// The fields of each struct, once for reading and for writing, in the order of their names.
+template <>
+inline constexpr auto kFields<Framework> =
+    std::tuple{field_of("build_directories", &Framework::build_directories),
+               field_of("completions", &Framework::completions),
+               field_of("derived_files", &Framework::derived_files),
+               field_of("directory_variable", &Framework::directory_variable),
+               field_of("elf_files", &Framework::elf_files),
+               field_of("entry_directories", &Framework::entry_directories),
+               field_of("entry_files", &Framework::entry_files),
+               field_of("env", &Framework::env),
+               field_of("key_factors", &Framework::key_factors),
+               field_of("key_parts", &Framework::key_parts),
+               field_of("name", &Framework::name),
+               field_of("never_pack", &Framework::never_pack),
+               field_of("temporary", &Framework::temporary)};
 
-template <typename Visit>
-void visit_fields(Is<Framework::Completion> auto& completion, Visit&& visit) {
-  visit("directory", completion.directory);
-  visit("marker", completion.marker);
-}
+template <>
+inline constexpr auto kFields<KeyBasis> =
+    std::tuple{field_of("directories", &KeyBasis::directories),
+               field_of("gpu_count", &KeyBasis::gpu_count),
+               field_of("gpu_resource", &KeyBasis::gpu_resource),
+               field_of("image", &KeyBasis::image),
+               field_of("parts", &KeyBasis::parts),
+               field_of("version", &KeyBasis::version),
+               field_of("workload", &KeyBasis::workload)};
 
-template <typename Visit>
-void visit_fields(Is<Framework> auto& framework, Visit&& visit) {
-  visit("build_directories", framework.build_directories);
-  visit("completions", framework.completions);
-  if (!std::is_const_v<std::remove_reference_t<decltype(framework)>> ||
-      !framework.derived_files.empty()) {
-    visit("derived_files", framework.derived_files);
-  }
-  visit("directory_variable", framework.directory_variable);
-  visit("elf_files", framework.elf_files);
-  visit("entry_directories", framework.entry_directories);
-  visit("entry_files", framework.entry_files);
-  visit("env", framework.env);
-  // The text is in every pod, and few have any.
-  if (!std::is_const_v<std::remove_reference_t<decltype(framework)>> ||
-      !framework.key_factors.empty()) {
-    visit("key_factors", framework.key_factors);
-  }
-  visit("key_parts", framework.key_parts);
-  visit("name", framework.name);
-  visit("never_pack", framework.never_pack);
-  visit("temporary", framework.temporary);
-}
+template <>
+inline constexpr const char* kKind<VolumeRef> = "volume";
+template <>
+inline constexpr auto kFields<VolumeRef> =
+    std::tuple{field_of("claim", &VolumeRef::claim), field_of("namespace", &VolumeRef::ns),
+               field_of("path", &VolumeRef::path)};
 
-template <typename Visit>
-void visit_fields(Is<KeyBasis> auto& basis, Visit&& visit) {
-  visit("directories", basis.directories);
-  visit("gpu_count", basis.gpu_count);
-  visit("gpu_resource", basis.gpu_resource);
-  visit("image", basis.image);
-  visit("parts", basis.parts);
-  visit("version", basis.version);
-  visit("workload", basis.workload);
-}
+template <>
+inline constexpr auto kFields<AgentConfig::Directory> =
+    std::tuple{field_of("framework", &AgentConfig::Directory::framework),
+               field_of("path", &AgentConfig::Directory::path)};
 
-template <typename Visit>
-void visit_fields(Is<AgentConfig::Directory> auto& directory, Visit&& visit) {
-  visit("framework", directory.framework);
-  visit("path", directory.path);
-}
+template <>
+inline constexpr auto kFields<AgentConfig::Sweep> =
+    std::tuple{field_of("adopt", &AgentConfig::Sweep::adopt),
+               field_of("cluster_uid", &AgentConfig::Sweep::cluster_uid)};
 
-template <typename Visit>
-void visit_fields(Is<AgentConfig::Sweep> auto& sweep, Visit&& visit) {
-  visit("adopt", sweep.adopt);
-  visit("cluster_uid", sweep.cluster_uid);
-}
+template <>
+inline constexpr auto kFields<AgentConfig> =
+    std::tuple{field_of("ask_operator", &AgentConfig::ask_operator),
+               field_of("cache", &AgentConfig::cache),
+               field_of("cache_uid", &AgentConfig::cache_uid),
+               field_of("compression", &AgentConfig::compression),
+               field_of("control_path", &AgentConfig::control_path),
+               field_of("directories", &AgentConfig::directories),
+               field_of("ephemeral_limit_bytes", &AgentConfig::ephemeral_limit_bytes),
+               field_of("first_quiet_period", &AgentConfig::first_quiet_period),
+               field_of("index_fallback", &AgentConfig::index_fallback),
+               field_of("key_basis", &AgentConfig::key_basis),
+               field_of("load", &AgentConfig::load),
+               field_of("mode", &AgentConfig::mode),
+               field_of("ns", &AgentConfig::ns),
+               field_of("operator_address", &AgentConfig::operator_address),
+               field_of("operator_ca", &AgentConfig::operator_ca),
+               field_of("operator_name", &AgentConfig::operator_name),
+               field_of("operator_port", &AgentConfig::operator_port),
+               field_of("save", &AgentConfig::save),
+               field_of("store", &AgentConfig::store),
+               field_of("store_mount", &AgentConfig::store_mount),
+               field_of("sweep", &AgentConfig::sweep),
+               field_of("token_file", &AgentConfig::token_file)};
 
-template <typename Visit>
-void visit_fields(Is<AgentConfig> auto& config, Visit&& visit) {
-  // The text is in every pod, and hardly anybody changes what is written only where it is unusual.
-  static const AgentConfig usual;
-  const bool reads = !std::is_const_v<std::remove_reference_t<decltype(config)>>;
-  if (reads || !config.ask_operator) visit("ask_operator", config.ask_operator);
-  visit("at_termination_ms", config.at_termination_ms);
-  visit("cache", config.cache);
-  visit("cache_uid", config.cache_uid);
-  visit("compression_level", config.compression_level);
-  if (reads || config.compression_threads != usual.compression_threads) {
-    visit("compression_threads", config.compression_threads);
-  }
-  if (reads || config.compression_window_bytes != usual.compression_window_bytes) {
-    visit("compression_window_bytes", config.compression_window_bytes);
-  }
-  visit("control_path", config.control_path);
-  visit("directories", config.directories);
-  visit("ephemeral_limit_bytes", config.ephemeral_limit_bytes);
-  visit("fallback_compatible", config.fallback_compatible);
-  if (reads || config.first_quiet_period_ms != usual.first_quiet_period_ms) {
-    visit("first_quiet_period_ms", config.first_quiet_period_ms);
-  }
-  visit("index_fallback", config.index_fallback);
-  visit("key_basis", config.key_basis);
-  visit("load_timeout_ms", config.load_timeout_ms);
-  visit("max_archive_bytes", config.max_archive_bytes);
-  visit("mode", config.mode);
-  visit("ns", config.ns);
-  visit("operator_address", config.operator_address);
-  visit("operator_ca", config.operator_ca);
-  visit("operator_name", config.operator_name);
-  visit("operator_port", config.operator_port);
-  visit("quiet_period_ms", config.quiet_period_ms);
-  visit("save_policy", config.save_policy);
-  visit("store_path", config.store_path);
-  visit("sweep", config.sweep);
-  visit("token_file", config.token_file);
-  visit("wait_for_first_ms", config.wait_for_first_ms);
-}
+template <>
+inline constexpr auto kFields<InjectionStatus> =
+    std::tuple{field_of("containers", &InjectionStatus::containers),
+               field_of("frameworks", &InjectionStatus::frameworks),
+               field_of("hash", &InjectionStatus::hash),
+               field_of("init_containers", &InjectionStatus::init_containers),
+               field_of("key_basis", &InjectionStatus::key_basis),
+               field_of("mode", &InjectionStatus::mode),
+               field_of("mounts", &InjectionStatus::mounts),
+               field_of("variables", &InjectionStatus::variables),
+               field_of("version", &InjectionStatus::version),
+               field_of("volumes", &InjectionStatus::volumes),
+               field_of("wait_for_first_ms", &InjectionStatus::wait_for_first_ms)};
 
-template <typename Visit>
-void visit_fields(Is<InjectionStatus> auto& status, Visit&& visit) {
-  visit("containers", status.containers);
-  visit("frameworks", status.frameworks);
-  visit("hash", status.hash);
-  visit("init_containers", status.init_containers);
-  visit("key_basis", status.key_basis);
-  visit("mode", status.mode);
-  visit("mounts", status.mounts);
-  visit("variables", status.variables);
-  visit("version", status.version);
-  visit("volumes", status.volumes);
-  visit("wait_for_first_ms", status.wait_for_first_ms);
-}
-
-template <typename T>
-concept Struct = requires(T& object) {
-  visit_fields(object, [](const char*, auto&) {});
-};
-
-template <typename T>
-concept ListOfStructs = requires(T& list) {
-  requires Struct<typename T::value_type>;
-};
-
-// What is missing keeps its default; a wrong type throws.
-template <typename T>
-void read(const json& from, T& into) {
-  if constexpr (Struct<T>) {
-    const auto& members = from.get_ref<const json::object_t&>();
-    visit_fields(into, [&](const char* name, auto& field) {
-      const auto found = members.find(name);
-      if (found != members.end()) read(found->second, field);
-    });
-  } else if constexpr (ListOfStructs<T>) {
-    for (const json& item : from.get_ref<const json::array_t&>()) read(item, into.emplace_back());
-  } else {
-    from.get_to(into);
-  }
-}
-
-template <typename T>
-void write(JsonWriter& out, const T& object) {
-  if constexpr (Struct<const T>) {
-    out.begin_object();
-    visit_fields(object, [&](const char* name, const auto& field) {
-      out.key(name);
-      write(out, field);
-    });
-    out.end_object();
-  } else if constexpr (ListOfStructs<T>) {
-    out.begin_array();
-    for (const auto& item : object) write(out, item);
-    out.end_array();
-  } else {
-    out.value(object);
-  }
-}
+namespace {
 
 template <typename T>
 Result<T> parse_as(const std::string& text, const std::string& what) {
   const auto object = parse_json(text, what);
   if (!object) return unexpected(object.error());
-  try {
-    T parsed;
-    read(*object, parsed);
-    return parsed;
-  } catch (const nlohmann::json::exception& error) {
-    return fail(ErrorCode::kInvalid, "reading " + what + ": " + error.what());
-  }
+  T parsed;
+  FieldReader reader("");
+  reader.read(*object, parsed);
+  if (reader.error().empty()) return parsed;
+  return fail(ErrorCode::kInvalid, "reading " + what + ": " + reader.error());
 }
 
 template <typename T>
-std::string text_of(const T& object) {
+std::string text_of(const T& object, Write which) {
   JsonWriter out(4096);
-  write(out, object);
+  write_value(out, object, which);
   return out.text();
 }
 
 }  // namespace
 
-std::string store_path(const CompileCache& cache) {
-  std::string path = kStorePath;
-  if (!cache.spec.storage.sub_path.empty()) path += "/" + cache.spec.storage.sub_path;
-  return path + "/" + cache.metadata.name;
+std::string store_directory(const AgentConfig& config) {
+  const VolumeRef* volume = config.store ? config.store->volume() : nullptr;
+  const bool below = volume != nullptr && !volume->path.empty();
+  return below ? config.store_mount + "/" + volume->path : config.store_mount;
 }
 
 Result<AgentConfig> parse_agent_config(const std::string& text) {
   return parse_as<AgentConfig>(text, "the agent's configuration (COMPILECACHE_CONFIG)");
 }
 
-std::string dump(const AgentConfig& config) { return text_of(config); }
+// Webhook and agent are of one version, so that the agent's defaults are those of the webhook.
+std::string dump(const AgentConfig& config) { return text_of(config, Write::kUnusual); }
 
 Result<InjectionStatus> parse_injection_status(const std::string& text) {
   return parse_as<InjectionStatus>(text, "the annotation compilecache.dev/status");
 }
 
-std::string dump(const InjectionStatus& status) { return text_of(status); }
+// Read by operators of other versions, too, whose defaults may be others.
+std::string dump(const InjectionStatus& status) { return text_of(status, Write::kAll); }
 
 }  // namespace compilecache::api

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
+#include "api/names.hpp"
+#include "api/store_ref.hpp"
 #include "base/error.hpp"
 #include "frameworks/framework.hpp"
 
@@ -28,8 +31,9 @@ struct AgentConfig {
   std::string operator_ca;
   std::string token_file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-  // The OCI layout of this CompileCache, "<mount>/<subPath>/<cache>".
-  std::string store_path;
+  // Where the archives are; always set by the webhook. A volume is mounted at `store_mount`.
+  std::optional<StoreRef> store;
+  std::string store_mount = kStorePath;
   bool index_fallback = true;
   // Whether the loader asks the operator which archive to load. False where pods of the namespace
   // cannot reach the operator: it would wait in vain. The saver tries all the same.
@@ -46,22 +50,14 @@ struct AgentConfig {
   std::string mode = "ReadWrite";
   KeyBasis key_basis;
 
-  // All times are in milliseconds.
-  bool fallback_compatible = true;
-  int64_t wait_for_first_ms = 0;
-  int64_t load_timeout_ms = 120'000;
-  int64_t ephemeral_limit_bytes =
-      0;  // of the pod; 0: none. An archive over half of it is not loaded.
-
-  std::string save_policy = "OnChange";
-  int64_t quiet_period_ms = 30'000;
-  // The quiet period before this pod's first save; 0: the same as later.
-  int64_t first_quiet_period_ms = 0;
-  int64_t at_termination_ms = 15'000;
-  int64_t max_archive_bytes = 1LL << 30;
-  int compression_level = 9;
-  int compression_threads = 2;
-  int64_t compression_window_bytes = 16LL << 20;
+  // The CompileCache's own, with what the pod's annotations and its kind change.
+  CompileCacheSpec::Load load;
+  CompileCacheSpec::Save save;
+  CompileCacheSpec::Compression compression;
+  // Of the pod; 0: none. An archive over half of it is not loaded.
+  int64_t ephemeral_limit_bytes = 0;
+  // Until this pod has saved for the first time; 0: save.quiet_period.
+  milliseconds first_quiet_period{0};
 
   // Sweep Jobs only.
   struct Sweep {
@@ -73,8 +69,8 @@ struct AgentConfig {
   bool operator==(const AgentConfig&) const = default;
 };
 
-// The value of AgentConfig::store_path for a CompileCache.
-std::string store_path(const CompileCache& cache);
+// The folder of a store on a volume as our containers see it: "<mount>/<subPath>/<cache>".
+std::string store_directory(const AgentConfig& config);
 
 // Fails with kInvalid, naming the field.
 Result<AgentConfig> parse_agent_config(const std::string& text);

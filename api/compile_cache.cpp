@@ -1,10 +1,8 @@
 #include "api/compile_cache.hpp"
 
-#include <bit>
-
 #include "api/json_fields.hpp"
+#include "api/spec_fields.hpp"
 #include "api/summary.hpp"
-#include "base/duration.hpp"
 #include "base/quantity.hpp"
 
 namespace compilecache::api {
@@ -12,171 +10,13 @@ namespace {
 
 using nlohmann::json;
 
-// Collects the first error while reading; later reads do nothing.
-class SpecReader {
- public:
-  explicit SpecReader(const json& spec) : spec_(spec) {}
-
-  template <typename T>
-  void read(const char* section, const char* name, T& into) {
-    const json* value = find(section, name);
-    if (value == nullptr) return;
-    try {
-      into = value->get<T>();
-    } catch (const json::exception&) {
-      refuse(section, name, "has the wrong type: " + value->dump());
-    }
-  }
-
-  void read_number(const char* section, const char* name, std::optional<int64_t>& into) {
-    const json* value = find(section, name);
-    if (value == nullptr) return;
-    if (value->is_number_integer()) {
-      into = value->get<int64_t>();
-    } else {
-      refuse(section, name, "must be a whole number, not " + value->dump());
-    }
-  }
-
-  void read_duration(const char* section, const char* name, milliseconds& into) {
-    std::string text;
-    if (!read_text(section, name, text)) return;
-    if (const auto parsed = parse_duration(text)) {
-      into = *parsed;
-    } else {
-      refuse(section, name, parsed.error().message);
-    }
-  }
-
-  void read_bytes(const char* section, const char* name, uint64_t& into) {
-    std::string text;
-    if (!read_text(section, name, text)) return;
-    if (const auto parsed = parse_bytes(text)) {
-      into = *parsed;
-    } else {
-      refuse(section, name, parsed.error().message);
-    }
-  }
-
-  void refuse(const char* section, const char* name, const std::string& why) {
-    if (!error_.empty()) return;
-    const std::string path =
-        *section == '\0' ? std::string(name) : std::string(section) + "." + name;
-    error_ = "spec." + path + ": " + why;
-  }
-
-  [[nodiscard]] const std::string& error() const { return error_; }
-
- private:
-  const json* find(const char* section, const char* name) {
-    if (!error_.empty()) return nullptr;
-    const json& object = *section == '\0' ? spec_ : child(spec_, section);
-    if (!object.is_object()) return nullptr;
-    const auto found = object.find(name);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  bool read_text(const char* section, const char* name, std::string& into) {
-    const json* value = find(section, name);
-    if (value == nullptr) return false;
-    if (value->is_number_integer()) {  // quantities may be written as plain numbers
-      into = std::to_string(value->get<int64_t>());
-      return true;
-    }
-    read(section, name, into);
-    return error_.empty();
-  }
-
-  const json& spec_;
-  std::string error_;
-};
-
-void read_spec(SpecReader& reader, CompileCacheSpec& spec) {
-  reader.read("storage", "claimName", spec.storage.claim_name);
-  reader.read("storage", "subPath", spec.storage.sub_path);
-  reader.read("storage", "allowReadWriteOnce", spec.storage.allow_read_write_once);
-  reader.read("storage", "allowNodeAffinity", spec.storage.allow_node_affinity);
-  reader.read("storage", "adopt", spec.storage.adopt);
-  reader.read("", "frameworks", spec.frameworks);
-  reader.read("", "version", spec.version);
-  reader.read("", "key", spec.key);
-
-  std::string fallback = "Compatible";
-  reader.read("load", "fallback", fallback);
-  spec.load.fallback_compatible = fallback != "Exact";
-  reader.read_duration("load", "waitForFirst", spec.load.wait_for_first);
-  reader.read_duration("load", "timeout", spec.load.timeout);
-
-  reader.read("save", "policy", spec.save.policy);
-  reader.read_duration("save", "quietPeriod", spec.save.quiet_period);
-  reader.read_duration("save", "atTermination", spec.save.at_termination);
-  reader.read_bytes("save", "maxArchiveSize", spec.save.max_archive_size);
-  reader.read_duration("save", "lockTimeout", spec.save.lock_timeout);
-  reader.read("save", "allowedServiceAccounts", spec.save.allowed_service_accounts);
-  reader.read_number("save", "runAsUser", spec.save.run_as_user);
-
-  reader.read_duration("retention", "unusedFor", spec.retention.unused_for);
-  reader.read_bytes("retention", "maxTotalSize", spec.retention.max_total_size);
-  reader.read("retention", "keepPerGPU", spec.retention.keep_per_gpu);
-  reader.read_duration("retention", "incompleteTimeout", spec.retention.incomplete_timeout);
-  reader.read_duration("retention", "sweepInterval", spec.retention.sweep_interval);
-
-  reader.read("compression", "level", spec.compression.level);
-  reader.read("compression", "threads", spec.compression.threads);
-  reader.read_bytes("compression", "window", spec.compression.window);
-}
-
-void read_redis(const json& spec, CompileCacheSpec::Redis& redis) {
-  const json& found = child(child(spec, "remoteCache"), "redis");
-  redis.host = field<std::string>(found, "host", "");
-  redis.port = field<int>(found, "port", 6379);
-}
-
-bool contains(std::initializer_list<std::string_view> allowed, const std::string& value) {
-  for (const std::string_view candidate : allowed) {
-    if (candidate == value) return true;
-  }
-  return false;
-}
-
-// What the schema refuses too; repeated for objects that no API server has seen.
-void check_spec(SpecReader& reader, const CompileCacheSpec& spec) {
-  if (spec.storage.claim_name.empty() && spec.redis.host.empty()) {
-    reader.refuse(
-        "storage", "claimName",
-        "is required; name a PersistentVolumeClaim of the namespace, or a Redis server in "
-        "spec.remoteCache.redis");
-  }
-  if (spec.storage.sub_path.starts_with('/') ||
-      spec.storage.sub_path.find("..") != std::string::npos) {
-    reader.refuse("storage", "subPath", "must be a relative path without \"..\"");
-  }
-  if (!contains({"OnChange", "Once", "Never"}, spec.save.policy)) {
-    reader.refuse("save", "policy",
-                  "\"" + spec.save.policy + "\" is none of OnChange, Once, Never");
-  }
-  if (spec.save.run_as_user && !is_user(*spec.save.run_as_user)) {
-    reader.refuse("save", "runAsUser", "must be from 0 to " + std::to_string(kLargestUser));
-  }
-  for (const std::string& part : spec.key) {
-    if (!contains({"GPUProduct", "GPUCount", "Architecture", "Image", "Workload", "DriverVersion",
-                   "CPUFeatures"},
-                  part)) {
-      reader.refuse("", "key", "\"" + part + "\" is not a part that keys can have");
-    }
-  }
-  if (spec.compression.level < 1 || spec.compression.level > 19) {
-    reader.refuse("compression", "level", "must be from 1 to 19");
-  }
-  if (spec.compression.threads < 1 || spec.compression.threads > 16) {
-    reader.refuse("compression", "threads", "must be from 1 to 16");
-  }
-  if (spec.compression.window < (1U << 20) || spec.compression.window > (16U << 20) ||
-      !std::has_single_bit(spec.compression.window)) {
-    reader.refuse("compression", "window", "must be one of 1Mi, 2Mi, 4Mi, 8Mi, 16Mi");
-  }
-  if (spec.retention.keep_per_gpu < 1)
-    reader.refuse("retention", "keepPerGPU", "must be at least 1");
+// What is wrong, with the path of its field, or "".
+std::string read_spec(const json& from, CompileCacheSpec& spec) {
+  FieldReader reader("spec");
+  reader.read(from, spec);
+  if (!reader.error().empty()) return reader.error();
+  const bool keeps_something = spec.storage || !spec.remote_cache.redis.host.empty();
+  return keeps_something ? "" : std::string("spec.storage.claimName: ") + kStorageMissing;
 }
 
 RecentPods parse_recent(const json& items) {
@@ -291,14 +131,9 @@ ObjectMeta object_meta(const json& object) {
 Result<CompileCache> parse_compile_cache(const json& object) {
   CompileCache cache;
   cache.metadata = object_meta(object);
-  const json& spec = child(object, "spec");
-  SpecReader reader(spec);
-  read_spec(reader, cache.spec);
-  read_redis(spec, cache.spec.redis);
-  check_spec(reader, cache.spec);
-  if (!reader.error().empty()) {
+  if (const std::string trouble = read_spec(child(object, "spec"), cache.spec); !trouble.empty()) {
     return fail(ErrorCode::kInvalid,
-                "reading CompileCache " + cache.metadata.key() + ": " + reader.error());
+                "reading CompileCache " + cache.metadata.key() + ": " + trouble);
   }
   cache.status = parse_status(child(object, "status"));
   return cache;

@@ -39,20 +39,22 @@ ObjectMeta object_meta(const nlohmann::json& object);
 
 struct CompileCacheSpec {
   struct Storage {
-    std::string claim_name;  // empty: no archives, only `redis`
+    std::string claim_name;
     std::string sub_path;
     bool allow_read_write_once = false;
     bool allow_node_affinity = false;
     bool adopt = false;
     bool operator==(const Storage&) const = default;
-  } storage;
+  };
+  std::optional<Storage> storage;  // nothing: no archives, only `remote_cache`
   std::vector<std::string> frameworks{"torch", "triton"};
   std::string version;
   std::vector<std::string> key{"GPUProduct", "GPUCount", "Architecture", "Image"};
   struct Load {
-    bool fallback_compatible = true;
+    std::string fallback = "Compatible";  // Exact, Compatible
     milliseconds wait_for_first{0};
     milliseconds timeout{120'000};
+    [[nodiscard]] bool fallback_compatible() const { return fallback == "Compatible"; }
     bool operator==(const Load&) const = default;
   } load;
   struct Save {
@@ -78,7 +80,11 @@ struct CompileCacheSpec {
     std::string host;  // empty: no remote cache
     int port = 6379;
     bool operator==(const Redis&) const = default;
-  } redis;
+  };
+  struct RemoteCache {
+    Redis redis;
+    bool operator==(const RemoteCache&) const = default;
+  } remote_cache;
   struct Compression {
     int level = 9;
     int threads = 2;

@@ -44,6 +44,12 @@ json head_json(const ArchiveHead& head) {
   return object;
 }
 
+std::optional<StoreRef> parse_store(const json& spec, const std::string& ns) {
+  const std::string claim = field<std::string>(spec, "claimName", "");
+  if (claim.empty()) return std::nullopt;
+  return StoreRef{VolumeRef{ns, claim, field<std::string>(spec, "path", "")}};
+}
+
 }  // namespace
 
 Result<CompileCacheArchive> parse_archive(const json& object) {
@@ -52,8 +58,7 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
   const json& spec = child(object, "spec");
   archive.cache = field<std::string>(spec, "cache", "");
   archive.key = field<ArchiveKey>(spec, "key", {});
-  archive.claim_name = field<std::string>(spec, "claimName", "");
-  archive.path = field<std::string>(spec, "path", "");
+  archive.store = parse_store(spec, archive.metadata.ns);
   for (const json& owner : child(child(object, "metadata"), "ownerReferences")) {
     if (field<std::string>(owner, "kind", "") == "CompileCache") {
       archive.cache_uid = field<std::string>(owner, "uid", "");
@@ -96,6 +101,20 @@ bool is_corrupt(const CompileCacheArchive& archive) {
   return is_true(archive.conditions, kCorruptCondition);
 }
 
+namespace {
+
+json spec_json(const CompileCacheArchive& archive) {
+  json spec{{"cache", archive.cache}, {"key", archive.key}};
+  const VolumeRef* volume = archive.store ? archive.store->volume() : nullptr;
+  if (volume != nullptr) {
+    spec["claimName"] = volume->claim;
+    spec["path"] = volume->path;
+  }
+  return spec;
+}
+
+}  // namespace
+
 json new_archive_json(const CompileCacheArchive& archive) {
   const auto product = archive.key.find(kGpuProductPart);
   json labels{{kCacheLabel, archive.cache}};
@@ -113,11 +132,7 @@ json new_archive_json(const CompileCacheArchive& archive) {
                {"uid", archive.cache_uid},
                {"controller", true},
                {"blockOwnerDeletion", false}}}}}},
-          {"spec",
-           {{"cache", archive.cache},
-            {"key", archive.key},
-            {"claimName", archive.claim_name},
-            {"path", archive.path}}}};
+          {"spec", spec_json(archive)}};
 }
 
 json status_json(const CompileCacheArchive& archive) {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
+#include "api/store_ref.hpp"
 #include "base/error.hpp"
 
 // The CompileCacheArchive resource: one for each key. Its status is the truth about which archive
@@ -44,7 +46,7 @@ struct CompileCacheArchive {
   std::string cache;  // the CompileCache's name
   std::string cache_uid;
   ArchiveKey key;
-  std::string claim_name, path;
+  std::optional<StoreRef> store;  // nothing: the object does not name a claim
 
   ArchiveHead head, previous;
   SaveLock lock;

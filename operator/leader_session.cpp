@@ -324,7 +324,10 @@ void LeaderSession::Impl::add_handlers() {
 
 void LeaderSession::Impl::claim_changed(const ClaimView& claim, kube::Priority priority) {
   for (const auto& cache : parts.stores.caches.list(claim.ns)) {
-    if (cache->spec.storage.claim_name == claim.name) queue.add(cache->metadata.key(), priority);
+    const auto store = api::store_of(*cache);
+    const api::VolumeRef* volume = store ? store->volume() : nullptr;
+    if (volume != nullptr && volume->claim == claim.name)
+      queue.add(cache->metadata.key(), priority);
   }
 }
 

@@ -24,9 +24,9 @@ Volume volume(const std::string& name, const char* source, const Write& write) {
   return {name, out.text()};
 }
 
-Volume claim_volume(const std::string& claim_name) {
+Volume store_volume(const api::VolumeRef& store) {
   return volume(api::kStoreVolume, "persistentVolumeClaim",
-                [&](JsonWriter& out) { out.field("claimName", claim_name); });
+                [&](JsonWriter& out) { out.field("claimName", store.claim); });
 }
 
 Volume token_volume() {
@@ -51,8 +51,8 @@ Volume empty_dir(const std::string& name) {
   return volume(name, "emptyDir", [](JsonWriter&) {});
 }
 
-std::vector<Volume> agent_volumes(const std::string& claim_name) {
-  return {claim_volume(claim_name), token_volume()};
+std::vector<Volume> agent_volumes(const api::StoreRef& store) {
+  return {std::visit([](const auto& kind) { return store_volume(kind); }, store), token_volume()};
 }
 
 }  // namespace compilecache::podspec

@@ -39,30 +39,30 @@ api::KeyBasis key_basis(const AgentConfigInput& input) {
 
 // Waiting for another pod holds up a gang that starts together or not at all, so only pods of
 // ReplicaSets wait, unless the pod says so itself.
-int64_t wait_for_first(const AgentConfigInput& input) {
-  if (input.annotations.wait_for_first) return input.annotations.wait_for_first->count();
+milliseconds wait_for_first(const AgentConfigInput& input) {
+  if (input.annotations.wait_for_first) return *input.annotations.wait_for_first;
   const bool replica = text_member(controller_of(input.pod), "kind") == "ReplicaSet";
-  return replica ? input.cache.spec.load.wait_for_first.count() : 0;
+  return replica ? input.cache.spec.load.wait_for_first : milliseconds(0);
 }
 
-int64_t at_termination(const AgentConfigInput& input) {
+milliseconds at_termination(const AgentConfigInput& input) {
   const Json& given = member(spec_of(input.pod), "terminationGracePeriodSeconds");
   const int64_t grace = given.IsInt64() ? given.GetInt64() : kDefaultGraceSeconds;
   const int64_t room = std::max<int64_t>(0, std::min<int64_t>(grace, 86400) * 1000 - kGraceMargin);
-  return std::min<int64_t>(input.cache.spec.save.at_termination.count(), room);
+  return std::min(input.cache.spec.save.at_termination, milliseconds(room));
 }
 
 // Pods that end by themselves, such as those of Jobs, may do so before their directory was still
 // for long, and leave little time at their end. Not where the first save is the only one or
 // replaces what there is: it may be a part.
-int64_t first_quiet_period(const AgentConfigInput& input) {
+milliseconds first_quiet_period(const AgentConfigInput& input) {
   const std::string_view policy = text_member(spec_of(input.pod), "restartPolicy");
   const bool ends = policy == "Never" || policy == "OnFailure";
   const bool saves_again =
       input.cache.spec.save.policy == "OnChange" && input.annotations.mode == api::Mode::kReadWrite;
-  if (!ends || !saves_again || input.annotations.quiet_period) return 0;
+  if (!ends || !saves_again || input.annotations.quiet_period) return milliseconds(0);
   const milliseconds first = input.settings.first_quiet_period;
-  return first < input.cache.spec.save.quiet_period ? first.count() : 0;
+  return first < input.cache.spec.save.quiet_period ? first : milliseconds(0);
 }
 
 // The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits.
@@ -91,7 +91,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.operator_name = input.settings.agent_name;
   config.operator_ca = input.settings.agent_ca;
   config.token_file = std::string(api::kTokenPath) + "/token";
-  config.store_path = api::store_path(input.cache);
+  config.store = input.store;
   config.index_fallback = input.settings.index_fallback;
   config.ask_operator = !api::is_not_asked(input.cache.status.conditions);
   for (const CacheDirectory& directory : input.directories.directories) {
@@ -100,19 +100,15 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.control_path = api::kControlPath;
   config.mode = to_string(input.annotations.mode);
   config.key_basis = key_basis(input);
-  config.fallback_compatible = spec.load.fallback_compatible;
-  config.wait_for_first_ms = wait_for_first(input);
-  config.load_timeout_ms = spec.load.timeout.count();
+  config.load = spec.load;
+  config.load.wait_for_first = wait_for_first(input);
+  config.save = spec.save;
+  config.save.quiet_period = input.annotations.quiet_period.value_or(spec.save.quiet_period);
+  config.save.at_termination = at_termination(input);
+  config.save.allowed_service_accounts.clear();  // the operator asks, and knows them
+  config.compression = spec.compression;
   config.ephemeral_limit_bytes = ephemeral_limit(input);
-  config.save_policy = spec.save.policy;
-  config.quiet_period_ms =
-      input.annotations.quiet_period.value_or(milliseconds(spec.save.quiet_period)).count();
-  config.first_quiet_period_ms = first_quiet_period(input);
-  config.at_termination_ms = at_termination(input);
-  config.max_archive_bytes = static_cast<int64_t>(spec.save.max_archive_size);
-  config.compression_level = spec.compression.level;
-  config.compression_threads = spec.compression.threads;
-  config.compression_window_bytes = static_cast<int64_t>(spec.compression.window);
+  config.first_quiet_period = first_quiet_period(input);
   return config;
 }
 

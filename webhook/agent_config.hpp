@@ -19,6 +19,7 @@ struct AgentConfigInput {
   const Json& pod;
   const std::string& ns;
   const api::CompileCache& cache;
+  const api::StoreRef& store;  // the CompileCache's
   const PodAnnotations& annotations;
   const Selection& selection;
   const DirectoryPlan& directories;

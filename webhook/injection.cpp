@@ -68,11 +68,6 @@ Decided<void> check_pod_kind(const InjectionInput& input) {
   return {};
 }
 
-// Without storage pods share what they compile by the framework's own remote cache alone.
-bool keeps_archives(const api::CompileCache& cache) {
-  return !cache.spec.storage.claim_name.empty();
-}
-
 std::string explained(const std::string& start, const api::Condition* condition) {
   if (condition == nullptr || condition->message.empty()) return start;
   return start + ": " + condition->message;
@@ -97,7 +92,7 @@ Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& ann
                 explained("the storage of " + name + " is not ready",
                           api::find_condition(conditions, api::kStorageReadyCondition)));
   }
-  if (!input.settings.native_sidecars && keeps_archives(*input.cache)) {
+  if (!input.settings.native_sidecars && input.cache->spec.storage) {
     return skip(InjectionReason::kKubeletTooOld);
   }
   return {};
@@ -188,7 +183,7 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
     status.frameworks.push_back(directory.framework.name);
   }
   status.mode = config.mode;
-  status.wait_for_first_ms = config.wait_for_first_ms;
+  status.wait_for_first_ms = config.load.wait_for_first.count();
   status.key_basis = config.key_basis;
   return status;
 }
@@ -197,13 +192,13 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
 api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
                                        const PodAnnotations& annotations) {
   if (annotations.mode != api::Mode::kReadWrite) return {};
-  if (!is_host(input.cache->spec.redis.host)) return {};
-  return input.cache->spec.redis;
+  if (!is_host(input.cache->spec.remote_cache.redis.host)) return {};
+  return input.cache->spec.remote_cache.redis;
 }
 
 std::string bad_host(const InjectionInput& input) {
   return "spec.remoteCache.redis.host: \"" +
-         std::string(first_bytes(input.cache->spec.redis.host, 64)) +
+         std::string(first_bytes(input.cache->spec.remote_cache.redis.host, 64)) +
          "\" cannot be used; write the name or address of a host";
 }
 
@@ -227,7 +222,7 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod
                     " has no spec.storage, and none of its frameworks has a Redis cache; add "
                     "torch to spec.frameworks");
   }
-  if (!is_host(input.cache->spec.redis.host)) {
+  if (!is_host(input.cache->spec.remote_cache.redis.host)) {
     return skip(InjectionReason::kCacheNotReady, bad_host(input));
   }
   auto chosen = choose_containers(pod, annotations, input.settings);
@@ -239,8 +234,8 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod
   injection.cache = annotations.cache;
   injection.selection.containers = std::move(*chosen);
   for (const size_t index : injection.selection.containers) {
-    injection.environments.push_back(
-        app_environment(container_at(pod, index), {}, frameworks, input.cache->spec.redis));
+    injection.environments.push_back(app_environment(container_at(pod, index), {}, frameworks,
+                                                     input.cache->spec.remote_cache.redis));
   }
   injection.warnings = remote_cache_warnings(pod, injection.selection, frameworks);
   injection.status = status_of(pod, injection, {}, input.settings);
@@ -252,7 +247,9 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                   const PodAnnotations& annotations) {
   const auto wanted = select_frameworks(input, annotations);
   if (!wanted) return tl::unexpected(wanted.error());
-  if (!keeps_archives(*input.cache)) return plan_remote_only(input, pod, annotations, *wanted);
+  // Without storage pods share what they compile by the framework's own remote cache alone.
+  const auto store = api::store_of(*input.cache);
+  if (!store) return plan_remote_only(input, pod, annotations, *wanted);
   auto selection = select_containers(pod, annotations, input.settings);
   if (!selection) return tl::unexpected(selection.error());
   const auto frameworks = without_own_caches(pod, *selection, annotations, *wanted);
@@ -263,8 +260,9 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   if (!names) return tl::unexpected(names.error());
 
   const std::string ns(input.ns);
-  const api::AgentConfig config = make_agent_config(
-      {pod, ns, *input.cache, annotations, *selection, *directories, *frameworks, input.settings});
+  const api::AgentConfig config =
+      make_agent_config({pod, ns, *input.cache, *store, annotations, *selection, *directories,
+                         *frameworks, input.settings});
   const std::string environment = podspec::agent_environment(config);
   const Json& first = container_at(pod, selection->containers.front());
   const std::string security = agent_security_context(first, pod);
@@ -285,7 +283,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                    annotations.mode == api::Mode::kReadOnly};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
-  injection.volumes = pod_volumes(*directories, input.cache->spec.storage.claim_name);
+  injection.volumes = pod_volumes(*directories, *store);
   injection.loader = loader_container(agents);
   injection.saver = saver_container(agents);
   injection.mounts = directories->mounts;
@@ -302,7 +300,8 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       injection.warnings.push_back(std::move(warning));
     }
   }
-  if (!input.cache->spec.redis.host.empty() && !is_host(input.cache->spec.redis.host)) {
+  if (!input.cache->spec.remote_cache.redis.host.empty() &&
+      !is_host(input.cache->spec.remote_cache.redis.host)) {
     injection.warnings.push_back("compilecache.dev: " + bad_host(input));
   }
   if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);

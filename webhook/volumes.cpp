@@ -20,10 +20,10 @@ bool has_item(std::string_view names, std::string_view name) {
 }  // namespace
 
 std::vector<podspec::Volume> pod_volumes(const DirectoryPlan& directories,
-                                         const std::string& claim_name) {
+                                         const api::StoreRef& store) {
   std::vector<podspec::Volume> volumes;
   for (const std::string& name : directories.volumes) volumes.push_back(podspec::empty_dir(name));
-  for (podspec::Volume& agents : podspec::agent_volumes(claim_name))
+  for (podspec::Volume& agents : podspec::agent_volumes(store))
     volumes.push_back(std::move(agents));
   return volumes;
 }

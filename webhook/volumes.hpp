@@ -3,17 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "api/store_ref.hpp"
 #include "podspec/pod_fragments.hpp"
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 
-// The volumes of an injected pod: the cache's own (webhook/directories.hpp), the claim and the
+// The volumes of an injected pod: the cache's own (webhook/directories.hpp), the store and the
 // token. Pure.
 
 namespace compilecache::webhook {
 
 std::vector<podspec::Volume> pod_volumes(const DirectoryPlan& directories,
-                                         const std::string& claim_name);
+                                         const api::StoreRef& store);
 
 // Mounts of the loader and the saver. The claim is never in the app's containers: archives are
 // code, and only our programs write them.

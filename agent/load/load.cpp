@@ -217,7 +217,7 @@ class Loader {
       if (const auto fits = check_room(contents); !fits) return fits;
       return note_loading(contents);
     };
-    return archive::extract(config_.store_path, status_.manifest_digest, options);
+    return archive::extract(store_directory(config_), status_.manifest_digest, options);
   }
 
   [[nodiscard]] Status check_room(const archive::Config& contents) const {
@@ -252,7 +252,7 @@ class Loader {
     const bool missing = error.code == ErrorCode::kNotFound;
     if (missing || reason == "io") {
       watchdog_.arm(kLookTime);  // what just failed may hang now
-      const std::string trouble = store_trouble(config_.store_path, error, StoreUse::kRead);
+      const std::string trouble = store_trouble(store_directory(config_), error, StoreUse::kRead);
       if (trouble != "io") reason = trouble == "volume_full" ? "disk_full" : trouble;
     }
     finish(missing ? api::Outcome::kDoesNotExist : api::Outcome::kError, reason, error.message);

@@ -42,7 +42,7 @@ class Chooser {
         alive_(alive) {}
 
   LoadChoice run() {
-    choice_.budget = milliseconds(config_.load_timeout_ms);
+    choice_.budget = config_.load.timeout;
     choose();
     choice_.status.waited_ms = waited_.count();
     choice_.status.waited_for = waited_for_;
@@ -74,8 +74,7 @@ class Chooser {
 
   Result<api::LoadAnswer> ask() {
     // The operator decides by what we say we have waited; this is for one that forgets us.
-    const milliseconds bound = milliseconds(config_.wait_for_first_ms) + kLabelWait +
-                               milliseconds(config_.load_timeout_ms);
+    const milliseconds bound = config_.load.wait_for_first + kLabelWait + config_.load.timeout;
     while (true) {
       alive_();
       const Monotonic began = clock_.monotonic();
@@ -113,9 +112,9 @@ class Chooser {
   // A pod that may wait for another one's compile also waits for an operator that is busy or
   // changes its leader: else one late answer would make many compile what one was compiling.
   [[nodiscard]] bool may_ask_again(ErrorCode code) const {
-    const auto longest = std::min(milliseconds(config_.wait_for_first_ms), kLongestSilence);
+    const auto longest = std::min(config_.load.wait_for_first, kLongestSilence);
     return (code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout) && silent_ < longest &&
-           waited_ < milliseconds(config_.wait_for_first_ms);
+           waited_ < config_.load.wait_for_first;
   }
 
   [[nodiscard]] milliseconds since(Monotonic began) const {
@@ -145,11 +144,11 @@ class Chooser {
     const auto key = local_key(config_, node_);
     if (!key) return none("node_unknown", key.error().message);
     choice_.status.key = *key;
-    const auto index = archive::read_index(config_.store_path);
+    const auto index = archive::read_index(store_directory(config_));
     for (const auto& problem : index.problems) {
       log_warn("the index on the volume is damaged", {{"problem", problem}});
     }
-    const auto found = find_in_index(index, *key, config_.fallback_compatible);
+    const auto found = find_in_index(index, *key, config_.load.fallback_compatible());
     if (!found) return none("no_archive", "the index on the volume has no archive for us");
     LoadStatus& status = choice_.status;
     choice_.load = true;

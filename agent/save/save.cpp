@@ -118,7 +118,7 @@ class Saver {
       digest = load_.manifest_digest;
     }
     if (digest.empty()) return;
-    if (auto head = read_head(config_.store_path, digest)) {
+    if (auto head = read_head(store_directory(config_), digest)) {
       head_ = std::move(*head);
       head_.ours = digest == load_.manifest_digest || state_.saves > 0;
     } else {
@@ -328,7 +328,7 @@ class Saver {
 
 // Ends the process in time even where the volume hangs.
 void end_in_time(const api::AgentConfig& config, Termination& termination) {
-  const milliseconds time(config.at_termination_ms + saver::kLastWords.count());
+  const milliseconds time = config.save.at_termination + saver::kLastWords;
   termination.on_request([time] {
     std::thread([time] {
       std::this_thread::sleep_for(time);

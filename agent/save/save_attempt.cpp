@@ -145,7 +145,7 @@ class Attempt {
     if (!granted) return tell_of_parent(answer, granted.error());
     Head parent = std::move(*granted);
     SaveView view = parts_.watched.plan(parent.held, state_.saved_at);
-    if (config_.save_policy == "Once" && !answer.parent_digest.empty() && !refreshing()) {
+    if (config_.save.policy == "Once" && !answer.parent_digest.empty() && !refreshing()) {
       return release_as_current(answer, std::move(parent), "saved_once");
     }
     if (view.files.empty()) return release_as_current(answer, std::move(parent), "unchanged");
@@ -207,7 +207,7 @@ class Attempt {
   Result<Head> parent_of(const api::SaveAnswer& answer) const {
     if (answer.parent_digest.empty()) return Head{};
     if (answer.parent_digest == head_.digest) return head_;
-    return read_head(config_.store_path, answer.parent_digest);
+    return read_head(store_directory(config_), answer.parent_digest);
   }
 
   static bool is_about_parent(const Error& error) {
@@ -221,7 +221,7 @@ class Attempt {
     release(answer);
     std::string& told = error.code == ErrorCode::kCorrupt ? corrupt_ : missing_;
     if (!is_about_parent(error) || !told.empty()) {
-      return failed(store_trouble(config_.store_path, error, StoreUse::kRead), error.message,
+      return failed(store_trouble(store_directory(config_), error, StoreUse::kRead), error.message,
                     Next::kRetry, kFailedPause);
     }
     told = error.digest.empty() ? answer.parent_digest : error.digest;
@@ -250,14 +250,14 @@ class Attempt {
     archive_seconds_ = compile_seconds_with(parent);
     request.annotations =
         index_annotations(answer.archive, answer.generation, "", answer.key, archive_seconds_);
-    request.settings.compression_level = config_.compression_level;
-    request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression_threads));
-    request.settings.frame_bytes = static_cast<uint64_t>(config_.compression_window_bytes);
+    request.settings.compression_level = config_.compression.level;
+    request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression.threads));
+    request.settings.frame_bytes = config_.compression.window;
     if (const auto memory = memory_limit()) {
       request.settings.compressor_bytes =
           compressor_memory(*memory, request.settings.compressor_bytes);
     }
-    request.settings.max_archive_bytes = static_cast<uint64_t>(config_.max_archive_bytes);
+    request.settings.max_archive_bytes = config_.save.max_archive_size;
     request.unwanted = [this](const std::string& path) {
       return parts_.watched.never_packed(path);
     };
@@ -266,7 +266,7 @@ class Attempt {
       lease.got_on();
       return !lease.lost() && !limits_.give_up();
     };
-    return archive::write_archive(config_.store_path, std::move(request));
+    return archive::write_archive(store_directory(config_), std::move(request));
   }
 
   std::optional<SaveResult> not_written(const api::SaveAnswer& answer, const Error& error,
@@ -281,7 +281,7 @@ class Attempt {
     }
     return failed(error.code == ErrorCode::kUnavailable
                       ? "busy_files"
-                      : store_trouble(config_.store_path, error, StoreUse::kWrite),
+                      : store_trouble(store_directory(config_), error, StoreUse::kWrite),
                   error.message, Next::kRetry, kFailedPause);
   }
 
@@ -393,7 +393,7 @@ class Attempt {
     archive::IndexEntry entry{archive.manifest, archive.manifest_bytes,
                               index_annotations(answer.archive, committed.generation,
                                                 committed.saved_at, answer.key, archive_seconds_)};
-    if (const auto noted = archive::upsert_index_entry(config_.store_path, entry); !noted) {
+    if (const auto noted = archive::upsert_index_entry(store_directory(config_), entry); !noted) {
       log_warn("the index on the volume was not updated", {{"error", noted.error().message}});
     }
     // A pod with a part of a GPU (mixed MIG mode) says nothing of the node's other pods.
@@ -401,7 +401,7 @@ class Attempt {
     if (resource.empty() || resource.find("/mig-") != std::string::npos) return;
     if (answer.gpu_product.empty()) return;
     const auto noted =
-        archive::note_node_product(config_.store_path, parts_.node, answer.gpu_product);
+        archive::note_node_product(store_directory(config_), parts_.node, answer.gpu_product);
     if (!noted) {
       log_warn("the node's GPU product was not noted", {{"error", noted.error().message}});
     }

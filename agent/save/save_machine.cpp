@@ -336,20 +336,20 @@ class Stepper {
 Settings make_settings(const api::AgentConfig& config, const LoadStatus& load,
                        const SaverState& before) {
   Settings settings;
-  settings.quiet_period = milliseconds(config.quiet_period_ms);
-  settings.first_quiet_period = milliseconds(config.first_quiet_period_ms);
-  settings.at_termination = milliseconds(config.at_termination_ms);
-  settings.once = config.save_policy == "Once";
+  settings.quiet_period = config.save.quiet_period;
+  settings.first_quiet_period = config.first_quiet_period;
+  settings.at_termination = config.save.at_termination;
+  settings.once = config.save.policy == "Once";
   // Once: what was loaded under this very key is the one save.
-  settings.saves = config.mode != "ReadOnly" && config.save_policy != "Never" &&
+  settings.saves = config.mode != "ReadOnly" && config.save.policy != "Never" &&
                    !(settings.once && config.mode != "Refresh" && load.loaded() &&
                      load.match == api::Match::kExact);
   if (config.mode == "ReadOnly") {
     settings.why_not = "the pod's mode is ReadOnly";
-  } else if (config.save_policy != "OnChange") {
-    settings.why_not = "spec.save.policy is " + config.save_policy;
+  } else if (config.save.policy != "OnChange") {
+    settings.why_not = "spec.save.policy is " + config.save.policy;
   }
-  settings.awaited = config.wait_for_first_ms != 0 && !load.loaded();
+  settings.awaited = config.load.wait_for_first != milliseconds(0) && !load.loaded();
   settings.reports_load =
       !load.reported && !before.load_reported && !config.operator_address.empty();
   return settings;

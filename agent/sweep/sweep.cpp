@@ -68,9 +68,9 @@ class SweepRun {
   // it to the next one.
   bool adopt() {
     if (!config_.sweep.adopt) return true;
-    const auto owner = archive::read_store_owner(config_.store_path);
+    const auto owner = archive::read_store_owner(store_directory(config_));
     if (!owner || owner->cluster == config_.sweep.cluster_uid) return true;
-    auto found = archives_in_index(config_.store_path);
+    auto found = archives_in_index(store_directory(config_));
     log_info("telling the operator of another cluster's archives",
              {{"archives", std::to_string(found.size())}});
     size_t next = 0;
@@ -96,14 +96,15 @@ class SweepRun {
 
   Status prepare() {
     const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
-    const auto prepared = archive::prepare_store(config_.store_path, owner, config_.sweep.adopt);
+    const auto prepared =
+        archive::prepare_store(store_directory(config_), owner, config_.sweep.adopt);
     if (!prepared) return unexpected(prepared.error().with("preparing the store"));
-    if (prepared->created) log_info("made the store", {{"path", config_.store_path}});
+    if (prepared->created) log_info("made the store", {{"path", store_directory(config_)}});
     if (prepared->adopted_from) {
       log_info("took the store over", {{"from_namespace", prepared->adopted_from->ns},
                                        {"from_cluster", prepared->adopted_from->cluster}});
     }
-    const auto probe = archive::probe_store(config_.store_path);
+    const auto probe = archive::probe_store(store_directory(config_));
     if (!probe) return unexpected(probe.error().with("trying the volume"));
     volume_now_ = probe->now;
     log_info("the volume does what saving relies on",
@@ -118,7 +119,8 @@ class SweepRun {
   }
 
   void remove_incomplete(milliseconds older_than) {
-    const auto removed = archive::remove_incomplete(config_.store_path, older_than, volume_now_);
+    const auto removed =
+        archive::remove_incomplete(store_directory(config_), older_than, volume_now_);
     if (!removed) return note_failure("cannot remove incomplete files", removed.error().message);
     report_.removed_incomplete = static_cast<int64_t>(removed->removed);
     count(*removed);
@@ -126,7 +128,7 @@ class SweepRun {
 
   void delete_condemned(const std::vector<std::string>& digests) {
     if (digests.empty()) return;
-    const auto removed = archive::delete_blobs(config_.store_path, digests);
+    const auto removed = archive::delete_blobs(store_directory(config_), digests);
     if (!removed) return note_failure("cannot delete blobs", removed.error().message);
     report_.removed_blobs = static_cast<int64_t>(removed->removed);
     count(*removed);
@@ -139,7 +141,7 @@ class SweepRun {
 
   // A blob that is gone is not corrupt, but as little whole.
   void check(const std::string& manifest) {
-    const auto verified = archive::verify(config_.store_path, manifest);
+    const auto verified = archive::verify(store_directory(config_), manifest);
     if (verified) {
       report_.verified.push_back(manifest);
       log_info("a suspect archive is whole", {{"digest", manifest}});
@@ -159,7 +161,7 @@ class SweepRun {
     std::vector<archive::IndexEntry> entries;
     for (const auto& known : archives) {
       if (known.manifest_digest.empty()) continue;
-      const auto manifest = archive::read_manifest(config_.store_path, known.manifest_digest);
+      const auto manifest = archive::read_manifest(store_directory(config_), known.manifest_digest);
       if (!manifest) {
         log_warn("an archive is not on the volume",
                  {{"archive", known.name}, {"error", manifest.error().message}});
@@ -170,7 +172,7 @@ class SweepRun {
                                            archive::compile_seconds(manifest->annotations))});
     }
     keep_later_entries(archives, entries);
-    if (const auto written = archive::write_index(config_.store_path, entries); !written) {
+    if (const auto written = archive::write_index(store_directory(config_), entries); !written) {
       note_failure("cannot rewrite the index", written.error().message);
     }
   }
@@ -183,7 +185,7 @@ class SweepRun {
       if (known.manifest_digest.empty()) continue;
       planned[known.name] = parse_time(known.saved_at).value_or(begun_);
     }
-    for (auto& present : archive::read_index(config_.store_path).entries) {
+    for (auto& present : archive::read_index(store_directory(config_)).entries) {
       const auto plan = planned.find(present.name());
       // Times in the index are whole seconds.
       const bool later =
@@ -203,7 +205,7 @@ class SweepRun {
   // What does not fit the last message goes before it, in pages, and with the first what was
   // checked: blobs of a corrupt archive are garbage.
   bool take_inventory() {
-    auto blobs = archive::list_blobs(config_.store_path);
+    auto blobs = archive::list_blobs(store_directory(config_));
     if (!blobs) {
       note_failure("cannot list the blobs", blobs.error().message);
       return true;

@@ -150,7 +150,7 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
     return archive->cache_uid != caller.cache->metadata.uid;
   });
   situation.mode = caller.pod->injection->mode;
-  situation.fallback_compatible = spec.load.fallback_compatible;
+  situation.fallback_compatible = spec.load.fallback_compatible();
   situation.timeout = spec.load.timeout;
   situation.wait_for_first = milliseconds(caller.pod->injection->wait_for_first_ms);
   situation.label_wait = settings_.agent.label_wait;
@@ -161,11 +161,11 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
   api::LoadAnswer answer = decide_load(situation);
   judge_first(caller, answer, situation);
   if (situation.first_is_compiling) answer = decide_load(situation);
-  const std::string claim = caller.ns() + "/" + spec.storage.claim_name;
-  if (answer.decision == "load" &&
-      !parts_.traffic.begin(claim, caller.pod->uid, milliseconds(answer.budget_ms))) {
+  const auto store = api::store_of(*caller.cache);
+  if (answer.decision == "load" && store &&
+      !parts_.traffic.begin(store->id(), caller.pod->uid, milliseconds(answer.budget_ms))) {
     situation.too_many_loads = true;
-    situation.waiting = parts_.traffic.waiting(claim);
+    situation.waiting = parts_.traffic.waiting(store->id());
     answer = decide_load(situation);
   }
   // A pod that waits asks again and again.
@@ -227,7 +227,9 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   if (const Status ok = check_cache(caller, report.cache); !ok) return ok;
   if (caller.sweeper) return unexpected(app_key(caller).error());
   const std::string& cache = caller.cache->metadata.name;
-  parts_.traffic.end(caller.ns() + "/" + caller.cache->spec.storage.claim_name, caller.pod->uid);
+  if (const auto store = api::store_of(*caller.cache)) {
+    parts_.traffic.end(store->id(), caller.pod->uid);
+  }
   if (report.reason == "corrupt" || !report.corrupt_digest.empty()) distrust(caller, report);
   if (can_be_prepared(report.reason) && hooks_.sweep_wanted) {
     hooks_.sweep_wanted(caller.ns(), cache);
@@ -299,7 +301,6 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
 
 SaveContext AgentHandlers::save_context(const Caller& caller, const api::ArchiveKey& key) const {
   const api::CompileCache& cache = *caller.cache;
-  const std::string& sub_path = cache.spec.storage.sub_path;
   SaveContext context;
   context.ns = caller.ns();
   context.pod = caller.pod->name;
@@ -307,8 +308,7 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.service_account = caller.identity.service_account;
   context.cache = cache.metadata.name;
   context.cache_uid = cache.metadata.uid;
-  context.claim_name = cache.spec.storage.claim_name;
-  context.path = sub_path.empty() ? context.cache : sub_path + "/" + context.cache;
+  context.store = api::store_of(cache);
   context.save = cache.spec.save;
   context.key = key;
   context.image_id = caller.pod->image_id();

@@ -74,7 +74,7 @@ Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
 // Doing it twice does what doing it once does: the Job may die before its marker is in the store.
 Status AgentHandlers::adopt(const Caller& caller, const api::SweepRequest& request) {
   const api::CompileCache& cache = *caller.cache;
-  if (!cache.spec.storage.adopt) {
+  if (!cache.spec.storage || !cache.spec.storage->adopt) {
     return fail(ErrorCode::kForbidden, "taking over a store: spec.storage.adopt of CompileCache " +
                                            cache.metadata.name + " is false");
   }

@@ -38,7 +38,7 @@ struct LoadSituation {
   std::chrono::milliseconds waited_for_place{0};  // of it, because of too_many_loads
   // Another live pod of the same key started cold and has not saved yet, or not all.
   bool first_is_compiling = false;
-  bool too_many_loads = false;  // as many as the claim may serve at once
+  bool too_many_loads = false;  // as many as the store may serve at once
   size_t waiting = 0;           // how many pods are told so at the moment
   double spread = 0.5;          // of this pod, 0 to 1, so that pods do not all ask at one moment
 };

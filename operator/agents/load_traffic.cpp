@@ -11,20 +11,20 @@ constexpr std::chrono::seconds kStillWaiting{12};
 LoadTraffic::LoadTraffic(int max_concurrent_loads, const Clock& clock)
     : limit_(static_cast<size_t>(max_concurrent_loads)), clock_(clock) {}
 
-bool LoadTraffic::begin(const std::string& claim, const std::string& pod_uid,
+bool LoadTraffic::begin(const std::string& store, const std::string& pod_uid,
                         std::chrono::milliseconds budget) {
   const std::lock_guard lock(mutex_);
-  Pods& pods = loading_[claim];
+  Pods& pods = loading_[store];
   const Monotonic now = clock_.monotonic();
   std::erase_if(pods, [&](const auto& item) { return item.second <= now; });
-  Pods& others = waiting_[claim];
+  Pods& others = waiting_[store];
   if (pods.size() >= limit_ && !pods.contains(pod_uid)) {
     others[pod_uid] = now + kStillWaiting;
     return false;
   }
   others.erase(pod_uid);
   std::erase_if(others, [&](const auto& item) { return item.second <= now; });
-  if (others.empty()) waiting_.erase(claim);
+  if (others.empty()) waiting_.erase(store);
   pods[pod_uid] = now + budget;
   return true;
 }
@@ -40,9 +40,9 @@ size_t LoadTraffic::waiting(const std::string& what) {
   return count;
 }
 
-void LoadTraffic::end(const std::string& claim, const std::string& pod_uid) {
+void LoadTraffic::end(const std::string& store, const std::string& pod_uid) {
   const std::lock_guard lock(mutex_);
-  const auto found = loading_.find(claim);
+  const auto found = loading_.find(store);
   if (found == loading_.end()) return;
   found->second.erase(pod_uid);
   if (found->second.empty()) loading_.erase(found);

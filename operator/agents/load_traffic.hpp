@@ -32,12 +32,12 @@ class LoadTraffic {
 
   LoadTraffic(int max_concurrent_loads, const Clock& clock);
 
-  // Whether this pod may load from the claim now. Its place is free again with end(), or after
-  // `budget`.
-  bool begin(const std::string& claim, const std::string& pod_uid,
+  // Whether this pod may load from the store (its id) now. Its place is free again with end(), or
+  // after `budget`.
+  bool begin(const std::string& store, const std::string& pod_uid,
              std::chrono::milliseconds budget);
-  void end(const std::string& claim, const std::string& pod_uid);
-  // How many pods were told lately to wait for this claim's places, or for this archive.
+  void end(const std::string& store, const std::string& pod_uid);
+  // How many pods were told lately to wait for this store's places, or for this archive.
   size_t waiting(const std::string& what);
 
   // Whether another pod goes first for this archive and is still `alive`. If not, this pod is the
@@ -68,7 +68,7 @@ class LoadTraffic {
   const Clock& clock_;
   std::mutex mutex_;
   using Pods = std::map<std::string, Monotonic>;   // by uid, until
-  std::map<std::string, Pods> loading_, waiting_;  // by claim; waiting also by archive
+  std::map<std::string, Pods> loading_, waiting_;  // by store; waiting also by archive
   std::map<std::string, First> first_;             // by "namespace/archive"
 };
 

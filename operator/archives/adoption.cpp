@@ -42,9 +42,7 @@ Result<api::CompileCacheArchive> adopted_archive(const api::CompileCache& cache,
   archive.cache = cache.metadata.name;
   archive.cache_uid = cache.metadata.uid;
   archive.key = found.key;
-  archive.claim_name = cache.spec.storage.claim_name;
-  const std::string& sub_path = cache.spec.storage.sub_path;
-  archive.path = (sub_path.empty() ? "" : sub_path + "/") + cache.metadata.name;
+  archive.store = api::store_of(cache);
   api::ArchiveHead& head = archive.head;
   head.manifest_digest = found.manifest_digest;
   head.generation = found.generation;

@@ -17,6 +17,11 @@ constexpr milliseconds kBusyRetry{2'000};
 constexpr milliseconds kFullRetry{5'000};
 std::string key_of(const std::string& ns, const std::string& name) { return ns + "/" + name; }
 
+std::optional<std::string> store_id(const std::optional<api::StoreRef>& store) {
+  if (!store) return std::nullopt;
+  return store->id();
+}
+
 api::SaveAnswer refused(const std::string& reason) {
   api::SaveAnswer answer;
   answer.decision = "refused";
@@ -66,12 +71,8 @@ milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
   Holder& holder = holders_[archive.metadata.key()];
   const Monotonic now = clock_.monotonic();
   if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
-    holder = {archive.lock.fence,
-              holder_uid(archive.lock),
-              key_of(archive.metadata.ns, archive.claim_name),
-              lock_timeout,
-              now + lock_timeout,
-              {}};
+    holder = {archive.lock.fence, holder_uid(archive.lock), store_id(archive.store),
+              lock_timeout,       now + lock_timeout,       {}};
   }
   if (holder.deadline <= now) return milliseconds(0);
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(holder.deadline - now));
@@ -102,11 +103,13 @@ Result<bool> SaveCoordinator::break_expired(const api::CompileCacheArchive& arch
   return locked;
 }
 
-bool SaveCoordinator::claim_is_full(const std::string& claim, const std::string& except) const {
+bool SaveCoordinator::store_is_full(const std::optional<std::string>& store,
+                                    const std::string& except) const {
+  if (!store) return false;
   const std::lock_guard guard(mutex_);
   const Monotonic now = clock_.monotonic();
   const auto saving = std::count_if(holders_.begin(), holders_.end(), [&](const auto& item) {
-    return item.first != except && item.second.claim == claim && item.second.deadline > now;
+    return item.first != except && item.second.store == store && item.second.deadline > now;
   });
   return saving >= max_concurrent_saves_;
 }
@@ -133,7 +136,7 @@ void SaveCoordinator::take_over(const api::CompileCacheArchive& archive,
   if (archive.lock.holder.empty()) return;
   note(archive.metadata.key(), {archive.lock.fence,
                                 holder_uid(archive.lock),
-                                key_of(archive.metadata.ns, archive.claim_name),
+                                store_id(archive.store),
                                 lock_timeout,
                                 clock_.monotonic() + lock_timeout,
                                 {}});
@@ -156,8 +159,7 @@ Result<api::CompileCacheArchive> SaveCoordinator::find_or_create(const SaveConte
   fresh.cache = context.cache;
   fresh.cache_uid = context.cache_uid;
   fresh.key = context.key;
-  fresh.claim_name = context.claim_name;
-  fresh.path = context.path;
+  fresh.store = context.store;
   auto created = archives_.create(fresh);
   if (!created && created.error().code == ErrorCode::kAlreadyExists) {
     return archives_.get(context.ns, name);
@@ -212,8 +214,8 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
       holder_uid(archive.lock) == context.pod_uid;  // of an attempt whose answer was lost
   const milliseconds left = own ? milliseconds(0) : time_left(archive, context.save.lock_timeout);
   if (left > milliseconds(0)) return busy("locked", std::min(left, kBusyRetry));
-  const std::string claim = key_of(context.ns, context.claim_name);
-  if (claim_is_full(claim, key)) return busy("too_many_saves", kFullRetry);
+  const auto store = store_id(context.store);
+  if (store_is_full(store, key)) return busy("too_many_saves", kFullRetry);
 
   const api::SaveLock before = archive.lock;
   archive.lock.holder = context.pod_uid + "/" + request.attempt;
@@ -223,7 +225,7 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
   const auto written = archives_.update_status(archive);
   if (!written) return unexpected(written.error().with("taking the save lock of archive " + key));
   note(key,
-       {archive.lock.fence, context.pod_uid, claim, context.save.lock_timeout,
+       {archive.lock.fence, context.pod_uid, store, context.save.lock_timeout,
         clock_.monotonic() + context.save.lock_timeout, blobs_to_write_anew(context, *written)});
   log_info("save granted", {{"reason", before.holder.empty() ? "free" : "taken_over"},
                             {"namespace", context.ns},

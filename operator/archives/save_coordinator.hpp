@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -45,7 +46,7 @@ struct Committed {
 
 class SaveCoordinator {
  public:
-  // `max_concurrent_saves`: of one claim.
+  // `max_concurrent_saves`: of one store.
   SaveCoordinator(ArchiveClient& archives, CacheLocks& locks, const SweepGuard& guard,
                   int max_concurrent_saves, const Clock& clock, Random random);
 
@@ -83,7 +84,7 @@ class SaveCoordinator {
   struct Holder {
     int64_t fence = 0;
     std::string pod_uid;
-    std::string claim;  // "namespace/claim"
+    std::optional<std::string> store;  // its id
     std::chrono::milliseconds timeout{0};
     Monotonic deadline;
     // Blobs that it was told to write anew. A new leader does not know them and makes it ask again.
@@ -102,7 +103,8 @@ class SaveCoordinator {
   [[nodiscard]] std::set<std::string> written_anew(const std::string& key, int64_t fence) const;
   [[nodiscard]] std::chrono::milliseconds time_left(const api::CompileCacheArchive& archive,
                                                     std::chrono::milliseconds lock_timeout);
-  [[nodiscard]] bool claim_is_full(const std::string& claim, const std::string& except) const;
+  [[nodiscard]] bool store_is_full(const std::optional<std::string>& store,
+                                   const std::string& except) const;
   void note(const std::string& key, Holder holder);
   void forget(const std::string& key, int64_t fence);
   api::SaveAnswer busy(const std::string& reason, std::chrono::milliseconds at_most) const;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,8 +20,8 @@ namespace compilecache::controller {
 // the CompileCache; nothing is taken from the agent's message.
 struct SaveContext {
   std::string ns, pod, pod_uid, service_account;
-  std::string cache, cache_uid;  // CompileCache
-  std::string claim_name, path;
+  std::string cache, cache_uid;        // CompileCache
+  std::optional<api::StoreRef> store;  // nothing: the CompileCache keeps no archives
   api::CompileCacheSpec::Save save;
   api::ArchiveKey key;
   std::string image_id;

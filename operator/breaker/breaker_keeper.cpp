@@ -35,7 +35,8 @@ constexpr seconds kProbeLook{5};
 constexpr seconds kAfterRefusal{60};
 
 VolumeSight sight_of(const api::CompileCache& cache, const StorageFacts& storage) {
-  VolumeSight sight{.claim = cache.spec.storage.claim_name};
+  VolumeSight sight;
+  if (cache.spec.storage) sight.claim = cache.spec.storage->claim_name;
   if (storage.claim) {
     sight.volume = storage.claim->volume_name;
     sight.bound = storage.claim->phase == "Bound";

@@ -205,8 +205,8 @@ PodSign read_sign(const PodView& pod, const VolumeSight& volume, const SignRules
 // The scheduler's words: pkg/scheduler/framework/plugins/{volumebinding,volumezone}, kubernetes
 // v1.35.
 bool claim_leaves_no_node(std::string_view message, const VolumeSight& volume) {
-  if (volume.claim.empty()) return false;
-  if (has_words(message, "persistentvolumeclaim \"" + volume.claim + "\"")) return true;
+  if (!volume.claim) return false;
+  if (has_words(message, "persistentvolumeclaim \"" + *volume.claim + "\"")) return true;
   // Some node would do if it had room: the pod may be waiting for that, with us or without.
   if (has_words(message, "Insufficient ")) return false;
   if (!volume.bound && (has_words(message, "unbound immediate PersistentVolumeClaims") ||

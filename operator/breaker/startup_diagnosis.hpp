@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,8 +50,8 @@ struct PodSign {
 
 // What is known of the CompileCache's claim.
 struct VolumeSight {
-  std::string claim;
-  std::string volume;  // the PersistentVolume's name; empty: not bound
+  std::optional<std::string> claim;  // nothing: the CompileCache has none
+  std::string volume;                // the PersistentVolume's name; empty: not bound
   bool bound = false;
   bool has_node_affinity = false;
 };

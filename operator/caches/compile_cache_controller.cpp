@@ -195,8 +195,10 @@ void CompileCacheController::forget(const std::string& key) {
 
 Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {
   StorageFacts facts;
-  const auto claim =
-      parts_.claims.get(kube::object_key(cache.metadata.ns, cache.spec.storage.claim_name));
+  const auto store = api::store_of(cache);
+  const api::VolumeRef* volume_ref = store ? store->volume() : nullptr;
+  if (volume_ref == nullptr) return facts;
+  const auto claim = parts_.claims.get(kube::object_key(volume_ref->ns, volume_ref->claim));
   if (claim == nullptr) return facts;
   facts.claim = *claim;
   parts_.sweeper.fill(cache.metadata.key(), facts);

@@ -42,8 +42,8 @@ struct Settings {
   std::vector<std::string> harmless_resources;
 
   struct Limits {
-    int max_concurrent_saves = 50;  // of one claim
-    int max_concurrent_loads = 50;  // of one claim
+    int max_concurrent_saves = 50;  // of one store
+    int max_concurrent_loads = 50;  // of one store
     int recent_pods = 32;           // in a CompileCache's status.recent
     int api_threads = 8;            // of the agent API, each waits for the API server now and then
     int webhook_threads = 4;        // that answer reviews

@@ -111,19 +111,19 @@ VolumeView parse_volume(const json& object) {
   return {object.contains("/spec/nodeAffinity/required"_json_pointer)};
 }
 
-StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
+StorageVerdict check_storage(const std::optional<api::CompileCacheSpec::Storage>& storage,
                              const StorageFacts& facts) {
-  if (storage.claim_name.empty()) {
+  if (!storage) {
     return {"True", "NotUsed",
             "no archives are kept, as spec.storage is not set: pods share what they compile by "
             "spec.remoteCache alone",
             false, false};
   }
-  if (auto refused = check_claim(storage, facts)) return *refused;
+  if (auto refused = check_claim(*storage, facts)) return *refused;
   const ClaimView& claim = *facts.claim;
   if (!facts.storage_error.empty()) {
     return {"False", "StoreUnusable",
-            "the volume of PersistentVolumeClaim \"" + storage.claim_name +
+            "the volume of PersistentVolumeClaim \"" + storage->claim_name +
                 "\" cannot be used: " + facts.storage_error,
             true, false};
   }
@@ -133,11 +133,12 @@ StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
   }
   if (claim.phase != "Bound") {
     return waiting("ClaimNotBound",
-                   "PersistentVolumeClaim \"" + storage.claim_name + "\" is not bound yet (phase " +
+                   "PersistentVolumeClaim \"" + storage->claim_name +
+                       "\" is not bound yet (phase " +
                        (claim.phase.empty() ? "unknown" : claim.phase) +
                        "); the Job that prepares the store is a pod that binds it where its "
                        "storage class waits for one: see kubectl describe pvc " +
-                       storage.claim_name);
+                       storage->claim_name);
   }
   if (!facts.volume) {
     return waiting("VolumeUnknown", "reading the PersistentVolume \"" + claim.volume_name + "\"");

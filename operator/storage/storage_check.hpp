@@ -60,7 +60,8 @@ struct StorageVerdict {
   [[nodiscard]] bool ready() const { return status == "True"; }
 };
 
-StorageVerdict check_storage(const api::CompileCacheSpec::Storage& storage,
+// `storage`: nothing where the CompileCache keeps no archives.
+StorageVerdict check_storage(const std::optional<api::CompileCacheSpec::Storage>& storage,
                              const StorageFacts& facts);
 
 // Whether the claim may be mounted on one node only, so that Jobs have to run where it is attached.

@@ -47,9 +47,9 @@ api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInpu
   config.operator_name = input.agent_name;
   config.operator_ca = input.agent_ca;
   config.token_file = std::string(api::kTokenPath) + "/token";
-  config.store_path = api::store_path(cache);
+  config.store = input.store;
   config.sweep.cluster_uid = input.cluster_uid;
-  config.sweep.adopt = cache.spec.storage.adopt;
+  config.sweep.adopt = cache.spec.storage && cache.spec.storage->adopt;
   return config;
 }
 
@@ -68,9 +68,9 @@ json security_context(const SweepPrivilege& privilege) {
   return context;
 }
 
-json volumes(const std::string& claim_name) {
+json volumes(const api::StoreRef& store) {
   json list = json::array();
-  for (const podspec::Volume& volume : podspec::agent_volumes(claim_name)) {
+  for (const podspec::Volume& volume : podspec::agent_volumes(store)) {
     list.push_back(json::parse(volume.json));
   }
   return list;
@@ -108,7 +108,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
                {"enableServiceLinks", false},
                {"terminationGracePeriodSeconds", 10},
                {"containers", json::array({container})},
-               {"volumes", volumes(cache.spec.storage.claim_name)}};
+               {"volumes", volumes(input.store)}};
   if (!input.node.empty()) {
     spec["affinity"] = node_affinity(input.node);
     // Nodes with GPUs are often tainted, for pods that need one.
@@ -148,7 +148,8 @@ SweepJob read_sweep_job(const json& object) {
   }
   for (const json& volume : object.at("/spec/template/spec/volumes"_json_pointer)) {
     if (volume.contains("persistentVolumeClaim")) {
-      job.claim = volume.at("persistentVolumeClaim").value("claimName", "");
+      const std::string claim = volume.at("persistentVolumeClaim").value("claimName", "");
+      job.store = api::StoreRef{api::VolumeRef{.ns = job.ns, .claim = claim}}.id();
     }
   }
   const json status = object.value("status", json::object());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/compile_cache.hpp"
+#include "api/store_ref.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "operator/cluster/cluster_view.hpp"
@@ -33,6 +34,7 @@ size_t first_privilege(const std::string& pod_security_level);
 // The parts of the manifest that do not come from the CompileCache.
 struct SweepJobInput {
   std::string name;         // of the Job
+  api::StoreRef store;      // the CompileCache's
   std::string image;        // of compilecache-agent
   std::string cluster_uid;  // of kube-system
   size_t privilege = 0;     // index into sweep_privileges()
@@ -52,7 +54,7 @@ std::string sweep_job_name(const std::string& cache, const std::string& nonce);
 struct SweepJob {
   std::string ns, name, uid;
   std::string cache, cache_uid;
-  std::string claim;
+  std::optional<std::string> store;  // id of the one that it mounts
   size_t privilege = 0;
   WallTime created{};
   bool deleting = false;

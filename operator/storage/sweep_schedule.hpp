@@ -12,7 +12,7 @@ namespace compilecache::controller {
 
 struct SweepNeeds {
   bool may_run = false;                 // the claim can be mounted
-  bool running = false;                 // a Job of this claim has not ended
+  bool running = false;                 // a Job of this store has not ended
   bool prepared = false;                // a Job has found the volume usable
   std::optional<WallTime> last_start;   // of the newest Job that is known
   std::optional<WallTime> last_report;  // when a Job last told the operator how it ended

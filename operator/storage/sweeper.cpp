@@ -29,10 +29,6 @@ std::optional<WallTime> time_of(const std::string& text) {
   return *time;
 }
 
-std::string store_of(const api::CompileCache& cache) {
-  return cache.spec.storage.claim_name + ":" + cache.spec.storage.sub_path;
-}
-
 }  // namespace
 
 Sweeper::Sweeper(kube::Client client, const Settings& settings, SweepEnvironment environment,
@@ -54,7 +50,7 @@ void Sweeper::take_over(const api::CompileCache& cache) {
   State& state = states_[cache.metadata.key()];
   const auto* ready = api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
   state.prepared = ready != nullptr && ready->status == "True";
-  if (state.prepared) state.store = store_of(cache);
+  if (state.prepared) state.store = api::store_of(cache);
   // Changed while nobody led: what was prepared may be another store. It is looked at again without
   // closing the one that works.
   state.asked = state.prepared && ready->observed_generation != cache.metadata.generation;
@@ -148,7 +144,7 @@ void Sweeper::read(State& state, const Mail& mail) const {
 Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
                                  const ClaimView& claim) {
   notice_change_of_store(state, cache, claim);
-  const auto jobs = jobs_of_claim(cache);
+  const auto jobs = jobs_of_store(cache);
   if (const SweepJob* mine = job_under_way(state, cache, jobs)) {
     if (mine->state == SweepJob::State::kRunning) return watch_over(state, cache, *mine);
     account(state, cache, *mine);
@@ -193,9 +189,9 @@ const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& ca
 
 void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cache,
                                      const ClaimView& claim) {
-  const std::string store = store_of(cache);
+  const auto store = api::store_of(cache);
   const bool other_claim = !state.claim.empty() && state.claim != claim.uid;
-  if (other_claim || (!state.store.empty() && state.store != store)) {
+  if (other_claim || (state.store && state.store != store)) {
     state.prepared = false;
     state.storage_error.clear();
     state.trouble.clear();
@@ -206,10 +202,12 @@ void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cach
   state.store = store;
 }
 
-std::vector<SweepJob> Sweeper::jobs_of_claim(const api::CompileCache& cache) const {
+std::vector<SweepJob> Sweeper::jobs_of_store(const api::CompileCache& cache) const {
   std::vector<SweepJob> found;
+  const auto store = api::store_of(cache);
+  if (!store) return found;
   for (const auto& job : jobs_.list(cache.metadata.ns)) {
-    if (!job->deleting && job->claim == cache.spec.storage.claim_name) found.push_back(*job);
+    if (!job->deleting && job->store == store->id()) found.push_back(*job);
   }
   return found;
 }
@@ -311,8 +309,10 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
 }
 
 Status Sweeper::start(State& state, const api::CompileCache& cache, const ClaimView& claim) {
+  if (!state.store) return {};
   if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
   SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
+                      .store = *state.store,
                       .image = environment_.image,
                       .cluster_uid = environment_.cluster_uid,
                       .privilege = *state.privilege,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/store_ref.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "kube/client.hpp"
@@ -18,7 +19,7 @@
 #include "operator/storage/sweep_job.hpp"
 #include "operator/storage/sweep_schedule.hpp"
 
-// Starts the Jobs that prepare and sweep stores, one at a time for each claim, and keeps their
+// Starts the Jobs that prepare and sweep stores, one at a time for each store, and keeps their
 // results.
 //
 //   sweeper.take_over(*cache);                         // once, when a leader first sees it
@@ -84,9 +85,9 @@ class Sweeper {
   struct State {
     bool prepared = false;
     std::string storage_error;
-    std::string trouble;  // with the last Job
-    std::string claim;    // uid of the claim that was prepared
-    std::string store;    // claim and subPath that were prepared
+    std::string trouble;                 // with the last Job
+    std::string claim;                   // uid of the claim that was prepared
+    std::optional<api::StoreRef> store;  // that was prepared
     std::optional<WallTime> last_start, last_report;
     int failures = 0;
     std::string reason;  // of the last Job
@@ -108,7 +109,7 @@ class Sweeper {
   static void end_job(State& state, bool good);
   void read(State& state, const Mail& mail) const;
   void notice_change_of_store(State& state, const api::CompileCache& cache, const ClaimView& claim);
-  std::vector<SweepJob> jobs_of_claim(const api::CompileCache& cache) const;
+  std::vector<SweepJob> jobs_of_store(const api::CompileCache& cache) const;
   const SweepJob* job_under_way(State& state, const api::CompileCache& cache,
                                 const std::vector<SweepJob>& jobs) const;
   void failed(State& state, const api::CompileCache& cache, const std::string& trouble) const;

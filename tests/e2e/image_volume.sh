@@ -24,7 +24,7 @@ trap 'echo "FAILED: $BASH_COMMAND" >&2; tail -n 5 "$work"/*.log >&2' ERR
 # Two saves: a copy of what the first layer has, and a file that changes.
 mkdir -p "$work/pod/torch/fxgraph/ab/KEY" "$work/mounted"
 cat >"$work/agent.json" <<END
-{"cache": "demo", "store_path": "$work/store", "control_path": "$work/pod/control", "key_basis": {"parts": ["Architecture"]},
+{"cache": "demo", "store": {"volume": {}}, "store_mount": "$work/store", "control_path": "$work/pod/control", "key_basis": {"parts": ["Architecture"]},
  "directories": [{"path": "$work/pod/torch", "framework": {"name": "torch", "entry_directories": ["fxgraph/*/*"]}}]}
 END
 head -c 3000000 /dev/urandom >"$work/pod/torch/fxgraph/ab/KEY/entry"

@@ -26,7 +26,7 @@ class Pod:
         self.directories = [{"path": f"{self.home}/{f['name']}", "framework": f} for f in frameworks]
         self.config = work + "/agent.json"
         with open(self.config, "w") as out:
-            json.dump({"cache": "gpu", "store_path": work + "/store", "control_path": self.home + "/control",
+            json.dump({"cache": "gpu", "store": {"volume": {}}, "store_mount": work + "/store", "control_path": self.home + "/control",
                        "directories": self.directories, "key_basis": {"parts": ["Architecture"]}}, out)
 
     def agent(self, *arguments):

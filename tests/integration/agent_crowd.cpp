@@ -73,7 +73,7 @@ AgentCrowd::AgentCrowd(const OperatorProcess& process, std::string ns, const jso
         one.config.operator_ca = ca;
         one.config.token_file = folder_ + "/" + one.name;
         one.config.index_fallback = false;
-        one.config.wait_for_first_ms = wait_for_first;
+        one.config.load.wait_for_first = std::chrono::milliseconds(wait_for_first);
         one.coordinator = agent::make_operator_client(one.config, kClock, system_random(), rest);
         create(one, pod);
       }

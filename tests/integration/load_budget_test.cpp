@@ -72,9 +72,10 @@ class LoadBudget : public OperatorTest {
                                  milliseconds timeout) {
     api::AgentConfig config = pod.config;
     config.cache = "llama";
-    config.store_path = store;
+    config.store = api::VolumeRef{};
+    config.store_mount = store;
     config.control_path = folder + "/control";
-    config.load_timeout_ms = timeout.count();
+    config.load.timeout = timeout;
     api::AgentConfig::Directory directory;
     directory.framework.name = "torch";
     directory.framework.entry_directories = {"fxgraph/*/*"};

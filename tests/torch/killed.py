@@ -86,8 +86,8 @@ class Pod:
             torch = json.load(file)[0]
         self.config = work + "/agent.json"
         with open(self.config, "w") as out:
-            json.dump({"cache": "killed", "store_path": store, "control_path": self.home + "/control",
-                       "directories": [{"path": self.cache, "framework": torch}], "quiet_period_ms": quiet_ms,
+            json.dump({"cache": "killed", "store": {"volume": {}}, "store_mount": store, "control_path": self.home + "/control",
+                       "directories": [{"path": self.cache, "framework": torch}], "save": {"quietPeriod": f"{quiet_ms}ms"},
                        "key_basis": {"parts": ["Architecture"]}}, out)
         self.log = open(work + "/agent.log", "a")
 

@@ -79,7 +79,7 @@ class Pod:
         with open(self.compiler, "w", encoding="utf-8") as file:
             file.write(COMPILER)
         os.chmod(self.compiler, 0o755)
-        config = {"cache": "tvm", "store_path": work + "/store", "control_path": work + "/cache/control",
+        config = {"cache": "tvm", "store": {"volume": {}}, "store_mount": work + "/store", "control_path": work + "/cache/control",
                   "directories": [{"path": self.cache, "framework": framework()}],
                   "key_basis": {"parts": ["Architecture"]}}
         self.config = work + "/config.json"

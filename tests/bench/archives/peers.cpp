@@ -7,8 +7,8 @@ namespace {
 std::string agent_command(const std::string& agent, const std::string& command,
                           const std::string& directory, const std::string& control) {
   const std::string config =
-      R"({"cache":"bench","store_path":"'$ARC'/store","control_path":"')" + control +
-      R"('","directories":[{"path":"')" + directory +
+      R"({"cache":"bench","store": {"volume": {}}, "store_mount":"'$ARC'/store","control_path":"')" +
+      control + R"('","directories":[{"path":"')" + directory +
       R"('","framework":{"name":"torch"}}],"key_basis":{"parts":["Architecture"]}})";
   return "COMPILECACHE_CONFIG='" + config + "' " + agent + " " + command + " 2>$ARC/log";
 }

@@ -130,7 +130,8 @@ AgentTest::AgentTest() {
   config_.cache = "demo";
   config_.ns = "ml";
   config_.cache_uid = "uid-1";
-  config_.store_path = store_;
+  config_.store = api::VolumeRef{};  // the mount itself
+  config_.store_mount = store_;
   config_.token_file = token_file_;
   config_.directories = {{torch(), torch_}};
   config_.control_path = root_ + "/cache/control";
@@ -138,8 +139,8 @@ AgentTest::AgentTest() {
   config_.key_basis.gpu_resource = "nvidia.com/gpu";
   config_.key_basis.gpu_count = 1;
   config_.key_basis.image = "app:1";
-  config_.quiet_period_ms = 200;
-  config_.at_termination_ms = 20'000;
+  config_.save.quiet_period = std::chrono::milliseconds(200);
+  config_.save.at_termination = std::chrono::milliseconds(20'000);
   config_.sweep.cluster_uid = "cluster-1";
   variables_["COMPILECACHE_NODE_NAME"] = "node-1";
   EXPECT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));

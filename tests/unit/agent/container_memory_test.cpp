@@ -98,8 +98,8 @@ class LittleMemory : public AgentTest {
 };
 
 TEST_F(LittleMemory, ASaveFitsIntoWhatAContainerOf128MiBLeaves) {
-  config_.compression_level = 19;
-  config_.compression_threads = 16;
+  config_.compression.level = 19;
+  config_.compression.threads = 16;
   write_much();
   AgentProcess supervisor = supervise_within(work_memory(128 * kMebibyte));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << supervisor.log();

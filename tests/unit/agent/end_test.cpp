@@ -47,8 +47,8 @@ class NoThreads {
 };
 
 TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
-  config_.quiet_period_ms = 3'600'000;
-  config_.at_termination_ms = 0;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(0);
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(says(saver, "watching"));
@@ -61,7 +61,7 @@ TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
 }
 
 TEST_F(End, WhatOthersHeldUpUntilTheEndIsTold) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves") return {};
     return json_response({{"decision", "busy"}, {"reason", "locked"}, {"retry_after_ms", 600'000}});
@@ -79,7 +79,7 @@ TEST_F(End, WhatOthersHeldUpUntilTheEndIsTold) {
 }
 
 TEST_F(End, AReportThatNobodyTakesDoesNotDelayThePodsEnd) {
-  config_.at_termination_ms = 3'600'000;
+  config_.save.at_termination = std::chrono::milliseconds(3'600'000);
   operator_.set_head(put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}}).manifest, 1);
   ASSERT_EQ(run("load"), 0);
   operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
@@ -94,7 +94,7 @@ TEST_F(End, ALoaderThatIsEndedLeavesWhatItDidNotFill) {
     if (call.path != "/v1/load") return {};
     return json_response({{"decision", "wait"}, {"retry_after_ms", 600'000}});
   });
-  config_.wait_for_first_ms = 600'000;
+  config_.load.wait_for_first = std::chrono::milliseconds(600'000);
   AgentProcess loader = start("load");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/load", 1));
   write("mine", "x");
@@ -137,7 +137,7 @@ TEST_F(End, ALoaderThatCrashesLetsThePodStart) {
     if (call.path != "/v1/load") return {};
     return json_response({{"decision", "wait"}, {"retry_after_ms", 600'000}});
   });
-  config_.wait_for_first_ms = 600'000;
+  config_.load.wait_for_first = std::chrono::milliseconds(600'000);
   AgentProcess loader = start("load");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/load", 1));
   ASSERT_TRUE(kill_worker(loader, SIGSEGV));

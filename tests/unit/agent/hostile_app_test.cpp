@@ -105,7 +105,7 @@ TEST_F(HostileApp, NothingIsReadThroughALinkInPlaceOfTheCache) {
   put(outside_ + "/fxgraph/ab/KEY/file", kSecret);
   fs::create_directories(fs::path(torch_).parent_path());
   fs::create_directory_symlink(outside_, torch_);
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   AgentProcess saver = start("save");
   ASSERT_TRUE(eventually([&] { return saver.log().find("cannot look at") != std::string::npos; }))
       << saver.log();

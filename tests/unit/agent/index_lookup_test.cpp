@@ -62,7 +62,8 @@ TEST(IndexLookup, APodWithoutGpuHasItsArchitectureAsProduct) {
 
 TEST(IndexLookup, ANodeThatNobodyNotedIsNotGuessed) {
   api::AgentConfig config;
-  config.store_path = "/nonexistent";
+  config.store = api::VolumeRef{};
+  config.store_mount = "/nonexistent";
   config.key_basis.parts = {"GPUProduct"};
   config.key_basis.gpu_resource = "nvidia.com/gpu";
   const auto key = local_key(config, "node-7");

@@ -71,8 +71,8 @@ const SystemClock kClock;
 
 LoadChoice choose(int64_t operator_waits_ms, int silent = 0, int64_t wait_for_first = 5000) {
   api::AgentConfig config;
-  config.wait_for_first_ms = wait_for_first;
-  config.load_timeout_ms = 60'000;
+  config.load.wait_for_first = std::chrono::milliseconds(wait_for_first);
+  config.load.timeout = std::chrono::milliseconds(60'000);
   config.index_fallback = false;
   WaitingOperator coordinator(operator_waits_ms, silent);
   return choose_archive(
@@ -101,7 +101,7 @@ TEST(LoadChoice, OthersStartAtOnceWithoutAnAnswer) {
 
 milliseconds budget_said(int64_t budget_ms, int64_t timeout_ms) {
   api::AgentConfig config;
-  config.load_timeout_ms = timeout_ms;
+  config.load.timeout = std::chrono::milliseconds(timeout_ms);
   WaitingOperator coordinator(0);
   coordinator.budget_ms = budget_ms;
   return choose_archive(
@@ -121,13 +121,14 @@ milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout
   std::string folder = (std::filesystem::temp_directory_path() / "load-choice-XXXXXX").string();
   EXPECT_NE(::mkdtemp(folder.data()), nullptr);
   api::AgentConfig config;
-  config.store_path = folder + "/store";
-  config.load_timeout_ms = timeout_ms;
+  config.store = api::VolumeRef{};
+  config.store_mount = folder + "/store";
+  config.load.timeout = std::chrono::milliseconds(timeout_ms);
   config.key_basis.parts = {"Architecture"};
-  EXPECT_TRUE(archive::prepare_store(config.store_path, {}, false));
+  EXPECT_TRUE(archive::prepare_store(config.store_mount, {}, false));
   auto annotations = index_annotations("demo", 1, "", {{"Architecture", architecture()}});
   if (!compile_seconds.empty()) annotations[archive::kAnnotationCompileSeconds] = compile_seconds;
-  EXPECT_TRUE(archive::upsert_index_entry(config.store_path,
+  EXPECT_TRUE(archive::upsert_index_entry(config.store_mount,
                                           {"sha256:" + std::string(64, 'a'), 100, annotations}));
   WaitingOperator coordinator(0, 1);
   coordinator.silence = silence;
@@ -177,7 +178,7 @@ TEST(LoadChoice, WhoIsToldNotToAskGoesByTheIndexAtOnce) {
   api::AgentConfig config;
   config.operator_address = "10.0.0.1";
   config.ask_operator = false;
-  config.wait_for_first_ms = 5000;
+  config.load.wait_for_first = std::chrono::milliseconds(5000);
   WaitingOperator coordinator(0);
   const LoadChoice choice = choose_archive(
       config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});

@@ -118,10 +118,10 @@ TEST_F(Load, WithoutAnAnswerTheIndexDecidesForTheNodesProduct) {
 TEST_F(Load, ACompatibleArchiveOnlyWhereAllowed) {
   put_indexed("A100", "app:0", kFiles);
   ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
-  config_.fallback_compatible = false;
+  config_.load.fallback = "Exact";
   EXPECT_EQ(run("load"), 0);
   expect_cold("DOES_NOT_EXIST", "no_archive");
-  config_.fallback_compatible = true;
+  config_.load.fallback = "Compatible";
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["match"], "compatible") << log_;
 }
@@ -275,7 +275,7 @@ TEST_F(Load, WhatAKilledLoaderLeftIsThrownAway) {
 TEST_F(Load, WaitsForTheFirstPodWhereTheOperatorSaysSo) {
   with_operator();
   operator_.set_head(put_archive(kFiles).manifest, 1);
-  config_.wait_for_first_ms = 10'000;
+  config_.load.wait_for_first = std::chrono::milliseconds(10'000);
   std::atomic<int> waits{2};
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/load" || waits-- <= 0) return {};
@@ -295,7 +295,7 @@ TEST_F(Load, AnArchiveThatTakesTooLongIsGivenUp) {
   std::map<std::string, std::string> many;
   for (int i = 0; i < 3000; ++i) many["torch/" + std::to_string(i)] = std::to_string(i);
   operator_.set_head(put_archive(many).manifest, 1);
-  config_.load_timeout_ms = 1;
+  config_.load.timeout = std::chrono::milliseconds(1);
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["outcome"], "ERROR") << log_;
   EXPECT_THAT(status()["reason"], ::testing::AnyOf("timeout", "too_slow"));
@@ -315,7 +315,7 @@ TEST_F(Load, AnArchiveOverHalfOfThePodsStorageIsNotLoaded) {
 
 TEST_F(Load, SigtermEndsALoadWithSuccess) {
   with_operator();
-  config_.wait_for_first_ms = 600'000;
+  config_.load.wait_for_first = std::chrono::milliseconds(600'000);
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/load") return {};
     return json_response({{"decision", "wait"}, {"retry_after_ms", 600'000}});
@@ -339,7 +339,7 @@ TEST_F(Load, ModeRefreshLoadsNothing) {
 TEST_F(Load, AVolumeThatIsNotThereIsAColdStart) {
   with_operator();
   operator_.set_head("sha256:" + std::string(64, 'a'), 1);
-  config_.store_path = root_ + "/not-mounted";
+  config_.store_mount = root_ + "/not-mounted";
   EXPECT_EQ(run("load"), 0);
   expect_cold("DOES_NOT_EXIST", "store_missing");
 }

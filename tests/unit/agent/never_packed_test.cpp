@@ -75,7 +75,7 @@ TEST_F(NeverPacked, LocksTemporariesAndWhatIsNoFile) {
 
   EXPECT_THAT(saved(), ElementsAre("torch/ab/kernel.py")) << log_;
   // However old they become.
-  config_.quiet_period_ms = 1;
+  config_.save.quiet_period = std::chrono::milliseconds(1);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   write("ab/later.py", "new");
   EXPECT_THAT(saved(), ElementsAre("torch/ab/kernel.py", "torch/ab/later.py")) << log_;

@@ -54,7 +54,7 @@ TEST_F(SaveConflict, BusyIsWaitedFor) {
 }
 
 TEST_F(SaveConflict, BusyAtTheEndIsWaitedForToo) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   operator_.script([this](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves" || operator_.calls("POST", "/v1/saves").size() >= 2) return {};
     return json_response({{"decision", "busy"}, {"retry_after_ms", 100}});
@@ -67,8 +67,8 @@ TEST_F(SaveConflict, BusyAtTheEndIsWaitedForToo) {
 }
 
 TEST_F(SaveConflict, BusyToTheEndIsToldAsLost) {
-  config_.quiet_period_ms = 3'600'000;
-  config_.at_termination_ms = 4'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(4'000);
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves") return {};
     return json_response({{"decision", "busy"}, {"retry_after_ms", 600}});
@@ -114,7 +114,7 @@ TEST_F(SaveConflict, RefusedIsReportedAndNotAskedAgain) {
 
 TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
   operator_.set_lock_timeout(60);  // renewed every 20 ms
-  config_.compression_level = 19;  // slow enough to be met in the middle
+  config_.compression.level = 19;  // slow enough to be met in the middle
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.method == "PUT" && call.path == "/v1/saves/demo-1.1") {
       return error_response(409, "Conflict");
@@ -296,7 +296,7 @@ TEST_F(SaveConflict, ACompileCacheThatIsGoneIsNotAnOperatorThatIs) {
 }
 
 TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
-  config_.max_archive_bytes = 100'000;
+  config_.save.max_archive_size = 100'000;
   write("ab/one", incompressible(70'000));
   std::string other = incompressible(70'000);
   std::reverse(other.begin(), other.end());
@@ -316,7 +316,7 @@ TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
 }
 
 TEST_F(SaveConflict, OneFileOverTheLimitIsLeftOutAndSaidSo) {
-  config_.max_archive_bytes = 100'000;
+  config_.save.max_archive_size = 100'000;
   write("ab/huge", incompressible(300'000));
   AgentProcess saver = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();

@@ -783,7 +783,7 @@ TEST(SaveMachine, WhichPodsSave) {
         Case{"Refresh", "Once", Match::kExact, true, "spec.save.policy is Once"}}) {
     api::AgentConfig config;
     config.mode = mode;
-    config.save_policy = policy;
+    config.save.policy = policy;
     LoadStatus load;
     load.match = loaded;
     if (loaded != Match::kNone) load.outcome = api::Outcome::kSuccess;
@@ -800,7 +800,7 @@ TEST(SaveMachine, WhoIsAwaitedAndWhoReportsTheLoad) {
   warm.outcome = api::Outcome::kSuccess;
   EXPECT_FALSE(make_settings(config, cold, {}).awaited);
   EXPECT_FALSE(make_settings(config, cold, {}).reports_load) << "there is no operator";
-  config.wait_for_first_ms = 1;
+  config.load.wait_for_first = std::chrono::milliseconds(1);
   config.operator_address = "10.0.0.1";
   EXPECT_TRUE(make_settings(config, cold, {}).awaited);
   EXPECT_FALSE(make_settings(config, warm, {}).awaited);

@@ -87,7 +87,7 @@ TEST_F(Save, KilledAtAnyMomentNothingIsLostAndTheNextGoesOn) {
   const unsigned seed = given == nullptr ? std::random_device{}() : std::atoi(given);
   std::mt19937 random(seed);
   std::cout << "CC_TEST_SEED=" << seed << "\n";
-  config_.quiet_period_ms = 20;
+  config_.save.quiet_period = std::chrono::milliseconds(20);
   for (int i = 0; i < 20; ++i) {
     write("fxgraph/ab/KEY" + std::to_string(i) + "/file", std::string(20'000, 'a' + i));
     const std::string before = operator_.head();
@@ -152,7 +152,8 @@ class Restless {
 };
 
 TEST_F(Save, ALockThatIsTouchedAllTheTimeHoldsNoSaveUp) {
-  config_.quiet_period_ms = 5'000;  // the upper bound is beyond all patience
+  config_.save.quiet_period =
+      std::chrono::milliseconds(5'000);  // the upper bound is beyond all patience
   write("locks/a.lock", "");
   write("fxgraph/ab/KEY/file", "an entry");
   const Restless lock(torch_ + "/locks/a.lock");
@@ -170,7 +171,8 @@ TEST_F(Save, WhatIsNeverStillIsSavedWithoutWhatKeepsChanging) {
 
 // Its clock was set back, or the app has given a file a time to come.
 TEST_F(Save, AChangeInTheFutureHoldsNoSaveUp) {
-  config_.quiet_period_ms = 5'000;  // the upper bound is beyond all patience
+  config_.save.quiet_period =
+      std::chrono::milliseconds(5'000);  // the upper bound is beyond all patience
   write("fxgraph/ab/KEY/file", "an entry");
   fs::last_write_time(torch_ + "/fxgraph/ab/KEY/file",
                       fs::file_time_type::clock::now() + std::chrono::hours(5));
@@ -261,7 +263,7 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
 
 TEST_F(Save, WhichBlobIsMissingIsToldWhateverTheStoreIsCalled) {
   store_ = root_ + "/sha256:" + std::string(64, '0');
-  config_.store_path = store_;
+  config_.store_mount = store_;
   ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
   const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
   operator_.set_head(lost.manifest, 1);
@@ -367,13 +369,13 @@ TEST_F(Save, AMissIsNoneAlsoAfterTheSave) {
 }
 
 TEST_F(Save, PodsThatWaitForItLearnThatItCompilesOn) {
-  config_.wait_for_first_ms = 600'000;
+  config_.load.wait_for_first = std::chrono::milliseconds(600'000);
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body;
   EXPECT_EQ(commit["complete"], false);
-  EXPECT_GE(commit["still_ms"], config_.quiet_period_ms);
+  EXPECT_GE(commit["still_ms"], config_.save.quiet_period.count());
   EXPECT_GT(commit["notices_within_ms"], 0);
   const auto told = [&] {
     const auto reports = operator_.calls("POST", "/v1/effect");
@@ -397,7 +399,7 @@ TEST_F(Save, PodsThatWaitForItLearnThatItCompilesOn) {
 }
 
 TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
@@ -411,8 +413,8 @@ TEST_F(Save, SigtermSavesWhatIsThereAtOnce) {
 }
 
 TEST_F(Save, WithoutTimeForALastSaveItSaysThatSomethingIsLost) {
-  config_.quiet_period_ms = 3'600'000;
-  config_.at_termination_ms = 900;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(900);
   write("fxgraph/ab/KEY/file", "an entry");
   AgentProcess saver = start("save");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
@@ -423,8 +425,8 @@ TEST_F(Save, WithoutTimeForALastSaveItSaysThatSomethingIsLost) {
 
 // The pod of a Job, say, which ends when it has finished.
 TEST_F(Save, APodThatEndsByItselfSavesFirstAfterAShortSilenceAndThenAsUsual) {
-  config_.quiet_period_ms = 3'600'000;
-  config_.first_quiet_period_ms = 200;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.first_quiet_period = std::chrono::milliseconds(200);
   write("fxgraph/ab/KEY/file", "an entry");
   AgentProcess saver = start("save", {"--debug"});
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
@@ -445,14 +447,14 @@ TEST_F(Save, TheWindowIsThatOfTheSettings) {
   for (int line = 0; text.size() < 3U << 20; ++line) text += "x = " + std::to_string(line) + "\n";
   const auto frames_of_a_save = [&](int64_t window) {
     fs::remove_all(root_ + "/alone");
-    config_.store_path = root_ + "/alone";
-    config_.compression_window_bytes = window;
+    config_.store_mount = root_ + "/alone";
+    config_.compression.window = window;
     config_.operator_address.clear();
     config_.key_basis = {.parts = {"Architecture"}};
     write("ab/text.py", text);
     EXPECT_EQ(run("save", {"--once"}), 0) << log_;
     uint32_t frames = 0;
-    for (const auto& blob : fs::directory_iterator(config_.store_path + "/blobs/sha256")) {
+    for (const auto& blob : fs::directory_iterator(config_.store_mount + "/blobs/sha256")) {
       if (blob.file_size() < 50'000) continue;  // manifest and config
       const std::string layer = read_text(blob.path().string());
       std::memcpy(&frames, layer.data() + layer.size() - archive::kSeekFooterBytes, sizeof(frames));
@@ -605,7 +607,7 @@ TEST_F(Save, KilledAndStartedAgainItCountsCompileTimeOnce) {
 }
 
 TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
@@ -627,7 +629,7 @@ TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
 
 // As touch(1) and many programs do: made first, stamped or written a moment later.
 TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
@@ -640,7 +642,7 @@ TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
 }
 
 TEST_F(Save, ARequestThatComesWhileOneIsServedIsServedToo) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   std::atomic<bool> asked{false};
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves/demo-1.1/commit" || asked.exchange(true)) return {};
@@ -661,7 +663,7 @@ TEST_F(Save, ARequestThatComesWhileOneIsServedIsServedToo) {
 }
 
 TEST_F(Save, ASaverThatWasKilledMeanwhileStillAnswers) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   std::atomic<bool> asked{false}, killed{false};
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves") return std::nullopt;
@@ -714,7 +716,7 @@ TEST_F(Save, AskedForWhereItIsOffItSaysWhy) {
   for (const Case& off : {Case{"ReadOnly", "OnChange", "the pod's mode is ReadOnly"},
                           Case{"ReadWrite", "Never", "spec.save.policy is Never"}}) {
     config_.mode = off.mode;
-    config_.save_policy = off.policy;
+    config_.save.policy = off.policy;
     AgentProcess saver = start("save");
     ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
     const auto result = ask_for_a_save();
@@ -726,7 +728,7 @@ TEST_F(Save, AskedForWhereItIsOffItSaysWhy) {
 }
 
 TEST_F(Save, AnAppThatAsksIsAnsweredBeforeTheOperatorIsTold) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   std::atomic<bool> answered_first{false};
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path == "/v1/effect") answered_first = fs::exists(control("save.result"));
@@ -754,7 +756,8 @@ TEST_F(Save, WhatIsUnfinishedWaits) {
 }
 
 TEST_F(Save, WhatIsUnfinishedHoldsASaveUpForAWhile) {
-  config_.quiet_period_ms = 3'000;  // what is overdue is so beyond all patience
+  config_.save.quiet_period =
+      std::chrono::milliseconds(3'000);  // what is overdue is so beyond all patience
   write("ab/cdone.py", "x");
   write("ab/ctorn.so", "not yet an ELF file");
   AgentProcess saver = start("save", {"--debug"});
@@ -788,7 +791,7 @@ TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
   for (const auto& [mode, policy] :
        {std::pair{"ReadOnly", "OnChange"}, std::pair{"ReadWrite", "Never"}}) {
     config_.mode = mode;
-    config_.save_policy = policy;
+    config_.save.policy = policy;
     write(std::string("ab/") + mode, "x");
     AgentProcess saver = start("save", {"--debug"});
     EXPECT_TRUE(sees(saver, "new=yes busy=no still=yes save=no")) << saver.log();
@@ -798,7 +801,7 @@ TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
 }
 
 TEST_F(Save, OnceIsOnce) {
-  config_.save_policy = "Once";
+  config_.save.policy = "Once";
   AgentProcess saver = start("save", {"--debug"});
   write("ab/one", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
@@ -809,7 +812,7 @@ TEST_F(Save, OnceIsOnce) {
 }
 
 TEST_F(Save, OnceIsNotOverByAnArchiveOfAnotherKey) {
-  config_.save_policy = "Once";
+  config_.save.policy = "Once";
   load_archive();
   auto noted = status();
   noted["match"] = "compatible";

@@ -108,7 +108,7 @@ TEST_F(Supervise, WhereverTheSaverIsThePodsEndMakesItSaveOnceMore) {
   const unsigned seed = given == nullptr ? std::random_device{}() : std::atoi(given);
   std::mt19937 random(seed);
   std::cout << "CC_TEST_SEED=" << seed << "\n";
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   for (int round = 0; round < 12; ++round) {
     const std::string key = "KEY" + std::to_string(round);
     write("fxgraph/ab/" + key + "/file", key);
@@ -125,7 +125,7 @@ TEST_F(Supervise, WhereverTheSaverIsThePodsEndMakesItSaveOnceMore) {
 }
 
 TEST_F(Supervise, ASaverThatIsKilledInItsLastSaveDoesNotHoldThePod) {
-  config_.quiet_period_ms = 3'600'000;
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   write("fxgraph/ab/KEY/file", "x");
   AgentProcess supervisor = supervise(saver());
   ASSERT_TRUE(says(supervisor, "watching"));

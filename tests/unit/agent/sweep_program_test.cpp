@@ -41,10 +41,10 @@ class Sweep : public AgentTest {
 
 TEST_F(Sweep, TheFirstOneMakesTheStore) {
   fs::remove_all(store_);
-  config_.store_path = root_ + "/volume/team/demo";
+  config_.store_mount = root_ + "/volume/team/demo";
   plan({{"archives", nlohmann::json::array()}});
   EXPECT_EQ(run("sweep"), 0) << log_;
-  const auto owner = archive::read_store_owner(config_.store_path);
+  const auto owner = archive::read_store_owner(config_.store_mount);
   ASSERT_TRUE(owner);
   EXPECT_EQ(owner->ns, "ml");
   EXPECT_EQ(end_report()["phase"], "end");
@@ -226,7 +226,7 @@ TEST_F(Sweep, WhatIsDistrustedLeavesTheIndexUnlessItIsFoundWhole) {
 
 TEST_F(Sweep, AVolumeThatCannotBeUsedIsReported) {
   std::ofstream(root_ + "/file") << "x";
-  config_.store_path = root_ + "/file/store";
+  config_.store_mount = root_ + "/file/store";
   EXPECT_EQ(run("sweep"), 1);
   EXPECT_EQ(end_report()["phase"], "end");
   EXPECT_NE(end_report()["storage_error"], "");

@@ -167,7 +167,7 @@ TEST_F(Tools, ExportedAndImportedAnArchiveIsLoadedElsewhere) {
   ASSERT_EQ(run("import", {other, file}), 0) << log_;
   EXPECT_NE(log_.find("already there"), std::string::npos) << log_;
   ASSERT_EQ(run("verify", {other, saved["name"]}), 0) << log_;
-  config_.store_path = other;
+  config_.store_mount = other;
   remove_cache();
   ASSERT_EQ(run("load"), 0);
   EXPECT_EQ(content("fxgraph/ab/KEY/file"), "an entry") << log_;

@@ -31,7 +31,7 @@ class Volume : public AgentTest {
     if (const auto why = SlowVolume::missing()) GTEST_SKIP() << *why;
     volume_.emplace();
     store_ = volume_->path("store");
-    config_.store_path = store_;
+    config_.store_mount = store_;
     ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
     with_operator();
   }
@@ -80,7 +80,7 @@ class Volume : public AgentTest {
 
 TEST_F(Volume, ALoadFromAVolumeThatHangsIsGivenUp) {
   put_head();
-  config_.load_timeout_ms = 400;
+  config_.load.timeout = std::chrono::milliseconds(400);
   for (const auto operations : {kAllOperations, operations_of(VolumeOperation::kOpen),
                                 operations_of(VolumeOperation::kRead)}) {
     volume_->hang(operations);
@@ -91,14 +91,14 @@ TEST_F(Volume, ALoadFromAVolumeThatHangsIsGivenUp) {
     volume_->work();
     remove_cache();
   }
-  config_.load_timeout_ms = 60'000;
+  config_.load.timeout = std::chrono::milliseconds(60'000);
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
 }
 
 TEST_F(Volume, ALoadThatHangsInTheMiddleLeavesNothing) {
   put_head();
-  config_.load_timeout_ms = 3'000;
+  config_.load.timeout = std::chrono::milliseconds(3'000);
   volume_->delay(std::chrono::milliseconds(20));
   AgentProcess loader = start("load");
   ASSERT_TRUE(eventually([&] { return fs::exists(control("loading")); })) << loader.log();
@@ -111,7 +111,7 @@ TEST_F(Volume, ALoadThatHangsInTheMiddleLeavesNothing) {
 // Then nothing is being loaded any more: only why it failed is still asked for.
 TEST_F(Volume, ALoadThatFailsOnAVolumeThatHangsAfterwardsLetsThePodStart) {
   put_head();
-  config_.load_timeout_ms = 60'000;
+  config_.load.timeout = std::chrono::milliseconds(60'000);
   volume_->delay(std::chrono::milliseconds(100));
   volume_->fail(EIO, operations_of(VolumeOperation::kRead));
   volume_->reset_counts();
@@ -131,7 +131,7 @@ TEST_F(Volume, ALoadThatWouldComeTooLateIsGivenUpBeforeItsTimeIsUp) {
   std::string noise(20 << 20, '\0');
   for (char& byte : noise) byte = static_cast<char>(random());
   operator_.set_head(put_archive({{"torch/noise", noise}}).manifest, 1);
-  config_.load_timeout_ms = 6'000;
+  config_.load.timeout = std::chrono::milliseconds(6'000);
   volume_->throughput(2'500'000);
   EXPECT_EQ(run("load"), 0);
   expect_cold();
@@ -146,7 +146,7 @@ TEST_F(Volume, ALoadThatIsGivenUpWhileItMakesFilesLeavesNothing) {
   operator_.set_head(put_archive(files).manifest, 1);
   torch_ = volume_->path("torch");  // where creating takes its time
   config_.directories[0].path = torch_;
-  config_.load_timeout_ms = 200;
+  config_.load.timeout = std::chrono::milliseconds(200);
   fs::create_directories(volume_->backing("torch"));
   volume_->delay(std::chrono::microseconds(300));
   EXPECT_EQ(run("load"), 0);
@@ -158,7 +158,7 @@ TEST_F(Volume, ALoadThatIsGivenUpWhileItMakesFilesLeavesNothing) {
 
 TEST_F(Volume, SigtermEndsALoadThatHangs) {
   put_head();
-  config_.load_timeout_ms = 600'000;
+  config_.load.timeout = std::chrono::milliseconds(600'000);
   volume_->hang();
   AgentProcess loader = start("load");
   ASSERT_TRUE(eventually([&] { return volume_->hanging() > 0; }));

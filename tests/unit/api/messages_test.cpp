@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -82,31 +83,46 @@ TEST(AgentConfig, RoundTrips) {
                            .operator_name = "name",
                            .operator_ca = "-----BEGIN\n",
                            .token_file = "/token",
-                           .store_path = "/store",
+                           .store = VolumeRef{"ml", "claim", "team/c"},
+                           .store_mount = "/store",
                            .index_fallback = false,
                            .directories = {{some_framework(), "/compilecache/cache/torch"}},
                            .control_path = "/control",
                            .mode = "ReadOnly",
                            .key_basis = some_key_basis(),
-                           .fallback_compatible = false,
-                           .wait_for_first_ms = 1,
-                           .load_timeout_ms = 2,
+                           .load = {"Exact", milliseconds(1), milliseconds(2)},
+                           .save = {.policy = "Once",
+                                    .quiet_period = milliseconds(4),
+                                    .at_termination = milliseconds(5),
+                                    .max_archive_size = 6,
+                                    .lock_timeout = milliseconds(7),
+                                    .allowed_service_accounts = {"a"},
+                                    .run_as_user = 11},
+                           .compression = {.level = 7, .threads = 8, .window = 2U << 20},
                            .ephemeral_limit_bytes = 3,
-                           .save_policy = "Once",
-                           .quiet_period_ms = 4,
-                           .first_quiet_period_ms = 10,
-                           .at_termination_ms = 5,
-                           .max_archive_bytes = 6,
-                           .compression_level = 7,
-                           .compression_threads = 8,
-                           .compression_window_bytes = 9,
+                           .first_quiet_period = milliseconds(10),
                            .sweep = {"cluster", true}};
   const auto back = parse_agent_config(dump(config));
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, config);
   EXPECT_EQ(parse_agent_config("{}"), AgentConfig());
+  EXPECT_EQ(dump(AgentConfig()), "{}") << "the text is in every pod";
   EXPECT_FALSE(parse_agent_config("{"));
   EXPECT_FALSE(parse_agent_config(R"({"directories": 7})"));
+}
+
+TEST(AgentConfig, ErrorsNameTheField) {
+  const auto message_for = [](const char* text) {
+    const auto config = parse_agent_config(text);
+    return config ? std::string("accepted") : config.error().message;
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(message_for(R"({"operator_port": "x"})"),
+              HasSubstr("operator_port: must be a whole"));
+  EXPECT_THAT(message_for(R"({"save": {"quietPeriod": "soon"}})"), HasSubstr("save.quietPeriod: "));
+  EXPECT_THAT(message_for(R"({"directories": [{"path": 7}]})"), HasSubstr("directories.path: "));
+  EXPECT_THAT(message_for(R"({"store": {"volume": {"claim": 7}}})"), HasSubstr("store.claim: "));
+  EXPECT_THAT(message_for(R"({"store": {"bucket": {}}})"), HasSubstr("store: is of no known kind"));
 }
 
 TEST(InjectionStatus, RoundTrips) {

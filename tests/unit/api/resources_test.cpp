@@ -23,7 +23,7 @@ TEST(CompileCache, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(cache->spec.frameworks, (std::vector<std::string>{"torch", "triton"}));
   EXPECT_EQ(cache->spec.load.timeout, std::chrono::seconds(120));
   EXPECT_EQ(cache->spec.retention.max_total_size, 50ULL << 30);
-  EXPECT_TRUE(cache->spec.load.fallback_compatible);
+  EXPECT_TRUE(cache->spec.load.fallback_compatible());
 }
 
 TEST(CompileCache, ReadsEveryPartOfTheSpec) {
@@ -34,12 +34,12 @@ TEST(CompileCache, ReadsEveryPartOfTheSpec) {
   object["spec"]["remoteCache"] = {{"redis", {{"host", "redis.ml.svc"}}}};
   const auto cache = parse_compile_cache(object);
   ASSERT_TRUE(cache) << cache.error().message;
-  EXPECT_FALSE(cache->spec.load.fallback_compatible);
+  EXPECT_FALSE(cache->spec.load.fallback_compatible());
   EXPECT_EQ(cache->spec.load.wait_for_first, std::chrono::minutes(2));
   EXPECT_EQ(cache->spec.save.max_archive_size, 2ULL << 30);
   EXPECT_EQ(cache->spec.retention.max_total_size, 1000U);
-  EXPECT_EQ(cache->spec.redis.host, "redis.ml.svc");
-  EXPECT_EQ(cache->spec.redis.port, 6379);
+  EXPECT_EQ(cache->spec.remote_cache.redis.host, "redis.ml.svc");
+  EXPECT_EQ(cache->spec.remote_cache.redis.port, 6379);
 }
 
 TEST(CompileCache, ARedisServerIsEnoughWithoutStorage) {
@@ -49,7 +49,8 @@ TEST(CompileCache, ARedisServerIsEnoughWithoutStorage) {
   object["spec"]["remoteCache"] = {{"redis", {{"host", "redis"}}}};
   const auto cache = parse_compile_cache(object);
   ASSERT_TRUE(cache) << cache.error().message;
-  EXPECT_EQ(cache->spec.storage.claim_name, "");
+  EXPECT_FALSE(cache->spec.storage);
+  EXPECT_FALSE(store_of(*cache));
 }
 
 TEST(CompileCache, ErrorsNameTheField) {
@@ -68,6 +69,41 @@ TEST(CompileCache, ErrorsNameTheField) {
             std::string::npos);
   EXPECT_NE(message_for("retention", "keepPerGPU", "two").find("spec.retention.keepPerGPU"),
             std::string::npos);
+}
+
+TEST(CompileCache, OnlyAWholeNumberIsOneAndOneThatFits) {
+  json object = minimal();
+  for (const json& value : {json(2.5), json("2"), json(true), json(int64_t{1} << 40)}) {
+    object["spec"]["retention"] = {{"keepPerGPU", value}};
+    const auto cache = parse_compile_cache(object);
+    ASSERT_FALSE(cache) << value;
+    EXPECT_NE(cache.error().message.find("n/c: spec.retention.keepPerGPU: "), std::string::npos)
+        << cache.error().message;
+  }
+}
+
+TEST(CompileCache, NullIsTheDefault) {
+  json object = minimal();
+  object["spec"]["load"] = nullptr;
+  object["spec"]["save"] = {{"quietPeriod", nullptr}};
+  const auto cache = parse_compile_cache(object);
+  ASSERT_TRUE(cache) << cache.error().message;
+  EXPECT_EQ(cache->spec, parse_compile_cache(minimal())->spec);
+}
+
+TEST(StoreRef, IsOfTheVolumeForLimitsAndOfTheFolderForItself) {
+  json object = minimal();
+  const auto plain = store_of(*parse_compile_cache(object));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->id(), "volume/n/claim");
+  EXPECT_EQ(plain->volume()->path, "c");
+  object["spec"]["storage"]["subPath"] = "team/a";
+  const auto below = store_of(*parse_compile_cache(object));
+  EXPECT_EQ(below->volume()->path, "team/a/c");
+  EXPECT_EQ(below->id(), plain->id());
+  EXPECT_NE(below, plain);
+  object["spec"]["storage"]["claimName"] = "other";
+  EXPECT_NE(store_of(*parse_compile_cache(object))->id(), plain->id());
 }
 
 TEST(CompileCache, StatusRoundTrips) {

@@ -79,7 +79,7 @@ TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
   fill_defaults(schema("crds/compilecaches.yaml", "spec"), spec);
   ASSERT_EQ(spec["save"]["quietPeriod"], "30s");  // the defaults were found
   CompileCacheSpec expected;
-  expected.storage.claim_name = "c";
+  expected.storage = {.claim_name = "c"};
   const auto parsed = parse_spec(spec);
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->spec, expected);
@@ -159,8 +159,7 @@ CompileCacheArchive full_archive() {
   archive.metadata.name = "a-1";
   archive.cache = "a";
   archive.key = {{"GPUProduct", "H100"}};
-  archive.claim_name = "c";
-  archive.path = "a";
+  archive.store = VolumeRef{"b", "c", "d"};
   archive.head = {"sha256:1", 1, 2, 3, 4, 5, 6.5, 7, "time", "pod", "image", {"sha256:1"}};
   archive.previous = archive.head;
   archive.lock = {"uid/nonce", "pod", 7, "time"};

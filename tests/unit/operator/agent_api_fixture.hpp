@@ -58,7 +58,7 @@ class AgentApiTest : public ::testing::Test {
     cache.metadata.ns = "ml";
     cache.metadata.name = "transformer";
     cache.metadata.uid = "cache-uid";
-    cache.spec.storage.claim_name = "claim";
+    cache.spec.storage = {.claim_name = "claim"};
     put_cache();
     meet_cache();
     // As the reflector would.

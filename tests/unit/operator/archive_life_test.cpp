@@ -189,8 +189,9 @@ TEST_F(ArchiveLife, ACompileCacheMadeAnewStartsWithoutTheArchivesOfTheDeletedOne
 }
 
 TEST_F(ArchiveLife, ArchivesOfAnotherClusterAreHandedOut) {
-  EXPECT_EQ(adopt({found_archive('7', "torch:1")}), 403) << "only where spec.storage.adopt says so";
-  cache.spec.storage.adopt = true;
+  EXPECT_EQ(adopt({found_archive('7', "torch:1")}), 403)
+      << "only where spec.storage->adopt says so";
+  cache.spec.storage->adopt = true;
   cache.spec.key = {"GPUProduct", "Image"};
   put_cache();
   for (const char* name : {"a", "b", "c"}) add_pod(name);
@@ -210,7 +211,7 @@ TEST_F(ArchiveLife, ArchivesOfAnotherClusterAreHandedOut) {
 }
 
 TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
-  cache.spec.storage.adopt = true;
+  cache.spec.storage->adopt = true;
   cache.status.condemned = {{digest('f'), "2026-01-01T00:00:00Z"}};
   put_cache();
   stats.set_condemned("ml/transformer", cache.status.condemned);
@@ -332,7 +333,7 @@ TEST_F(SharedBlob, OfAnArchiveThatBecameSuspectIsWrittenAnew) {
 class Adoption : public ArchiveLife {
  protected:
   Adoption() {
-    cache.spec.storage.adopt = true;
+    cache.spec.storage->adopt = true;
     cache.spec.key = {"GPUProduct", "Image"};
     put_cache();
     for (const char* name : {"a", "b", "c"}) add_pod(name);

@@ -41,7 +41,7 @@ class BreakerKeeperTest : public ::testing::Test {
   BreakerKeeperTest() {
     cache.metadata.ns = "ml";
     cache.metadata.name = "transformer";
-    cache.spec.storage.claim_name = "caches";
+    cache.spec.storage = {.claim_name = "caches"};
     storage.claim =
         ClaimView{.ns = "ml", .name = "caches", .phase = "Bound", .volume_name = "pv-1"};
     // It has closed long ago, so that a status without a word about it is none.

@@ -64,8 +64,7 @@ class FakeArchives : public ArchiveClient {
                .cache = archive.cache,
                .cache_uid = archive.cache_uid,
                .key = archive.key,
-               .claim_name = archive.claim_name,
-               .path = archive.path};
+               .store = archive.store};
     created.metadata.uid = "uid-" + std::to_string(++version_);
     created.metadata.resource_version = std::to_string(version_);
     if (happened == Fault::kLostReply) return fail(ErrorCode::kTimeout, "no answer");

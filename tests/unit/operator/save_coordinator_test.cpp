@@ -24,7 +24,7 @@ class SaveCoordinatorTest : public ::testing::Test {
     context.service_account = "default";
     context.cache = "cache";
     context.cache_uid = "cache-uid";
-    context.claim_name = "claim";
+    context.store = api::VolumeRef{"ml", "claim", "cache"};
     context.key = {{"GPUProduct", "NVIDIA-H100"}, {"Image", image}};
     return context;
   }
@@ -221,13 +221,15 @@ TEST_F(SaveCoordinatorTest, ANewLeaderTakesAllThatIsListedForTheRunningJobs) {
   EXPECT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
 }
 
-TEST_F(SaveCoordinatorTest, AtMostSoManySavesOfOneClaim) {
+TEST_F(SaveCoordinatorTest, AtMostSoManySavesOfOneVolume) {
   EXPECT_EQ(ask(pod("a", "1")).decision, "granted");
   const auto second = ask(pod("b", "2"));
   EXPECT_EQ(second.decision, "granted");
   EXPECT_EQ(ask(pod("c", "3")).reason, "too_many_saves");
   SaveContext elsewhere = pod("d", "4");
-  elsewhere.claim_name = "other";
+  elsewhere.store = api::VolumeRef{"ml", "claim", "another/cache"};
+  EXPECT_EQ(ask(elsewhere).reason, "too_many_saves");
+  elsewhere.store = api::VolumeRef{"ml", "other", "cache"};
   EXPECT_EQ(ask(elsewhere).decision, "granted");
   ASSERT_TRUE(commit(pod("b", "2"), second, '1'));
   EXPECT_EQ(ask(pod("c", "3")).decision, "granted");

@@ -124,7 +124,7 @@ class Simulation {
     cache_.metadata.ns = "ml";
     cache_.metadata.name = "cache";
     cache_.metadata.uid = "cache-uid";
-    cache_.spec.storage.claim_name = "claim";
+    cache_.spec.storage = {.claim_name = "claim"};
     put_cache();
     for (const char* product : {"H100", "A100"}) {
       auto node = std::make_shared<NodeView>();

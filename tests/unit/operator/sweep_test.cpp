@@ -92,13 +92,13 @@ api::CompileCache cache() {
   made.metadata.name = "transformer";
   made.metadata.ns = "ml";
   made.metadata.uid = "u-1";
-  made.spec.storage.claim_name = "compile-caches";
-  made.spec.storage.sub_path = "team/a";
+  made.spec.storage = {.claim_name = "compile-caches", .sub_path = "team/a"};
   return made;
 }
 
 SweepJobInput input() {
   return {.name = "transformer-sweep-12345678",
+          .store = *api::store_of(cache()),
           .image = "example.com/compilecache:1",
           .cluster_uid = "c-1",
           .agent_address = "10.96.0.7",
@@ -120,7 +120,7 @@ TEST(SweepJobs, RunTheAgentOnTheClaimWithATokenOfOurAudienceAlone) {
   EXPECT_EQ(container["args"], json::array({"sweep"}));
   const auto config = api::parse_agent_config(container["env"][0]["value"].get<std::string>());
   ASSERT_TRUE(config) << config.error().message;
-  EXPECT_EQ(config->store_path, "/compilecache/store/team/a/transformer");
+  EXPECT_EQ(store_directory(*config), "/compilecache/store/team/a/transformer");
   EXPECT_EQ(config->operator_address, "10.96.0.7");
   EXPECT_EQ(config->sweep.cluster_uid, "c-1");
   EXPECT_FALSE(pod.contains("tolerations"));
@@ -177,7 +177,7 @@ TEST(SweepJobs, AreReadBack) {
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->cache, "transformer");
   EXPECT_EQ(job->cache_uid, "u-1");
-  EXPECT_EQ(job->claim, "compile-caches");
+  EXPECT_EQ(job->store, api::store_of(cache())->id());
   EXPECT_EQ(job->privilege, 1u);
   EXPECT_EQ(job->active, 1);
   EXPECT_EQ(job->state, SweepJob::State::kRunning);

@@ -226,7 +226,7 @@ TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
                            "/mutate/0123456789abcdef/", "/x"}) {
     const std::string answer = post_to(path);
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 403")) << path;
-    EXPECT_EQ(answer.find(golden_.cache->spec.storage.claim_name), std::string::npos);
+    EXPECT_EQ(answer.find(golden_.cache->spec.storage->claim_name), std::string::npos);
   }
   EXPECT_TRUE(events_.records.empty());
   EXPECT_EQ(metrics_.text(), before);
@@ -265,7 +265,7 @@ TEST_F(ReviewsWithCertificates, OnlyThoseOfAnApiServerAreAnswered) {
            {clients_.issue_for("clientAuth", -60), "HTTP/1.1 403"}}) {
     const std::string answer = send(post(review()), shown);
     EXPECT_THAT(answer, StartsWith(status));
-    EXPECT_EQ(answer.find(golden_.cache->spec.storage.claim_name), std::string::npos);
+    EXPECT_EQ(answer.find(golden_.cache->spec.storage->claim_name), std::string::npos);
   }
   EXPECT_THAT(send("GET /else HTTP/1.1\r\nConnection: close\r\n\r\n", std::nullopt),
               StartsWith("HTTP/1.1 404"))

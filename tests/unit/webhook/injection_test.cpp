@@ -189,19 +189,19 @@ TEST(Injection, NoContainerMountsAVolumeThatWasTakenOut) {
 TEST(Injection, AHostIsNothingButAHost) {
   for (const char* host : {"$(DB_PASSWORD).evil.example", "a b", "", "redis;x", "-a", "a/b"}) {
     GoldenCase golden = load_golden_case("remote-cache");
-    golden.cache->spec.redis.host = host;
+    golden.cache->spec.remote_cache.redis.host = host;
     const Injected beside = golden.run(golden.pod);
     ASSERT_EQ(beside.report.reason, api::InjectionReason::kInjected) << host;
     EXPECT_EQ(beside.pod->dump().find("REDIS"), std::string::npos) << host;
     if (*host == '\0') continue;
     EXPECT_THAT(beside.report.warnings, ::testing::Contains(::testing::HasSubstr("redis.host")));
     golden = load_golden_case("remote-cache-alone");
-    golden.cache->spec.redis.host = host;
+    golden.cache->spec.remote_cache.redis.host = host;
     EXPECT_EQ(golden.run(golden.pod).pod, std::nullopt) << host;
   }
   for (const char* host : {"redis", "redis.ml.svc.", "10.0.0.1", "fd00::1", "::1", "my_redis"}) {
     GoldenCase golden = load_golden_case("remote-cache");
-    golden.cache->spec.redis.host = host;
+    golden.cache->spec.remote_cache.redis.host = host;
     EXPECT_NE(golden.run(golden.pod).pod->dump().find(std::string("\"") + host + "\""),
               std::string::npos);
   }
@@ -223,12 +223,12 @@ TEST(Injection, TheAgentsAreToldWhatCacheAndAnnotationsSay) {
   EXPECT_EQ(config.operator_address, "10.96.0.17");
   EXPECT_EQ(config.operator_name, "compilecache-agent-api.compilecache-system.svc");
   EXPECT_EQ(config.operator_ca, golden.settings.agent_ca);
-  EXPECT_EQ(config.store_path, "/compilecache/store/transformer");
+  EXPECT_EQ(store_directory(config), "/compilecache/store/transformer");
   ASSERT_EQ(config.directories.size(), 2U);
   EXPECT_EQ(config.directories[0].path, "/compilecache/cache/torch");
   EXPECT_EQ(config.directories[1].framework.name, "cuda");
-  EXPECT_EQ(config.quiet_period_ms, 5000);
-  EXPECT_EQ(config.wait_for_first_ms, 120000);
+  EXPECT_EQ(config.save.quiet_period.count(), 5000);
+  EXPECT_EQ(config.load.wait_for_first.count(), 120000);
   EXPECT_EQ(config.key_basis.version, "v7");
   EXPECT_EQ(config.key_basis.image, "registry.example/app:7");
   EXPECT_EQ(config.key_basis.workload, "Deployment/web");
@@ -241,9 +241,9 @@ TEST(Injection, TheAgentsAreToldHowToCompress) {
   cache.spec.compression = {.level = 3, .threads = 4, .window = 1U << 20};
   golden.cache = cache;
   const api::AgentConfig config = config_of(*golden.run(golden.pod).pod);
-  EXPECT_EQ(config.compression_level, 3);
-  EXPECT_EQ(config.compression_threads, 4);
-  EXPECT_EQ(config.compression_window_bytes, 1 << 20);
+  EXPECT_EQ(config.compression.level, 3);
+  EXPECT_EQ(config.compression.threads, 4);
+  EXPECT_EQ(config.compression.window, 1 << 20);
 }
 
 // It reads nothing that it would save.
@@ -303,9 +303,9 @@ TEST(Injection, ADollarInTheConfigurationIsSafeFromTheKubelet) {
 TEST(Injection, TheSaverLeavesTheKubeletNoReasonToKillIt) {
   GoldenCase golden = load_golden_case("deployment");
   golden.pod["spec"]["terminationGracePeriodSeconds"] = 5;
-  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).at_termination_ms, 4000);
+  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).save.at_termination.count(), 4000);
   golden.pod["spec"]["terminationGracePeriodSeconds"] = 0;
-  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).at_termination_ms, 0);
+  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).save.at_termination.count(), 0);
 }
 
 TEST(Injection, PodsThatEndByThemselvesSaveFirstAfterAShorterSilence) {
@@ -314,8 +314,8 @@ TEST(Injection, PodsThatEndByThemselvesSaveFirstAfterAShorterSilence) {
     golden.pod["spec"]["restartPolicy"] = "Never";
     change(golden);
     const api::AgentConfig config = config_of(*golden.run(golden.pod).pod);
-    EXPECT_NE(config.quiet_period_ms, config.first_quiet_period_ms);
-    return config.first_quiet_period_ms;
+    EXPECT_NE(config.save.quiet_period.count(), config.first_quiet_period.count());
+    return config.first_quiet_period.count();
   };
   const auto restarts = [](const char* policy) {
     return [=](GoldenCase& golden) { golden.pod["spec"]["restartPolicy"] = policy; };

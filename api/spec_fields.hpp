@@ -1,0 +1,135 @@
+#pragma once
+
+#include <bit>
+#include <initializer_list>
+#include <string_view>
+
+#include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
+#include "api/fields.hpp"
+
+// The fields of a CompileCache's spec, as crds/compilecaches.yaml has them; a test holds the two
+// together. The checks are what the schema refuses too, repeated for objects that no API server has
+// seen. Internal to api/.
+
+namespace compilecache::api {
+
+inline std::string unless_one_of(std::initializer_list<std::string_view> allowed,
+                                 const std::string& value) {
+  std::string words;
+  for (const std::string_view word : allowed) {
+    if (word == value) return {};
+    words += (words.empty() ? "" : ", ") + std::string(word);
+  }
+  return "\"" + value + "\" is none of " + words;
+}
+
+inline bool is_key_part(const std::string& part) {
+  return unless_one_of({kGpuProductPart, kGpuCountPart, kArchitecturePart, kImagePart,
+                        kWorkloadPart, kDriverVersionPart, kCpuFeaturesPart},
+                       part)
+      .empty();
+}
+
+template <int kLeast, int kMost>
+std::string unless_between(const int& value) {
+  if (value >= kLeast && value <= kMost) return {};
+  return "must be from " + std::to_string(kLeast) + " to " + std::to_string(kMost);
+}
+
+inline constexpr char kStorageMissing[] =
+    "is required; name a PersistentVolumeClaim of the namespace, or a Redis server in "
+    "spec.remoteCache.redis";
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
+    field_of(
+        "claimName", &CompileCacheSpec::Storage::claim_name,
+        [](const std::string& name) -> std::string { return name.empty() ? kStorageMissing : ""; }),
+    field_of("subPath", &CompileCacheSpec::Storage::sub_path,
+             [](const std::string& path) -> std::string {
+               const bool inside = !path.starts_with('/') && path.find("..") == std::string::npos;
+               return inside ? "" : "must be a relative path without \"..\"";
+             }),
+    field_of("allowReadWriteOnce", &CompileCacheSpec::Storage::allow_read_write_once),
+    field_of("allowNodeAffinity", &CompileCacheSpec::Storage::allow_node_affinity),
+    field_of("adopt", &CompileCacheSpec::Storage::adopt)};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::Load> =
+    std::tuple{field_of("fallback", &CompileCacheSpec::Load::fallback,
+                        [](const std::string& word) {
+                          return unless_one_of({"Exact", "Compatible"}, word);
+                        }),
+               field_of("waitForFirst", &CompileCacheSpec::Load::wait_for_first),
+               field_of("timeout", &CompileCacheSpec::Load::timeout)};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::Save> = std::tuple{
+    field_of("policy", &CompileCacheSpec::Save::policy,
+             [](const std::string& word) {
+               return unless_one_of({"OnChange", "Once", "Never"}, word);
+             }),
+    field_of("quietPeriod", &CompileCacheSpec::Save::quiet_period),
+    field_of("atTermination", &CompileCacheSpec::Save::at_termination),
+    field_of("maxArchiveSize", &CompileCacheSpec::Save::max_archive_size),
+    field_of("lockTimeout", &CompileCacheSpec::Save::lock_timeout),
+    field_of("allowedServiceAccounts", &CompileCacheSpec::Save::allowed_service_accounts),
+    field_of("runAsUser", &CompileCacheSpec::Save::run_as_user,
+             [](const std::optional<int64_t>& user) -> std::string {
+               if (!user || is_user(*user)) return "";
+               return "must be from 0 to " + std::to_string(kLargestUser);
+             })};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::Retention> =
+    std::tuple{field_of("unusedFor", &CompileCacheSpec::Retention::unused_for),
+               field_of("maxTotalSize", &CompileCacheSpec::Retention::max_total_size),
+               field_of("keepPerGPU", &CompileCacheSpec::Retention::keep_per_gpu,
+                        [](const int& number) -> std::string {
+                          return number < 1 ? "must be at least 1" : "";
+                        }),
+               field_of("incompleteTimeout", &CompileCacheSpec::Retention::incomplete_timeout),
+               field_of("sweepInterval", &CompileCacheSpec::Retention::sweep_interval)};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::Redis> =
+    std::tuple{field_of("host", &CompileCacheSpec::Redis::host),
+               field_of("port", &CompileCacheSpec::Redis::port)};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::RemoteCache> =
+    std::tuple{field_of("redis", &CompileCacheSpec::RemoteCache::redis)};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec::Compression> =
+    std::tuple{field_of("level", &CompileCacheSpec::Compression::level, unless_between<1, 19>),
+               field_of("threads", &CompileCacheSpec::Compression::threads, unless_between<1, 16>),
+               field_of("window", &CompileCacheSpec::Compression::window,
+                        [](const uint64_t& bytes) -> std::string {
+                          const bool known = bytes >= (1U << 20) && bytes <= (16U << 20) &&
+                                             std::has_single_bit(bytes);
+                          return known ? "" : "must be one of 1Mi, 2Mi, 4Mi, 8Mi, 16Mi";
+                        })};
+
+template <>
+inline constexpr auto kFields<CompileCacheSpec> =
+    std::tuple{field_of("storage", &CompileCacheSpec::storage),
+               field_of("frameworks", &CompileCacheSpec::frameworks),
+               field_of("version", &CompileCacheSpec::version),
+               field_of("key", &CompileCacheSpec::key,
+                        [](const std::vector<std::string>& parts) -> std::string {
+                          for (const std::string& part : parts) {
+                            if (!is_key_part(part)) {
+                              return "\"" + part + "\" is not a part that keys can have";
+                            }
+                          }
+                          return "";
+                        }),
+               field_of("load", &CompileCacheSpec::load),
+               field_of("save", &CompileCacheSpec::save),
+               field_of("retention", &CompileCacheSpec::retention),
+               field_of("remoteCache", &CompileCacheSpec::remote_cache),
+               field_of("compression", &CompileCacheSpec::compression)};
+
+}  // namespace compilecache::api

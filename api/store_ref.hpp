@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+// Where a CompileCache's archives are kept. It is made once, of the CompileCache, and goes
+// unchanged to whoever counts by stores (loads, saves and sweep Jobs at a time), to what is mounted
+// into pods and Jobs, and in the agent's configuration to the agent, which opens it.
+//
+//   const auto store = store_of(cache);      // nothing: it keeps no archives
+//   traffic.begin(store->id(), ...);         // "volume/ml/caches"
+//   store->volume()->claim;                  // "caches"; volume() is nullptr for another kind
+//
+// A new kind of store is an alternative with an id(), made by store_of(). Values; no I/O.
+
+namespace compilecache::api {
+
+struct CompileCache;
+
+// A folder on the volume of a PersistentVolumeClaim.
+struct VolumeRef {
+  std::string ns;     // the claim's, and that of all pods that mount it
+  std::string claim;  // the claim's name
+  std::string path;   // of the CompileCache's store below the volume's root: "<subPath>/<cache>"
+
+  [[nodiscard]] std::string id() const { return "volume/" + ns + "/" + claim; }
+  bool operator==(const VolumeRef&) const = default;
+};
+
+struct StoreRef : std::variant<VolumeRef> {
+  using variant::variant;
+
+  // What limits are counted by: the same for all that burden the same volume, whatever folder of it
+  // they use. Two StoreRefs are equal only when they are the same folder.
+  [[nodiscard]] std::string id() const;
+  [[nodiscard]] const VolumeRef* volume() const { return std::get_if<VolumeRef>(this); }
+  bool operator==(const StoreRef&) const = default;
+};
+
+// Nothing: the CompileCache keeps no archives (spec.storage is absent).
+std::optional<StoreRef> store_of(const CompileCache& cache);
+
+}  // namespace compilecache::api
