@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/archive_key.hpp"
+#include "api/choices.hpp"
 #include "api/compile_cache.hpp"
 #include "api/names.hpp"
 #include "api/store_ref.hpp"
@@ -47,7 +48,7 @@ struct AgentConfig {
   std::vector<Directory> directories;
   std::string control_path = "/compilecache/cache/control";
 
-  std::string mode = "ReadWrite";
+  Mode mode = Mode::kReadWrite;
   KeyBasis key_basis;
 
   // The CompileCache's own, with what the pod's annotations and its kind change.
@@ -86,7 +87,7 @@ struct InjectionStatus {
   // "container:VARIABLE", and the paths at which our volumes are mounted.
   std::vector<std::string> variables, mounts;
   std::vector<std::string> frameworks;
-  std::string mode = "ReadWrite";
+  Mode mode = Mode::kReadWrite;
   int64_t wait_for_first_ms = 0;
   KeyBasis key_basis;
   bool operator==(const InjectionStatus&) const = default;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/choices.hpp"
 #include "api/conditions.hpp"
 #include "api/recent_pods.hpp"
 #include "base/error.hpp"
@@ -51,14 +52,13 @@ struct CompileCacheSpec {
   std::string version;
   std::vector<std::string> key{"GPUProduct", "GPUCount", "Architecture", "Image"};
   struct Load {
-    std::string fallback = "Compatible";  // Exact, Compatible
+    LoadFallback fallback = LoadFallback::kCompatible;
     milliseconds wait_for_first{0};
     milliseconds timeout{120'000};
-    [[nodiscard]] bool fallback_compatible() const { return fallback == "Compatible"; }
     bool operator==(const Load&) const = default;
   } load;
   struct Save {
-    std::string policy = "OnChange";  // OnChange, Once, Never
+    SavePolicy policy = SavePolicy::kOnChange;
     milliseconds quiet_period{30'000};
     milliseconds at_termination{15'000};
     uint64_t max_archive_size = 1ULL << 30;

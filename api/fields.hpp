@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/json_fields.hpp"
+#include "api/words.hpp"
 #include "base/duration.hpp"
 #include "base/json_writer.hpp"
 #include "base/quantity.hpp"
@@ -31,7 +32,8 @@
 //
 // Structs with a table may be members of each other, in std::optional, in std::vector, and the
 // alternatives of a std::variant: {"volume": {...}} is the one whose kKind is "volume".
-// std::chrono::milliseconds are durations ("30s"), uint64_t are quantities of bytes ("1Gi").
+// std::chrono::milliseconds are durations ("30s"), uint64_t are quantities of bytes ("1Gi"),
+// enumerations their words (words.hpp); an unknown word is refused unless it means something.
 // Internal to api/.
 
 namespace compilecache::api {
@@ -122,6 +124,19 @@ class FieldReader {
     read_text(from, into, [](const std::string& text) { return parse_bytes(text); });
   }
   void read(const nlohmann::json& from, std::string& into) { read_value(from, into); }
+  template <Worded Enum>
+  void read(const nlohmann::json& from, Enum& into) {
+    std::string word;
+    read_value(from, word);
+    if (!error_.empty()) return;
+    if (const auto known = parse_word<Enum>(word)) {
+      into = *known;
+    } else if constexpr (requires { Enum{kUnknownMeans<Enum>}; }) {
+      into = kUnknownMeans<Enum>;
+    } else {
+      refuse("\"" + word + "\" is none of " + all_words<Enum>());
+    }
+  }
   void read(const nlohmann::json& from, bool& into) { read_value(from, into); }
   void read(const nlohmann::json& from, std::map<std::string, std::string>& into) {
     read_value(from, into);
@@ -177,6 +192,10 @@ void write_value(JsonWriter& out, const T& value, Write) requires requires {
 { out.value(value); }
 inline void write_value(JsonWriter& out, const std::chrono::milliseconds& value, Write) {
   out.value(format_duration(value));
+}
+template <Worded Enum>
+void write_value(JsonWriter& out, const Enum& value, Write) {
+  out.value(to_string(value));
 }
 template <Struct T>
 void write_value(JsonWriter& out, const T& object, Write which);

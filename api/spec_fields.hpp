@@ -14,21 +14,13 @@
 
 namespace compilecache::api {
 
-inline std::string unless_one_of(std::initializer_list<std::string_view> allowed,
-                                 const std::string& value) {
-  std::string words;
-  for (const std::string_view word : allowed) {
-    if (word == value) return {};
-    words += (words.empty() ? "" : ", ") + std::string(word);
+inline bool is_key_part(std::string_view part) {
+  for (const std::string_view known : std::initializer_list<std::string_view>{
+           kGpuProductPart, kGpuCountPart, kArchitecturePart, kImagePart, kWorkloadPart,
+           kDriverVersionPart, kCpuFeaturesPart}) {
+    if (part == known) return true;
   }
-  return "\"" + value + "\" is none of " + words;
-}
-
-inline bool is_key_part(const std::string& part) {
-  return unless_one_of({kGpuProductPart, kGpuCountPart, kArchitecturePart, kImagePart,
-                        kWorkloadPart, kDriverVersionPart, kCpuFeaturesPart},
-                       part)
-      .empty();
+  return false;
 }
 
 template <int kLeast, int kMost>
@@ -57,19 +49,13 @@ inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
 
 template <>
 inline constexpr auto kFields<CompileCacheSpec::Load> =
-    std::tuple{field_of("fallback", &CompileCacheSpec::Load::fallback,
-                        [](const std::string& word) {
-                          return unless_one_of({"Exact", "Compatible"}, word);
-                        }),
+    std::tuple{field_of("fallback", &CompileCacheSpec::Load::fallback),
                field_of("waitForFirst", &CompileCacheSpec::Load::wait_for_first),
                field_of("timeout", &CompileCacheSpec::Load::timeout)};
 
 template <>
 inline constexpr auto kFields<CompileCacheSpec::Save> = std::tuple{
-    field_of("policy", &CompileCacheSpec::Save::policy,
-             [](const std::string& word) {
-               return unless_one_of({"OnChange", "Once", "Never"}, word);
-             }),
+    field_of("policy", &CompileCacheSpec::Save::policy),
     field_of("quietPeriod", &CompileCacheSpec::Save::quiet_period),
     field_of("atTermination", &CompileCacheSpec::Save::at_termination),
     field_of("maxArchiveSize", &CompileCacheSpec::Save::max_archive_size),

@@ -58,8 +58,8 @@ milliseconds at_termination(const AgentConfigInput& input) {
 milliseconds first_quiet_period(const AgentConfigInput& input) {
   const std::string_view policy = text_member(spec_of(input.pod), "restartPolicy");
   const bool ends = policy == "Never" || policy == "OnFailure";
-  const bool saves_again =
-      input.cache.spec.save.policy == "OnChange" && input.annotations.mode == api::Mode::kReadWrite;
+  const bool saves_again = input.cache.spec.save.policy == api::SavePolicy::kOnChange &&
+                           input.annotations.mode == api::Mode::kReadWrite;
   if (!ends || !saves_again || input.annotations.quiet_period) return milliseconds(0);
   const milliseconds first = input.settings.first_quiet_period;
   return first < input.cache.spec.save.quiet_period ? first : milliseconds(0);
@@ -98,7 +98,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
     config.directories.push_back({*directory.framework, directory.path});
   }
   config.control_path = api::kControlPath;
-  config.mode = to_string(input.annotations.mode);
+  config.mode = input.annotations.mode;
   config.key_basis = key_basis(input);
   config.load = spec.load;
   config.load.wait_for_first = wait_for_first(input);

@@ -339,15 +339,16 @@ Settings make_settings(const api::AgentConfig& config, const LoadStatus& load,
   settings.quiet_period = config.save.quiet_period;
   settings.first_quiet_period = config.first_quiet_period;
   settings.at_termination = config.save.at_termination;
-  settings.once = config.save.policy == "Once";
+  settings.once = config.save.policy == api::SavePolicy::kOnce;
   // Once: what was loaded under this very key is the one save.
-  settings.saves = config.mode != "ReadOnly" && config.save.policy != "Never" &&
-                   !(settings.once && config.mode != "Refresh" && load.loaded() &&
+  settings.saves = config.mode != api::Mode::kReadOnly &&
+                   config.save.policy != api::SavePolicy::kNever &&
+                   !(settings.once && config.mode != api::Mode::kRefresh && load.loaded() &&
                      load.match == api::Match::kExact);
-  if (config.mode == "ReadOnly") {
+  if (config.mode == api::Mode::kReadOnly) {
     settings.why_not = "the pod's mode is ReadOnly";
-  } else if (config.save.policy != "OnChange") {
-    settings.why_not = "spec.save.policy is " + config.save.policy;
+  } else if (config.save.policy != api::SavePolicy::kOnChange) {
+    settings.why_not = "spec.save.policy is " + std::string(api::to_string(config.save.policy));
   }
   settings.awaited = config.load.wait_for_first != milliseconds(0) && !load.loaded();
   settings.reports_load =

@@ -118,10 +118,10 @@ TEST_F(Load, WithoutAnAnswerTheIndexDecidesForTheNodesProduct) {
 TEST_F(Load, ACompatibleArchiveOnlyWhereAllowed) {
   put_indexed("A100", "app:0", kFiles);
   ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
-  config_.load.fallback = "Exact";
+  config_.load.fallback = api::LoadFallback::kExact;
   EXPECT_EQ(run("load"), 0);
   expect_cold("DOES_NOT_EXIST", "no_archive");
-  config_.load.fallback = "Compatible";
+  config_.load.fallback = api::LoadFallback::kCompatible;
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["match"], "compatible") << log_;
 }
@@ -331,7 +331,7 @@ TEST_F(Load, SigtermEndsALoadWithSuccess) {
 TEST_F(Load, ModeRefreshLoadsNothing) {
   with_operator();
   operator_.set_head(put_archive(kFiles).manifest, 1);
-  config_.mode = "Refresh";
+  config_.mode = api::Mode::kRefresh;
   EXPECT_EQ(run("load"), 0);
   expect_cold("SKIPPED", "refresh");
 }

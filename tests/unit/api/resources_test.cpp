@@ -23,7 +23,7 @@ TEST(CompileCache, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(cache->spec.frameworks, (std::vector<std::string>{"torch", "triton"}));
   EXPECT_EQ(cache->spec.load.timeout, std::chrono::seconds(120));
   EXPECT_EQ(cache->spec.retention.max_total_size, 50ULL << 30);
-  EXPECT_TRUE(cache->spec.load.fallback_compatible());
+  EXPECT_EQ(cache->spec.load.fallback, LoadFallback::kCompatible);
 }
 
 TEST(CompileCache, ReadsEveryPartOfTheSpec) {
@@ -34,7 +34,7 @@ TEST(CompileCache, ReadsEveryPartOfTheSpec) {
   object["spec"]["remoteCache"] = {{"redis", {{"host", "redis.ml.svc"}}}};
   const auto cache = parse_compile_cache(object);
   ASSERT_TRUE(cache) << cache.error().message;
-  EXPECT_FALSE(cache->spec.load.fallback_compatible());
+  EXPECT_EQ(cache->spec.load.fallback, LoadFallback::kExact);
   EXPECT_EQ(cache->spec.load.wait_for_first, std::chrono::minutes(2));
   EXPECT_EQ(cache->spec.save.max_archive_size, 2ULL << 30);
   EXPECT_EQ(cache->spec.retention.max_total_size, 1000U);
