@@ -21,12 +21,12 @@ constexpr char kReviewVersion[] = "admission.k8s.io/v1";
 constexpr char kOldReviewVersion[] = "admission.k8s.io/v1beta1";
 // The API server cuts longer ones (apiserver pkg/warning), in the middle of a word.
 constexpr size_t kMaxWarning = 256;
-// API servers send UUIDs; what is longer is nobody's, and would only travel back.
+// API servers send UUIDs; longer uids come from no API server and are not sent back.
 constexpr size_t kLongestUid = 256;
-// For the trees of a usual pod and its patch; larger ones get more where they need it.
+// The first memory for trees, enough for a usual pod and its patch; larger ones allocate more.
 constexpr size_t kScratch = size_t{96} << 10U;
 
-// At most kMaxWarning bytes, cut between characters.
+// Cuts the text to kMaxWarning bytes at most, between characters.
 std::string shortened(std::string text) {
   constexpr std::string_view kEllipsis = "...";
   if (text.size() <= kMaxWarning) return text;
@@ -88,7 +88,7 @@ std::string not_a_pod_creation(const Json& request) {
   return {};
 }
 
-// No name of Kubernetes is longer; what goes into logs and Events is cut to it.
+// The longest name in Kubernetes; names in logs and Events are cut to it.
 std::string name_in(const Json& object, const char* name) {
   constexpr size_t kLongestName = 253;
   return std::string(first_bytes(text_member(object, name), kLongestName));
