@@ -109,7 +109,7 @@ TEST(CacheStats, KnowsWhichArchivesAreInUse) {
   stats.loaded(kCache, load("a", "exact"));
   EXPECT_EQ(stats.archives_in_use(kCache, {"uid-a"}), std::set<std::string>{"a1"});
   EXPECT_TRUE(stats.archives_in_use(kCache, {}).empty())
-      << "a pod that ended under an earlier leader holds nothing";
+      << "a pod that ended under a previous leader holds nothing";
   EXPECT_EQ(stats.load_of(kCache, "uid-a"), "exact");
   stats.pod_gone(kCache, "uid-a");
   EXPECT_TRUE(stats.archives_in_use(kCache, {"uid-a"}).empty());
