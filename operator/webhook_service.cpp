@@ -134,7 +134,7 @@ void WebhookService::answer(const http::Request& request, const http::Responder&
 }
 
 void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_server) {
-  const webhook::Report& report = answer.report;
+  const webhook::InjectionReport& report = answer.report;
   const api::InjectionReasonText& text = api::text_of(report.reason);
   log_info("admission", {{"namespace", answer.ns},
                          {"pod", answer.pod},

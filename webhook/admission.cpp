@@ -36,16 +36,16 @@ std::string shortened(std::string text) {
 
 bool late(const TimeIsUp& time_is_up) { return time_is_up && time_is_up(); }
 
-Report refused(const std::string& what) {
-  Report report;
+InjectionReport refused(const std::string& what) {
+  InjectionReport report;
   report.reason = InjectionReason::kRequestInvalid;
   report.message = what;
   report.warnings.push_back("compilecache.dev: not injected, request_invalid: " + what);
   return report;
 }
 
-std::string answer_body(std::string_view version, std::string_view uid, const Report& report,
-                        const std::string& patch) {
+std::string answer_body(std::string_view version, std::string_view uid,
+                        const InjectionReport& report, const std::string& patch) {
   JsonWriter out(patch.size() * 4 / 3 + 1024);
   out.begin_object();
   out.field("apiVersion", version);
@@ -112,9 +112,9 @@ void describe(AdmissionAnswer& answer, const Json& request, const Json& pod) {
   answer.dry_run = is_true(member(request, "dryRun"));
 }
 
-Report too_late() {
+InjectionReport too_late() {
   const api::InjectionReasonText& text = api::text_of(InjectionReason::kTookTooLong);
-  Report report;
+  InjectionReport report;
   report.reason = InjectionReason::kTookTooLong;
   report.message = text.sentence;
   report.warnings.push_back("compilecache.dev: not injected, " + std::string(text.word) + ": " +
@@ -141,10 +141,10 @@ std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memo
   const Status applied = apply(patch, pod, memory);
   if (applied) return patch;
   answer.report =
-      Report{InjectionOutcome::kSkipped,
-             InjectionReason::kPatchFailed,
-             applied.error().message,
-             {"compilecache.dev: not injected, patch_failed: " + applied.error().message}};
+      InjectionReport{InjectionOutcome::kSkipped,
+                      InjectionReason::kPatchFailed,
+                      applied.error().message,
+                      {"compilecache.dev: not injected, patch_failed: " + applied.error().message}};
   return {};
 }
 

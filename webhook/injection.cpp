@@ -368,8 +368,9 @@ bool is_injected_already(const Json& pod, const Injection& injection) {
   });
 }
 
-Report report_of(InjectionOutcome outcome, InjectionReason reason, const std::string& detail = {}) {
-  Report report{outcome, reason, detail, {}};
+InjectionReport report_of(InjectionOutcome outcome, InjectionReason reason,
+                          const std::string& detail = {}) {
+  InjectionReport report{outcome, reason, detail, {}};
   if (detail.empty()) report.message = std::string(api::text_of(reason).sentence);
   return report;
 }
@@ -487,7 +488,7 @@ InjectionResult decide(const InjectionInput& input) {
 
 // Cuts messages for people: an Event holds 1024 bytes, and the names in it are of the pod's
 // author's choice.
-void shorten(Report& report) {
+void shorten(InjectionReport& report) {
   constexpr size_t kLongestMessage = 1000;
   constexpr size_t kMostWarnings = 16;
   report.message.resize(first_bytes(report.message, kLongestMessage).size());
