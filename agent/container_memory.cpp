@@ -25,7 +25,7 @@ constexpr uint64_t kLeastForCompression = uint64_t{24} << 20U;
 constexpr uint64_t kPlenty = uint64_t{1} << 30U;
 constexpr size_t kSmallStack = size_t{1} << 20U;
 
-// "max" and what is not there are nothing.
+// Reads a limit; nothing for "max" or a file that does not exist.
 std::optional<uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   uint64_t number = 0;

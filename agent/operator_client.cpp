@@ -91,7 +91,8 @@ class OperatorClient : public Coordinator {
       const auto left = std::chrono::ceil<milliseconds>(end - clock_.monotonic());
       auto answer = send_once(method, target, body, std::max(left, milliseconds(1)));
       if (answer || !worth_repeating(answer.error().code)) return answer;
-      // Half of the pause is chance, so that agents that lost one leader do not meet again.
+      // Half of the pause is random, so that agents which lost one leader do not all ask again at
+      // once.
       const auto wait = pause / 2 + std::chrono::duration_cast<milliseconds>(
                                         random_fraction(random_) * (pause / 2));
       if (clock_.monotonic() + wait >= end || !sleep_(wait)) {

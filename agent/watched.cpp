@@ -291,8 +291,8 @@ const std::vector<frameworks::Factors>& Watched::noted_factors(const std::string
   return (*noted_)[framework];
 }
 
-// Each new table is compared with the loaded one that it is most like: that is the key which was
-// nearly met.
+// Each new table is compared with the loaded one that differs least from it: that is the key which
+// nearly matched.
 std::vector<std::string> Watched::differing_factors(const Directory& directory) const {
   const auto made = factors_of(directory, false);
   if (made.empty()) return {};

@@ -80,12 +80,12 @@ void for_each_template(Manifest& value, const std::string& path, const Visit& vi
   }
 }
 
-webhook::Report no_template(std::string message) {
+webhook::InjectionReport no_template(std::string message) {
   return {InjectionOutcome::kSkipped, api::InjectionReason::kNoPodTemplate, std::move(message), {}};
 }
 
 // Why the annotation there does nothing for a manifest, and where it belongs.
-webhook::Report stray_report(const std::string& kind, bool of_object) {
+webhook::InjectionReport stray_report(const std::string& kind, bool of_object) {
   if (of_object) {
     return no_template("the annotation is on the " + kind +
                        " itself; pods get it from the annotations of their template, "
@@ -229,8 +229,8 @@ class Injector {
     }
   }
 
-  webhook::Report inject_template(Manifest& found, bool owned, const std::string& kind,
-                                  const std::string& name, const std::string& ns) {
+  webhook::InjectionReport inject_template(Manifest& found, bool owned, const std::string& kind,
+                                           const std::string& name, const std::string& ns) {
     const Manifest as_pod = owned ? pod_of(found, kind, name) : found;
     const auto pod = webhook::read_json(as_pod.dump());
     if (!pod) {
@@ -276,7 +276,7 @@ Result<InjectedManifests> inject_manifests(const ManifestInput& input) {
 std::string text_of(const TemplateReport& report) {
   const std::string start =
       report.file + ": " + report.object + (report.path.empty() ? "" : " " + report.path) + ": ";
-  const webhook::Report& what = report.report;
+  const webhook::InjectionReport& what = report.report;
   const std::string_view outcome = to_string(what.outcome);
   const std::string_view reason = api::text_of(what.reason).word;
   std::string text = start + std::string(outcome) + ": ";

@@ -42,7 +42,7 @@ struct TemplateReport {
   std::string object;  // "Deployment ml/web"
   std::string path;    // of the template in its document, "/spec/template"; "" for a Pod; of
                        // annotations that are no template's, "/spec/predictor/annotations"
-  webhook::Report report;
+  webhook::InjectionReport report;
 };
 
 struct InjectedManifests {

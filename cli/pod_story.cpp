@@ -325,7 +325,7 @@ class Teller {
   [[nodiscard]] std::optional<WallTime> application_started() const {
     if (injection_->containers.empty()) return std::nullopt;
     const json status = container_status("containerStatuses", injection_->containers.front());
-    // A container that was restarted does not tell when the pod was started.
+    // The times of a container that was restarted do not show when the pod started.
     if (at(status, "/restartCount") != 0) return std::nullopt;
     for (const char* place : {"/state/running/startedAt", "/state/terminated/startedAt"}) {
       if (const auto time = time_of(text(status, place))) return time;

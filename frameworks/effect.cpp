@@ -19,7 +19,7 @@ void make(Entries& entries, std::string_view entry, WallTime when) {
   if (!is_new) found->second = std::min(found->second, when);
 }
 
-// Those that were made first, so that a list that was told stays true as more come.
+// The entries that were made first, so that a list once reported stays valid as more come.
 std::vector<std::string> first_of(const std::unordered_map<std::string_view, WallTime>& made,
                                   const std::string& framework) {
   std::vector<std::pair<WallTime, std::string_view>> order;

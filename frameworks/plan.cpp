@@ -113,7 +113,7 @@ class Planner {
     plan_.pack_bytes += file.size;
   }
 
-  // A time in the future (the clock was set back) is nobody's work of now.
+  // A time in the future (the clock was set back) does not count as recent work.
   void note_unfinished(const std::string& path, WallTime newest) {
     const auto age = now_ - newest;
     const bool young = age < know_.young && age > -know_.young;

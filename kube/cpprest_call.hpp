@@ -210,8 +210,8 @@ class Call {
         concurrency::streams::streambuf<uint8_t>(std::make_shared<BodyBuffer>(exchange_))
             .create_ostream());
     registration_ = cancel.on_cancel([exchange = exchange_] { exchange->set_cancelled(); });
-    // Every task ends in a continuation that looks at its exception; one that nobody looked at
-    // would end the process.
+    // Every task ends in a continuation that observes its exception; an unobserved one would end
+    // the process.
     client.request(own, stop_.get_token())
         .then([exchange = exchange_](pplx::task<web_http::http_response> task) {
           try {

@@ -21,8 +21,8 @@ constexpr size_t kQueueLimit = 1000;
 constexpr int kTries = 12;
 constexpr Duration kBetweenTries = std::chrono::seconds(10);
 constexpr Duration kStopTime = std::chrono::seconds(2);
-// Records of a busy moment are taken together: waking the thread for each would cost whoever
-// records more than the rest of it.
+// Records that come close together are written together: waking the thread for each would cost the
+// caller more than all the rest.
 constexpr Duration kGather = std::chrono::milliseconds(20);
 
 const char* type_name(EventType type) { return type == EventType::kWarning ? "Warning" : "Normal"; }

@@ -39,8 +39,8 @@ Result<std::string> exec_info(const ExecPlugin& plugin, const Config& config) {
   return info.dump();
 }
 
-// In the child: our sockets are none of the plugin's business. (Boost's own limit_handles also
-// closes the standard streams.)
+// Runs in the child, so that the plugin does not inherit our sockets. (Boost's own limit_handles
+// also closes the standard streams.)
 struct CloseOnExec : bp::extend::handler {
   template <typename Executor>
   void on_exec_setup(Executor&) const {

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr char kPath[] = "/mutate";
 // Most pods have about 10 kB.
 constexpr size_t kLargeReview = 64U << 10;
-// What our configuration says, for whoever does not say how long it waits; and at most.
+// The timeout in our configuration, for callers that do not send theirs; and the longest.
 constexpr milliseconds kUsualPatience{3000};
 constexpr milliseconds kLongestPatience{10'000};
 constexpr milliseconds kOverloaded{2000};
@@ -100,8 +100,8 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
     respond(http::text_response(403, "only API servers are answered"));
     return;
   }
-  // Where no secret is in force, the path may have an earlier one: that of an installation which
-  // has certificates of somebody else's now, say.
+  // Where no secret is in force the path may have an old one, of an installation that now uses
+  // somebody else's certificates, say.
   if (!is_review_path(request.path)) {
     respond(http::text_response(404, "the webhook is at /mutate"));
     return;
@@ -134,7 +134,7 @@ void WebhookService::answer(const http::Request& request, const http::Responder&
 }
 
 void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_server) {
-  const webhook::Report& report = answer.report;
+  const webhook::InjectionReport& report = answer.report;
   const api::InjectionReasonText& text = api::text_of(report.reason);
   log_info("admission", {{"namespace", answer.ns},
                          {"pod", answer.pod},

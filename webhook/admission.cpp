@@ -21,12 +21,12 @@ constexpr char kReviewVersion[] = "admission.k8s.io/v1";
 constexpr char kOldReviewVersion[] = "admission.k8s.io/v1beta1";
 // The API server cuts longer ones (apiserver pkg/warning), in the middle of a word.
 constexpr size_t kMaxWarning = 256;
-// API servers send UUIDs; what is longer is nobody's, and would only travel back.
+// API servers send UUIDs; longer uids come from no API server and are not sent back.
 constexpr size_t kLongestUid = 256;
-// For the trees of a usual pod and its patch; larger ones get more where they need it.
+// The first memory for trees, enough for a usual pod and its patch; larger ones allocate more.
 constexpr size_t kScratch = size_t{96} << 10U;
 
-// At most kMaxWarning bytes, cut between characters.
+// Cuts the text to kMaxWarning bytes at most, between characters.
 std::string shortened(std::string text) {
   constexpr std::string_view kEllipsis = "...";
   if (text.size() <= kMaxWarning) return text;
@@ -36,16 +36,16 @@ std::string shortened(std::string text) {
 
 bool late(const TimeIsUp& time_is_up) { return time_is_up && time_is_up(); }
 
-Report refused(const std::string& what) {
-  Report report;
+InjectionReport refused(const std::string& what) {
+  InjectionReport report;
   report.reason = InjectionReason::kRequestInvalid;
   report.message = what;
   report.warnings.push_back("compilecache.dev: not injected, request_invalid: " + what);
   return report;
 }
 
-std::string answer_body(std::string_view version, std::string_view uid, const Report& report,
-                        const std::string& patch) {
+std::string answer_body(std::string_view version, std::string_view uid,
+                        const InjectionReport& report, const std::string& patch) {
   JsonWriter out(patch.size() * 4 / 3 + 1024);
   out.begin_object();
   out.field("apiVersion", version);
@@ -88,7 +88,7 @@ std::string not_a_pod_creation(const Json& request) {
   return {};
 }
 
-// No name of Kubernetes is longer; what goes into logs and Events is cut to it.
+// The longest name in Kubernetes; names in logs and Events are cut to it.
 std::string name_in(const Json& object, const char* name) {
   constexpr size_t kLongestName = 253;
   return std::string(first_bytes(text_member(object, name), kLongestName));
@@ -112,9 +112,9 @@ void describe(AdmissionAnswer& answer, const Json& request, const Json& pod) {
   answer.dry_run = is_true(member(request, "dryRun"));
 }
 
-Report too_late() {
+InjectionReport too_late() {
   const api::InjectionReasonText& text = api::text_of(InjectionReason::kTookTooLong);
-  Report report;
+  InjectionReport report;
   report.reason = InjectionReason::kTookTooLong;
   report.message = text.sentence;
   report.warnings.push_back("compilecache.dev: not injected, " + std::string(text.word) + ": " +
@@ -141,10 +141,10 @@ std::string injection_patch(AdmissionAnswer& answer, Json& pod, JsonMemory& memo
   const Status applied = apply(patch, pod, memory);
   if (applied) return patch;
   answer.report =
-      Report{InjectionOutcome::kSkipped,
-             InjectionReason::kPatchFailed,
-             applied.error().message,
-             {"compilecache.dev: not injected, patch_failed: " + applied.error().message}};
+      InjectionReport{InjectionOutcome::kSkipped,
+                      InjectionReason::kPatchFailed,
+                      applied.error().message,
+                      {"compilecache.dev: not injected, patch_failed: " + applied.error().message}};
   return {};
 }
 

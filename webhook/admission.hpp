@@ -39,7 +39,7 @@ struct EventTarget {
 
 struct AdmissionAnswer {
   std::string body;  // an AdmissionReview, always
-  Report report;
+  InjectionReport report;
   std::string ns;
   std::string pod;    // its name, or generateName; may be empty
   std::string cache;  // the CompileCache that it asks for; empty: none

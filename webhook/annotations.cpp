@@ -13,14 +13,14 @@ namespace {
 
 using api::InjectionReason;
 
-// As long as the schema lets spec.version be.
+// The schema's limit for spec.version.
 constexpr size_t kMaxVersion = 128;
 // A label value has at most 63 characters, and the cache's name becomes one; a longer one would
 // make the pod invalid, which failurePolicy Ignore does not prevent.
 constexpr size_t kMaxName = 63;
 constexpr std::chrono::hours kMaxDuration{24};
 constexpr size_t kLongestDuration = 64;
-// Misspelt annotations that are told of.
+// The most misspelt annotations that a warning names.
 constexpr size_t kMostUnknown = 8;
 
 tl::unexpected<Skip> invalid(std::string_view name, std::string_view value,

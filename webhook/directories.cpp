@@ -180,7 +180,7 @@ class Planner {
     return true;
   }
 
-  // By what a mount is made of; whatever else the JSON holds is nothing to a cache.
+  // Compares the fields that make a mount; other fields do not matter to a cache.
   static bool are_same(const Json& one, const Json& other) {
     return is_true(member(one, "readOnly")) == is_true(member(other, "readOnly")) &&
            std::all_of(kMountTexts.begin(), kMountTexts.end(), [&](const char* name) {

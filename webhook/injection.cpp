@@ -202,7 +202,8 @@ std::string bad_host(const InjectionInput& input) {
          "\" cannot be used; write the name or address of a host";
 }
 
-// For a CompileCache that keeps no archives: the variables of its Redis server, and nothing else.
+// The injection for a CompileCache that keeps no archives: the variables of its Redis server and
+// nothing else.
 Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod,
                                     const PodAnnotations& annotations,
                                     const std::vector<const Framework*>& frameworks) {
@@ -273,7 +274,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
 
   Injection injection;
   injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
-  // The saver is there in mode ReadOnly too, to tell whether what was loaded is used.
+  // The saver is added in mode ReadOnly too, to report the effect of the load.
   const AgentContainerInput agents{input.settings,
                                    environment,
                                    *directories,
@@ -366,8 +367,9 @@ bool is_injected_already(const Json& pod, const Injection& injection) {
   });
 }
 
-Report report_of(InjectionOutcome outcome, InjectionReason reason, const std::string& detail = {}) {
-  Report report{outcome, reason, detail, {}};
+InjectionReport report_of(InjectionOutcome outcome, InjectionReason reason,
+                          const std::string& detail = {}) {
+  InjectionReport report{outcome, reason, detail, {}};
   if (detail.empty()) report.message = std::string(api::text_of(reason).sentence);
   return report;
 }
@@ -396,8 +398,7 @@ InjectionResult skipped(Plain plain, const Skip& why) {
   return result;
 }
 
-// Without its CompileCache a pod can start cold all the same, and what is not known has nothing to
-// say.
+// ForceCold works without the CompileCache too; frameworks that are not known are left out.
 std::vector<const Framework*> cold_frameworks(const InjectionInput& input,
                                               const PodAnnotations& annotations) {
   const api::CompileCacheSpec usual;
@@ -484,9 +485,9 @@ InjectionResult decide(const InjectionInput& input) {
   return decide_plain(input, Plain{plain, std::move(*strip)});
 }
 
-// What people are told is as long as they read: an Event has 1024 bytes, and names in it are the
-// pod's.
-void shorten(Report& report) {
+// Cuts messages for people: an Event holds 1024 bytes, and the names in it are of the pod's
+// author's choice.
+void shorten(InjectionReport& report) {
   constexpr size_t kLongestMessage = 1000;
   constexpr size_t kMostWarnings = 16;
   report.message.resize(first_bytes(report.message, kLongestMessage).size());

@@ -51,7 +51,7 @@ enum class InjectionOutcome {
 };
 std::string_view to_string(InjectionOutcome outcome);  // "injected", "unchanged", "skipped"
 
-struct Report {
+struct InjectionReport {
   InjectionOutcome outcome = InjectionOutcome::kSkipped;
   api::InjectionReason reason = api::InjectionReason::kNotAnnotated;
   std::string message;                // for people; names what is wrong and what is allowed
@@ -70,7 +70,7 @@ struct InjectionInput {
 
 struct InjectionResult {
   Patch patch;
-  Report report;
+  InjectionReport report;
 };
 
 InjectionResult inject(const InjectionInput& input);

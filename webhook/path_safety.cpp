@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 11> kSystemFolders{
     "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/boot", "/run"};
-// Folders whose folders are somebody's: an application in /opt/app, a home in /home/jane.
+// Folders that hold a folder for each application or user: /opt/app, /home/jane.
 constexpr std::array<std::string_view, 5> kFoldersOfFolders{"/home", "/opt", "/srv", "/var",
                                                             "/var/lib"};
 

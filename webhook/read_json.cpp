@@ -83,8 +83,8 @@ class Filter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Filter> {
   [[nodiscard]] std::string_view problem() const { return problem_; }
 
  private:
-  // By the names on the way, which are right where the shape is: what lies elsewhere under such
-  // names is nothing that is asked for either.
+  // Decides by the names on the way alone: members of these names in other places are not needed
+  // either.
   [[nodiscard]] bool is_unneeded(std::string_view name) const {
     if (depth_ == 2) {
       return path_[1] == "request" &&

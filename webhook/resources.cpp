@@ -249,8 +249,8 @@ Decided<void> check_pod_level(const Json& pod, const std::vector<InitContainer>&
   return {};
 }
 
-// As kubernetes plugin/pkg/admission/limitranger decides, but for what is missing: there it fails a
-// rule. Here it does not, so that in doubt a pod passes for one that fails on our account.
+// Decides as kubernetes plugin/pkg/admission/limitranger does, except that a missing amount does
+// not fail a rule here, so that in doubt the pod counts as accepted.
 bool keeps_min(const Pair& pair, int64_t min) {
   return pair.request.value_or(min) >= min && pair.limit.value_or(min) >= min;
 }

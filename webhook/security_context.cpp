@@ -73,8 +73,8 @@ std::string agent_security_context(const Json& chosen_container, const Json& pod
       out.raw_field(field, to_text(value));
     }
   }
-  // Only where the user's containers bring one each: elsewhere the pod's is in force, or none is
-  // asked for, and some clusters refuse what they did not expect.
+  // Set only where each of the user's containers has one: otherwise the pod's applies, or none is
+  // demanded, and some clusters refuse one that they do not expect.
   const Json& of_pod = object_member(spec_of(pod), "securityContext");
   if (has_member(theirs, "seccompProfile") && !has_member(of_pod, "seccompProfile")) {
     out.key("seccompProfile");

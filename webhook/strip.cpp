@@ -97,8 +97,8 @@ class Stripper {
     return names.contains(text_member(item, "name"));
   }
 
-  // From the last to the first, so that the indices stay right. A list of nothing else goes as a
-  // whole: it would be empty, which nobody needs to see.
+  // Removes from the last to the first, so that the indices stay right. A list that would become
+  // empty is removed as a whole.
   template <typename Which>
   void remove_if(const Json& object, const std::string& path, const char* list,
                  const Which& which) {

@@ -79,7 +79,7 @@ std::set<std::string_view> fields_of(const Json& container) {
   return names;
 }
 
-// From the downward API, or put together from what is, by $(NAME).
+// Whether the value comes from the downward API, or is composed by $(NAME) from one that does.
 bool is_of_pod(const Json& variable, const std::set<std::string_view>& fields) {
   if (is_field(variable)) return true;
   std::string_view rest = text_member(variable, "value");
@@ -92,7 +92,7 @@ bool is_of_pod(const Json& variable, const std::set<std::string_view>& fields) {
   return false;
 }
 
-// The variables by which the container meets the trap, as far as a warning has room for them.
+// The variables because of which the container is caught, as far as a warning has room for them.
 Names met_variables(const Json& container, const Trap& trap) {
   Names met;
   const auto fields =
@@ -118,7 +118,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// What the container is told, or nothing.
+// The warning for the container, or nothing.
 std::optional<std::string> warning_of(const Trap& trap, const Json& pod, const Json& container) {
   for (const Json& variable : array_member(container, "env")) {
     if (matches_any(trap.unless_variables, text_member(variable, "name"))) return std::nullopt;

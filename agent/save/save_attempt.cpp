@@ -140,7 +140,8 @@ class Attempt {
     return result;
   }
 
-  // Nothing: lost to another pod, or the head it was to extend cannot be read; ask again.
+  // Returns nothing where the saver has to ask again: another pod's commit came first, or the head
+  // to extend cannot be read.
   std::optional<SaveResult> save_granted(const api::SaveAnswer& answer) {
     Lease lease(parts_.coordinator, answer);
     auto granted = parent_of(answer);
@@ -217,9 +218,9 @@ class Attempt {
     return error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kNotFound;
   }
 
-  // What others have saved is not given up by one pod that cannot read it: the operator is told
-  // what is damaged or missing, and says what to extend. Where it says the same once more, it is
-  // waited.
+  // A head is not given up because one pod cannot read it: the saver reports what is damaged or
+  // missing, and the operator says what to extend. Where it says the same once more, the saver
+  // waits.
   std::optional<SaveResult> tell_of_parent(const api::SaveAnswer& answer, const Error& error) {
     release(answer);
     std::string& told = error.code == ErrorCode::kCorrupt ? corrupt_ : missing_;

@@ -279,7 +279,7 @@ class Stepper {
     state_.next_attempt = moment_.now + result.retry_after * doubled;
   }
 
-  // The operator was told of a save, or could not be.
+  // A save was reported to the operator, or could not be.
   void told() {
     if (state_.phase == Phase::kTelling) return wait();
     last_look();

@@ -38,7 +38,7 @@ int report_failure(const Error& error, bool as_json) {
   return 1;
 }
 
-// A place that nobody uses yet becomes a store by hand; any other has to be one.
+// An empty or missing folder becomes a store, owned by nobody; any other has to be a store already.
 Status prepare_for_import(const std::string& store) {
   std::error_code ignored;
   const auto path = std::filesystem::absolute(store, ignored);

@@ -81,7 +81,7 @@ class AgentApi {
 
   // Call once, when this replica has become the leader and the stores are synced, before
   // is_leader() says so: takes over what the statuses say, and gives every holder of a save lock
-  // one full time-out.
+  // one full timeout.
   void take_over();
 
   // Queues the request for a worker, in turns with those of other addresses; answers 503 at once

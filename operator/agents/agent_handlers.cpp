@@ -523,7 +523,7 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
     parts_.stats.recall(caller.key(), caller.pod->uid, *report.counted_effect);
   }
   const auto load = parts_.stats.load_of(caller.key(), caller.pod->uid);
-  // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
+  // There is an effect only of something that was loaded. A pod that loaded under a previous leader
   // may be unknown here; then its own word has to do.
   const bool warm = load ? api::is_warm(*load) : report.loaded_entries > 0;
   if (!effect || !warm) return {};

@@ -202,7 +202,7 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   note_heads(caller, *archives);
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("beginning a sweep"));
-  // A commit that the leader before us let through may still be on its way, and what it condemned
+  // A commit that the previous leader let through may still be on its way, and what it condemned
   // has a time of its clock.
   const auto grace = grace_of(settings_.sweep.grace, caller.cache->spec);
   if (clock_.monotonic() - leading_since_ >= grace) {

@@ -20,7 +20,7 @@ double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
                                     const api::EffectReport& report) const {
   if (effect != api::Effect::kFull && effect != api::Effect::kPartial) return 0;
   const auto worth = worth_of(caller);
-  // What an earlier leader has counted stays, where what it knew is not to be had any more.
+  // What a previous leader has counted stays, where what it knew is not to be had any more.
   if (!worth) return parts_.stats.seconds_of(caller.key(), caller.pod->uid);
   if (report.loaded_entries <= 0) return *worth;
   const double share =
@@ -28,7 +28,7 @@ double AgentHandlers::seconds_saved(const Caller& caller, api::Effect effect,
   return *worth * std::clamp(share, 0.0, 1.0);
 }
 
-// The compile time of what the pod loaded. Where the load was reported to an earlier leader, it is
+// The compile time of what the pod loaded. Where the load was reported to a previous leader, it is
 // that of the same generation, as long as that is the head or the previous one: the archive may
 // have grown.
 std::optional<double> AgentHandlers::worth_of(const Caller& caller) const {

@@ -63,7 +63,7 @@ api::SaveAnswer SaveCoordinator::busy(const std::string& reason, milliseconds at
 }
 
 // How long the holder may go on without a word: 0 when there is none or its time is over. One that
-// is met for the first time (under a new leader) gets one full time-out.
+// is met for the first time (under a new leader) gets one full timeout.
 milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
                                         milliseconds lock_timeout) {
   if (archive.lock.holder.empty()) return milliseconds(0);
@@ -278,7 +278,7 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
   return take_over_from(ns, pod_uid, parsed->archive, fence, lock_timeout);
 }
 
-// Granted by the leader before us. Whose lock it is is read again when no commit or grant can come
+// Granted by the previous leader. Whose lock it is is read again when no commit or grant can come
 // between that and what is noted; which CompileCache's it is never changes.
 Status SaveCoordinator::take_over_from(const std::string& ns, const std::string& pod_uid,
                                        const std::string& name, int64_t fence,

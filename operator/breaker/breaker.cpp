@@ -158,7 +158,7 @@ void judge_open(BreakerVerdict& verdict, const BreakerInput& sight, const Settin
   if (!verdict.probe) verdict.again = earliest_requeue(verdict.again, state.probe_at - now);
 }
 
-// What is to come, by the clock of a leader before us that was ahead, is now.
+// What is to come, by the clock of a previous leader that was ahead, is now.
 BreakerState as_of_now(BreakerState state, const Settings::Breaker& rules, WallTime now) {
   if (state.since) state.since = std::min(*state.since, now);
   const auto pause = std::chrono::duration_cast<WallTime::duration>(pause_of(state, rules));

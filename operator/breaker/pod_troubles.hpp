@@ -16,7 +16,7 @@
 // (startup_diagnosis.hpp) has to last before it counts. No clock and no I/O.
 //
 //   PodTroubles troubles(settings.breaker, pods);
-//   troubles.expect(cache.status.stuck_pods);     // what the leader before us found
+//   troubles.expect(cache.status.stuck_pods);     // what the previous leader found
 //   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 //
 // Times of pods are by the API server's clock and are compared with each other only; all others are
@@ -37,7 +37,7 @@ struct StuckPod {
   std::string text;
   WallTime since{};
   bool lasts = false;     // for as long as its sign asks for
-  bool was_told = false;  // a leader before us knew of it
+  bool was_told = false;  // a previous leader knew of it
   bool ended = false;     // it failed, and nothing waits for it
   bool replaceable = false;
 };
@@ -80,7 +80,7 @@ class PodTroubles {
  public:
   PodTroubles(const Settings::Breaker& rules, PodLedger& pods) : rules_(rules), pods_(&pods) {}
 
-  // Names of pods that the leader before us knew to be in trouble: they are no news.
+  // Names of pods that the previous leader knew to be in trouble: they are no news.
   void expect(const std::vector<std::string>& names);
   // `failed_mounts`: by pod uid, what the kubelet says about a volume of ours.
   StuckPods evaluate(const std::vector<PodLook>& pods,

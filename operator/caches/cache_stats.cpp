@@ -82,7 +82,7 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
   totals.saves.refused += status.saves.refused;
   totals.saves.failed += status.saves.failed;
   std::vector<api::RecentPod> recent = status.recent.list();
-  // Pods that are still running may revise what they said to the leader before us.
+  // Pods that are still running may revise what they said to the previous leader.
   for (const api::RecentPod& pod : recent) {
     pods_.edit<CountedPod>(pod.pod_uid, [&](CountedPod& counted) {
       if (counted.cache == cache) return;

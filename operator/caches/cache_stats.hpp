@@ -95,7 +95,7 @@ class CacheStats {
     std::string archive;
   };
   EffectMove effect(const std::string& cache, const EffectSeen& seen);
-  // An earlier leader has counted this pod, of which nothing is known here, under that effect.
+  // A previous leader has counted this pod, of which nothing is known here, under that effect.
   void recall(const std::string& cache, const std::string& pod_uid, api::Effect counted);
   // Changes a pod's line in status.recent, where it still has one. Counts nothing.
   void update_recent(const std::string& cache, const std::string& pod_uid,

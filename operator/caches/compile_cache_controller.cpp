@@ -87,7 +87,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile_invalid(const Invalid
                     format_time(clock_.wall()));
   auto wait = parts_.writer.write_conditions(cache, conditions);
   if (!wait) {
-    // It may just have been deleted; then nobody is left to be told.
+    // It may just have been deleted; then there is no status left to write.
     parts_.invalid.forget(cache.metadata.key());
     return unexpected(wait.error());
   }
@@ -224,8 +224,8 @@ Result<VolumeView> CompileCacheController::volume(const std::string& name) {
   return volumes_[name] = parse_volume(*object);
 }
 
-// Loaders that meet no operator believe the volume's index, so what somebody has deleted has to go
-// from there soon.
+// Loaders that get no answer trust the volume's index, so a deleted archive has to be removed from
+// it soon.
 void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
   std::set<std::string> now;
   int64_t saved = 0;
@@ -238,7 +238,8 @@ void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto [seen, first] = archives_.try_emplace(cache.metadata.key());
     std::set<std::string>& before = seen->second;
-    // What went while nobody led is missing from the number that was told last.
+    // Archives that were deleted while there was no leader show as a difference from the number in
+    // the status.
     deleted = first ? saved < cache.status.archives
                     : !std::includes(now.begin(), now.end(), before.begin(), before.end());
     before = std::move(now);
@@ -282,9 +283,8 @@ Duration CompileCacheController::collect(const api::CompileCache& cache) {
   return next;
 }
 
-// Left by an earlier CompileCache of this name that was deleted without its archives (kubectl
-// delete
-// --cascade=orphan): nobody may load them, nobody could save to them.
+// Deletes archives of an earlier CompileCache of this name that was deleted without them (kubectl
+// delete --cascade=orphan): no pod may load them or save to them.
 int64_t CompileCacheController::remove_orphans(const api::CompileCache& cache) {
   std::vector<std::string> strangers;
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
@@ -345,7 +345,8 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
   return true;
 }
 
-// What running pods loaded, as far as they or their keys tell, and what is being saved.
+// The archives that running pods loaded, as far as their reports or keys show, and those with a
+// save under way.
 std::set<std::string> CompileCacheController::in_use(const api::CompileCache& cache) const {
   std::set<std::string> names;
   std::set<std::string> alive;

@@ -82,7 +82,7 @@ bool update_unheard(std::vector<api::Condition>& conditions, const Silence& sile
         conditions, {api::kPodsUnheardCondition, "False", "AsExpected", "", {}, generation}, now);
   }
   std::string message = unheard_message(silence);
-  // Whom a leader before us missed is known to it alone.
+  // Which pods a previous leader did not hear of only that leader knew.
   const api::Condition* before = api::find_condition(conditions, api::kPodsUnheardCondition);
   if (silence.unheard.empty() && before != nullptr && before->reason == api::kNotAskedReason) {
     message = before->message;

@@ -50,7 +50,7 @@ void HeardPods::gone(const std::string& ns, const std::string& uid) {
   if (where->second.pods.empty() && where->second.in_a_row == 0) namespaces_.erase(where);
 }
 
-// It may speak before our watch has told of it.
+// A pod may call before our watch has shown it.
 void HeardPods::spoke(const PodView& pod) {
   bool ask_again = false;
   {

@@ -156,8 +156,8 @@ Status CertificateKeeper::rotate_as_leader(json secret, bool bundle_is_right) {
   }
 }
 
-// What has to be changed in the configuration; empty as well when it is not installed: then there
-// is no injection, and nobody to be told.
+// The changes that the configuration needs; empty too when it is not installed, since there is no
+// injection then.
 Result<json> CertificateKeeper::due_bundle_patch() {
   auto configuration = client_.get(kube::resources::kMutatingWebhookConfigurations, "",
                                    options_.webhook_configuration);

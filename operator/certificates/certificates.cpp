@@ -39,7 +39,7 @@ bool usable_ca(const KeyPair& ca, WallTime now) {
   return left(ca.certificate, now) && belongs_together(ca, ca.certificate);
 }
 
-// How long the next authority has been trusted, as its certificate tells.
+// How long the next authority has been trusted, by the dates of its certificate.
 Duration trusted_for(const KeyPair& ca, const RotationPolicy& policy, WallTime now) {
   auto facts = read_certificate(ca.certificate);
   return facts ? now - (facts->not_before + policy.backdate) : Duration::zero();

@@ -38,7 +38,7 @@ struct Settings {
   // Extended resources that are GPUs; `*` stands for anything ("nvidia.com/mig-*").
   std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
   // Extended resources that do not influence compiled code ("rdma/*"). A pod without a GPU that
-  // requests one that is in neither list is not injected, since what it computes on cannot be told.
+  // requests a resource in neither list is not injected, since it is not known what it computes on.
   std::vector<std::string> harmless_resources;
 
   struct Limits {

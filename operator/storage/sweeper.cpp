@@ -51,8 +51,8 @@ void Sweeper::take_over(const api::CompileCache& cache) {
   const auto* ready = api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
   state.prepared = ready != nullptr && ready->status == "True";
   if (state.prepared) state.store = api::store_of(cache);
-  // Changed while nobody led: what was prepared may be another store. It is looked at again without
-  // closing the one that works.
+  // The spec changed while there was no leader, so what was prepared may be another store. It is
+  // swept again without pausing injection.
   state.asked = state.prepared && ready->observed_generation != cache.metadata.generation;
   state.last_report = time_of(cache.status.last_sweep.time);
 }
@@ -164,7 +164,7 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
   return kPodPatience;
 }
 
-// The Job that we wait for, as our store has it; one that a leader before us started becomes ours.
+// The Job that we wait for, as our store has it; one that a previous leader started becomes ours.
 const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& cache,
                                        const std::vector<SweepJob>& jobs) const {
   for (const SweepJob& job : jobs) {
@@ -222,8 +222,7 @@ void Sweeper::failed(State& state, const api::CompileCache& cache,
   log_warn("a sweep failed", {{"cache", cache.metadata.key()}, {"why", trouble}});
 }
 
-// The Job is over, and we have no report of it. It ends well only when it could tell somebody: the
-// leader before us.
+// The Job is over without a report to us. If it succeeded it has reported to the previous leader.
 void Sweeper::account(State& state, const api::CompileCache& cache, const SweepJob& job) const {
   if (job.state == SweepJob::State::kSucceeded) {
     state.last_report = clock_.wall();

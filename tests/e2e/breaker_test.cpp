@@ -80,7 +80,7 @@ class Breaker : public Sandbox {
     ctr({"rm", image_ + "-hidden"});
     image_is_hidden_ = false;
   }
-  // Of the node; the cluster is known by the folder of its kubeconfig.
+  // Calls the node's containerd; the cluster is known by the folder of its kubeconfig.
   static void ctr(const std::vector<std::string>& arguments) {
     const fs::path kubeconfig = std::getenv("KUBECONFIG");
     std::vector<std::string> command{CC_SOURCE_DIR "/tests/cluster/cluster", "ctr",

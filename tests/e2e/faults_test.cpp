@@ -126,7 +126,7 @@ TEST_F(Faults, AnArchiveThatMakesPodsCrashIsHandedOutNoMore) {
   remove_pod("four");
 
   const json later = run_to_ready({"five", kSmall});
-  EXPECT_EQ(at(later, "/misses"), 0) << "the generation before was not handed out";
+  EXPECT_EQ(at(later, "/misses"), 0) << "the previous generation was not handed out";
   EXPECT_EQ(at(pod("five"), "/status/containerStatuses/0/restartCount"), 0);
   EXPECT_EQ(at(archives().front(), "/status/previous/manifestDigest"),
             at(whole, "/status/head/manifestDigest"));

@@ -90,7 +90,7 @@ class Modes : public Sandbox {
     EXPECT_EQ(of_app(made, "TORCHINDUCTOR_CACHE_DIR"), "/compilecache/cache/torch");
   }
 
-  // Of an archive that holds torch's files.
+  // Loads triton's files alone from an archive that holds torch's too.
   void expect_only_triton(const std::string& name) {
     wait_for_result(name, kLimit);
     EXPECT_EQ(of_app(pod(name), "TRITON_CACHE_DIR"), "/compilecache/cache/triton");

@@ -36,7 +36,7 @@ struct TorchPod {
   json environment = json::array();
   std::string image;  // empty: the one with torch 2.6
 };
-// Of the image with a newer torch, Python's package redis and a Redis server.
+// The name of an image with a newer torch, Python's package redis and a Redis server.
 std::string next_torch_image();
 
 class Sandbox : public ::testing::Test {

@@ -32,7 +32,7 @@ bool eventually(const std::function<bool()>& holds) {
   return false;
 }
 
-// Of a ConfigMap; empty for those that the cluster itself puts into every namespace.
+// The value in a ConfigMap; empty for those that the cluster itself puts into every namespace.
 std::string value_of(const Json& object) {
   return object.value(Json::json_pointer("/data/value"), std::string());
 }

@@ -152,7 +152,7 @@ class RbacTest : public OperatorTest {
            {"metadata", {{"name", "compilecache-certificates"}, {"namespace", lane.ns}}},
            {"stringData", {{"ca.crt", "old"}}}}));
     }
-    if (resource == "endpointslices" && verb == "update") {  // of the leader before
+    if (resource == "endpointslices" && verb == "update") {  // of the previous leader
       must(client->create(kube::resources::kEndpointSlices,
                           {{"apiVersion", "discovery.k8s.io/v1"},
                            {"kind", "EndpointSlice"},

@@ -1,5 +1,5 @@
-// Of many cold pods of one key one compiles, the others wait for its archive, and none of them for
-// longer than it may. CC_AGENTS=200 for the number of pods; the last wait is printed.
+// When many cold pods of one key start, one compiles, the others wait for its archive, and none of
+// them for longer than it may. CC_AGENTS=200 for the number of pods; the last wait is printed.
 
 #include <atomic>
 #include <cstdlib>

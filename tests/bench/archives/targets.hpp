@@ -26,7 +26,7 @@ struct Results {
   std::optional<Waiting> waiting_many;
 };
 
-// Of what was measured.
+// Prints the results beside their targets.
 void print_targets(const Results& results);
 
 }  // namespace compilecache::bench

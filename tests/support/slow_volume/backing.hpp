@@ -24,7 +24,7 @@ class Backing {
   void forget(fuse_ino_t node, uint64_t count);
   bool change(fuse_ino_t node, const struct stat& wanted, int which);
 
-  // Of O_PATH; valid until the node is forgotten.
+  // An O_PATH descriptor, valid until the node is forgotten.
   [[nodiscard]] int fd(fuse_ino_t node) const;
   // By which it can be opened for reading and writing.
   [[nodiscard]] std::string proc_path(fuse_ino_t node) const;

@@ -44,7 +44,7 @@ class SlowVolume {
   [[nodiscard]] std::string backing(const std::string& relative = "") const;
 
   void delay(std::chrono::microseconds each);
-  // Of the clock that gives files their times.
+  // Sets the clock that gives files their times behind ours.
   void clock_behind(std::chrono::seconds by);
   // What all readers together get; 0: no limit.
   void throughput(uint64_t bytes_per_second);

@@ -55,7 +55,7 @@ struct VolumeState {
   std::atomic<uint32_t> ready{0};
   std::atomic<uint32_t> delay_us{0};       // before each operation
   std::atomic<int64_t> clock_behind_s{0};  // files are told to be so much older
-  // Of all reads together, as a network's; 0: no limit. And until when it is used up.
+  // The rate of all reads together, as a network's (0: no limit), and until when it is used up.
   std::atomic<uint64_t> bytes_per_second{0};
   std::atomic<int64_t> busy_until_ns{0};
   std::atomic<uint32_t> hang{0};     // operations that wait until they are let go

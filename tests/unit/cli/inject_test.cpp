@@ -97,7 +97,7 @@ TEST_F(Inject, EveryKindOfTemplateIsInjectedForItsOwner) {
                          {"Job", plain, "/spec/template", "Job/web"},
                          {"CronJob", std::string("{jobTemplate: {spec: ") + plain + "}}",
                           "/spec/jobTemplate/spec/template", "CronJob/web"},
-                         // Of an operator that we know nothing of.
+                         // A resource of an operator that we know nothing about.
                          {"RayCluster", std::string("{groups: [") + plain + "]}",
                           "/spec/groups/0/template", "RayCluster/web"}}) {
     const auto documents = run(std::string(kCache) + "---\n" + owner(c.kind, c.spec));

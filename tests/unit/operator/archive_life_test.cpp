@@ -28,7 +28,7 @@ TEST_F(ArchiveLife, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
   report_loaded("b", api::Outcome::kError, {}, digest('2'));
   EXPECT_EQ(sweeps_wanted, 1);
   EXPECT_TRUE(is_suspect(archives.archives.begin()->second));
-  EXPECT_EQ(load("c").manifest_digest, digest('1')) << "the generation before takes its place";
+  EXPECT_EQ(load("c").manifest_digest, digest('1')) << "the previous generation takes its place";
   const auto begun = begin_sweep();
   EXPECT_EQ(begun.check, std::vector<std::string>{digest('2')});
   ASSERT_EQ(begun.archives.size(), 1U);
@@ -46,7 +46,7 @@ TEST_F(ArchiveLife, ASuspectArchiveThatIsWholeIsHandedOutAgain) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", api::Outcome::kError, {}, digest('1'));
   EXPECT_EQ(load("c").decision, api::LoadDecision::kNone);
-  EXPECT_EQ(load("c").reason, "suspect") << "there is no generation before it";
+  EXPECT_EQ(load("c").reason, "suspect") << "there is no previous generation";
   EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('1')});
   end_sweep("1", {}, {digest('1')});
   EXPECT_FALSE(is_suspect(archive()));

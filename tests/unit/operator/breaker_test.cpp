@@ -357,7 +357,7 @@ TEST_P(ClocksApart, PodsThatAreMadeLaterDoAndALeaderWhoIsToldOfThemCountsThem) {
 INSTANTIATE_TEST_SUITE_P(AheadAndBehind, ClocksApart, ::testing::Values(hours(2), hours(-2)),
                          [](const auto& apart) { return apart.index == 0 ? "Ahead" : "Behind"; });
 
-// A leader before us may have had a clock that was ahead, by years if it had none.
+// A previous leader may have had a clock that was ahead, by years if it had none.
 TEST_F(OpenBreaker, ATimeToComeKeepsItOpenNoLongerThanAPause) {
   world.verdict.state.since = world.now + hours(24 * 365);
   world.verdict.state.probe_at = world.now + hours(24 * 365);

@@ -119,7 +119,7 @@ TEST(CacheStats, KnowsWhichArchivesAreInUse) {
   stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   EXPECT_EQ(stats.archives_in_use(kCache, {"uid-a"}), std::set<std::string>{"a1"});
   EXPECT_TRUE(stats.archives_in_use(kCache, {}).empty())
-      << "a pod that ended under an earlier leader holds nothing";
+      << "a pod that ended under a previous leader holds nothing";
   EXPECT_EQ(stats.load_of(kCache, "uid-a"), api::LoadOutcome::kExact);
   stats.pods.end("ml", "uid-a");
   EXPECT_TRUE(stats.archives_in_use(kCache, {"uid-a"}).empty());

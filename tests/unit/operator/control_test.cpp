@@ -489,7 +489,7 @@ TEST_F(ControlTest, AVolumeThatCannotBeUsedUnprivilegedIsTriedWithMoreAgain) {
   EXPECT_FALSE(runs_unprivileged(all(kJobs).at(0)));
 }
 
-// Of the API server and of ours.
+// How far the API server's clock is from ours.
 class ClocksApart : public ControlTest, public ::testing::WithParamInterface<hours> {};
 
 TEST_P(ClocksApart, ASweepAndAProbeEndWell) {
@@ -714,7 +714,7 @@ TEST_F(ControlTest, WhatIsInUseStays) {
   stats.fill("ml/transformer", cache.status);
   stats.forget("ml/transformer");
   stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
-  EXPECT_TRUE(left("as an earlier leader has heard"));
+  EXPECT_TRUE(left("as a previous leader has heard"));
   cache.status.recent = {};
   stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
   stats.forget("ml/transformer");
@@ -857,7 +857,7 @@ TEST_F(ControlTest, AThousandReportsAreOneWrite) {
 TEST_F(ControlTest, ANewLeaderCountsOnAlsoWhenItsStoreLagsBehind) {
   put_claim();
   json last = server.objects(kCaches).at("ml/transformer");
-  last["status"]["loads"]["exact"] = 7;  // written by the leader before; our store does not know
+  last["status"]["loads"]["exact"] = 7;  // written by the previous leader; our store does not know
   server.put(kCaches, last);
   ASSERT_TRUE(controller.take_over());
   stats.loaded("ml/transformer",

@@ -223,7 +223,7 @@ TEST(ShippedFrameworks, VllmsBinaryCacheIsPackedWholeWithAnEntryForEachSubgraph)
 TEST(ShippedFrameworks, VllmsCacheOfInductorAndTritonIsPackedWhole) {
   const auto judged = judge("vllm", "vllm-triton-rocm");
   expect_all_but_factors_packed(*judged, 0);
-  // Of Inductor's two kinds and of Triton's kernels.
+  // Entries of Inductor's two kinds, and Triton's kernels.
   const Rules rules(shipped().at("vllm"));
   const std::string root = "torch_compile_cache/d4ec7c2a7d/rank_0_0/";
   EXPECT_TRUE(rules.entry_directory(root + "inductor_cache/fxgraph/eo/KEY/file"));

@@ -460,7 +460,7 @@ TEST_F(SaveCoordinatorTest, AnIdIsOfTheOneWhoAskedAndOfHisFence) {
   EXPECT_TRUE(next.renew("ml", "uid-a", first.archive + ".2", 2, seconds(30)));
 }
 
-// Of a pod whose attempts were lost on the way: its own later save is another one.
+// A pod's attempts were lost on the way: its own later save is another one.
 TEST_F(SaveCoordinatorTest, AnEarlierSaveOfThePodDoesNothingToItsLaterOne) {
   const auto first = ask(pod("a"));
   const auto second = ask(pod("a"));

@@ -142,7 +142,7 @@ Injected GoldenCase::run(const json& on_pod) const {
   return injected;
 }
 
-json to_json(const Report& report) {
+json to_json(const InjectionReport& report) {
   return {{"outcome", to_string(report.outcome)},
           {"reason", api::text_of(report.reason).word},
           {"message", report.message},

@@ -14,7 +14,7 @@ namespace compilecache::webhook::testing {
 struct Injected {
   std::optional<nlohmann::json> pod;  // nothing: it stays as it is
   nlohmann::json patch;               // RFC 6902
-  Report report;
+  InjectionReport report;
 };
 
 struct GoldenCase {
@@ -32,7 +32,7 @@ struct GoldenCase {
 std::vector<std::string> golden_case_names();
 GoldenCase load_golden_case(const std::string& name);
 
-nlohmann::json to_json(const Report& report);
+nlohmann::json to_json(const InjectionReport& report);
 
 // Objects of `whole` contain at least what is in `part`; arrays contain its items in their order.
 bool contains_in_order(const nlohmann::json& whole, const nlohmann::json& part);
