@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "store/store.hpp"
 
 // Why a store could not be used, as the word that statuses tell, for an error that says no more
 // than that the operating system refused (docs/reasons.md):
@@ -16,7 +17,6 @@
 
 namespace compilecache::agent {
 
-enum class StoreUse { kRead, kWrite };
-std::string store_trouble(const std::string& store, const Error& error, StoreUse use);
+std::string store_trouble(const store::Store& store, const Error& error, store::Use use);
 
 }  // namespace compilecache::agent

@@ -11,6 +11,7 @@
 #include "agent/scan.hpp"
 #include "agent/status_file.hpp"
 #include "api/agent_config.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/manifest.hpp"
 #include "archive/write.hpp"
 #include "frameworks/effect.hpp"
@@ -55,9 +56,10 @@ struct SaveView {
 // Not thread-safe.
 class Watched {
  public:
-  // What was loaded comes from the control directory, which must outlive it, as must the clock.
-  Watched(const api::AgentConfig& config, const LoadStatus& load, const ControlDirectory& control,
-          const Clock& clock);
+  // What was loaded comes from the control directory, and what it noted from the store; both must
+  // outlive it, as must the clock.
+  Watched(const api::AgentConfig& config, const archive::BlobStore& store, const LoadStatus& load,
+          const ControlDirectory& control, const Clock& clock);
 
   // Scans all directories. Reads no file, so the access times stay the app's.
   Status look();
@@ -120,7 +122,8 @@ class Watched {
 
   const ControlDirectory& control_;
   const Clock& clock_;
-  const std::string store_, loaded_manifest_;
+  const archive::BlobStore& store_;
+  const std::string loaded_manifest_;
   const std::string factors_key_;
   mutable std::optional<std::map<std::string, std::vector<frameworks::Factors>>> noted_;
   bool loaded_ = false;

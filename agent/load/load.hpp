@@ -4,6 +4,7 @@
 
 #include "agent/process.hpp"
 #include "api/agent_config.hpp"
+#include "store/store.hpp"
 
 namespace compilecache::agent {
 
@@ -15,8 +16,10 @@ namespace compilecache::agent {
 // `leaving` is called before the process is ended from another thread (subprocess.hpp); none:
 // nobody waits for this process and comes after it. `after_crash`: a loader before this one
 // crashed, so nothing is loaded; what it left is removed and reported.
-void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
-              bool after_crash);
+//
+// The store must live as long as the process: threads of the loader may.
+void run_load(const api::AgentConfig& config, store::Store& store, const Process& process,
+              std::function<void()> leaving, bool after_crash);
 
 // Removes what a loader that is gone had begun to fill, if it did not come to do so itself: it
 // crashed, or threads of it were still making files when it was ended. Without a report.

@@ -8,8 +8,9 @@
 #include "agent/status_file.hpp"
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
+#include "store/store.hpp"
 
-// Which archive is this pod's: the operator's answer, else the index on the volume.
+// Which archive is this pod's: the operator's answer, else the store's index.
 
 namespace compilecache::agent {
 
@@ -23,8 +24,8 @@ struct LoadChoice {
 
 // `alive` is called before each step that can take long. Waits for the first pod where the operator
 // says so, no longer than the configuration allows.
-LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
-                          Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
-                          const std::function<void()>& alive);
+LoadChoice choose_archive(const api::AgentConfig& config, store::Store& store,
+                          const std::string& node, Coordinator& coordinator, const Clock& clock,
+                          const Sleep& sleep, const std::function<void()>& alive);
 
 }  // namespace compilecache::agent

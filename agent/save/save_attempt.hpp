@@ -11,6 +11,7 @@
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "store/store.hpp"
 
 namespace compilecache::agent {
 
@@ -22,7 +23,7 @@ struct Head {
   bool ours = false;           // what this pod loaded or made, not only saw
 };
 // Reads what the archive holds; an error leaves nothing behind.
-Result<Head> read_head(const std::string& store, const std::string& digest);
+Result<Head> read_head(const archive::BlobStore& store, const std::string& digest);
 
 // How long a step may take now; shorter when the pod ends.
 struct SaveLimits {
@@ -36,6 +37,7 @@ struct SaveLimits {
 // What a save works with; all of it is the saver's.
 struct SaveParts {
   const api::AgentConfig& config;
+  store::Store& store;
   const std::string& node;
   Coordinator& coordinator;
   Watched& watched;
