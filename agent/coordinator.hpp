@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "store/store.hpp"
 
 // Decides which archive a pod loads and who may save now: the operator does, or, where there is
 // none (by hand), the index on the volume.
@@ -49,13 +50,15 @@ using Sleep = std::function<bool(std::chrono::milliseconds)>;
 std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config,
                                                   const Clock& clock, Random random, Sleep sleep);
 
-// Decides by the index on the volume alone. It has no lock, so it is for one saver at a time,
-// started by hand.
+// Decides by the store's index alone. It has no lock, so it is for one saver at a time, started by
+// hand.
 std::unique_ptr<Coordinator> make_index_coordinator(const api::AgentConfig& config,
-                                                    std::string node, const Clock& clock);
+                                                    store::Store& store, std::string node,
+                                                    const Clock& clock);
 
 // The first of the two where the configuration has an operator's address.
-std::unique_ptr<Coordinator> make_coordinator(const api::AgentConfig& config, std::string node,
-                                              const Clock& clock, Random random, Sleep sleep);
+std::unique_ptr<Coordinator> make_coordinator(const api::AgentConfig& config, store::Store& store,
+                                              std::string node, const Clock& clock, Random random,
+                                              Sleep sleep);
 
 }  // namespace compilecache::agent

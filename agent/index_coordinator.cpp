@@ -1,10 +1,9 @@
 #include "agent/coordinator.hpp"
-#include "agent/files.hpp"
 #include "agent/index_lookup.hpp"
 #include "api/outcomes.hpp"
-#include "archive/format.hpp"
-#include "archive/store.hpp"
 #include "base/time_format.hpp"
+#include "store/offline_index.hpp"
+#include "store/upkeep.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -13,8 +12,9 @@ constexpr int64_t kLockTimeoutMs = 30'000;
 
 class IndexCoordinator : public Coordinator {
  public:
-  IndexCoordinator(const api::AgentConfig& config, std::string node, const Clock& clock)
-      : config_(config), node_(std::move(node)), clock_(clock) {}
+  IndexCoordinator(const api::AgentConfig& config, store::Store& store, std::string node,
+                   const Clock& clock)
+      : config_(config), store_(store), node_(std::move(node)), clock_(clock) {}
 
   // The loader looks into the index itself when nobody answers.
   Result<api::LoadAnswer> load(const api::LoadRequest&, Patience) override {
@@ -26,12 +26,12 @@ class IndexCoordinator : public Coordinator {
   Status release_save(const std::string&, Patience) override { return {}; }
 
   Result<api::SaveAnswer> begin_save(const api::SaveRequest& request, Patience) override {
-    const auto key = local_key(config_, node_);
+    const auto key = local_key(config_, store_, node_);
     if (!key) return unexpected(key.error());
-    // No sweep Job has prepared the store.
-    const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
-    if (const auto made = archive::prepare_store(store_directory(config_), owner, false); !made) {
-      return unexpected(made.error());
+    // No Job has done it.
+    if (store::Upkeep* upkeep = store_.upkeep()) {
+      const store::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
+      if (const auto made = upkeep->prepare(owner, false); !made) return unexpected(made.error());
     }
     api::SaveAnswer answer;
     answer.decision = api::SaveDecision::kGranted;
@@ -40,7 +40,7 @@ class IndexCoordinator : public Coordinator {
     answer.key = *key;
     answer.archive = api::archive_name(config_.cache, *key);
     answer.generation = 1;
-    const auto index = archive::read_index(store_directory(config_));
+    const auto index = store::read_index(store_);
     if (const auto head = find_in_index(index, *key, false)) {
       answer.generation = static_cast<int64_t>(head->entry.generation()) + 1;
       if (!request.refresh && !is_lost(request)) answer.parent_digest = head->entry.digest;
@@ -65,11 +65,16 @@ class IndexCoordinator : public Coordinator {
   // Nobody else can be asked whether the head is whole; what is missing is looked for once more.
   [[nodiscard]] bool is_lost(const api::SaveRequest& request) const {
     if (!request.corrupt_digest.empty()) return true;
-    return !request.missing_digest.empty() &&
-           !file_exists(archive::blob_path(store_directory(config_), request.missing_digest));
+    return !request.missing_digest.empty() && is_missing(request.missing_digest);
+  }
+
+  [[nodiscard]] bool is_missing(const std::string& digest) const {
+    const auto size = store_.size_of(digest);
+    return !size && size.error().code == ErrorCode::kNotFound;
   }
 
   const api::AgentConfig config_;
+  store::Store& store_;
   const std::string node_;
   const Clock& clock_;
   int64_t generation_ = 1;
@@ -78,8 +83,9 @@ class IndexCoordinator : public Coordinator {
 }  // namespace
 
 std::unique_ptr<Coordinator> make_index_coordinator(const api::AgentConfig& config,
-                                                    std::string node, const Clock& clock) {
-  return std::make_unique<IndexCoordinator>(config, std::move(node), clock);
+                                                    store::Store& store, std::string node,
+                                                    const Clock& clock) {
+  return std::make_unique<IndexCoordinator>(config, store, std::move(node), clock);
 }
 
 }  // namespace compilecache::agent

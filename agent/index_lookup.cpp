@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "archive/format.hpp"
-#include "archive/store.hpp"
 #include "base/log.hpp"
+#include "store/offline_index.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // An index may name thousands.
 constexpr size_t kToldUnreadable = 10;
 
-api::ArchiveKey key_of(const archive::IndexEntry& entry) {
+api::ArchiveKey key_of(const store::IndexEntry& entry) {
   const std::string_view prefix = archive::kAnnotationKeyPrefix;
   api::ArchiveKey key;
   for (const auto& [name, value] : entry.annotations) {
@@ -30,9 +30,14 @@ std::string fmt_seconds(double seconds) {
   return {text, written.ptr};
 }
 
-std::string saved_at(const archive::IndexEntry& entry) {
+std::string saved_at(const store::IndexEntry& entry) {
   const auto found = entry.annotations.find(archive::kAnnotationSavedAt);
   return found == entry.annotations.end() ? "" : found->second;
+}
+
+Result<std::string> noted_product(store::Store& store, const std::string& node) {
+  if (const store::OfflineIndex* index = store.offline_index()) return index->node_product(node);
+  return fail(ErrorCode::kNotFound, store.describe() + " keeps no notes of nodes");
 }
 
 }  // namespace
@@ -46,11 +51,12 @@ std::string architecture() {
   return machine;
 }
 
-Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::string& node) {
+Result<api::ArchiveKey> local_key(const api::AgentConfig& config, store::Store& store,
+                                  const std::string& node) {
   api::NodeFacts facts;
   facts.architecture = architecture();
   if (!config.key_basis.gpu_resource.empty()) {
-    auto product = archive::read_node_product(store_directory(config), node);
+    const auto product = noted_product(store, node);
     if (!product) {
       return fail(ErrorCode::kUnavailable,
                   "finding the archive without the operator: no save has noted the GPU product of "
@@ -62,10 +68,10 @@ Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::str
   return api::make_key(config.key_basis, facts);
 }
 
-std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::ArchiveKey& key,
+std::optional<IndexMatch> find_in_index(const store::Index& index, const api::ArchiveKey& key,
                                         bool compatible_too) {
   std::optional<IndexMatch> best;
-  for (const archive::IndexEntry& entry : index.entries) {
+  for (const store::IndexEntry& entry : index.entries) {
     const api::ArchiveKey theirs = key_of(entry);
     if (theirs == key) return IndexMatch{entry, theirs, api::Match::kExact};
     if (!compatible_too || !api::is_compatible(theirs, key)) continue;
@@ -77,10 +83,10 @@ std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::
   return best;
 }
 
-std::vector<api::FoundArchive> archives_in_index(const std::string& store) {
+std::vector<api::FoundArchive> archives_in_index(store::Store& store) {
   std::vector<api::FoundArchive> found;
   size_t unreadable = 0;
-  for (const archive::IndexEntry& entry : archive::read_index(store).entries) {
+  for (const store::IndexEntry& entry : store::read_index(store).entries) {
     const auto manifest = archive::read_manifest(store, entry.digest);
     const auto config = manifest ? archive::read_config(store, *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));

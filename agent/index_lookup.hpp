@@ -8,8 +8,10 @@
 #include "api/agent_config.hpp"
 #include "api/archive_key.hpp"
 #include "api/outcomes.hpp"
-#include "archive/index.hpp"
+#include "archive/manifest.hpp"
 #include "base/error.hpp"
+#include "store/index.hpp"
+#include "store/store.hpp"
 
 // Finds a pod's archive without the operator: in the index on the volume, with the GPU product that
 // savers noted there for the pod's node (devices are not visible in our containers).
@@ -19,24 +21,25 @@ namespace compilecache::agent {
 // The key that a pod of this configuration has on `node`. kUnavailable where it requests a GPU and
 // nobody has noted the node's product yet. Only the operator knows CPU features and driver
 // versions; without it archives with those in their key are not found, which is safe.
-Result<api::ArchiveKey> local_key(const api::AgentConfig& config, const std::string& node);
+Result<api::ArchiveKey> local_key(const api::AgentConfig& config, store::Store& store,
+                                  const std::string& node);
 
 // This machine's architecture, as Kubernetes names it (kubernetes.io/arch, Go's GOARCH).
 std::string architecture();
 
 struct IndexMatch {
-  archive::IndexEntry entry;
+  store::IndexEntry entry;
   api::ArchiveKey key;  // the archive's
   api::Match match = api::Match::kNone;
 };
 // Finds the archive of exactly that key, else (if allowed) the one saved last among those that
 // differ only in the image.
-std::optional<IndexMatch> find_in_index(const archive::Index& index, const api::ArchiveKey& key,
+std::optional<IndexMatch> find_in_index(const store::Index& index, const api::ArchiveKey& key,
                                         bool compatible_too);
 
 // All archives that the index names and the store has. Those that cannot be read are left out and
 // logged.
-std::vector<api::FoundArchive> archives_in_index(const std::string& store);
+std::vector<api::FoundArchive> archives_in_index(store::Store& store);
 
 // The annotations of an archive's entry in the index. `compile_seconds` is 0 where it is not known.
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,

@@ -18,6 +18,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "store/access/open.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -92,6 +93,12 @@ Process make_process() {
   return {the_clock(), *random, *termination};
 }
 
+// The one store of this process.
+store::Store& open_store(const api::AgentConfig& config) {
+  static auto* const store = store::open_store(api::store_directory(config)).release();
+  return *store;
+}
+
 void load_here(const Options& options, const std::function<void()>& leaving, bool after_crash) {
   stay_below_container_memory();
   const Process process = make_process();
@@ -100,7 +107,7 @@ void load_here(const Options& options, const std::function<void()>& leaving, boo
     log_error("starting cold", {{"error", config.error().message}});
     return;
   }
-  run_load(*config, process, leaving, after_crash);
+  run_load(*config, open_store(*config), process, leaving, after_crash);
 }
 
 SubprocessEnd load_in_subprocess(const Options& options, bool after_crash) {
@@ -139,8 +146,9 @@ int watch(const Options& options, const Process& process) {
     wait_for_the_end(process.termination);
     return 0;
   }
-  if (options.once) return run_save_once(*config, process) ? 0 : 1;
-  run_save(*config, process);
+  store::Store& store = open_store(*config);
+  if (options.once) return run_save_once(*config, store, process) ? 0 : 1;
+  run_save(*config, store, process);
   return 0;
 }
 
@@ -171,15 +179,16 @@ int sweep(const Options& options) {
     log_error("cannot sweep", {{"error", config.error().message}});
     return 1;
   }
+  store::Store& store = open_store(*config);
   const auto coordinator = make_coordinator(
-      *config, node_name(), process.clock, process.random,
+      *config, store, node_name(), process.clock, process.random,
       [&](std::chrono::milliseconds time) { return process.termination.sleep(time); });
-  return run_sweep(*config, *coordinator, process.clock) ? 0 : 1;
+  return run_sweep(*config, store, *coordinator, process.clock) ? 0 : 1;
 }
 
 int effect(const Options& options) {
   const auto config = read_agent_config(options.config_file);
-  if (config) return run_effect(*config, options.json, the_clock());
+  if (config) return run_effect(*config, open_store(*config), options.json, the_clock());
   log_error("cannot judge", {{"error", config.error().message}});
   return 1;
 }
@@ -246,10 +255,12 @@ int run(int argc, char** argv) {
 
   log_init(options.log_json ? LogFormat::kJson : LogFormat::kText,
            options.debug ? LogLevel::kDebug : LogLevel::kInfo);
-  if (*inspect_command) return run_inspect(options.store, options.json);
-  if (*verify_command) return run_verify(options.store, options.archive, options.json);
+  if (*inspect_command) return run_inspect(*store::open_store(options.store), options.json);
+  if (*verify_command)
+    return run_verify(*store::open_store(options.store), options.archive, options.json);
   if (*export_command)
-    return run_export(options.store, options.archive, options.file, options.image, options.json);
+    return run_export(*store::open_store(options.store), options.archive, options.file,
+                      options.image, options.json);
   if (*import_command) return run_import(options.store, options.file, options.name, options.json);
   if (*effect_command) return effect(options);
   if (*load_command) return load(options);

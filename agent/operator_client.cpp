@@ -132,10 +132,11 @@ std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config
   return std::make_unique<OperatorClient>(config, clock, std::move(random), std::move(sleep));
 }
 
-std::unique_ptr<Coordinator> make_coordinator(const api::AgentConfig& config, std::string node,
-                                              const Clock& clock, Random random, Sleep sleep) {
+std::unique_ptr<Coordinator> make_coordinator(const api::AgentConfig& config, store::Store& store,
+                                              std::string node, const Clock& clock, Random random,
+                                              Sleep sleep) {
   if (config.operator_address.empty())
-    return make_index_coordinator(config, std::move(node), clock);
+    return make_index_coordinator(config, store, std::move(node), clock);
   return make_operator_client(config, clock, std::move(random), std::move(sleep));
 }
 

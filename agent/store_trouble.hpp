@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "store/store.hpp"
 
 // Finds out why a store could not be used, where the error only says that the operating system
 // refused. Returns the reason's word (docs/reasons.md):
@@ -16,7 +17,6 @@
 
 namespace compilecache::agent {
 
-enum class StoreUse { kRead, kWrite };
-std::string store_trouble(const std::string& store, const Error& error, StoreUse use);
+std::string store_trouble(const store::Store& store, const Error& error, store::Use use);
 
 }  // namespace compilecache::agent

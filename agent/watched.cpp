@@ -72,11 +72,11 @@ void add_held(HeldFiles& held, const std::vector<std::string_view>& paths) {
   for (const auto& [root, below] : by_root) held[std::string(root)].add(below);
 }
 
-Watched::Watched(const api::AgentConfig& config, const LoadStatus& load,
-                 const ControlDirectory& control, const Clock& clock)
+Watched::Watched(const api::AgentConfig& config, const archive::BlobStore& store,
+                 const LoadStatus& load, const ControlDirectory& control, const Clock& clock)
     : control_(control),
       clock_(clock),
-      store_(store_directory(config)),
+      store_(store),
       loaded_manifest_(load.manifest_digest),
       factors_key_(config.cache_uid),
       loaded_(load.loaded()),

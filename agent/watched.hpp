@@ -11,6 +11,7 @@
 #include "agent/control_directory.hpp"
 #include "agent/scan.hpp"
 #include "api/agent_config.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/manifest.hpp"
 #include "archive/write.hpp"
 #include "frameworks/effect.hpp"
@@ -55,10 +56,10 @@ struct SaveView {
 // Not thread-safe.
 class Watched {
  public:
-  // Reads from the control directory what was loaded. The control directory and the clock must
-  // outlive it.
-  Watched(const api::AgentConfig& config, const LoadStatus& load, const ControlDirectory& control,
-          const Clock& clock);
+  // Reads from the control directory what was loaded, and from the store what that archive notes.
+  // Both must outlive it, as must the clock.
+  Watched(const api::AgentConfig& config, const archive::BlobStore& store, const LoadStatus& load,
+          const ControlDirectory& control, const Clock& clock);
 
   // Scans all directories. Reads no file, so access times still show the app's reads.
   Status look();
@@ -123,7 +124,8 @@ class Watched {
 
   const ControlDirectory& control_;
   const Clock& clock_;
-  const std::string store_, loaded_manifest_;
+  const archive::BlobStore& store_;
+  const std::string loaded_manifest_;
   const std::string factors_key_;
   mutable std::optional<std::map<std::string, std::vector<frameworks::Factors>>> noted_;
   bool loaded_ = false;

@@ -11,31 +11,29 @@ namespace compilecache::archive {
 namespace {
 
 struct Opened {
-  BlobFolder blobs;
+  const BlobStore& store;
   Manifest manifest;
   Config config;
 };
 
-Result<Opened> open_archive(const std::string& store, const std::string& digest,
+Result<Opened> open_archive(const BlobStore& store, const std::string& digest,
                             const Limits& limits) {
-  auto blobs = BlobFolder::open(store);
-  if (!blobs) return unexpected(blobs.error());
-  auto manifest = read_manifest(*blobs, digest, limits);
+  auto manifest = read_manifest(store, digest, limits);
   if (!manifest) return unexpected(manifest.error());
-  auto config = read_config(*blobs, *manifest, limits);
+  auto config = read_config(store, *manifest, limits);
   if (!config) return unexpected(config.error());
-  return Opened{std::move(*blobs), std::move(*manifest), std::move(*config)};
+  return Opened{store, std::move(*manifest), std::move(*config)};
 }
 
 // Reads all layers into `sink` and waits until every task is done.
 Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) {
   const Manifest& manifest = archive.manifest;
-  const std::string& store = archive.blobs.store();
+  const std::string store = archive.store.describe();
   Status read;
   for (uint32_t i = 0; i < manifest.layers.size() && read; ++i) {
     const Descriptor& layer = manifest.layers[i];
     sink.begin_layer(i);
-    read = read_layer(session, archive.blobs, layer, sink);
+    read = read_layer(session, archive.store, layer, sink);
     if (!read) break;
     read = sink.end_layer();
     if (!read)
@@ -93,7 +91,7 @@ ExtractReport make_report(const Opened& archive, const Destination& destination)
 
 }  // namespace
 
-Result<ExtractReport> extract(const std::string& store, const std::string& manifest_digest,
+Result<ExtractReport> extract(const BlobStore& store, const std::string& manifest_digest,
                               const ExtractOptions& options) {
   auto archive = open_archive(store, manifest_digest, options.limits);
   if (!archive) return unexpected(archive.error());
@@ -121,7 +119,7 @@ Result<ExtractReport> extract(const std::string& store, const std::string& manif
   return make_report(*archive, **destination);
 }
 
-Result<ArchiveInfo> verify(const std::string& store, const std::string& manifest_digest,
+Result<ArchiveInfo> verify(const BlobStore& store, const std::string& manifest_digest,
                            const VerifyOptions& options) {
   auto archive = open_archive(store, manifest_digest, options.limits);
   if (!archive) return unexpected(archive.error());

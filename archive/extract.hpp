@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "archive/blob_store.hpp"
 #include "archive/checkpoint.hpp"
 #include "archive/format.hpp"
 #include "archive/manifest.hpp"
@@ -59,7 +60,7 @@ struct ExtractReport {
 // kCorrupt: a blob is not what its digest promises, or not an archive that a writer of ours makes
 // (the message names the digest); kConflict: a file is already there; kTooLarge: over a limit;
 // kCancelled; kIo. After any error the directories are as before.
-Result<ExtractReport> extract(const std::string& store, const std::string& manifest_digest,
+Result<ExtractReport> extract(const BlobStore& store, const std::string& manifest_digest,
                               const ExtractOptions& options);
 
 struct VerifyOptions {
@@ -70,7 +71,7 @@ struct VerifyOptions {
 };
 
 // Reads everything and writes nothing: manifest, config, every layer, every file. Errors as above.
-Result<ArchiveInfo> verify(const std::string& store, const std::string& manifest_digest,
+Result<ArchiveInfo> verify(const BlobStore& store, const std::string& manifest_digest,
                            const VerifyOptions& options = {});
 
 }  // namespace compilecache::archive

@@ -105,8 +105,4 @@ uint64_t new_directories(std::string_view previous, std::string_view path) {
   return static_cast<uint64_t>(std::count(differ.second, path.end(), '/'));
 }
 
-std::string blob_path(const std::string& store, std::string_view digest) {
-  return store + "/blobs/sha256/" + std::string(digest.substr(kDigestPrefix.size()));
-}
-
 }  // namespace compilecache::archive

@@ -92,7 +92,4 @@ Status check_archive_path(std::string_view path);
 // not.
 uint64_t new_directories(std::string_view previous, std::string_view path);
 
-// The digests that only a path of the form blobs/sha256/<hex> can have: "STORE/blobs/sha256/<hex>".
-std::string blob_path(const std::string& store, std::string_view digest);
-
 }  // namespace compilecache::archive

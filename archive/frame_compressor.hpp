@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/frame_packer.hpp"
 #include "archive/large_bytes.hpp"
 #include "archive/seek_table.hpp"

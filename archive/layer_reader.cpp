@@ -1,6 +1,5 @@
 #include "archive/layer_reader.hpp"
 
-#include <fcntl.h>
 // For ZSTD_getFrameHeader, which tells the window before any memory is taken for it.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
@@ -11,8 +10,6 @@
 #include <memory>
 #include <optional>
 
-#include "archive/blob.hpp"
-#include "archive/fs.hpp"
 #include "archive/seek_table.hpp"
 #include "archive/stored_frame.hpp"
 #include "base/sha256.hpp"
@@ -24,30 +21,29 @@ constexpr size_t kReadBytes = 1U << 20;
 constexpr uint64_t kMaxTableBytes = 8ULL << 20;
 constexpr std::chrono::milliseconds kLongestWait{50};
 
-// Reads a file from beginning to end in large pieces and hashes it on the way, if wanted.
+// Reads a blob from beginning to end in large pieces and hashes it on the way, if wanted.
 class SequentialReader {
  public:
-  SequentialReader(int fd, const std::string& path, bool hash)
-      : fd_(fd), path_(path), chunk_(kReadBytes) {
+  SequentialReader(const BlobReader& blob, bool hash) : blob_(blob), chunk_(kReadBytes) {
     if (hash) hash_.emplace();
   }
 
-  // kCorrupt when the file ends before.
+  // kCorrupt when the blob ends before.
   Status read(std::span<uint8_t> out) {
     while (!out.empty()) {
       if (begin_ == end_ && out.size() >= kReadBytes) {
         const auto piece = out.first(kReadBytes);
-        auto count = read_full(fd_, piece, path_);
+        auto count = next(piece);
         if (!count) return unexpected(count.error());
         if (hash_) hash_->update(piece.first(*count));
-        if (*count < piece.size()) return fail(ErrorCode::kCorrupt, path_ + " ends too early");
+        if (*count < piece.size()) return fail(ErrorCode::kCorrupt, "it ends too early");
         out = out.subspan(kReadBytes);
         continue;
       }
       if (begin_ == end_) {
-        auto count = read_full(fd_, chunk_, path_);
+        auto count = next(chunk_);
         if (!count) return unexpected(count.error());
-        if (*count == 0) return fail(ErrorCode::kCorrupt, path_ + " ends too early");
+        if (*count == 0) return fail(ErrorCode::kCorrupt, "it ends too early");
         begin_ = 0;
         end_ = *count;
         if (hash_) hash_->update(std::span<const uint8_t>(chunk_).first(end_));
@@ -61,10 +57,10 @@ class SequentialReader {
   }
 
   [[nodiscard]] bool hashes() const { return hash_.has_value(); }
-  // Of all bytes of the file, those after the last read() too.
+  // Of all bytes of the blob, those after the last read() too.
   Result<std::string> digest() {
     for (;;) {
-      auto count = read_full(fd_, chunk_, path_);
+      auto count = next(chunk_);
       if (!count) return unexpected(count.error());
       if (*count == 0) return "sha256:" + hash_->finish_hex();
       hash_->update(std::span<const uint8_t>(chunk_).first(*count));
@@ -72,8 +68,14 @@ class SequentialReader {
   }
 
  private:
-  int fd_;
-  const std::string& path_;
+  Result<size_t> next(std::span<uint8_t> bytes) {
+    auto count = blob_.read_at(bytes, offset_);
+    if (count) offset_ += *count;
+    return count;
+  }
+
+  const BlobReader& blob_;
+  uint64_t offset_ = 0;
   std::vector<uint8_t> chunk_;
   size_t begin_ = 0;
   size_t end_ = 0;
@@ -111,13 +113,12 @@ Status decode(const BufferPool::Buffer& compressed, BufferPool::Buffer& plain,
 
 class LayerReader {
  public:
-  LayerReader(ReadSession& session, const Descriptor& layer, int fd, const std::string& path,
+  LayerReader(ReadSession& session, const Descriptor& layer, const BlobReader& blob,
               LayerSink& sink)
       : session_(session),
         layer_(layer),
-        fd_(fd),
-        path_(path),
-        reader_(fd, path_, layer.size <= session.hash_layers_up_to),
+        blob_(blob),
+        reader_(blob, layer.size <= session.hash_layers_up_to),
         sink_(sink),
         parser_(sink, max_tar_entries(session.limits)) {}
 
@@ -165,8 +166,8 @@ class LayerReader {
     std::vector<uint8_t> chunk(kReadBytes);
     for (uint64_t offset = 0;; offset += chunk.size()) {
       if (session_.checkpoint && !session_.checkpoint(session_.progress))
-        return fail(ErrorCode::kCancelled, "hashing " + path_);
-      auto count = pread_full(fd_, chunk, offset, path_);
+        return fail(ErrorCode::kCancelled, "hashing layer " + layer_.digest);
+      auto count = blob_.read_at(chunk, offset);
       if (!count) return unexpected(count.error());
       hash.update(std::span<const uint8_t>(chunk).first(*count));
       if (*count < chunk.size()) return "sha256:" + hash.finish_hex();
@@ -176,13 +177,13 @@ class LayerReader {
   Status read_table() {
     std::array<uint8_t, kSeekFooterBytes> footer{};
     if (layer_.size < footer.size()) return corrupt("too short");
-    auto count = pread_full(fd_, footer, layer_.size - footer.size(), path_);
+    auto count = blob_.read_at(footer, layer_.size - footer.size());
     if (!count) return unexpected(count.error());
     auto bytes = seek_table_bytes(std::span(footer).first(*count));
     if (!bytes) return unexpected(bytes.error());
     if (*bytes > std::min(layer_.size, kMaxTableBytes)) return corrupt("seek table: too long");
     table_bytes_.resize(*bytes);
-    count = pread_full(fd_, table_bytes_, layer_.size - *bytes, path_);
+    count = blob_.read_at(table_bytes_, layer_.size - *bytes);
     if (!count) return unexpected(count.error());
     auto table =
         parse_seek_table(std::span(table_bytes_).first(*count), layer_.size, session_.limits);
@@ -267,8 +268,7 @@ class LayerReader {
 
   ReadSession& session_;
   const Descriptor& layer_;
-  int fd_;
-  const std::string path_;
+  const BlobReader& blob_;
   SequentialReader reader_;
   LayerSink& sink_;
   TarParser parser_;
@@ -310,21 +310,20 @@ void ReadSession::guarded(const std::function<Status()>& work) {
   }
 }
 
-Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descriptor& layer,
+Status read_layer(ReadSession& session, const BlobStore& store, const Descriptor& layer,
                   LayerSink& sink) {
-  const std::string context = "layer " + layer.digest + " in " + blobs.store();
-  const std::string path = blob_path(blobs.store(), layer.digest);
-  auto file = blobs.open_blob(layer.digest);
-  if (!file) return unexpected(file.error());
-  if (file->size != layer.size) {
+  const std::string context = "layer " + layer.digest + " in " + store.describe();
+  const auto blob = store.open(layer);
+  if (!blob) return unexpected(blob.error());
+  if ((*blob)->size() != layer.size) {
     return unexpected(Error{ErrorCode::kCorrupt,
-                            context + " should be a file of " + std::to_string(layer.size) +
-                                " bytes and has " + std::to_string(file->size),
+                            context + " should have " + std::to_string(layer.size) +
+                                " bytes and has " + std::to_string((*blob)->size()),
                             layer.digest});
   }
-  ::posix_fadvise(file->fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  (*blob)->expect_sequential_reads();
 
-  LayerReader reader(session, layer, file->fd.get(), path, sink);
+  LayerReader reader(session, layer, **blob, sink);
   auto done = reader.run();
   if (done) return done;
   session.failure.set(done.error());  // so that the tasks under way stop

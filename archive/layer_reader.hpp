@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/buffer_pool.hpp"
 #include "archive/checkpoint.hpp"
 #include "archive/format.hpp"
@@ -74,7 +74,7 @@ class ReadSession {
 // kNotFound: the blob is missing; kCorrupt: it is not what its digest promises, or not a layer of
 // ours; kTooLarge: over a limit; or what the sink said, or its tasks. These may still run when it
 // returns, unless the layer was not hashed.
-Status read_layer(ReadSession& session, const BlobFolder& blobs, const Descriptor& layer,
+Status read_layer(ReadSession& session, const BlobStore& store, const Descriptor& layer,
                   LayerSink& sink);
 
 }  // namespace compilecache::archive

@@ -15,22 +15,22 @@ std::span<const uint8_t> as_bytes(const std::string& text) {
 
 }  // namespace
 
-LayerWriter::LayerWriter(BlobWriter blob, const WriteSettings& settings,
+LayerWriter::LayerWriter(std::unique_ptr<BlobWriter> blob, const WriteSettings& settings,
                          const Checkpoint& checkpoint, uint64_t other_bytes)
     : blob_(std::move(blob)),
       settings_(settings),
       checkpoint_(checkpoint),
       other_bytes_(other_bytes),
-      compressor_(blob_, {.level = settings.compression_level,
-                          .frame_bytes = settings.frame_bytes,
-                          .threads = settings.threads,
-                          .memory_bytes = settings.compressor_bytes}) {}
+      compressor_(*blob_, {.level = settings.compression_level,
+                           .frame_bytes = settings.frame_bytes,
+                           .threads = settings.threads,
+                           .memory_bytes = settings.compressor_bytes}) {}
 
-Result<std::unique_ptr<LayerWriter>> LayerWriter::create(const std::string& store,
+Result<std::unique_ptr<LayerWriter>> LayerWriter::create(BlobStore& store,
                                                          const WriteSettings& settings,
                                                          const Checkpoint& checkpoint,
                                                          uint64_t other_bytes) {
-  auto blob = BlobWriter::create(store);
+  auto blob = store.create(kLayerMediaType);
   if (!blob) return unexpected(blob.error());
   return std::unique_ptr<LayerWriter>(
       new LayerWriter(std::move(*blob), settings, checkpoint, other_bytes));
@@ -60,17 +60,17 @@ Status LayerWriter::end() {
   if (auto fine = check(); !fine) return fine;
   const uint64_t plain = compressor_.plain_bytes();
   if (entries_ > max_tar_entries(settings_.limits) || plain > settings_.limits.max_plain_bytes ||
-      (plain > kRatioCountsFrom && plain / settings_.limits.max_ratio > blob_.size())) {
+      (plain > kRatioCountsFrom && plain / settings_.limits.max_ratio > blob_->size())) {
     return fail(ErrorCode::kTooLarge, "the layer has " + std::to_string(entries_) +
                                           " entries and " + format_bytes(plain) + " packed into " +
-                                          format_bytes(blob_.size()) +
+                                          format_bytes(blob_->size()) +
                                           ", which no reader would accept: cache less");
   }
   return {};
 }
 
 Result<LayerWriter::Finished> LayerWriter::finish(const std::vector<std::string>& without) {
-  auto blob = blob_.finish(without);
+  auto blob = blob_->commit(without);
   if (!blob) return unexpected(blob.error());
   return Finished{{kLayerMediaType, blob->digest, blob->size},
                   {compressor_.plain_bytes(), content_bytes_},

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/frame_compressor.hpp"
 #include "archive/manifest.hpp"
 #include "archive/write.hpp"
@@ -22,7 +22,7 @@ class LayerWriter {
  public:
   // `other_bytes`: what the archive's other layers take, for max_archive_bytes. All must outlive
   // it.
-  static Result<std::unique_ptr<LayerWriter>> create(const std::string& store,
+  static Result<std::unique_ptr<LayerWriter>> create(BlobStore& store,
                                                      const WriteSettings& settings,
                                                      const Checkpoint& checkpoint,
                                                      uint64_t other_bytes);
@@ -51,15 +51,15 @@ class LayerWriter {
   Result<Finished> finish(const std::vector<std::string>& without);
 
  private:
-  LayerWriter(BlobWriter blob, const WriteSettings& settings, const Checkpoint& checkpoint,
-              uint64_t other_bytes);
+  LayerWriter(std::unique_ptr<BlobWriter> blob, const WriteSettings& settings,
+              const Checkpoint& checkpoint, uint64_t other_bytes);
 
   Status add_directories(const std::string& path);
   Status append(std::span<const uint8_t> bytes);
   Status append_zeros(size_t count);
   Status check();
 
-  BlobWriter blob_;
+  const std::unique_ptr<BlobWriter> blob_;
   const WriteSettings& settings_;
   const Checkpoint& checkpoint_;
   const uint64_t other_bytes_;

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "archive/blob.hpp"
 #include "archive/encode.hpp"
 #include "base/checked_json.hpp"
 
@@ -126,10 +125,10 @@ std::string encode_manifest(const Manifest& manifest) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<Manifest> read_manifest(const BlobFolder& blobs, const std::string& digest,
+Result<Manifest> read_manifest(const BlobStore& store, const std::string& digest,
                                const Limits& limits) {
-  const std::string context = "manifest " + digest.substr(0, 100) + " in " + blobs.store();
-  auto text = blobs.read(digest, limits.max_manifest_bytes);
+  const std::string context = "manifest " + digest.substr(0, 100) + " in " + store.describe();
+  auto text = read_blob(store, {kManifestMediaType, digest, 0}, limits.max_manifest_bytes);
   if (!text) return unexpected(text.error().with(context));
   auto manifest = parse_manifest(*text);
   if (!manifest) return unexpected(manifest.error().with(context).about(digest));
@@ -138,22 +137,14 @@ Result<Manifest> read_manifest(const BlobFolder& blobs, const std::string& diges
   return manifest;
 }
 
-Result<Manifest> read_manifest(const std::string& store, const std::string& digest,
-                               const Limits& limits) {
-  auto blobs = BlobFolder::open(store);
-  if (!blobs) return unexpected(blobs.error());
-  return read_manifest(*blobs, digest, limits);
-}
-
-Result<Config> read_config(const BlobFolder& blobs, const Manifest& manifest,
-                           const Limits& limits) {
-  const std::string context = "config " + manifest.config.digest + " in " + blobs.store();
+Result<Config> read_config(const BlobStore& store, const Manifest& manifest, const Limits& limits) {
+  const std::string context = "config " + manifest.config.digest + " in " + store.describe();
   const auto unusable = [&](const Error& why) {
     return unexpected(why.with(context).about(manifest.config.digest));
   };
   if (manifest.config.size > limits.max_config_plain_bytes)
     return unusable({ErrorCode::kTooLarge, "it is larger than accepted"});
-  auto content = blobs.read(manifest.config.digest, limits.max_config_plain_bytes);
+  auto content = read_blob(store, manifest.config, limits.max_config_plain_bytes);
   if (!content) return unusable(content.error());
   if (content->size() != manifest.config.size)
     return unusable({ErrorCode::kCorrupt, "the manifest gives another size"});
@@ -162,13 +153,6 @@ Result<Config> read_config(const BlobFolder& blobs, const Manifest& manifest,
   if (config->layers.size() != manifest.layers.size())
     return unusable({ErrorCode::kCorrupt, "the manifest has another number of layers"});
   return config;
-}
-
-Result<Config> read_config(const std::string& store, const Manifest& manifest,
-                           const Limits& limits) {
-  auto blobs = BlobFolder::open(store);
-  if (!blobs) return unexpected(blobs.error());
-  return read_config(*blobs, manifest, limits);
 }
 
 }  // namespace compilecache::archive

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "archive/blob_store.hpp"
 #include "archive/format.hpp"
 #include "base/error.hpp"
 
@@ -22,12 +23,6 @@
 namespace compilecache::archive {
 
 using Annotations = std::map<std::string, std::string>;
-
-struct Descriptor {
-  std::string media_type;
-  std::string digest;
-  uint64_t size = 0;
-};
 
 struct Manifest {
   std::string digest;  // of the manifest itself
@@ -95,17 +90,11 @@ ArchiveInfo describe(const Manifest& manifest, const Config& config);
 // Reads and checks the manifest blob. kInvalid: `digest` is none; kNotFound: no such blob;
 // kCorrupt: its bytes are not what the digest promises; kInvalid: not an archive of ours, or of a
 // version that this program does not know (the message says which).
-Result<Manifest> read_manifest(const std::string& store, const std::string& digest,
-                               const Limits& limits = {});
-
-class BlobFolder;
-Result<Manifest> read_manifest(const BlobFolder& blobs, const std::string& digest,
+Result<Manifest> read_manifest(const BlobStore& store, const std::string& digest,
                                const Limits& limits = {});
 
 // Reads and checks the manifest's config blob; errors as above.
-Result<Config> read_config(const BlobFolder& blobs, const Manifest& manifest,
-                           const Limits& limits = {});
-Result<Config> read_config(const std::string& store, const Manifest& manifest,
+Result<Config> read_config(const BlobStore& store, const Manifest& manifest,
                            const Limits& limits = {});
 
 }  // namespace compilecache::archive

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/tar_parser.hpp"
 #include "archive/tar_writer.hpp"
 #include "base/checked_json.hpp"
@@ -30,7 +30,7 @@ std::span<const uint8_t> bytes_of(const std::string& text) {
 // The tar's blobs go to the store, its index to memory.
 class LayoutSink : public TarSink {
  public:
-  LayoutSink(const std::string& store, const Limits& limits) : store_(store), limits_(limits) {}
+  LayoutSink(BlobStore& store, const Limits& limits) : store_(store), limits_(limits) {}
 
   [[nodiscard]] const std::string& index() const { return index_; }
 
@@ -45,9 +45,10 @@ class LayoutSink : public TarSink {
     if (!path_.starts_with(kBlobs)) return {};
     if (!is_digest("sha256:" + path_.substr(kBlobs.size())))
       return fail(ErrorCode::kCorrupt, path_ + " is not named by a SHA-256");
-    auto blob = BlobWriter::create(store_);
+    // Which of them are manifests only the index says, which comes last as often as not.
+    auto blob = store_.create(kLayerMediaType);
     if (!blob) return unexpected(blob.error());
-    blob_.emplace(std::move(*blob));
+    blob_ = std::move(*blob);
     return {};
   }
   Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>&) override {
@@ -57,7 +58,7 @@ class LayoutSink : public TarSink {
   }
   Status end_file() override {
     if (!blob_) return {};
-    auto finished = blob_->finish();
+    auto finished = blob_->commit({});
     blob_.reset();
     if (!finished) return unexpected(finished.error());
     if (finished->digest != "sha256:" + path_.substr(kBlobs.size()))
@@ -66,11 +67,11 @@ class LayoutSink : public TarSink {
   }
 
  private:
-  const std::string& store_;
+  BlobStore& store_;
   const Limits& limits_;
   std::string path_, index_;
   uint64_t total_ = 0;
-  std::optional<BlobWriter> blob_;
+  std::unique_ptr<BlobWriter> blob_;
 };
 
 Status parse_tar(const std::string& path, TarSink& sink) {
@@ -138,26 +139,27 @@ Status OciArchiveWriter::add(const std::string& name, const std::string& content
   return pad(content.size());
 }
 
-Status OciArchiveWriter::add_blob(const std::string& store, const Descriptor& blob) {
-  if (auto good = check_blob_size(store, blob.digest, blob.size); !good) return good;
-  const std::string path = blob_path(store, blob.digest);
-  auto file = open_regular(path);
-  if (!file) return unexpected(file.error());
+Status OciArchiveWriter::add_blob(const BlobStore& store, const Descriptor& blob) {
+  if (auto good = check_blob_size(store, blob); !good) return good;
+  const auto reader = store.open(blob);
+  if (!reader) return unexpected(reader.error());
+  (*reader)->expect_sequential_reads();
   if (auto begun = begin(std::string(kBlobs) + blob.digest.substr(7), blob.size); !begun)
     return begun;
   Sha256 hash;
   std::vector<uint8_t> chunk(kChunkBytes);
   for (uint64_t left = blob.size; left > 0;) {
     const auto piece = std::span(chunk).first(std::min<uint64_t>(left, chunk.size()));
-    auto count = read_full(file->fd.get(), piece, path);
+    auto count = (*reader)->read_at(piece, blob.size - left);
     if (!count) return unexpected(count.error());
-    if (*count != piece.size()) return fail(ErrorCode::kCorrupt, path + " is cut off");
+    if (*count != piece.size())
+      return fail(ErrorCode::kCorrupt, "blob " + blob.digest + " is cut off");
     hash.update(piece);
     if (auto written = write_all(fd_.get(), piece, temporary_); !written) return written;
     left -= piece.size();
   }
   if ("sha256:" + hash.finish_hex() != blob.digest)
-    return fail(ErrorCode::kCorrupt, "blob " + blob.digest + " in " + store +
+    return fail(ErrorCode::kCorrupt, "blob " + blob.digest + " in " + store.describe() +
                                          " is not what its name promises: the archive is lost");
   return pad(blob.size);
 }
@@ -174,12 +176,12 @@ Status OciArchiveWriter::finish() {
   return {};
 }
 
-Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, const std::string& store,
+Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, BlobStore& store,
                                               const Limits& limits) {
   LayoutSink sink(store, limits);
   const std::string context = "unpacking " + path;
   if (auto parsed = parse_tar(path, sink); !parsed) return unexpected(parsed.error().with(context));
-  if (auto synced = sync_blobs(store); !synced) return unexpected(synced.error().with(context));
+  if (auto synced = store.sync(); !synced) return unexpected(synced.error().with(context));
   auto entries = parse_entries(sink.index());
   if (!entries) return unexpected(entries.error().with(context));
   return entries;

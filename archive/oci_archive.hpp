@@ -31,7 +31,7 @@ class OciArchiveWriter {
 
   Status add(const std::string& name, const std::string& content);
   // Copies the blob and checks its digest on the way.
-  Status add_blob(const std::string& store, const Descriptor& blob);
+  Status add_blob(const BlobStore& store, const Descriptor& blob);
   Status finish();
 
  private:
@@ -56,7 +56,7 @@ struct UnpackedOciArchive {
 // Puts every blob of the OCI archive into the store, each checked against its name; nothing refers
 // to them yet. kCorrupt: not an OCI archive (files of an image layout in a ustar or PAX tar), or a
 // blob that is not what its name says; kTooLarge: larger than archives may be.
-Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, const std::string& store,
+Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, BlobStore& store,
                                               const Limits& limits = {});
 
 }  // namespace compilecache::archive

@@ -7,7 +7,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "archive/blob.hpp"
 #include "archive/encode.hpp"
 #include "archive/large_bytes.hpp"
 #include "archive/layer_reader.hpp"
@@ -67,7 +66,7 @@ class Packed {
 
 class ArchiveWriter {
  public:
-  ArchiveWriter(const std::string& store, WriteRequest request)
+  ArchiveWriter(BlobStore& store, WriteRequest request)
       : store_(store),
         request_(std::move(request)),
         settings_(request_.settings),
@@ -103,9 +102,9 @@ class ArchiveWriter {
   Status finish_layer(LayerWriter& layer);
   void take_notes();
   Result<WriteResult> commit(Plan plan);
-  Result<FinishedBlob> put_blob(const std::string& content);
+  Result<WrittenBlob> put_blob(const char* media_type, const std::string& content);
 
-  const std::string& store_;
+  BlobStore& store_;
   WriteRequest request_;  // its files become sources_
   WriteSettings settings_;
   std::vector<uint8_t> chunk_;
@@ -227,7 +226,7 @@ Status ArchiveWriter::read_parent() {
   if (!config) return unexpected(config.error().with("reading the parent archive"));
   // A new manifest must not promise what is already lost.
   for (const Descriptor& layer : manifest->layers) {
-    if (auto there = check_blob_size(store_, layer.digest, layer.size); !there)
+    if (auto there = check_blob_size(store_, layer); !there)
       return unexpected(there.error().with("looking at the parent archive"));
   }
   parent_manifest_ = std::move(*manifest);
@@ -471,8 +470,6 @@ Status ArchiveWriter::write_delta(Plan& plan) {
 Status ArchiveWriter::write_full(Plan& plan) {
   auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, 0);
   if (!layer) return unexpected(layer.error());
-  auto blobs = BlobFolder::open(store_);
-  if (!blobs) return unexpected(blobs.error());
   std::vector<CopySink::Wanted> wanted(parent_manifest_.layers.size());
   for (FileEntry& file : plan.files) {
     if (file.layer != plan.new_layer) wanted[file.layer][file.stored_as()].push_back(&file);
@@ -484,7 +481,7 @@ Status ArchiveWriter::write_full(Plan& plan) {
         {1, 2 * request_.settings.limits.max_frame_bytes, request_.settings.limits, nullptr});
     CopySink sink(**layer, std::move(wanted[i]));
     const Descriptor& from = parent_manifest_.layers[i];
-    if (auto read = read_layer(session, *blobs, from, sink); !read)
+    if (auto read = read_layer(session, store_, from, sink); !read)
       return unexpected(read.error().with("rewriting the parent archive as one layer"));
     if (!sink.complete()) {
       return unexpected(Error{ErrorCode::kCorrupt,
@@ -620,12 +617,12 @@ Status ArchiveWriter::changed(size_t source, const LeftOut& why) {
   return fail(ErrorCode::kUnavailable, why.path + ": " + why.detail);
 }
 
-Result<FinishedBlob> ArchiveWriter::put_blob(const std::string& content) {
-  auto blob = BlobWriter::create(store_);
+Result<WrittenBlob> ArchiveWriter::put_blob(const char* media_type, const std::string& content) {
+  auto blob = store_.create(media_type);
   if (!blob) return unexpected(blob.error());
-  auto written = blob->write({reinterpret_cast<const uint8_t*>(content.data()), content.size()});
+  auto written = (*blob)->write({reinterpret_cast<const uint8_t*>(content.data()), content.size()});
   if (!written) return unexpected(written.error());
-  auto finished = blob->finish(request_.without);
+  auto finished = (*blob)->commit(request_.without);
   if (finished && !finished->existed) result_.written_bytes += finished->size;
   return finished;
 }
@@ -646,16 +643,16 @@ Result<WriteResult> ArchiveWriter::commit(Plan plan) {
   take_notes();
   auto encoded = encode_config(config_);
   if (!encoded) return unexpected(encoded.error());
-  auto config = put_blob(*encoded);
+  auto config = put_blob(kConfigMediaType, *encoded);
   if (!config) return unexpected(config.error().with("writing the config"));
   manifest_.config = {kConfigMediaType, config->digest, config->size};
   manifest_.annotations = request_.annotations;
   const std::string text = encode_manifest(manifest_);
-  auto manifest = put_blob(text);
+  auto manifest = put_blob(kManifestMediaType, text);
   if (!manifest) return unexpected(manifest.error().with("writing the manifest"));
   manifest_.digest = manifest->digest;
   manifest_.size = manifest->size;
-  if (auto synced = sync_blobs(store_); !synced) return unexpected(synced.error());
+  if (auto synced = store_.sync(); !synced) return unexpected(synced.error());
   result_.archive = describe(manifest_, config_);
   if (result_.archive.compressed_bytes > request_.settings.max_archive_bytes)
     return fail(ErrorCode::kTooLarge,
@@ -685,7 +682,7 @@ const char* to_string(LeftOutReason reason) {
   return "unknown";
 }
 
-Result<WriteResult> write_archive(const std::string& store, WriteRequest request) {
+Result<WriteResult> write_archive(BlobStore& store, WriteRequest request) {
   return ArchiveWriter(store, std::move(request)).run();
 }
 

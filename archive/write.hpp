@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "archive/blob_store.hpp"
 #include "archive/checkpoint.hpp"
 #include "archive/format.hpp"
 #include "archive/fs.hpp"
@@ -106,6 +107,6 @@ struct WriteResult {
 // what a reader accepts (one that does so alone is left out); kUnavailable: too many files keep
 // changing, try later; kCancelled; kIo. On any error nothing is left behind but whole unreferenced
 // blobs, which the next sweep takes.
-Result<WriteResult> write_archive(const std::string& store, WriteRequest request);
+Result<WriteResult> write_archive(BlobStore& store, WriteRequest request);
 
 }  // namespace compilecache::archive

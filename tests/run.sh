@@ -133,8 +133,8 @@ run_sanitized() {
 # Archives are read and written on several threads; clients, servers, agents and the operator have some.
 run_threads() {
   local programs=() program
-  for program in archive_test archive_faults_test archive_power_loss_test archive_crowd_test archive_property_test \
-    archive_sweep_property_test kube_test http_test webhook_pool_test agent_test operator_saves_test operator_breaker_test \
+  for program in archive_test archive_property_test store_test store_faults_test store_power_loss_test \
+    store_crowd_test store_sweep_property_test kube_test http_test webhook_pool_test agent_test operator_saves_test operator_breaker_test \
     operator_control_test operator_reasons_test operator_webhook_test; do
     if [[ $program =~ $pattern ]]; then programs+=("$program"); fi
   done
@@ -151,7 +151,7 @@ run_fuzz() {
   configure_and_build "$folder" -- -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
     -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
     -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
-    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;api;podspec;http;webhook"
+    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;store;api;podspec;http;webhook"
   for program in "$folder"/tests/fuzz/fuzz_*; do
     if [ -x "$program" ] && [[ ${program##*/} =~ $pattern ]]; then programs+=("$program"); fi
   done

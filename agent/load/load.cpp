@@ -54,14 +54,16 @@ std::string_view reason_of(ErrorCode code) {
 
 class Loader {
  public:
-  Loader(const api::AgentConfig& config, const Process& process, std::function<void()> leaving)
+  Loader(const api::AgentConfig& config, store::Store& store, const Process& process,
+         std::function<void()> leaving)
       : config_(config),
+        store_(store),
         clock_(process.clock),
         termination_(process.termination),
         leaving_(std::move(leaving)),
         control_(config.control_path),
         coordinator_(
-            make_coordinator(config, node_name(), process.clock, process.random,
+            make_coordinator(config, store, node_name(), process.clock, process.random,
                              [this](milliseconds time) { return termination_.sleep(time); })),
         // Never freed, like the threads that use it.
         watchdog_(*new Watchdog([this] { cancelled_ = true; }, [this] { abandon("timeout"); },
@@ -81,7 +83,7 @@ class Loader {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
     }
     LoadChoice choice = choose_archive(
-        config_, node_name(), *coordinator_, clock_,
+        config_, store_, node_name(), *coordinator_, clock_,
         [this](milliseconds time) { return rest(time); }, [this] { watchdog_.arm(kAskingTime); });
     watchdog_.disarm();
     status_ = std::move(choice.status);
@@ -217,7 +219,7 @@ class Loader {
       if (const auto fits = check_room(contents); !fits) return fits;
       return note_loading(contents);
     };
-    return archive::extract(store_directory(config_), status_.manifest_digest, options);
+    return archive::extract(store_, status_.manifest_digest, options);
   }
 
   [[nodiscard]] Status check_room(const archive::Config& contents) const {
@@ -252,7 +254,7 @@ class Loader {
     const bool missing = error.code == ErrorCode::kNotFound;
     if (missing || reason == "io") {
       watchdog_.arm(kLookTime);  // what just failed may hang now
-      const std::string trouble = store_trouble(store_directory(config_), error, StoreUse::kRead);
+      const std::string trouble = store_trouble(store_, error, store::Use::kRead);
       if (trouble != "io") reason = trouble == "volume_full" ? "disk_full" : trouble;
     }
     finish(missing ? api::Outcome::kDoesNotExist : api::Outcome::kError, reason, error.message);
@@ -337,6 +339,7 @@ class Loader {
   }
 
   const api::AgentConfig& config_;
+  store::Store& store_;
   const Clock& clock_;
   Termination& termination_;
   const std::function<void()> leaving_;
@@ -358,10 +361,10 @@ class Loader {
 
 }  // namespace
 
-void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
-              bool after_crash) {
+void run_load(const api::AgentConfig& config, store::Store& store, const Process& process,
+              std::function<void()> leaving, bool after_crash) {
   // Never freed: other threads of it may still run when this one is done.
-  auto* loader = new Loader(config, process, std::move(leaving));
+  auto* loader = new Loader(config, store, process, std::move(leaving));
   loader->run(after_crash);
 }
 

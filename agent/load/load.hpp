@@ -4,6 +4,7 @@
 
 #include "agent/process.hpp"
 #include "api/agent_config.hpp"
+#include "store/store.hpp"
 
 namespace compilecache::agent {
 
@@ -14,9 +15,10 @@ namespace compilecache::agent {
 //
 // `leaving` is called before another thread ends the process (subprocess.hpp); it is empty where no
 // parent process waits for that. `after_crash`: the loader before this one crashed, so nothing is
-// loaded; what that one left is removed and reported.
-void run_load(const api::AgentConfig& config, const Process& process, std::function<void()> leaving,
-              bool after_crash);
+// loaded; what that one left is removed and reported. The store must live as long as the process,
+// since threads of the loader may.
+void run_load(const api::AgentConfig& config, store::Store& store, const Process& process,
+              std::function<void()> leaving, bool after_crash);
 
 // Empties the directories that a loader which is gone had begun to fill and did not empty itself:
 // it crashed, or its threads were still making files when it was ended. Reports nothing.

@@ -5,6 +5,7 @@
 #include "agent/index_lookup.hpp"
 #include "api/load_budget.hpp"
 #include "base/log.hpp"
+#include "store/offline_index.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -32,9 +33,11 @@ bool refused(ErrorCode code) {
 
 class Chooser {
  public:
-  Chooser(const api::AgentConfig& config, const std::string& node, Coordinator& coordinator,
-          const Clock& clock, const Sleep& sleep, const std::function<void()>& alive)
+  Chooser(const api::AgentConfig& config, store::Store& store, const std::string& node,
+          Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
+          const std::function<void()>& alive)
       : config_(config),
+        store_(store),
         node_(node),
         coordinator_(coordinator),
         clock_(clock),
@@ -139,18 +142,19 @@ class Chooser {
   }
 
   void look_into_index(const Error& why) {
-    if (!config_.index_fallback) return none("operator_unreachable", why.message);
+    const store::OfflineIndex* index = store_.offline_index();
+    if (!config_.index_fallback || index == nullptr)
+      return none("operator_unreachable", why.message);
     alive_();
-    choice_.status.source = api::LoadSource::kIndex;
-    const auto key = local_key(config_, node_);
+    choice_.status.source = "index";
+    const auto key = local_key(config_, store_, node_);
     if (!key) return none("node_unknown", key.error().message);
     choice_.status.key = *key;
-    const auto index = archive::read_index(store_directory(config_));
-    for (const auto& problem : index.problems) {
+    const auto read = index->read_index();
+    for (const auto& problem : read.problems) {
       log_warn("the index on the volume is damaged", {{"problem", problem}});
     }
-    const auto found =
-        find_in_index(index, *key, config_.load.fallback == api::LoadFallback::kCompatible);
+    const auto found = find_in_index(read, *key, config_.fallback_compatible);
     if (!found) return none("no_archive", "the index on the volume has no archive for us");
     LoadStatus& status = choice_.status;
     choice_.load = true;
@@ -180,6 +184,7 @@ class Chooser {
   }
 
   const api::AgentConfig& config_;
+  store::Store& store_;
   const std::string& node_;
   Coordinator& coordinator_;
   const Clock& clock_;
@@ -193,10 +198,10 @@ class Chooser {
 
 }  // namespace
 
-LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
-                          Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
-                          const std::function<void()>& alive) {
-  return Chooser(config, node, coordinator, clock, sleep, alive).run();
+LoadChoice choose_archive(const api::AgentConfig& config, store::Store& store,
+                          const std::string& node, Coordinator& coordinator, const Clock& clock,
+                          const Sleep& sleep, const std::function<void()>& alive) {
+  return Chooser(config, store, node, coordinator, clock, sleep, alive).run();
 }
 
 }  // namespace compilecache::agent

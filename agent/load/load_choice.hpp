@@ -8,8 +8,9 @@
 #include "agent/coordinator.hpp"
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
+#include "store/store.hpp"
 
-// Finds the archive for this pod: asks the operator, else reads the index on the volume.
+// Finds the archive for this pod: asks the operator, else reads the store's index.
 
 namespace compilecache::agent {
 
@@ -23,8 +24,8 @@ struct LoadChoice {
 
 // `alive` is called before each step that can take long. Where the operator says so it waits for
 // the first pod, but no longer than the configuration allows.
-LoadChoice choose_archive(const api::AgentConfig& config, const std::string& node,
-                          Coordinator& coordinator, const Clock& clock, const Sleep& sleep,
-                          const std::function<void()>& alive);
+LoadChoice choose_archive(const api::AgentConfig& config, store::Store& store,
+                          const std::string& node, Coordinator& coordinator, const Clock& clock,
+                          const Sleep& sleep, const std::function<void()>& alive);
 
 }  // namespace compilecache::agent

@@ -68,17 +68,18 @@ class RequestWatch {
 // Carries out what the machine (save_machine.hpp) decides.
 class Saver {
  public:
-  Saver(const api::AgentConfig& config, const Process& process)
+  Saver(const api::AgentConfig& config, store::Store& store, const Process& process)
       : config_(config),
+        store_(store),
         node_(node_name()),
         clock_(process.clock),
         random_(process.random),
         termination_(process.termination),
         control_(config.control_path),
         load_(control_.read_status().value_or(LoadStatus{})),
-        coordinator_(make_coordinator(config, node_, clock_, random_,
+        coordinator_(make_coordinator(config, store, node_, clock_, random_,
                                       [this](milliseconds time) { return pause(time); })),
-        watched_(config, load_, control_, clock_),
+        watched_(config, store, load_, control_, clock_),
         reporter_(config_, load_, *coordinator_, clock_),
         state_(control_.read_saver_state()),
         settings_(saver::make_settings(config, load_, state_)),
@@ -118,7 +119,7 @@ class Saver {
       digest = load_.manifest_digest;
     }
     if (digest.empty()) return;
-    if (auto head = read_head(store_directory(config_), digest)) {
+    if (auto head = read_head(store_, digest)) {
       head_ = std::move(*head);
       head_.ours = digest == load_.manifest_digest || state_.saves > 0;
     } else {
@@ -211,9 +212,9 @@ class Saver {
     const SaveLimits limits{[this] { return saver::call_patience(settings_, moment()); },
                             [this] { return saver::gives_up(settings_, moment()); },
                             save.final_save, save.asked, save.notices_within};
-    const SaveParts parts{
-        config_,  node_,  *coordinator_, watched_,
-        control_, clock_, random_,       load_.loaded() ? load_.manifest_digest : ""};
+    const SaveParts parts{config_,       store_,   node_,
+                          *coordinator_, watched_, control_,
+                          clock_,        random_,  load_.loaded() ? load_.manifest_digest : ""};
     try {
       return save_once(parts, head_, state_, limits);
     } catch (const std::bad_alloc&) {
@@ -309,6 +310,7 @@ class Saver {
   }
 
   const api::AgentConfig& config_;
+  store::Store& store_;
   const std::string node_;
   const Clock& clock_;
   const Random& random_;
@@ -340,14 +342,14 @@ void end_in_time(const api::AgentConfig& config, Termination& termination) {
 
 }  // namespace
 
-void run_save(const api::AgentConfig& config, const Process& process) {
+void run_save(const api::AgentConfig& config, store::Store& store, const Process& process) {
   // What the app computes comes first.
   [[maybe_unused]] const int niceness = ::nice(10);
   end_in_time(config, process.termination);
   // It runs at least once: a saver that is started at the pod's end still has a last save to make.
   do {
     try {
-      Saver(config, process).run();
+      Saver(config, store, process).run();
       return;
     } catch (const std::exception& error) {
       log_error("the saver could not start; trying again", {{"error", error.what()}});
@@ -356,8 +358,8 @@ void run_save(const api::AgentConfig& config, const Process& process) {
   } while (!process.termination.requested());
 }
 
-bool run_save_once(const api::AgentConfig& config, const Process& process) {
-  return Saver(config, process).save_now();
+bool run_save_once(const api::AgentConfig& config, store::Store& store, const Process& process) {
+  return Saver(config, store, process).save_now();
 }
 
 void wait_for_the_end(const Termination& termination) {

@@ -2,6 +2,7 @@
 
 #include "agent/process.hpp"
 #include "api/agent_config.hpp"
+#include "store/store.hpp"
 
 namespace compilecache::agent {
 
@@ -10,11 +11,11 @@ namespace compilecache::agent {
 // load. Returns only after SIGTERM, whatever happens: a sidecar that ends early holds the app in
 // PodInitializing or takes it out of its Service. After it was killed and started again it goes on
 // from the control directory.
-void run_save(const api::AgentConfig& config, const Process& process);
+void run_save(const api::AgentConfig& config, store::Store& store, const Process& process);
 
 // Makes one save now, without waiting for anything; for use by hand. True when it was saved or
 // nothing was new.
-bool run_save_once(const api::AgentConfig& config, const Process& process);
+bool run_save_once(const api::AgentConfig& config, store::Store& store, const Process& process);
 
 // Waits for SIGTERM: for a saver whose configuration cannot be used.
 void wait_for_the_end(const Termination& termination);

@@ -12,8 +12,8 @@
 #include "agent/index_lookup.hpp"
 #include "agent/save/lease.hpp"
 #include "agent/store_trouble.hpp"
-#include "archive/store.hpp"
 #include "base/log.hpp"
+#include "store/offline_index.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -211,7 +211,7 @@ class Attempt {
   Result<Head> parent_of(const api::SaveAnswer& answer) const {
     if (answer.parent_digest.empty()) return Head{};
     if (answer.parent_digest == head_.digest) return head_;
-    return read_head(store_directory(config_), answer.parent_digest);
+    return read_head(parts_.store, answer.parent_digest);
   }
 
   static bool is_about_parent(const Error& error) {
@@ -225,7 +225,7 @@ class Attempt {
     release(answer);
     std::string& told = error.code == ErrorCode::kCorrupt ? corrupt_ : missing_;
     if (!is_about_parent(error) || !told.empty()) {
-      return failed(store_trouble(store_directory(config_), error, StoreUse::kRead), error.message,
+      return failed(store_trouble(parts_.store, error, store::Use::kRead), error.message,
                     Next::kRetry, kFailedPause);
     }
     told = error.digest.empty() ? answer.parent_digest : error.digest;
@@ -270,7 +270,7 @@ class Attempt {
       lease.got_on();
       return !lease.lost() && !limits_.give_up();
     };
-    return archive::write_archive(store_directory(config_), std::move(request));
+    return archive::write_archive(parts_.store, std::move(request));
   }
 
   std::optional<SaveResult> not_written(const api::SaveAnswer& answer, const Error& error,
@@ -285,7 +285,7 @@ class Attempt {
     }
     return failed(error.code == ErrorCode::kUnavailable
                       ? "busy_files"
-                      : store_trouble(store_directory(config_), error, StoreUse::kWrite),
+                      : store_trouble(parts_.store, error, store::Use::kWrite),
                   error.message, Next::kRetry, kFailedPause);
   }
 
@@ -394,18 +394,19 @@ class Attempt {
   // a failure is only logged.
   void note_on_volume(const api::SaveAnswer& answer, const api::CommitAnswer& committed,
                       const archive::ArchiveInfo& archive) const {
-    archive::IndexEntry entry{archive.manifest, archive.manifest_bytes,
-                              index_annotations(answer.archive, committed.generation,
-                                                committed.saved_at, answer.key, archive_seconds_)};
-    if (const auto noted = archive::upsert_index_entry(store_directory(config_), entry); !noted) {
+    store::OfflineIndex* index = parts_.store.offline_index();
+    if (index == nullptr) return;
+    store::IndexEntry entry{archive.manifest, archive.manifest_bytes,
+                            index_annotations(answer.archive, committed.generation,
+                                              committed.saved_at, answer.key, archive_seconds_)};
+    if (const auto noted = index->update_index(entry); !noted) {
       log_warn("the index on the volume was not updated", {{"error", noted.error().message}});
     }
     // A pod with a part of a GPU (mixed MIG mode) says nothing of the node's other pods.
     const auto& resource = config_.key_basis.gpu_resource;
     if (resource.empty() || resource.find("/mig-") != std::string::npos) return;
     if (answer.gpu_product.empty()) return;
-    const auto noted =
-        archive::note_node_product(store_directory(config_), parts_.node, answer.gpu_product);
+    const auto noted = index->note_node_product(parts_.node, answer.gpu_product);
     if (!noted) {
       log_warn("the node's GPU product was not noted", {{"error", noted.error().message}});
     }
@@ -450,7 +451,7 @@ class Attempt {
 
 }  // namespace
 
-Result<Head> read_head(const std::string& store, const std::string& digest) {
+Result<Head> read_head(const archive::BlobStore& store, const std::string& digest) {
   const auto manifest = archive::read_manifest(store, digest);
   if (!manifest) return unexpected(manifest.error());
   const auto config = archive::read_config(store, *manifest);

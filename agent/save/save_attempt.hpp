@@ -11,6 +11,7 @@
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "store/store.hpp"
 
 namespace compilecache::agent {
 
@@ -22,7 +23,7 @@ struct Head {
   bool ours = false;           // this pod has loaded or committed it, not only read it
 };
 // Reads which files the archive holds.
-Result<Head> read_head(const std::string& store, const std::string& digest);
+Result<Head> read_head(const archive::BlobStore& store, const std::string& digest);
 
 // How long the steps of a save may take; shorter when the pod ends.
 struct SaveLimits {
@@ -36,6 +37,7 @@ struct SaveLimits {
 // The parts that a save works with, all owned by the saver.
 struct SaveParts {
   const api::AgentConfig& config;
+  store::Store& store;
   const std::string& node;
   Coordinator& coordinator;
   Watched& watched;

@@ -7,10 +7,10 @@
 #include "agent/index_lookup.hpp"
 #include "archive/extract.hpp"
 #include "archive/format.hpp"
-#include "archive/store.hpp"
-#include "archive/sweep.hpp"
 #include "base/log.hpp"
 #include "base/time_format.hpp"
+#include "store/offline_index.hpp"
+#include "store/upkeep.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -32,8 +32,9 @@ size_t length_of(const api::FoundArchive& found) {
 
 class SweepRun {
  public:
-  SweepRun(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock)
-      : config_(config), coordinator_(coordinator), clock_(clock) {
+  SweepRun(const api::AgentConfig& config, store::Store& store, store::Upkeep& upkeep,
+           Coordinator& coordinator, const Clock& clock)
+      : config_(config), store_(store), upkeep_(upkeep), coordinator_(coordinator), clock_(clock) {
     report_.cache = config.cache;
   }
 
@@ -68,9 +69,9 @@ class SweepRun {
   // it to the next one.
   bool adopt() {
     if (!config_.sweep.adopt) return true;
-    const auto owner = archive::read_store_owner(store_directory(config_));
+    const auto owner = upkeep_.owner();
     if (!owner || owner->cluster == config_.sweep.cluster_uid) return true;
-    auto found = archives_in_index(store_directory(config_));
+    auto found = archives_in_index(store_);
     log_info("telling the operator of another cluster's archives",
              {{"archives", std::to_string(found.size())}});
     size_t next = 0;
@@ -95,16 +96,15 @@ class SweepRun {
   }
 
   Status prepare() {
-    const archive::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
-    const auto prepared =
-        archive::prepare_store(store_directory(config_), owner, config_.sweep.adopt);
+    const store::StoreOwner owner{config_.sweep.cluster_uid, config_.ns, config_.cache_uid};
+    const auto prepared = upkeep_.prepare(owner, config_.sweep.adopt);
     if (!prepared) return unexpected(prepared.error().with("preparing the store"));
-    if (prepared->created) log_info("made the store", {{"path", store_directory(config_)}});
+    if (prepared->created) log_info("made the store", {{"path", store_.describe()}});
     if (prepared->adopted_from) {
       log_info("took the store over", {{"from_namespace", prepared->adopted_from->ns},
                                        {"from_cluster", prepared->adopted_from->cluster}});
     }
-    const auto probe = archive::probe_store(store_directory(config_));
+    const auto probe = upkeep_.probe();
     if (!probe) return unexpected(probe.error().with("trying the volume"));
     volume_now_ = probe->now;
     log_info("the volume does what saving relies on",
@@ -119,8 +119,7 @@ class SweepRun {
   }
 
   void remove_incomplete(milliseconds older_than) {
-    const auto removed =
-        archive::remove_incomplete(store_directory(config_), older_than, volume_now_);
+    const auto removed = upkeep_.remove_incomplete(older_than, volume_now_);
     if (!removed) return note_failure("cannot remove incomplete files", removed.error().message);
     report_.removed_incomplete = static_cast<int64_t>(removed->removed);
     count(*removed);
@@ -128,20 +127,20 @@ class SweepRun {
 
   void delete_condemned(const std::vector<std::string>& digests) {
     if (digests.empty()) return;
-    const auto removed = archive::delete_blobs(store_directory(config_), digests);
+    const auto removed = upkeep_.remove(digests);
     if (!removed) return note_failure("cannot delete blobs", removed.error().message);
     report_.removed_blobs = static_cast<int64_t>(removed->removed);
     count(*removed);
   }
 
-  void count(const archive::SweepCounts& counts) {
+  void count(const store::SweepCounts& counts) {
     report_.freed_bytes += static_cast<int64_t>(counts.freed_bytes);
     for (const auto& failure : counts.failures) note_failure("cannot remove a file", failure);
   }
 
   // A blob that is gone is not corrupt, but as little whole.
   void check(const std::string& manifest) {
-    const auto verified = archive::verify(store_directory(config_), manifest);
+    const auto verified = archive::verify(store_, manifest);
     if (verified) {
       report_.verified.push_back(manifest);
       log_info("a suspect archive is whole", {{"digest", manifest}});
@@ -158,10 +157,12 @@ class SweepRun {
   }
 
   void rewrite_index(const std::vector<api::SweepArchive>& archives) {
-    std::vector<archive::IndexEntry> entries;
+    store::OfflineIndex* index = store_.offline_index();
+    if (index == nullptr) return;
+    std::vector<store::IndexEntry> entries;
     for (const auto& known : archives) {
       if (known.manifest_digest.empty()) continue;
-      const auto manifest = archive::read_manifest(store_directory(config_), known.manifest_digest);
+      const auto manifest = archive::read_manifest(store_, known.manifest_digest);
       if (!manifest) {
         log_warn("an archive is not on the volume",
                  {{"archive", known.name}, {"error", manifest.error().message}});
@@ -172,20 +173,20 @@ class SweepRun {
                                            archive::compile_seconds(manifest->annotations))});
     }
     keep_later_entries(archives, entries);
-    if (const auto written = archive::write_index(store_directory(config_), entries); !written) {
+    if (const auto written = index->write_index(entries); !written) {
       note_failure("cannot rewrite the index", written.error().message);
     }
   }
 
   // Savers commit while we sweep, and note it in the index: what is later than the plan stays.
   void keep_later_entries(const std::vector<api::SweepArchive>& archives,
-                          std::vector<archive::IndexEntry>& entries) const {
+                          std::vector<store::IndexEntry>& entries) const {
     std::map<std::string, WallTime> planned;
     for (const auto& known : archives) {
       if (known.manifest_digest.empty()) continue;
       planned[known.name] = parse_time(known.saved_at).value_or(begun_);
     }
-    for (auto& present : archive::read_index(store_directory(config_)).entries) {
+    for (auto& present : store::read_index(store_).entries) {
       const auto plan = planned.find(present.name());
       // Times in the index are whole seconds.
       const bool later =
@@ -196,7 +197,7 @@ class SweepRun {
     }
   }
 
-  static WallTime saved_at(const archive::IndexEntry& entry) {
+  static WallTime saved_at(const store::IndexEntry& entry) {
     const auto found = entry.annotations.find(archive::kAnnotationSavedAt);
     if (found == entry.annotations.end()) return {};
     return parse_time(found->second).value_or(WallTime{});
@@ -205,7 +206,7 @@ class SweepRun {
   // What does not fit the last message goes before it, in pages, and with the first what was
   // checked: blobs of a corrupt archive are garbage.
   bool take_inventory() {
-    auto blobs = archive::list_blobs(store_directory(config_));
+    auto blobs = upkeep_.list();
     if (!blobs) {
       note_failure("cannot list the blobs", blobs.error().message);
       return true;
@@ -242,6 +243,8 @@ class SweepRun {
   }
 
   const api::AgentConfig& config_;
+  store::Store& store_;
+  store::Upkeep& upkeep_;
   Coordinator& coordinator_;
   const Clock& clock_;
   api::SweepRequest report_;
@@ -254,8 +257,13 @@ class SweepRun {
 
 }  // namespace
 
-bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock) {
-  return SweepRun(config, coordinator, clock).run();
+bool run_sweep(const api::AgentConfig& config, store::Store& store, Coordinator& coordinator,
+               const Clock& clock) {
+  if (store::Upkeep* upkeep = store.upkeep()) {
+    return SweepRun(config, store, *upkeep, coordinator, clock).run();
+  }
+  log_error("cannot sweep", {{"error", store.describe() + " is not looked after from here"}});
+  return false;
 }
 
 }  // namespace compilecache::agent

@@ -3,13 +3,16 @@
 #include "agent/coordinator.hpp"
 #include "api/agent_config.hpp"
 #include "base/clock.hpp"
+#include "store/store.hpp"
 
 namespace compilecache::agent {
 
 // Sweeps the store once, in a Job: prepares the store, tries what saving relies on, removes
 // condemned blobs and what crashed saves left, checks suspect archives, rewrites index.json from
 // the operator's answer, and reports the store's inventory. Interrupted anywhere it harms nothing.
-// True when all of it was done and reported.
-bool run_sweep(const api::AgentConfig& config, Coordinator& coordinator, const Clock& clock);
+// True when all of it was done and reported; false too for a store without Upkeep, which is not
+// swept from here.
+bool run_sweep(const api::AgentConfig& config, store::Store& store, Coordinator& coordinator,
+               const Clock& clock);
 
 }  // namespace compilecache::agent

@@ -9,10 +9,11 @@
 
 namespace compilecache::agent {
 
-int run_effect(const api::AgentConfig& config, bool as_json, const Clock& clock) {
+int run_effect(const api::AgentConfig& config, const store::Store& store, bool as_json,
+               const Clock& clock) {
   const ControlDirectory control(config.control_path);
   const LoadStatus load = control.read_status().value_or(LoadStatus{});
-  Watched watched(config, load, control, clock);
+  Watched watched(config, store, load, control, clock);
   if (const auto looked = watched.look(); !looked) {
     log_error("cannot look at the cache", {{"error", looked.error().message}});
     return 1;

@@ -9,12 +9,11 @@
 
 #include "archive/extract.hpp"
 #include "archive/format.hpp"
-#include "archive/index.hpp"
 #include "archive/manifest.hpp"
-#include "archive/store.hpp"
-#include "archive/sweep.hpp"
 #include "base/printable.hpp"
 #include "base/quantity.hpp"
+#include "store/offline_index.hpp"
+#include "store/upkeep.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -71,7 +70,7 @@ class Blobs {
   std::map<std::string, Blob> blobs_;
 };
 
-json describe_entry(const std::string& store, const archive::IndexEntry& entry, Blobs& blobs) {
+json describe_entry(const store::Store& store, const store::IndexEntry& entry, Blobs& blobs) {
   json object{{"name", entry.name()},
               {"generation", entry.generation()},
               {"digest", entry.digest},
@@ -119,16 +118,32 @@ json describe_products(const json& archives) {
   return products;
 }
 
-json describe_store(const std::string& store) {
-  json object{{"store", store}, {"archives", json::array()}, {"problems", json::array()}};
-  if (const auto owner = archive::read_store_owner(store)) {
+void describe_owner(const store::Upkeep& upkeep, json& object) {
+  if (const auto owner = upkeep.owner()) {
     object["owner"] = {{"cluster", owner->cluster},
                        {"namespace", owner->ns},
                        {"compileCache", owner->compile_cache}};
   } else {
     object["problems"].push_back(owner.error().message);
   }
-  const auto index = archive::read_index(store);
+}
+
+void describe_unreferenced(const store::Upkeep& upkeep, const Blobs& blobs, json& object) {
+  uint64_t unreferenced = 0;
+  if (const auto all = upkeep.list()) {
+    for (const auto& blob : *all) unreferenced += blobs.has(blob.digest) ? 0 : blob.size;
+  } else {
+    object["problems"].push_back(all.error().message);
+  }
+  object["unreferencedBytes"] = unreferenced;
+}
+
+json describe_store(store::Store& store) {
+  json object{
+      {"store", store.describe()}, {"archives", json::array()}, {"problems", json::array()}};
+  const store::Upkeep* upkeep = store.upkeep();
+  if (upkeep != nullptr) describe_owner(*upkeep, object);
+  const auto index = store::read_index(store);
   for (const auto& problem : index.problems) object["problems"].push_back(problem);
   Blobs blobs;
   for (const auto& entry : index.entries) {
@@ -137,13 +152,7 @@ json describe_store(const std::string& store) {
   object["products"] = describe_products(object["archives"]);
   object["storedBytes"] = blobs.stored();
   object["sharedBytes"] = blobs.shared();
-  uint64_t unreferenced = 0;
-  if (const auto all = archive::list_blobs(store)) {
-    for (const auto& blob : *all) unreferenced += blobs.has(blob.digest) ? 0 : blob.size;
-  } else {
-    object["problems"].push_back(all.error().message);
-  }
-  object["unreferencedBytes"] = unreferenced;
+  if (upkeep != nullptr) describe_unreferenced(*upkeep, blobs, object);
   return object;
 }
 
@@ -187,14 +196,18 @@ void print_store(const json& found) {
     std::printf("product %-28s %3d archives  %8s\n", printable(product).c_str(),
                 sums["archives"].get<int>(), bytes(sums["compressedBytes"]).c_str());
   }
-  std::printf("%s stored; %s more without sharing; %s that no archive of the index needs\n",
-              bytes(found["storedBytes"]).c_str(), bytes(found["sharedBytes"]).c_str(),
-              bytes(found["unreferencedBytes"]).c_str());
+  std::printf("%s stored; %s more without sharing", bytes(found["storedBytes"]).c_str(),
+              bytes(found["sharedBytes"]).c_str());
+  if (found.contains("unreferencedBytes")) {
+    std::printf("; %s that no archive of the index needs",
+                bytes(found["unreferencedBytes"]).c_str());
+  }
+  std::printf("\n");
   for (const auto& problem : found["problems"])
     std::printf("problem: %s\n", shown(problem).c_str());
 }
 
-json verify_one(const std::string& store, const archive::IndexEntry& entry) {
+json verify_one(const store::Store& store, const store::IndexEntry& entry) {
   const auto verified = archive::verify(store, entry.digest);
   json object{{"name", entry.name()}, {"digest", entry.digest}, {"whole", verified.has_value()}};
   if (verified) {
@@ -217,7 +230,7 @@ void print_verified(const json& result) {
 
 }  // namespace
 
-int run_inspect(const std::string& store, bool as_json) {
+int run_inspect(store::Store& store, bool as_json) {
   const json found = describe_store(store);
   if (as_json) {
     std::printf("%s\n", json_text(found).c_str());
@@ -230,9 +243,10 @@ int run_inspect(const std::string& store, bool as_json) {
   return found["problems"].empty() && all_read ? 0 : 1;
 }
 
-int run_verify(const std::string& store, const std::string& wanted, bool as_json) {
-  std::vector<archive::IndexEntry> entries;
-  const auto index = archive::read_index(store);
+int run_verify(store::Store& store, const std::string& wanted, bool as_json) {
+  const std::string where = store.describe();
+  std::vector<store::IndexEntry> entries;
+  const auto index = store::read_index(store);
   for (const auto& entry : index.entries) {
     if (wanted.empty() || wanted == entry.name() || wanted == entry.digest)
       entries.push_back(entry);
@@ -250,10 +264,10 @@ int run_verify(const std::string& store, const std::string& wanted, bool as_json
   } else {
     for (const auto& problem : index.problems)
       std::printf("problem: %s\n", printable(problem).c_str());
-    if (entries.empty() && wanted.empty()) std::printf("%s holds no archive\n", store.c_str());
+    if (entries.empty() && wanted.empty()) std::printf("%s holds no archive\n", where.c_str());
     if (entries.empty() && !wanted.empty())
-      std::printf("%s holds no archive %s; `inspect %s` lists them\n", store.c_str(),
-                  wanted.c_str(), store.c_str());
+      std::printf("%s holds no archive %s; `inspect %s` lists them\n", where.c_str(),
+                  wanted.c_str(), where.c_str());
   }
   return whole && (!entries.empty() || wanted.empty()) ? 0 : 1;
 }

@@ -1,29 +1,28 @@
-#include "archive/transfer.hpp"
+#include "store/access/transfer.hpp"
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "agent/index_lookup.hpp"
 #include "agent/tools/inspect.hpp"
 #include "archive/format.hpp"
-#include "archive/index.hpp"
-#include "archive/store.hpp"
 #include "base/printable.hpp"
 #include "base/quantity.hpp"
+#include "store/access/open.hpp"
+#include "store/offline_index.hpp"
 
 namespace compilecache::agent {
 namespace {
 
 using nlohmann::json;
 
-Result<archive::IndexEntry> find_archive(const std::string& store, const std::string& wanted) {
-  const auto index = archive::read_index(store);
+Result<store::IndexEntry> find_archive(store::Store& store, const std::string& wanted) {
+  const auto index = store::read_index(store);
   for (const auto& entry : index.entries) {
     if (entry.name() == wanted || entry.digest == wanted) return entry;
   }
-  if (archive::is_digest(wanted)) return archive::IndexEntry{wanted, 0, {}};
-  std::string why = "looking for archive " + wanted + " in " + store + ": ";
+  if (archive::is_digest(wanted)) return store::IndexEntry{wanted, 0, {}};
+  std::string why = "looking for archive " + wanted + " in " + store.describe() + ": ";
   why += index.problems.empty() ? "its index does not name it; `inspect` lists what is there"
                                 : index.problems.front();
   return fail(ErrorCode::kNotFound, why);
@@ -38,28 +37,14 @@ int report_failure(const Error& error, bool as_json) {
   return 1;
 }
 
-// An empty or missing folder becomes a store, owned by nobody; any other has to be a store already.
-Status prepare_for_import(const std::string& store) {
-  std::error_code ignored;
-  const auto path = std::filesystem::absolute(store, ignored);
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_empty(path, ignored)) {
-    const auto owner = archive::read_store_owner(store);
-    return owner ? Status{} : unexpected(owner.error());
-  }
-  // Whoever names it knows where the links on the way lead.
-  const auto parent = std::filesystem::weakly_canonical(path.parent_path(), ignored);
-  const auto prepared = archive::prepare_store(parent / path.filename(), {}, false);
-  return prepared ? Status{} : unexpected(prepared.error());
-}
-
 }  // namespace
 
-int run_export(const std::string& store, const std::string& wanted, const std::string& file,
-               bool image, bool as_json) {
+int run_export(store::Store& store, const std::string& wanted, const std::string& file, bool image,
+               bool as_json) {
   const auto entry = find_archive(store, wanted);
   if (!entry) return report_failure(entry.error(), as_json);
-  archive::ExportOptions options{entry->name(), image, architecture()};
-  const auto exported = archive::export_archive(store, entry->digest, file, options);
+  store::ExportOptions options{entry->name(), image, architecture()};
+  const auto exported = store::export_archive(store, entry->digest, file, options);
   if (!exported) return report_failure(exported.error(), as_json);
   if (as_json) {
     const json object{{"file", file},
@@ -76,14 +61,14 @@ int run_export(const std::string& store, const std::string& wanted, const std::s
   return 0;
 }
 
-int run_import(const std::string& store, const std::string& file, const std::string& name,
+int run_import(const std::string& path, const std::string& file, const std::string& name,
                bool as_json) {
-  if (const auto prepared = prepare_for_import(store); !prepared)
-    return report_failure(prepared.error().with("importing into " + store), as_json);
-  const auto imported = archive::import_archive(store, file, {name});
+  const auto store = store::open_or_make_store(path);
+  if (!store) return report_failure(store.error().with("importing into " + path), as_json);
+  const auto imported = store::import_archive(**store, file, {name});
   if (!imported) return report_failure(imported.error(), as_json);
   if (as_json) {
-    const json object{{"store", store},
+    const json object{{"store", path},
                       {"name", imported->name},
                       {"generation", imported->generation},
                       {"digest", imported->archive.manifest},

@@ -1,27 +1,24 @@
 #include "targets.hpp"
 
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "archive/encode.hpp"
-#include "archive/index.hpp"
 #include "archive/layer_reader.hpp"
 #include "archive/manifest.hpp"
 #include "archive/seek_table.hpp"
-#include "archive/store.hpp"
 #include "archive/tar_parser.hpp"
+#include "base/clock.hpp"
 #include "base/sha256.hpp"
+#include "store/index.hpp"
+#include "store/memory/memory_store.hpp"
 
 namespace compilecache::fuzz {
 namespace {
 
 using namespace compilecache::archive;
-namespace fs = std::filesystem;
 
 using Bytes = std::span<const uint8_t>;
 
@@ -34,39 +31,19 @@ Limits small_limits() {
   return limits;
 }
 
-// In memory where that is possible; gone at the end.
-class Store {
- public:
-  Store() {
-    const char* parent = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    path_ = std::string(parent) + "/fuzz-store-" + std::to_string(::getpid());
-    require(prepare_store(path_, {"c", "n", "u"}, false).has_value(), "a store can be made");
-  }
-  ~Store() { fs::remove_all(path_); }
-  Store(const Store&) = delete;
-  Store& operator=(const Store&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-const std::string& store() {
-  static const Store the_store;
-  return the_store.path();
-}
-
-void write(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+store::MemoryStore& memory() {
+  static const SystemClock clock;
+  static store::MemoryStore the_store(clock);
+  return the_store;
 }
 
 // A blob with the right digest, gone again at the end.
 class Blob {
  public:
   explicit Blob(const std::string& content) : digest_("sha256:" + sha256_hex(content)) {
-    write(blob_path(store(), digest_), content);
+    memory().put(digest_, content);
   }
-  ~Blob() { fs::remove(blob_path(store(), digest_)); }
+  ~Blob() { memory().take(digest_); }
   Blob(const Blob&) = delete;
   Blob& operator=(const Blob&) = delete;
   [[nodiscard]] const std::string& digest() const { return digest_; }
@@ -77,12 +54,12 @@ class Blob {
 
 void manifest(Bytes input) {
   const Blob blob(text(input));
-  const auto read = read_manifest(store(), blob.digest());
+  const auto read = read_manifest(memory(), blob.digest());
   if (!read) return;
   require(read->layers.size() <= kMaxLayers && is_digest(read->config.digest),
           "a manifest's blobs");
   const Blob encoded(encode_manifest(*read));
-  const auto again = read_manifest(store(), encoded.digest());
+  const auto again = read_manifest(memory(), encoded.digest());
   require(again.has_value(), "a manifest that is written can be read");
   require(again->annotations == read->annotations && again->layers.size() == read->layers.size() &&
               again->config.digest == read->config.digest,
@@ -123,11 +100,9 @@ void config(Bytes input) {
 }
 
 void index(Bytes input) {
-  write(store() + "/index.json", text(input));
-  const Index read = read_index(store());
+  const store::Index read = store::parse_index(text(input), "index.json");
   if (read.entries.empty()) return;
-  require(write_index(store(), read.entries).has_value(), "an index can be written");
-  const Index again = read_index(store());
+  const store::Index again = store::parse_index(store::index_text(read.entries), "index.json");
   require(again.problems.empty() && again.entries.size() == read.entries.size(),
           "an index that is written can be read");
   for (size_t i = 0; i < read.entries.size(); ++i)
@@ -217,8 +192,7 @@ void layer(Bytes input) {
   // On this very thread: the same input always takes the same way.
   ReadSession session({0, 2U << 20, small_limits(), nullptr});
   Recorder recorder;
-  (void)read_layer(session, *BlobFolder::open(store()),
-                   {kLayerMediaType, blob.digest(), bytes.size()}, recorder);
+  (void)read_layer(session, memory(), {kLayerMediaType, blob.digest(), bytes.size()}, recorder);
   session.pool.drain();
 }
 

@@ -16,6 +16,7 @@
 #include "kube/client.hpp"
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
+#include "store/directory/directory_store.hpp"
 #include "tests/support/kubectl.hpp"
 
 namespace compilecache::testing {
@@ -113,8 +114,9 @@ void AgentCrowd::run(
   std::vector<std::thread> agents;
   for (CrowdPod& pod : pods_) {
     agents.emplace_back([&] {
+      store::DirectoryStore store(api::store_directory(pod.config));
       const agent::LoadChoice choice =
-          agent::choose_archive(pod.config, "", *pod.coordinator, kClock, rest, [] {});
+          agent::choose_archive(pod.config, store, "", *pod.coordinator, kClock, rest, [] {});
       pod.waited = milliseconds(choice.status.waited_ms);
       pod.outcome =
           choice.load ? std::string(api::to_string(choice.status.match)) : choice.status.reason;

@@ -15,8 +15,8 @@
 #include <sstream>
 #include <thread>
 
-#include "archive/store.hpp"
 #include "base/random.hpp"
+#include "store/directory/directory_store.hpp"
 #include "tests/integration/agent_crowd.hpp"
 #include "tests/integration/operator_fixture.hpp"
 #include "tests/support/process.hpp"
@@ -100,7 +100,8 @@ class LoadBudget : public OperatorTest {
       std::ofstream(file, std::ios::binary) << bytes;
       fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(i));
     }
-    ASSERT_TRUE(archive::prepare_store(volume_->backing("store"), {"cluster", ns, "llama"}, false));
+    ASSERT_TRUE(
+        store::DirectoryStore(volume_->backing("store")).prepare({"cluster", ns, "llama"}, false));
     const ProcessResult saved =
         run_agent("save", pod, folder, volume_->backing("store"), seconds(120));
     ASSERT_EQ(saved.exit_code, 0) << saved.out << saved.err;

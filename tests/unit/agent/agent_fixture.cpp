@@ -14,9 +14,10 @@
 #include <thread>
 
 #include "archive/format.hpp"
-#include "archive/store.hpp"
 #include "archive/write.hpp"
 #include "base/sha256.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/directory/layout.hpp"
 
 namespace compilecache::agent::testing {
 
@@ -143,7 +144,7 @@ AgentTest::AgentTest() {
   config_.save.at_termination = std::chrono::milliseconds(20'000);
   config_.sweep.cluster_uid = "cluster-1";
   variables_["COMPILECACHE_NODE_NAME"] = "node-1";
-  EXPECT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  EXPECT_TRUE(store::DirectoryStore(store_).prepare({"cluster-1", "ml", "uid-1"}, false));
 }
 
 AgentTest::~AgentTest() { fs::remove_all(root_); }
@@ -231,34 +232,36 @@ archive::ArchiveInfo AgentTest::put_archive(const std::map<std::string, std::str
     std::ofstream(local, std::ios::binary) << text;
     request.files.push_back({local, path});
   }
-  const auto written = archive::write_archive(store_, request);
+  store::DirectoryStore store(store_);
+  const auto written = archive::write_archive(store, request);
   EXPECT_TRUE(written) << written.error().message;
   return written ? written->archive : archive::ArchiveInfo{};
 }
 
 std::vector<std::string> AgentTest::paths_of(const std::string& digest) const {
   std::vector<std::string> paths;
-  const auto manifest = archive::read_manifest(store_, digest);
+  const store::DirectoryStore store(store_);
+  const auto manifest = archive::read_manifest(store, digest);
   if (!manifest) return paths;
-  const auto config = archive::read_config(store_, *manifest);
+  const auto config = archive::read_config(store, *manifest);
   if (!config) return paths;
   for (const auto& file : config->files) paths.push_back(file.path);
   return paths;
 }
 
 void AgentTest::flip_a_byte_in(const std::string& digest) const {
-  const std::string path = archive::blob_path(store_, digest);
+  const std::string path = store::blob_path(store_, digest);
   std::string bytes = read_text(path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
 std::string AgentTest::put_unsupported(const std::string& manifest) const {
-  auto changed = nlohmann::json::parse(read_text(archive::blob_path(store_, manifest)));
+  auto changed = nlohmann::json::parse(read_text(store::blob_path(store_, manifest)));
   changed["artifactType"] = "application/vnd.of.another.release";
   const std::string text = changed.dump();
   const std::string digest = "sha256:" + sha256_hex(text);
-  std::ofstream(archive::blob_path(store_, digest), std::ios::binary) << text;
+  std::ofstream(store::blob_path(store_, digest), std::ios::binary) << text;
   return digest;
 }
 

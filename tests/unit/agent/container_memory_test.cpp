@@ -8,6 +8,7 @@
 
 #include "agent/container_memory.hpp"
 #include "archive/extract.hpp"
+#include "store/directory/directory_store.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 namespace compilecache::agent::testing {
@@ -103,7 +104,7 @@ TEST_F(LittleMemory, ASaveFitsIntoWhatAContainerOf128MiBLeaves) {
   write_much();
   AgentProcess supervisor = supervise_within(work_memory(128 * kMebibyte));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << supervisor.log();
-  EXPECT_TRUE(archive::verify(store_, operator_.head()));
+  EXPECT_TRUE(archive::verify(store::DirectoryStore(store_), operator_.head()));
   EXPECT_THAT(supervisor.log(), ::testing::Not(HasSubstr("started again")));
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "archive/manifest.hpp"
+#include "store/directory/directory_store.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // The application may put anything into the folders that the saver looks at and writes to: links to
@@ -46,8 +47,8 @@ class HostileApp : public AgentTest {
   }
   // It is told by its length.
   [[nodiscard]] bool holds_the_secret(const std::string& digest) const {
-    const auto manifest = archive::read_manifest(store_, digest);
-    const auto config = manifest ? archive::read_config(store_, *manifest)
+    const auto manifest = archive::read_manifest(store::DirectoryStore(store_), digest);
+    const auto config = manifest ? archive::read_config(store::DirectoryStore(store_), *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));
     EXPECT_TRUE(config);
     if (!config) return true;

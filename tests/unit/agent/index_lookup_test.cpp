@@ -1,4 +1,5 @@
 #include "agent/index_lookup.hpp"
+#include "store/memory/memory_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +16,13 @@ api::ArchiveKey with(const std::string& part, const std::string& value) {
   return key;
 }
 
-archive::IndexEntry entry(const std::string& name, const std::string& saved_at,
-                          const api::ArchiveKey& key) {
+store::IndexEntry entry(const std::string& name, const std::string& saved_at,
+                        const api::ArchiveKey& key) {
   return {"sha256:" + name, 1, index_annotations(name, 3, saved_at, key)};
 }
 
 TEST(IndexLookup, TheExactKeyComesFirst) {
-  archive::Index index;
+  store::Index index;
   index.entries = {entry("newer", "2026-02-01T00:00:00Z", with("Image", "app:1")),
                    entry("mine", "2026-01-01T00:00:00Z", kPod)};
   const auto found = find_in_index(index, kPod, true);
@@ -33,7 +34,7 @@ TEST(IndexLookup, TheExactKeyComesFirst) {
 }
 
 TEST(IndexLookup, ThenTheNewestOfAnotherImage) {
-  archive::Index index;
+  store::Index index;
   index.entries = {entry("old", "2026-01-01T00:00:00Z", with("Image", "app:0")),
                    entry("new", "2026-02-01T00:00:00Z", with("Image", "app:1")),
                    entry("older", "2025-02-01T00:00:00Z", with("Image", "app:3"))};
@@ -45,7 +46,7 @@ TEST(IndexLookup, ThenTheNewestOfAnotherImage) {
 }
 
 TEST(IndexLookup, NeverAnotherProductOrCount) {
-  archive::Index index;
+  store::Index index;
   index.entries = {entry("a", "", with("GPUProduct", "A100")),
                    entry("b", "", with("GPUCount", "8")),
                    entry("c", "", with("DriverVersion", "550"))};
@@ -55,18 +56,20 @@ TEST(IndexLookup, NeverAnotherProductOrCount) {
 TEST(IndexLookup, APodWithoutGpuHasItsArchitectureAsProduct) {
   api::AgentConfig config;
   config.key_basis.parts = {"GPUProduct"};
-  const auto key = local_key(config, "node");
+  const SystemClock clock;
+  store::MemoryStore store(clock);
+  const auto key = local_key(config, store, "node");
   ASSERT_TRUE(key);
   EXPECT_TRUE(key->at("GPUProduct").starts_with("cpu-"));
 }
 
 TEST(IndexLookup, ANodeThatNobodyNotedIsNotGuessed) {
   api::AgentConfig config;
-  config.store = api::VolumeRef{};
-  config.store_mount = "/nonexistent";
   config.key_basis.parts = {"GPUProduct"};
   config.key_basis.gpu_resource = "nvidia.com/gpu";
-  const auto key = local_key(config, "node-7");
+  const SystemClock clock;
+  store::MemoryStore store(clock);
+  const auto key = local_key(config, store, "node-7");
   ASSERT_FALSE(key);
   EXPECT_NE(key.error().message.find("node-7"), std::string::npos);
 }

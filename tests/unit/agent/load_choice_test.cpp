@@ -10,8 +10,8 @@
 #include "agent/index_lookup.hpp"
 #include "agent/load/load_pace.hpp"
 #include "archive/format.hpp"
-#include "archive/index.hpp"
-#include "archive/store.hpp"
+#include "store/index.hpp"
+#include "store/memory/memory_store.hpp"
 
 // How long a loader lets the operator make it wait, and how long it may take then. No time passes
 // here.
@@ -76,8 +76,9 @@ LoadChoice choose(int64_t operator_waits_ms, int silent = 0, int64_t wait_for_fi
   config.load.timeout = std::chrono::milliseconds(60'000);
   config.index_fallback = false;
   WaitingOperator coordinator(operator_waits_ms, silent);
+  store::MemoryStore store(kClock);
   return choose_archive(
-      config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
+      config, store, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
 }
 
 TEST(LoadChoice, WaitsAsLongAsOtherPodsLoadsMayTake) {
@@ -105,8 +106,9 @@ milliseconds budget_said(int64_t budget_ms, int64_t timeout_ms) {
   config.load.timeout = std::chrono::milliseconds(timeout_ms);
   WaitingOperator coordinator(0);
   coordinator.budget_ms = budget_ms;
+  store::MemoryStore store(kClock);
   return choose_archive(
-             config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {})
+             config, store, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {})
       .budget;
 }
 
@@ -119,23 +121,18 @@ TEST(LoadChoice, TheOperatorsBudgetCountsWhereItIsShorter) {
 // What a loader makes of an index that says so of the time that its archive took.
 milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout_ms = 60'000,
                              milliseconds silence = milliseconds(0)) {
-  std::string folder = (std::filesystem::temp_directory_path() / "load-choice-XXXXXX").string();
-  EXPECT_NE(::mkdtemp(folder.data()), nullptr);
   api::AgentConfig config;
-  config.store = api::VolumeRef{};
-  config.store_mount = folder + "/store";
   config.load.timeout = std::chrono::milliseconds(timeout_ms);
   config.key_basis.parts = {"Architecture"};
-  EXPECT_TRUE(archive::prepare_store(config.store_mount, {}, false));
+  store::MemoryStore store(kClock);
+  EXPECT_TRUE(store.prepare({}, false));
   auto annotations = index_annotations("demo", 1, "", {{"Architecture", architecture()}});
   if (!compile_seconds.empty()) annotations[archive::kAnnotationCompileSeconds] = compile_seconds;
-  EXPECT_TRUE(archive::upsert_index_entry(config.store_mount,
-                                          {"sha256:" + std::string(64, 'a'), 100, annotations}));
+  EXPECT_TRUE(store.update_index({"sha256:" + std::string(64, 'a'), 100, annotations}));
   WaitingOperator coordinator(0, 1);
   coordinator.silence = silence;
   const LoadChoice choice = choose_archive(
-      config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
-  std::filesystem::remove_all(folder);
+      config, store, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
   EXPECT_TRUE(choice.load) << choice.status.message;
   EXPECT_EQ(choice.status.source, api::LoadSource::kIndex);
   return choice.budget;
@@ -181,11 +178,28 @@ TEST(LoadChoice, WhoIsToldNotToAskGoesByTheIndexAtOnce) {
   config.ask_operator = false;
   config.load.wait_for_first = std::chrono::milliseconds(5000);
   WaitingOperator coordinator(0);
+  store::MemoryStore store(kClock);
   const LoadChoice choice = choose_archive(
-      config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
+      config, store, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
   EXPECT_EQ(coordinator.asked, 0);
   EXPECT_FALSE(choice.operator_answered) << "so the saver reports the load, if it can";
   EXPECT_EQ(choice.status.source, api::LoadSource::kIndex);
+}
+
+// Nothing else to look into: such a pod starts cold at once.
+TEST(LoadChoice, WithoutTheOperatorAStoreThatKeepsNoIndexHasNothingForUs) {
+  class WithoutIndex : public store::MemoryStore {
+   public:
+    using MemoryStore::MemoryStore;
+    store::OfflineIndex* offline_index() override { return nullptr; }
+  };
+  WithoutIndex store(kClock);
+  WaitingOperator coordinator(0, 1);
+  const LoadChoice choice = choose_archive(
+      api::AgentConfig{}, store, "node-1", coordinator, kClock, [](milliseconds) { return true; },
+      [] {});
+  EXPECT_FALSE(choice.load);
+  EXPECT_EQ(choice.status.reason, "operator_unreachable");
 }
 
 TEST(LoadChoice, DoesNotWaitForEver) {

@@ -14,8 +14,9 @@
 
 #include "agent/index_lookup.hpp"
 #include "archive/format.hpp"
-#include "archive/index.hpp"
-#include "archive/store.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/directory/layout.hpp"
+#include "store/index.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // `compilecache-agent load`, run as a process.
@@ -35,9 +36,9 @@ class Load : public AgentTest {
                                    const std::map<std::string, std::string>& files) {
     const auto info = put_archive(files);
     const api::ArchiveKey key{{"GPUProduct", product}, {"Image", image}};
-    EXPECT_TRUE(archive::upsert_index_entry(
-        store_, {info.manifest, info.manifest_bytes,
-                 index_annotations("demo-" + product, 1, "2026-01-01T00:00:00Z", key)}));
+    EXPECT_TRUE(store::DirectoryStore(store_).update_index(
+        {info.manifest, info.manifest_bytes,
+         index_annotations("demo-" + product, 1, "2026-01-01T00:00:00Z", key)}));
     return info;
   }
   void expect_cold(const std::string& outcome, const std::string& reason) {
@@ -106,7 +107,7 @@ TEST_F(Load, WithoutAnAnswerTheIndexDecidesForTheNodesProduct) {
   operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
   put_indexed("H100", "app:1", {{"torch/h100", "x"}});
   put_indexed("A100", "app:1", {{"torch/a100", "x"}});
-  ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
+  ASSERT_TRUE(store::DirectoryStore(store_).note_node_product("node-1", "A100"));
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
   EXPECT_EQ(status()["source"], "index");
@@ -117,7 +118,7 @@ TEST_F(Load, WithoutAnAnswerTheIndexDecidesForTheNodesProduct) {
 
 TEST_F(Load, ACompatibleArchiveOnlyWhereAllowed) {
   put_indexed("A100", "app:0", kFiles);
-  ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
+  ASSERT_TRUE(store::DirectoryStore(store_).note_node_product("node-1", "A100"));
   config_.load.fallback = api::LoadFallback::kExact;
   EXPECT_EQ(run("load"), 0);
   expect_cold("DOES_NOT_EXIST", "no_archive");
@@ -128,7 +129,7 @@ TEST_F(Load, ACompatibleArchiveOnlyWhereAllowed) {
 
 TEST_F(Load, TheIndexIsNotBelievedWhereTheSettingsSaySo) {
   put_indexed("A100", "app:1", kFiles);
-  ASSERT_TRUE(archive::note_node_product(store_, "node-1", "A100"));
+  ASSERT_TRUE(store::DirectoryStore(store_).note_node_product("node-1", "A100"));
   config_.index_fallback = false;
   EXPECT_EQ(run("load"), 0);
   expect_cold("DOES_NOT_EXIST", "operator_unreachable");
@@ -168,7 +169,7 @@ TEST_F(Load, AnArchiveOfAnotherReleaseIsNotCorrupt) {
 TEST_F(Load, AMissingBlobIsAMiss) {
   with_operator();
   const auto archive = put_archive(kFiles);
-  fs::remove(archive::blob_path(store_, archive.layers[0]));
+  fs::remove(store::blob_path(store_, archive.layers[0]));
   operator_.set_head(archive.manifest, 1);
   EXPECT_EQ(run("load"), 0);
   expect_cold("DOES_NOT_EXIST", "blob_missing");

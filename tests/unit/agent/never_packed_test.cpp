@@ -10,7 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "archive/index.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/index.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
@@ -37,7 +38,7 @@ class NeverPacked : public AgentTest {
 
   std::vector<std::string> saved() {
     EXPECT_EQ(run("save", {"--once"}), 0) << log_;
-    const auto index = archive::read_index(store_);
+    const auto index = store::DirectoryStore(store_).read_index();
     return index.entries.empty() ? std::vector<std::string>{} : paths_of(index.entries[0].digest);
   }
 };
@@ -122,7 +123,7 @@ TEST_F(NeverPacked, AFileThatGrowsAllTheTimeIsNeverThereByHalf) {
   for (int i = 0; i < 5; ++i) {
     run("save", {"--once"});  // without the file, or with what it was at one moment
     const std::string now = content("ab/growing.log");
-    if (archive::read_index(store_).entries.empty()) continue;
+    if (store::DirectoryStore(store_).read_index().entries.empty()) continue;
     const std::string text = loaded();
     EXPECT_EQ(now.compare(0, text.size(), text), 0);
   }

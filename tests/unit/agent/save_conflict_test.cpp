@@ -9,6 +9,7 @@
 #include <random>
 
 #include "archive/format.hpp"
+#include "store/directory/layout.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // Savers that meet others: busy locks, lost locks, heads that moved, operators that are away.
@@ -212,7 +213,7 @@ TEST_F(SaveConflict, AHeadThatTheVolumeLostIsWrittenAnewWhenTheOperatorSaysSo) {
 TEST_F(SaveConflict, AMissingOrCorruptHeadStaysWhileTheOperatorStandsByIt) {
   const auto theirs = put_archive({{"torch/ab/theirs", "x"}});
   operator_.set_head(theirs.manifest, 3);
-  const std::string config = archive::blob_path(store_, theirs.config);
+  const std::string config = store::blob_path(store_, theirs.config);
   for (const bool corrupt : {false, true}) {
     fs::rename(config, config + ".away");
     if (corrupt) std::ofstream(config) << std::string(fs::file_size(config + ".away"), 'x');
@@ -239,7 +240,7 @@ TEST_F(SaveConflict, AHeadThatCannotBeReadNowIsNotReplaced) {
   fs::create_directories(config_.control_path);
   fs::permissions(config_.control_path, fs::perms::all);
   write("ab/mine", "x");
-  const std::string blob = archive::blob_path(store_, theirs.manifest);
+  const std::string blob = store::blob_path(store_, theirs.manifest);
   fs::permissions(blob, fs::perms::none);
   AgentProcess saver = start("save", {}, kNobody);
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
@@ -360,7 +361,7 @@ TEST_F(SaveConflict, CondemnedBlobsAreWrittenAnew) {
                           {"condemned", before.blobs()}});
   });
   // Another file in its place is how it is seen to be written.
-  const std::string layer = archive::blob_path(store_, before.layers[0]);
+  const std::string layer = store::blob_path(store_, before.layers[0]);
   const auto file = [&] {
     struct stat info {};
     EXPECT_EQ(::stat(layer.c_str(), &info), 0);

@@ -14,10 +14,11 @@
 #include <thread>
 
 #include "archive/extract.hpp"
-#include "archive/index.hpp"
 #include "archive/seek_table.hpp"
-#include "archive/store.hpp"
 #include "archive/write.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/directory/layout.hpp"
+#include "store/index.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // `compilecache-agent save`, run as a process: when it saves and what it tells.
@@ -95,14 +96,15 @@ TEST_F(Save, KilledAtAnyMomentNothingIsLostAndTheNextGoesOn) {
     ::usleep(random() % 400'000);
     saver.kill_all();
     for (const std::string& head : {before, operator_.head()})
-      EXPECT_TRUE(head.empty() || archive::verify(store_, head)) << "kill " << i;
+      EXPECT_TRUE(head.empty() || archive::verify(store::DirectoryStore(store_), head))
+          << "kill " << i;
     ASSERT_FALSE(HasFailure());
   }
   AgentProcess saver = start("save");
   EXPECT_TRUE(eventually([&] {
     return !operator_.head().empty() && paths_of(operator_.head()).size() == 20;
   })) << saver.log();
-  EXPECT_TRUE(archive::verify(store_, operator_.head()));
+  EXPECT_TRUE(archive::verify(store::DirectoryStore(store_), operator_.head()));
 }
 
 TEST_F(Save, WhatIsNewIsSavedWhenItHasBeenStill) {
@@ -121,10 +123,11 @@ TEST_F(Save, WhatIsNewIsSavedWhenItHasBeenStill) {
   EXPECT_EQ(report["save_outcome"], "SUCCESS");
   EXPECT_EQ(report["effect"], "");  // nothing was loaded
   // For loads without the operator.
-  const auto index = archive::read_index(store_);
+  const auto index = store::DirectoryStore(store_).read_index();
   ASSERT_EQ(index.entries.size(), 1u);
   EXPECT_EQ(index.entries[0].digest, operator_.head());
-  EXPECT_EQ(archive::read_node_product(store_, "node-1").value_or(""), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(store::DirectoryStore(store_).node_product("node-1").value_or(""),
+            "NVIDIA-H100-80GB-HBM3");
   EXPECT_EQ(end(saver), 0);
 }
 
@@ -218,8 +221,9 @@ TEST_F(Save, APodWithAPartOfAGpuNotesNoProductForTheNode) {
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
-  EXPECT_EQ(archive::read_index(store_).entries.size(), 1U) << "which is noted before";
-  EXPECT_FALSE(archive::read_node_product(store_, "node-1"));
+  EXPECT_EQ(store::DirectoryStore(store_).read_index().entries.size(), 1U)
+      << "which is noted before";
+  EXPECT_FALSE(store::DirectoryStore(store_).node_product("node-1"));
   EXPECT_EQ(end(saver), 0);
 }
 
@@ -243,7 +247,7 @@ TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
 TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
   const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
   operator_.set_head(lost.manifest, 1);
-  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  fs::remove(store::blob_path(store_, lost.layers[0]));
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
     if (call.path != "/v1/saves" || call.body["missing_digest"] != lost.layers[0]) return {};
     operator_.set_head("", 1);
@@ -264,10 +268,10 @@ TEST_F(Save, WhereTheArchiveIsLostAllIsSavedAnewAndOnce) {
 TEST_F(Save, WhichBlobIsMissingIsToldWhateverTheStoreIsCalled) {
   store_ = root_ + "/sha256:" + std::string(64, '0');
   config_.store_mount = store_;
-  ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  ASSERT_TRUE(store::DirectoryStore(store_).prepare({"cluster-1", "ml", "uid-1"}, false));
   const auto lost = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"}});
   operator_.set_head(lost.manifest, 1);
-  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  fs::remove(store::blob_path(store_, lost.layers[0]));
   write("fxgraph/cd/TWO/file", "entry two");
   AgentProcess saver = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 2)) << saver.log();
@@ -316,9 +320,9 @@ TEST_F(Save, WhatDiffersInTheFrameworksKeyIsNamedAndNoValueTravels) {
   EXPECT_EQ(end(first), 0);
   const std::string head = operator_.head();
   EXPECT_THAT(paths_of(head), ElementsAre("torch/fxgraph/ab/ONE/file"));
-  const auto manifest = archive::read_manifest(store_, head);
+  const auto manifest = archive::read_manifest(store::DirectoryStore(store_), head);
   ASSERT_TRUE(manifest);
-  const auto config = archive::read_config(store_, *manifest);
+  const auto config = archive::read_config(store::DirectoryStore(store_), *manifest);
   ASSERT_TRUE(config);
   ASSERT_EQ(config->notes.size(), 1u);
   EXPECT_THAT(config->notes.begin()->second, HasSubstr("env/VLLM_API_KEY"));
@@ -502,9 +506,9 @@ TEST_F(Save, CompileTimeNeverShrinks) {
 // For loads that the operator does not answer.
 TEST_F(Save, ArchiveAndIndexSayHowLongAllOfItTook) {
   const auto said = [&] {
-    const auto manifest = archive::read_manifest(store_, operator_.head());
+    const auto manifest = archive::read_manifest(store::DirectoryStore(store_), operator_.head());
     EXPECT_TRUE(manifest);
-    const auto index = archive::read_index(store_);
+    const auto index = store::DirectoryStore(store_).read_index();
     EXPECT_EQ(index.entries.size(), 1u);
     const double seconds = archive::compile_seconds(manifest->annotations);
     EXPECT_EQ(archive::compile_seconds(index.entries.at(0).annotations), seconds);
@@ -547,7 +551,7 @@ TEST_F(Save, WhatAnotherPodSavedIsNotCountedAsItsOwnWork) {
   AgentProcess again = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.3/commit", 1)) << again.log();
   EXPECT_EQ(end(again), 0);
-  const auto manifest = archive::read_manifest(store_, operator_.head());
+  const auto manifest = archive::read_manifest(store::DirectoryStore(store_), operator_.head());
   ASSERT_TRUE(manifest);
   EXPECT_NEAR(archive::compile_seconds(manifest->annotations), 150, 5);
 }
@@ -576,7 +580,8 @@ TEST_F(Save, ALoadedFileOfTheFutureIsNotTakenForANewOne) {
   fs::last_write_time(local, fs::file_time_type::clock::now() + std::chrono::hours(5));
   archive::WriteRequest request;
   request.files = {{local, "torch/ab/ahead"}};
-  const auto written = archive::write_archive(store_, std::move(request));
+  store::DirectoryStore store(store_);
+  const auto written = archive::write_archive(store, std::move(request));
   ASSERT_TRUE(written);
   operator_.set_head(written->archive.manifest, 1);
   EXPECT_EQ(run("load"), 0);
@@ -867,7 +872,7 @@ TEST_F(Save, BadConfigurationDoesNotEndTheSidecar) {
 
 TEST_F(Save, FilesThatItMayNotReadAreCountedAndTheRestIsSaved) {
   constexpr unsigned kNobody = 65534;
-  ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+  ASSERT_TRUE(store::DirectoryStore(store_).prepare({"cluster-1", "ml", "uid-1"}, false));
   fs::create_directories(config_.control_path);
   fs::permissions(config_.control_path, fs::perms::all);
   write("ab/open", "x");

@@ -9,11 +9,12 @@
 
 #include "agent/index_lookup.hpp"
 #include "archive/format.hpp"
-#include "archive/index.hpp"
-#include "archive/store.hpp"
 #include "archive/write.hpp"
 #include "base/clock.hpp"
 #include "base/time_format.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/directory/layout.hpp"
+#include "store/index.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // `compilecache-agent sweep`, run as a process.
@@ -44,7 +45,7 @@ TEST_F(Sweep, TheFirstOneMakesTheStore) {
   config_.store_mount = root_ + "/volume/team/demo";
   plan({{"archives", nlohmann::json::array()}});
   EXPECT_EQ(run("sweep"), 0) << log_;
-  const auto owner = archive::read_store_owner(config_.store_mount);
+  const auto owner = store::DirectoryStore(config_.store_mount).owner();
   ASSERT_TRUE(owner);
   EXPECT_EQ(owner->ns, "ml");
   EXPECT_EQ(end_report()["phase"], "end");
@@ -61,12 +62,12 @@ TEST_F(Sweep, RemovesWhatIsCondemnedAndTellsWhatIsLeft) {
            {"key", {{"GPUProduct", "H100"}}}}}},
         {"deletable", dead.blobs()}});
   EXPECT_EQ(run("sweep"), 0) << log_;
-  EXPECT_FALSE(fs::exists(archive::blob_path(store_, dead.manifest)));
+  EXPECT_FALSE(fs::exists(store::blob_path(store_, dead.manifest)));
   const auto report = end_report();
   EXPECT_EQ(report["removed_blobs"], 3);
   EXPECT_GT(report["freed_bytes"], 0);
   EXPECT_EQ(report["inventory"].size(), 3u);
-  const auto index = archive::read_index(store_);
+  const auto index = store::DirectoryStore(store_).read_index();
   ASSERT_EQ(index.entries.size(), 1u);
   EXPECT_EQ(index.entries[0].digest, live.manifest);
   EXPECT_EQ(index.entries[0].generation(), 2u);
@@ -78,7 +79,8 @@ TEST_F(Sweep, TheIndexSaysAgainHowLongAnArchiveTook) {
   archive::WriteRequest request;
   request.files = {{local, "torch/live"}};
   request.annotations[archive::kAnnotationCompileSeconds] = "41.500";
-  const auto live = archive::write_archive(store_, std::move(request));
+  store::DirectoryStore store(store_);
+  const auto live = archive::write_archive(store, std::move(request));
   ASSERT_TRUE(live);
   plan({{"archives",
          {{{"name", "demo-1"},
@@ -86,7 +88,7 @@ TEST_F(Sweep, TheIndexSaysAgainHowLongAnArchiveTook) {
            {"generation", 2},
            {"key", {{"GPUProduct", "H100"}}}}}}});
   EXPECT_EQ(run("sweep"), 0) << log_;
-  const auto index = archive::read_index(store_);
+  const auto index = store::DirectoryStore(store_).read_index();
   ASSERT_EQ(index.entries.size(), 1u);
   EXPECT_EQ(archive::compile_seconds(index.entries[0].annotations), 41.5);
 }
@@ -151,7 +153,7 @@ TEST_F(Sweep, SuspectArchivesAreChecked) {
 
 TEST_F(Sweep, AnArchiveWhoseBlobIsGoneIsNotWhole) {
   const auto lost = put_archive({{"torch/lost", "x"}});
-  fs::remove(archive::blob_path(store_, lost.layers[0]));
+  fs::remove(store::blob_path(store_, lost.layers[0]));
   plan({{"check", {lost.manifest}}});
   EXPECT_EQ(run("sweep"), 0) << log_;
   EXPECT_THAT(end_report()["corrupt"], ElementsAre(lost.manifest));
@@ -172,9 +174,9 @@ TEST_F(Sweep, WhatIsSavedDuringASweepStaysInTheIndex) {
   const auto gone = put_archive({{"torch/gone", "4"}});
   const auto note = [&](const std::string& name, const archive::ArchiveInfo& info,
                         const std::string& saved_at) {
-    EXPECT_TRUE(archive::upsert_index_entry(
-        store_, {info.manifest, info.manifest_bytes,
-                 index_annotations(name, 1, saved_at, {{"GPUProduct", name}})}));
+    EXPECT_TRUE(store::DirectoryStore(store_).update_index(
+        {info.manifest, info.manifest_bytes,
+         index_annotations(name, 1, saved_at, {{"GPUProduct", name}})}));
   };
   note("gone", gone, "2026-01-01T00:00:00Z");
   const auto known = [&](const std::string& name, const archive::ArchiveInfo& info) {
@@ -192,7 +194,8 @@ TEST_F(Sweep, WhatIsSavedDuringASweepStaysInTheIndex) {
   });
   EXPECT_EQ(run("sweep"), 0) << log_;
   std::map<std::string, std::string> found;
-  for (const auto& entry : archive::read_index(store_).entries) found[entry.name()] = entry.digest;
+  for (const auto& entry : store::DirectoryStore(store_).read_index().entries)
+    found[entry.name()] = entry.digest;
   EXPECT_EQ(found, (std::map<std::string, std::string>{{"demo-1", later.manifest},
                                                        {"new", other.manifest}}));
 }
@@ -202,9 +205,9 @@ TEST_F(Sweep, WhatIsDistrustedLeavesTheIndexUnlessItIsFoundWhole) {
   const auto crashing = put_archive({{"torch/one", "1"}, {"torch/two", "2"}});
   const auto suspect = put_archive({{"torch/other", "3"}});
   const auto note = [&](const std::string& name, const archive::ArchiveInfo& info) {
-    EXPECT_TRUE(archive::upsert_index_entry(
-        store_, {info.manifest, info.manifest_bytes,
-                 index_annotations(name, 2, "2026-01-02T00:00:00Z", {{"GPUProduct", name}})}));
+    EXPECT_TRUE(store::DirectoryStore(store_).update_index(
+        {info.manifest, info.manifest_bytes,
+         index_annotations(name, 2, "2026-01-02T00:00:00Z", {{"GPUProduct", name}})}));
   };
   note("demo-1", crashing);
   note("demo-2", suspect);
@@ -219,7 +222,8 @@ TEST_F(Sweep, WhatIsDistrustedLeavesTheIndexUnlessItIsFoundWhole) {
         {"distrusted", {crashing.manifest, suspect.manifest}}});
   EXPECT_EQ(run("sweep"), 0) << log_;
   std::map<std::string, std::string> found;
-  for (const auto& entry : archive::read_index(store_).entries) found[entry.name()] = entry.digest;
+  for (const auto& entry : store::DirectoryStore(store_).read_index().entries)
+    found[entry.name()] = entry.digest;
   EXPECT_EQ(found, (std::map<std::string, std::string>{{"demo-1", before.manifest},
                                                        {"demo-2", suspect.manifest}}));
 }
@@ -237,7 +241,7 @@ TEST_F(Sweep, AStoreOfSomebodyElseIsNotTouchedUnlessAdopted) {
   config_.sweep.cluster_uid = "another-cluster";
   EXPECT_EQ(run("sweep"), 1);
   EXPECT_NE(end_report()["storage_error"], "");
-  EXPECT_TRUE(fs::exists(archive::blob_path(store_, archive.manifest)));
+  EXPECT_TRUE(fs::exists(store::blob_path(store_, archive.manifest)));
   config_.sweep.adopt = true;
   plan({{"archives", nlohmann::json::array()}});
   EXPECT_EQ(run("sweep"), 0) << log_;
@@ -247,13 +251,13 @@ TEST_F(Sweep, TheArchivesOfAnotherClusterAreToldBeforeTheirStoreIsTakenOver) {
   const auto archive = put_archive({{"torch/theirs", "x"}});
   const auto gone = put_archive({{"torch/gone", "y"}});
   const auto note = [&](const std::string& name, const archive::ArchiveInfo& info) {
-    EXPECT_TRUE(archive::upsert_index_entry(
-        store_, {info.manifest, info.manifest_bytes,
-                 index_annotations(name, 7, "2026-01-01T00:00:00Z", {{"GPUProduct", name}})}));
+    EXPECT_TRUE(store::DirectoryStore(store_).update_index(
+        {info.manifest, info.manifest_bytes,
+         index_annotations(name, 7, "2026-01-01T00:00:00Z", {{"GPUProduct", name}})}));
   };
   note("H100", archive);
   note("A100", gone);
-  fs::remove(archive::blob_path(store_, gone.manifest));
+  fs::remove(store::blob_path(store_, gone.manifest));
   config_.sweep.cluster_uid = "another-cluster";
   config_.sweep.adopt = true;
   const auto refuse_adoption = [](const Call& call) -> std::optional<http::Response> {
@@ -262,7 +266,8 @@ TEST_F(Sweep, TheArchivesOfAnotherClusterAreToldBeforeTheirStoreIsTakenOver) {
   };
   operator_.script(refuse_adoption);
   EXPECT_EQ(run("sweep"), 1);
-  EXPECT_NE(archive::read_store_owner(store_)->cluster, "another-cluster") << "it is tried again";
+  EXPECT_NE(store::DirectoryStore(store_).owner()->cluster, "another-cluster")
+      << "it is tried again";
 
   plan({{"archives", nlohmann::json::array()}});
   EXPECT_EQ(run("sweep"), 0) << log_;
@@ -282,15 +287,15 @@ TEST_F(Sweep, TheArchivesOfAnotherClusterAreToldBeforeTheirStoreIsTakenOver) {
   EXPECT_EQ(found[0]["blobs"].size(), archive.blobs().size());
   EXPECT_EQ(found[0]["compressed_bytes"], archive.compressed_bytes);
 
-  EXPECT_EQ(archive::read_store_owner(store_)->cluster, "another-cluster");
+  EXPECT_EQ(store::DirectoryStore(store_).owner()->cluster, "another-cluster");
   EXPECT_EQ(run("sweep"), 0) << log_;
   EXPECT_EQ(adoptions().size(), 2u) << "once";
 }
 
 TEST_F(Sweep, TheArchivesOfADeletedCompileCacheAreNotTakenOver) {
   const auto archive = put_archive({{"torch/deleted", "x"}});
-  EXPECT_TRUE(archive::upsert_index_entry(
-      store_, {archive.manifest, archive.manifest_bytes, index_annotations("old", 1, "", {})}));
+  EXPECT_TRUE(store::DirectoryStore(store_).update_index(
+      {archive.manifest, archive.manifest_bytes, index_annotations("old", 1, "", {})}));
   config_.cache_uid = "made-anew";
   config_.sweep.adopt = true;
   plan({{"archives", nlohmann::json::array()}});

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "archive/format.hpp"
-#include "archive/index.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/directory/layout.hpp"
+#include "store/index.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // What people run: help, inspect, verify, and saving and loading by hand.
@@ -67,18 +69,18 @@ TEST_F(Tools, InspectShowsTheArchives) {
 
 TEST_F(Tools, InspectFailsWhereAnArchiveCannotBeRead) {
   const auto info = put_archive({{"torch/a", "x"}});
-  ASSERT_TRUE(archive::upsert_index_entry(
-      store_, {info.manifest, info.manifest_bytes, {{archive::kAnnotationName, "one"}}}));
+  ASSERT_TRUE(store::DirectoryStore(store_).update_index(
+      {info.manifest, info.manifest_bytes, {{archive::kAnnotationName, "one"}}}));
   EXPECT_EQ(run("inspect", {store_}), 0) << log_;
-  std::filesystem::remove(archive::blob_path(store_, info.manifest));
+  std::filesystem::remove(store::blob_path(store_, info.manifest));
   EXPECT_EQ(run("inspect", {store_}), 1) << log_;
   EXPECT_EQ(run("inspect", {store_, "--json"}), 1) << log_;
 }
 
 TEST_F(Tools, NamesOfStrangersDoNotReachTheTerminal) {
   const auto info = put_archive({{"torch/a", "x"}});
-  ASSERT_TRUE(archive::upsert_index_entry(
-      store_, {info.manifest, info.manifest_bytes, {{archive::kAnnotationName, "\x1B[2Jone"}}}));
+  ASSERT_TRUE(store::DirectoryStore(store_).update_index(
+      {info.manifest, info.manifest_bytes, {{archive::kAnnotationName, "\x1B[2Jone"}}}));
   for (const char* command : {"inspect", "verify"}) {
     EXPECT_EQ(run(command, {store_}), 0) << log_;
     EXPECT_NE(log_.find("?[2Jone"), std::string::npos) << log_;
@@ -99,7 +101,7 @@ TEST_F(Tools, VerifyFindsTheFlippedByte) {
   EXPECT_EQ(run("verify", {store_}), 0) << log_;
   EXPECT_EQ(run("inspect", {store_, "--json"}), 0);
   const std::string digest = nlohmann::json::parse(log_)["archives"][0]["digest"];
-  const auto manifest = archive::read_manifest(store_, digest);
+  const auto manifest = archive::read_manifest(store::DirectoryStore(store_), digest);
   ASSERT_TRUE(manifest);
   flip_a_byte_in(manifest->layers[0].digest);
   EXPECT_EQ(run("verify", {store_}), 1);
@@ -112,18 +114,18 @@ TEST_F(Tools, InspectCountsWhatArchivesShare) {
   const auto second = put_archive({{"torch/b", "changed"}}, first.manifest);
   put_archive({{"torch/left", "no archive in the index needs this"}});
   const auto index = [&](const char* name, const archive::ArchiveInfo& info, const char* product) {
-    ASSERT_TRUE(archive::upsert_index_entry(
-        store_, {info.manifest,
-                 info.manifest_bytes,
-                 {{archive::kAnnotationName, name},
-                  {archive::kAnnotationGeneration, "1"},
-                  {std::string(archive::kAnnotationKeyPrefix) + "GPUProduct", product}}}));
+    ASSERT_TRUE(store::DirectoryStore(store_).update_index(
+        {info.manifest,
+         info.manifest_bytes,
+         {{archive::kAnnotationName, name},
+          {archive::kAnnotationGeneration, "1"},
+          {std::string(archive::kAnnotationKeyPrefix) + "GPUProduct", product}}}));
   };
   index("one", first, "H100");
   index("two", second, "H100");
   ASSERT_EQ(run("inspect", {store_, "--json"}), 0) << log_;
   const auto shown = nlohmann::json::parse(log_);
-  const uint64_t layer = std::filesystem::file_size(archive::blob_path(store_, first.layers[0]));
+  const uint64_t layer = std::filesystem::file_size(store::blob_path(store_, first.layers[0]));
   EXPECT_EQ(shown["sharedBytes"], layer);
   EXPECT_EQ(shown["storedBytes"], first.compressed_bytes + second.compressed_bytes - layer);
   EXPECT_GT(shown["unreferencedBytes"], 0);

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "archive/format.hpp"
-#include "archive/store.hpp"
+#include "store/directory/directory_store.hpp"
 #include "tests/support/slow_volume/slow_volume.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
@@ -32,7 +32,7 @@ class Volume : public AgentTest {
     volume_.emplace();
     store_ = volume_->path("store");
     config_.store_mount = store_;
-    ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+    ASSERT_TRUE(store::DirectoryStore(store_).prepare({"cluster-1", "ml", "uid-1"}, false));
     with_operator();
   }
 
@@ -207,7 +207,7 @@ TEST_F(Volume, ASaveThatTheVolumeRefusesIsToldAndTriedAgain) {
     EXPECT_EQ(saver.wait(), 0);
     fs::remove_all(config_.control_path);
     fs::remove_all(volume_->backing("store/blobs/sha256"));
-    ASSERT_TRUE(archive::prepare_store(store_, {"cluster-1", "ml", "uid-1"}, false));
+    ASSERT_TRUE(store::DirectoryStore(store_).prepare({"cluster-1", "ml", "uid-1"}, false));
   }
 }
 

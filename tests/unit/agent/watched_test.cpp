@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "store/memory/memory_store.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 namespace compilecache::agent::testing {
@@ -20,7 +21,7 @@ class WatchedTest : public AgentTest {
     load_.loaded_at = clock_.wall();
     (void)control_.write_loaded("torch/fxgraph/ab/fabc/entry\n");
     set_read_time("fxgraph/ab/fabc/entry", 1);
-    watched_.emplace(config_, load_, control_, clock_);
+    watched_.emplace(config_, blobs_, load_, control_, clock_);
   }
 
   void set_read_time(const std::string& path, time_t seconds) const {
@@ -30,6 +31,7 @@ class WatchedTest : public AgentTest {
   }
 
   const SystemClock clock_;  // what is watched are real files
+  const store::MemoryStore blobs_{clock_};
   ControlDirectory control_;
   LoadStatus load_;
   std::optional<Watched> watched_;

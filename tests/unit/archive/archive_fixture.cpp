@@ -73,6 +73,11 @@ std::string noise(size_t size, uint64_t seed) {
   return bytes;
 }
 
+Result<WriteResult> write_into(const std::string& path, WriteRequest request) {
+  store::DirectoryStore store(path);
+  return write_archive(store, std::move(request));
+}
+
 void unpack_real_cache(const std::string& name, const std::string& into) {
   fs::create_directories(into);
   run("zstd -dcq --long=27 " CC_TESTDATA "/caches/" + name + ".tar.zst | tar -x -C " + into);
@@ -90,7 +95,7 @@ std::string run(const std::string& command) {
 }
 
 ArchiveTest::ArchiveTest() : store_(temp_.path("store")) {
-  const auto prepared = prepare_store(store_, owner_, false);
+  const auto prepared = store_.prepare(owner_, false);
   EXPECT_TRUE(prepared) << prepared.error().message;
 }
 

@@ -8,10 +8,16 @@
 #include <vector>
 
 #include "archive/extract.hpp"
-#include "archive/store.hpp"
 #include "archive/write.hpp"
+#include "store/directory/directory_store.hpp"
 
 namespace compilecache::archive::test {
+
+using store::Index;
+using store::IndexEntry;
+using store::StoredBlob;
+using store::StoreOwner;
+using store::SweepCounts;
 
 // Gone with everything in it at the end.
 class TempDir {
@@ -46,6 +52,9 @@ std::vector<std::string> names_below(const std::string& root);
 // Bytes that do not compress, the same for the same seed.
 std::string noise(size_t size, uint64_t seed);
 
+// Into the store at that path.
+Result<WriteResult> write_into(const std::string& store, WriteRequest request);
+
 // Unpacks one of the real caches of tests/testdata/caches.
 void unpack_real_cache(const std::string& name, const std::string& into);
 
@@ -70,7 +79,7 @@ class ArchiveTest : public ::testing::Test {
   Result<ExtractReport> try_load(const std::string& manifest, const std::string& into);
 
   TempDir temp_;
-  const std::string store_;
+  store::DirectoryStore store_;
   const StoreOwner owner_{"cluster-1", "ml", "cc-uid-1"};
   int counter_ = 0;
 };

@@ -172,7 +172,7 @@ TEST_F(Budget, LimitsOfAnArchiveAreExact) {
   ASSERT_TRUE(config);
   at(&Limits::max_frame_bytes, config->layers[0].plain_bytes);
   at(&Limits::max_plain_bytes, config->layers[0].plain_bytes);
-  const std::string json = run("zstd -dc " + blob_path(store_, manifest->config.digest));
+  const std::string json = run("zstd -dc " + store_.blob_path(manifest->config.digest));
   at(&Limits::max_config_plain_bytes, json.size());
 }
 

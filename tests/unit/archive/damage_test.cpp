@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 class Damage : public ArchiveTest {
  protected:
   void flip(const std::string& digest, size_t at) {
-    const std::string path = blob_path(store_, digest);
+    const std::string path = store_.blob_path(digest);
     std::string bytes = read_file(path);
     ASSERT_LT(at, bytes.size());
     bytes[at] = static_cast<char>(bytes[at] ^ 0x21);
@@ -45,7 +45,7 @@ TEST_F(Damage, AFlippedByteAnywhereInAnyBlobIsCorrupt) {
   const auto first = save(tree);
   const auto second = save({{"e/f", {noise(5'000, 51), false}}}, first.archive.manifest);
   for (const std::string& blob : second.archive.blobs()) {
-    const size_t size = fs::file_size(blob_path(store_, blob));
+    const size_t size = fs::file_size(store_.blob_path(blob));
     // All of the ends, where headers and tables are, and some of the middle.
     for (size_t at = 0; at < size;
          at += at < 40 || at + 40 > size ? 1 : std::max<size_t>(1, size / 7)) {
@@ -65,7 +65,7 @@ TEST_F(Damage, AFlippedByteInALayerThatIsNotHashedNeverReachesAFile) {
                      {"d", {"text", false}}};
   const auto saved = save(tree);
   const std::string layer = saved.archive.layers.front();
-  const size_t size = fs::file_size(blob_path(store_, layer));
+  const size_t size = fs::file_size(store_.blob_path(layer));
   ExtractOptions options;
   options.hash_layers_up_to = 0;
   size_t found = 0;
@@ -95,7 +95,7 @@ TEST_F(Damage, AFlippedByteInALayerThatIsNotHashedNeverReachesAFile) {
 TEST_F(Damage, ACutOffOrLongerBlobIsCorrupt) {
   const auto saved = save({{"a", {noise(60'000, 52), false}}});
   for (const std::string& blob : saved.archive.blobs()) {
-    const std::string path = blob_path(store_, blob);
+    const std::string path = store_.blob_path(blob);
     const std::string whole = read_file(path);
     for (const std::string& bytes :
          {std::string(), whole.substr(0, 7), whole.substr(0, whole.size() - 1), whole + "x"}) {
@@ -110,9 +110,9 @@ TEST_F(Damage, AMissingBlobIsAMissAndNotCorruption) {
   const auto first = save({{"a", {noise(60'000, 53), false}}});
   const auto second = save({{"b", {noise(60'000, 54), false}}}, first.archive.manifest);
   for (const std::string& blob : second.archive.blobs()) {
-    fs::rename(blob_path(store_, blob), temp_.path("away"));
+    fs::rename(store_.blob_path(blob), temp_.path("away"));
     expect_failure(second.archive.manifest, ErrorCode::kNotFound, blob);
-    fs::rename(temp_.path("away"), blob_path(store_, blob));
+    fs::rename(temp_.path("away"), store_.blob_path(blob));
   }
   const std::string none = "sha256:" + std::string(64, '0');
   expect_failure(none, ErrorCode::kNotFound, none);
@@ -131,18 +131,18 @@ TEST_F(Damage, WhatIsNoDigestIsRefused) {
 TEST_F(Damage, ALinkInPlaceOfABlobIsNotFollowed) {
   const auto saved = save({{"a", {noise(60'000, 55), false}}});
   for (const std::string& blob : saved.archive.blobs()) {
-    fs::rename(blob_path(store_, blob), temp_.path("away"));
-    fs::create_symlink(temp_.path("away"), blob_path(store_, blob));
+    fs::rename(store_.blob_path(blob), temp_.path("away"));
+    fs::create_symlink(temp_.path("away"), store_.blob_path(blob));
     EXPECT_FALSE(try_load(saved.archive.manifest, temp_.path("into")));
     EXPECT_TRUE(names_below(temp_.path("into")).empty());
-    fs::rename(temp_.path("away"), blob_path(store_, blob));
+    fs::rename(temp_.path("away"), store_.blob_path(blob));
   }
 }
 
 TEST_F(Damage, WhatIsNoFileInPlaceOfABlobIsDamage) {
   const auto saved = save({{"a", {noise(60'000, 55), false}}});
   for (const std::string& blob : saved.archive.blobs()) {
-    const std::string path = blob_path(store_, blob);
+    const std::string path = store_.blob_path(blob);
     fs::rename(path, temp_.path("away"));
     fs::create_symlink(temp_.path("away"), path);
     expect_failure(saved.archive.manifest, ErrorCode::kCorrupt, blob);
@@ -240,13 +240,13 @@ TEST_F(Damage, ASaveOntoAFullDiskKeepsWhatIsThere) {
   const std::string root = temp_.path("disk");
   const SmallDisk disk(root);
   if (!disk.mounted()) GTEST_SKIP() << "may not mount; faults_test has ENOSPC for every call";
-  ASSERT_TRUE(prepare_store(root + "/store", owner_, false));
+  ASSERT_TRUE(store::DirectoryStore(root + "/store").prepare(owner_, false));
   const auto write = [&](const Tree& tree) {
     const std::string from = temp_.path("from-" + std::to_string(++counter_));
     write_tree(from, tree);
     WriteRequest request;
     request.files = sources(from);
-    return write_archive(root + "/store", request);
+    return write_into(root + "/store", request);
   };
   const auto first = write({{"a", {noise(300'000, 59), false}}});
   ASSERT_TRUE(first) << first.error().message;
@@ -256,7 +256,7 @@ TEST_F(Damage, ASaveOntoAFullDiskKeepsWhatIsThere) {
   EXPECT_EQ(second.error().code, ErrorCode::kIo);
   EXPECT_NE(second.error().message.find("No space left"), std::string::npos);
   EXPECT_EQ(names_below(root), before);
-  EXPECT_TRUE(verify(root + "/store", first->archive.manifest));
+  EXPECT_TRUE(verify(store::DirectoryStore(root + "/store"), first->archive.manifest));
 }
 
 TEST_F(Damage, AnotherFormatVersionSaysWhichOneWroteIt) {
@@ -268,7 +268,7 @@ TEST_F(Damage, AnotherFormatVersionSaysWhichOneWroteIt) {
   write_file(config, R"({"formatVersion":7,"layers":{"new":"ways"},"files":[]})");
   run("zstd -q " + config + " -o " + config + ".zst");
   const std::string digest = "sha256:" + run("sha256sum < " + config + ".zst").substr(0, 64);
-  fs::copy(config + ".zst", blob_path(store_, digest));
+  fs::copy(config + ".zst", store_.blob_path(digest));
   manifest->config.digest = digest;
   manifest->config.size = fs::file_size(config + ".zst");
   const auto read = read_config(store_, *manifest);

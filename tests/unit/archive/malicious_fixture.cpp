@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/encode.hpp"
 #include "archive/frame_compressor.hpp"
 #include "archive/tar_writer.hpp"
@@ -67,22 +67,22 @@ std::string seek_table(uint32_t compressed, uint32_t plain) {
 }
 
 std::string MaliciousTest::put(const std::string& content) {
-  auto blob = BlobWriter::create(store_);
+  auto blob = store_.create(kLayerMediaType);
   EXPECT_TRUE(blob);
-  EXPECT_TRUE(blob->write(bytes_of(content)));
-  const auto finished = blob->finish();
+  EXPECT_TRUE((*blob)->write(bytes_of(content)));
+  const auto finished = (*blob)->commit({});
   EXPECT_TRUE(finished);
   sizes_[finished->digest] = finished->size;
   return finished->digest;
 }
 
 std::string MaliciousTest::put_layer(const std::string& tar, size_t frame_bytes) {
-  auto blob = BlobWriter::create(store_);
+  auto blob = store_.create(kLayerMediaType);
   EXPECT_TRUE(blob);
-  FrameCompressor compressor(*blob, {3, frame_bytes, 1});
+  FrameCompressor compressor(**blob, {3, frame_bytes, 1});
   EXPECT_TRUE(compressor.append(bytes_of(tar)));
   EXPECT_TRUE(compressor.finish());
-  const auto finished = blob->finish();
+  const auto finished = (*blob)->commit({});
   EXPECT_TRUE(finished);
   sizes_[finished->digest] = finished->size;
   return finished->digest;
@@ -112,13 +112,13 @@ std::string MaliciousTest::archive_with_config(const std::string& json) {
 void MaliciousTest::pack_blobs(const std::string& file) {
   std::string blobs;
   for (const auto& [digest, size] : sizes_) blobs += " blobs/sha256/" + digest.substr(7);
-  run("tar -C " + store_ +
+  run("tar -C " + store_.path() +
       " --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --zstd -cf " + file + blobs);
   sizes_.clear();
 }
 
 void MaliciousTest::unpack_blobs(const std::string& file) {
-  run("tar -C " + store_ + " --zstd -xf " + file);
+  run("tar -C " + store_.path() + " --zstd -xf " + file);
 }
 
 void MaliciousTest::expect_refused(const std::string& manifest, const std::string& message,

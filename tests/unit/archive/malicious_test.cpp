@@ -365,7 +365,7 @@ std::vector<Kind> json_kinds() {
          two.layers = {{0, 0}, {0, 0}};
          return test.put_manifest(test.put(*encode_config(two)), {one});
        }},
-      {"layer_of_another_size", "should be a file of",
+      {"layer_of_another_size", "should have",
        [](MaliciousTest& test) {
          const std::string one = test.put_layer(kGood + tar_end());
          Config list;

@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "archive/format.hpp"
-#include "archive/index.hpp"
 #include "archive_fixture.hpp"
+#include "store/index.hpp"
 
 // What a save and a load may take, whatever the archive's size: the kernel refuses them more, and
 // that would be an error.
@@ -152,7 +152,7 @@ TEST_F(Memory, OfABombIsBounded) {
   run("zstd -q --rm " + temp_.path("bomb") + " -o " + temp_.path("bomb.zst"));
   const auto put = [&](const std::string& file) {
     const std::string digest = "sha256:" + run("sha256sum < " + file).substr(0, 64);
-    std::filesystem::copy(file, blob_path(store_, digest));
+    std::filesystem::copy(file, store_.blob_path(digest));
     return digest;
   };
   const auto size = std::filesystem::file_size(temp_.path("bomb.zst"));
@@ -171,11 +171,11 @@ TEST_F(Memory, OfABombIsBounded) {
   const auto put_index = [&] {
     std::string index = R"({"manifests":[)";
     while (index.size() < (8U << 20) - 10) index += "0,";
-    write_file(store_ + "/index.json", index + "0]}");
+    write_file(store_.path() + "/index.json", index + "0]}");
     return true;
   };
   ASSERT_TRUE(within(RLIM_INFINITY, put_index));
-  EXPECT_TRUE(within(kLoad, [&] { return read_index(store_).entries.empty(); }));
+  EXPECT_TRUE(within(kLoad, [&] { return store_.read_index().entries.empty(); }));
 }
 
 // As many as an archive may have: then the lists of files are most of it.

@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive_fixture.hpp"
 
 // What was saved is what is loaded.
@@ -173,7 +173,7 @@ TEST_F(RoundTrip, DescribesItself) {
   const auto blobs = saved->archive.blobs();
   EXPECT_EQ(blobs.size(), 3U);
   uint64_t size = 0;
-  for (const auto& digest : blobs) size += fs::file_size(blob_path(store_, digest));
+  for (const auto& digest : blobs) size += fs::file_size(store_.blob_path(digest));
   EXPECT_EQ(saved->archive.compressed_bytes, size);
   EXPECT_EQ(saved->written_bytes, size);
 }

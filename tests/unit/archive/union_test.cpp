@@ -28,12 +28,12 @@ TEST_F(Union, ADeltaHoldsOnlyWhatIsNew) {
 TEST_F(Union, NothingNewWritesNothing) {
   const Tree tree = {{"a", {noise(5000, 12), false}}, {"b", {"", false}}};
   const auto first = save(tree);
-  const auto before = names_below(store_);
+  const auto before = names_below(store_.path());
   const auto again = save(tree, first.archive.manifest);
   EXPECT_TRUE(again.nothing_new);
   EXPECT_EQ(again.archive.manifest, first.archive.manifest);
   EXPECT_EQ(again.archive.files, 2U);
-  EXPECT_EQ(names_below(store_).size(), before.size());
+  EXPECT_EQ(names_below(store_.path()).size(), before.size());
   EXPECT_TRUE(save({}).nothing_new);
 }
 
@@ -174,7 +174,7 @@ TEST_F(Union, WhatIsUnwantedLeavesTheArchiveWithItsBytes) {
                                                  {"b", {noise(5'000, 32), false}},
                                                  {"same", {secret, false}}}));
   for (const std::string& layer : saved->archive.layers) {
-    const std::string names = run("zstd -dcf < " + blob_path(store_, layer) + " | tar -t");
+    const std::string names = run("zstd -dcf < " + store_.blob_path(layer) + " | tar -t");
     EXPECT_EQ(names.find("key_factors.json"), std::string::npos) << names;
   }
   ASSERT_EQ(saved->archive.layers.size(), 1U);
@@ -195,7 +195,7 @@ TEST_F(Union, AFullLayerIsWrittenWhenHalfIsSuperseded) {
 
 TEST_F(Union, CompactionNeverCarriesDamageOn) {
   const auto first = save({{"a", {noise(100'000, 23), false}}, {"b", {noise(10'000, 24), false}}});
-  const std::string layer = blob_path(store_, first.archive.layers[0]);
+  const std::string layer = store_.blob_path(first.archive.layers[0]);
   std::string bytes = read_file(layer);
   bytes[50'000] = static_cast<char>(bytes[50'000] ^ 1);
   write_file(layer, bytes);
@@ -225,11 +225,11 @@ TEST_F(Union, AMissingParentIsNotFound) {
   request.files = sources(temp_.path("new"));
   for (const std::string& blob : first.archive.blobs()) {
     request.parent = first.archive.manifest;
-    std::filesystem::rename(blob_path(store_, blob), temp_.path("away"));
+    std::filesystem::rename(store_.blob_path(blob), temp_.path("away"));
     const auto second = write_archive(store_, request);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, ErrorCode::kNotFound) << second.error().message;
-    std::filesystem::rename(temp_.path("away"), blob_path(store_, blob));
+    std::filesystem::rename(temp_.path("away"), store_.blob_path(blob));
   }
 }
 

@@ -4,11 +4,11 @@
 
 #include <fstream>
 
-#include "archive/blob.hpp"
+#include "archive/blob_store.hpp"
 #include "archive/compressibility.hpp"
 #include "archive/manifest.hpp"
-#include "archive/sweep.hpp"
 #include "archive_fixture.hpp"
+#include "store/upkeep.hpp"
 
 // A save under odd circumstances.
 
@@ -19,7 +19,7 @@ class Write : public ArchiveTest {
  protected:
   // No temporary file is ever left.
   void TearDown() override {
-    for (const std::string& name : names_below(store_))
+    for (const std::string& name : names_below(store_.path()))
       EXPECT_EQ(name.find(".incomplete"), std::string::npos) << name;
   }
   WriteRequest request_for(const Tree& tree) {
@@ -40,7 +40,7 @@ class Write : public ArchiveTest {
     for (const LeftOut& item : saved.left_out) reasons[item.path] = item.reason;
     return reasons;
   }
-  size_t blob_count() { return names_below(store_ + "/blobs/sha256").size(); }
+  size_t blob_count() { return names_below(store_.path() + "/blobs/sha256").size(); }
 };
 
 TEST_F(Write, AFileThatChangesWhileItIsReadIsLeftOut) {
@@ -152,7 +152,7 @@ TEST_F(Write, UnreadableFilesAreLeftOut) {
   EXPECT_EQ(saved->left_out[0].reason, LeftOutReason::kUnreadable);
   struct stat info {};
   for (const std::string& blob : saved->archive.blobs()) {
-    ASSERT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
+    ASSERT_EQ(::stat(store_.blob_path(blob).c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 07777, 0644U);
   }
 }
@@ -342,7 +342,7 @@ TEST_F(Write, CondemnedBlobsAreWrittenAnew) {
     std::map<std::string, ino_t> found;
     struct stat info {};
     for (const std::string& blob : first.archive.blobs()) {
-      EXPECT_EQ(::stat(blob_path(store_, blob).c_str(), &info), 0);
+      EXPECT_EQ(::stat(store_.blob_path(blob).c_str(), &info), 0);
       found[blob] = info.st_ino;
     }
     return found;
@@ -362,7 +362,7 @@ TEST_F(Write, CondemnedBlobsAreWrittenAnew) {
 TEST_F(Write, ABlobOfTheWrongSizeIsReplaced) {
   const Tree tree = {{"a", {noise(30'000, 38), false}}};
   const auto first = save(tree);
-  const std::string blob = blob_path(store_, first.archive.layers[0]);
+  const std::string blob = store_.blob_path(first.archive.layers[0]);
   const auto size = std::filesystem::file_size(blob);
   for (const auto wrong : {uintmax_t{100}, size + 1}) {
     std::filesystem::resize_file(blob, wrong);
@@ -376,15 +376,15 @@ TEST_F(Write, ABlobOfTheWrongSizeIsReplaced) {
 TEST_F(Write, ABlobThatOnlyBeginsAsItShouldIsReplaced) {
   const std::string content = noise(1 << 20, 41);
   const auto put = [&] {
-    auto blob = BlobWriter::create(store_);
+    auto blob = store_.create(kLayerMediaType);
     EXPECT_TRUE(blob);
-    EXPECT_TRUE(blob->write({reinterpret_cast<const uint8_t*>(content.data()), content.size()}));
-    return blob->finish();
+    EXPECT_TRUE((*blob)->write({reinterpret_cast<const uint8_t*>(content.data()), content.size()}));
+    return (*blob)->commit({});
   };
   const auto first = put();
   ASSERT_TRUE(first);
   EXPECT_TRUE(put()->existed);
-  const std::string path = blob_path(store_, first->digest);
+  const std::string path = store_.blob_path(first->digest);
   std::ofstream(path, std::ios::app) << "more";
   EXPECT_FALSE(put()->existed);
   EXPECT_EQ(std::filesystem::file_size(path), content.size());
@@ -395,8 +395,8 @@ TEST_F(Write, ItsOwnFileThatIsGoneIsNoMissingParent) {
   auto request = request_for({{"b", {noise(30'000, 40), false}}});
   request.parent = first.archive.manifest;
   request.checkpoint = [&](const Progress&) {
-    for (const std::string& name : names_below(store_)) {
-      if (name.ends_with(".incomplete")) std::filesystem::remove(store_ + "/" + name);
+    for (const std::string& name : names_below(store_.path())) {
+      if (name.ends_with(".incomplete")) std::filesystem::remove(store_.path() + "/" + name);
     }
     return true;
   };
@@ -409,7 +409,7 @@ TEST_F(Write, ABlobWithAFlippedByteIsNotCountedOn) {
   const Tree tree = {{"a", {noise(30'000, 39), false}}};
   const auto first = save(tree);
   for (const std::string& blob : first.archive.blobs()) {
-    const std::string path = blob_path(store_, blob);
+    const std::string path = store_.blob_path(blob);
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(20);
     const char byte = static_cast<char>(file.get() ^ 1);
@@ -426,7 +426,7 @@ TEST_F(Write, WhateverStandsInABlobsPlaceIsReplaced) {
   const Tree tree = {{"a", {noise(30'000, 39), false}}};
   const auto first = save(tree);
   for (const std::string& blob : first.archive.blobs()) {
-    const std::string path = blob_path(store_, blob);
+    const std::string path = store_.blob_path(blob);
     const auto save_over = [&](const char* what) {
       ASSERT_EQ(save(tree).archive.manifest, first.archive.manifest) << what;
       EXPECT_EQ(load(first.archive.manifest), tree) << what << " at " << blob;
@@ -441,7 +441,7 @@ TEST_F(Write, WhateverStandsInABlobsPlaceIsReplaced) {
     fs::create_directory(path);
     save_over("a folder");
   }
-  const auto swept = remove_incomplete(store_, std::chrono::seconds(0), WallTime::max());
+  const auto swept = store_.remove_incomplete(std::chrono::seconds(0), WallTime::max());
   ASSERT_TRUE(swept);
 }
 
@@ -460,7 +460,7 @@ TEST_F(Write, SettingsOutOfRangeAreRefused) {
 
 TEST_F(Write, WithoutAStoreItSaysSo) {
   auto request = request_for({{"a", {"a", false}}});
-  const auto saved = write_archive(temp_.path("nowhere"), request);
+  const auto saved = write_into(temp_.path("nowhere"), request);
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().code, ErrorCode::kIo) << "there is no parent that could be missing";
   EXPECT_NE(saved.error().message.find("prepared"), std::string::npos) << saved.error().message;

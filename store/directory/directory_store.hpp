@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "store/offline_index.hpp"
+#include "store/store.hpp"
+#include "store/upkeep.hpp"
+
+namespace compilecache::store {
+
+class BlobFolder;
+
+// A directory on a volume, which any number of processes on any number of nodes may use at once;
+// what lies where is in layout.hpp.
+//
+//   DirectoryStore store("/mnt/caches/llama");
+//   store.prepare(owner, false);
+//   auto saved = archive::write_archive(store, request);
+//
+// Nothing is looked at before the first call, and only the folder of the blobs is kept open after
+// it. Thread-safe.
+class DirectoryStore : public Store, public OfflineIndex, public Upkeep {
+ public:
+  explicit DirectoryStore(std::string path);
+  ~DirectoryStore() override;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  // Where a blob of this digest is, or would be.
+  [[nodiscard]] std::string blob_path(const std::string& digest) const;
+
+  [[nodiscard]] Result<std::unique_ptr<archive::BlobReader>> open(
+      const archive::Descriptor& blob) const override;
+  [[nodiscard]] Result<uint64_t> size_of(const std::string& digest) const override;
+  Result<std::unique_ptr<archive::BlobWriter>> create(const std::string& media_type) override;
+  Status sync() override;
+  [[nodiscard]] std::string describe() const override { return path_; }
+
+  OfflineIndex* offline_index() override { return this; }
+  Upkeep* upkeep() override { return this; }
+  [[nodiscard]] Trouble trouble(const Error& error, Use use) const override;
+
+  [[nodiscard]] Index read_index() const override;
+  Status write_index(const std::vector<IndexEntry>& entries) override;
+  Status update_index(const IndexEntry& entry) override;
+  Status note_node_product(const std::string& node, const std::string& product) override;
+  [[nodiscard]] Result<std::string> node_product(const std::string& node) const override;
+
+  Result<PreparedStore> prepare(const StoreOwner& owner, bool adopt) override;
+  [[nodiscard]] Result<StoreOwner> owner() const override;
+  Result<StoreProbe> probe() override;
+  [[nodiscard]] Result<std::vector<StoredBlob>> list() const override;
+  Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,
+                                        WallTime now) override;
+  Result<SweepCounts> remove(const std::vector<std::string>& digests) override;
+
+ private:
+  // The one that is held open, or, where there is none or `instead_of` is the one that is held, one
+  // that is opened now.
+  Result<std::shared_ptr<const BlobFolder>> folder(
+      const std::shared_ptr<const BlobFolder>& instead_of) const;
+
+  const std::string path_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const BlobFolder> folder_;  // with the mutex; null until it is needed
+};
+
+}  // namespace compilecache::store

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.hpp"
+
+// The small files of a store: its marker, its layout, its notes.
+
+namespace compilecache::store {
+
+inline constexpr uint64_t kMaxSmallFile = 64U << 10;
+
+// Replaces directory/name at once and durably; writes nothing where it says so already.
+Status write_if_different(const std::string& directory, const std::string& name,
+                          const std::string& content);
+
+}  // namespace compilecache::store
