@@ -154,7 +154,8 @@ class Chooser {
     for (const auto& problem : read.problems) {
       log_warn("the index on the volume is damaged", {{"problem", problem}});
     }
-    const auto found = find_in_index(read, *key, config_.fallback_compatible);
+    const auto found =
+        find_in_index(read, *key, config_.load.fallback == api::LoadFallback::kCompatible);
     if (!found) return none("no_archive", "the index on the volume has no archive for us");
     LoadStatus& status = choice_.status;
     choice_.load = true;
