@@ -43,6 +43,11 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+std::string url_host(std::string_view host) {
+  const bool ipv6 = host.find(':') != std::string_view::npos;
+  return ipv6 ? "[" + std::string(host) + "]" : std::string(host);
+}
+
 std::string to_label_value(std::string_view text) {
   constexpr size_t kLongest = 63;
   constexpr size_t kHashDigits = 8;

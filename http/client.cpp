@@ -12,6 +12,7 @@
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 
+#include "base/strings.hpp"
 #include "http/tls.hpp"
 
 namespace compilecache::http {
@@ -32,8 +33,8 @@ class Call {
   Call(const ClientOptions& options, const ClientRequest& request, TlsContext tls)
       : options_(options),
         request_(request),
-        where_(request.method + " https://" + options.address + ":" + std::to_string(options.port) +
-               request.target),
+        where_(request.method + " https://" + url_host(options.address) + ":" +
+               std::to_string(options.port) + request.target),
         tls_(std::move(tls)),
         stream_(io_, *tls_) {
     const auto now = std::chrono::steady_clock::now();
@@ -70,8 +71,11 @@ class Call {
                   where_ + ": \"" + options_.address + "\" is not an IP address");
     }
     SSL* native = stream_.native_handle();
+    // SNI has names alone; OpenSSL looks for an address among the certificate's addresses.
+    net::ip::make_address(options_.server_name, error);
+    const bool named = error.failed();
     if (options_.server_name.empty() || SSL_set1_host(native, options_.server_name.c_str()) != 1 ||
-        SSL_set_tlsext_host_name(native, options_.server_name.c_str()) != 1) {
+        (named && SSL_set_tlsext_host_name(native, options_.server_name.c_str()) != 1)) {
       return fail(ErrorCode::kInvalid,
                   where_ + ": \"" + options_.server_name + "\" is not a server name");
     }
@@ -98,7 +102,7 @@ class Call {
     message.method_string(request_.method);
     message.target(request_.target);
     message.version(11);
-    message.set(bhttp::field::host, options_.server_name);
+    message.set(bhttp::field::host, url_host(options_.server_name));
     message.set(bhttp::field::user_agent, "compilecache-agent/" COMPILECACHE_VERSION);
     message.set(bhttp::field::connection, "close");
     if (!request_.bearer_token.empty()) {

@@ -27,7 +27,7 @@ struct ClientOptions {
   std::string address;  // an IPv4 or IPv6 address
   uint16_t port = 443;
   std::string ca_pem;       // one or more certificates; nothing else is trusted
-  std::string server_name;  // must be in the server's certificate
+  std::string server_name;  // a DNS name or an address; must be in the server's certificate
   std::chrono::milliseconds connect_timeout{2000};  // for TCP and the TLS handshake together
   std::chrono::milliseconds total_timeout{10000};   // for the whole call, connecting included
   size_t max_response_bytes = 8U << 20;

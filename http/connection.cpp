@@ -10,6 +10,7 @@
 #include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "base/log.hpp"
+#include "base/strings.hpp"
 #include "http/body_budget.hpp"
 #include "http/responder.hpp"
 #include "http/server_state.hpp"
@@ -42,9 +43,7 @@ std::string peer_name(const tcp::socket& socket) {
   error_code error;
   const auto endpoint = socket.remote_endpoint(error);
   if (error) return "unknown";
-  const bool v6 = endpoint.address().is_v6();
-  const std::string address = endpoint.address().to_string(error);
-  return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(endpoint.port());
+  return url_host(endpoint.address().to_string(error)) + ":" + std::to_string(endpoint.port());
 }
 
 // What to answer when a request could not be read; 0 when the peer just went away.

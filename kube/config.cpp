@@ -19,20 +19,16 @@ Environment process_environment() {
 
 Result<Config> in_cluster_config(const Environment& environment,
                                  const std::string& account_folder) {
-  std::string host = environment("KUBERNETES_SERVICE_HOST").value_or("");
+  const std::string host = environment("KUBERNETES_SERVICE_HOST").value_or("");
   const std::string port = environment("KUBERNETES_SERVICE_PORT").value_or("");
   if (host.empty() || port.empty()) {
     return fail(ErrorCode::kNotFound,
                 "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod; "
                 "give a kubeconfig");
   }
-  // The HTTP library takes no IPv6 literals; this name is in the certificate and in the DNS of
-  // every cluster.
-  if (host.find(':') != std::string::npos) host = "kubernetes.default.svc";
-
   Config config;
   config.source = "the pod's service account";
-  config.server = "https://" + host + ":" + port;
+  config.server = "https://" + url_host(host) + ":" + port;
   config.ca.file = account_folder + "/ca.crt";
   config.token_file = account_folder + "/token";
   for (const std::string& file : {config.ca.file, config.token_file}) {

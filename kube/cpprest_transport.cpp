@@ -12,6 +12,7 @@
 #include "kube/cpprest_call.hpp"
 #include "kube/credentials.hpp"
 #include "kube/gzip_reader.hpp"
+#include "kube/ipv6_server.hpp"
 #include "kube/tls_context.hpp"
 
 // The only file (with cpprest_call.hpp) that includes cpprestsdk, whose headers define a macro U
@@ -120,14 +121,15 @@ class CpprestTransport : public HttpTransport {
         user_agent_(options.user_agent.empty() ? "compilecache/" COMPILECACHE_VERSION
                                                : options.user_agent),
         credentials_(make_credential_source(config, clock)),
+        ipv6_(ipv6_server(config.server)),
         tls_(std::make_shared<TlsContext>(config)) {}
 
   // Finds what is unreadable before the first request does. A plugin is not run yet.
   Status check() const {
-    if (config_.server.find("://[") != std::string::npos) {
+    if (config_.server.find("://[") != std::string::npos && !ipv6_) {
       return fail(ErrorCode::kInvalid, "the server " + config_.server +
-                                           " is an IPv6 literal, which the HTTP library does not "
-                                           "take; use a DNS name");
+                                           " is not a URL with an IPv6 address, such as "
+                                           "https://[fd00::1]:6443");
     }
     if (auto ca = read_pem(config_.ca, "the certificate authority"); !ca) {
       return unexpected(ca.error());
@@ -211,7 +213,11 @@ class CpprestTransport : public HttpTransport {
       headers.add("Authorization", "Bearer " + credentials.bearer_token);
     }
     // The library checks the certificate for, and sends as SNI, what the Host header says.
-    if (!config_.tls_server_name.empty()) headers.add("Host", config_.tls_server_name);
+    if (!config_.tls_server_name.empty()) {
+      headers.add("Host", config_.tls_server_name);
+    } else if (ipv6_) {
+      headers.add("Host", ipv6_->host_header);
+    }
     return http;
   }
 
@@ -225,10 +231,16 @@ class CpprestTransport : public HttpTransport {
     settings.set_timeout(kLibraryTimeout);
     settings.set_validate_certificates(!config_.insecure_skip_tls_verify);
     settings.set_max_redirects(0);
+    const bool by_address =
+        ipv6_ && config_.tls_server_name.empty() && !config_.insecure_skip_tls_verify;
     settings.set_ssl_context_callback(
-        [tls = tls_](boost::asio::ssl::context& context) { tls->apply(context.native_handle()); });
+        [tls = tls_, address = by_address ? ipv6_->address : ""](auto& context) {
+          tls->apply(context.native_handle());
+          if (!address.empty()) prove_address(context.native_handle(), address);
+        });
     try {
-      client_ = std::make_shared<web_http::client::http_client>(web::uri(config_.server), settings);
+      const web::uri server(ipv6_ ? ipv6_->bare_url : config_.server);
+      client_ = std::make_shared<web_http::client::http_client>(server, settings);
     } catch (const std::exception& error) {
       return fail(ErrorCode::kInvalid, "the server " + config_.server + ": " + error.what());
     }
@@ -407,6 +419,7 @@ class CpprestTransport : public HttpTransport {
   const Config config_;
   const std::string user_agent_;
   const std::unique_ptr<CredentialSource> credentials_;
+  const std::optional<Ipv6Server> ipv6_;
   const std::shared_ptr<TlsContext> tls_;
   std::mutex mutex_;  // guards the two below
   std::shared_ptr<web_http::client::http_client> client_;

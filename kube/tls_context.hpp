@@ -32,4 +32,9 @@ class TlsContext {
   Credentials credentials_;
 };
 
+// Connections of the context are made only to a server whose certificate names the IP address. The
+// HTTP library compares the names with what the Host header says, brackets and port included, which
+// is in no certificate; OpenSSL does it instead, and SNI, which has no addresses, is left out.
+void prove_address(SSL_CTX* context, const std::string& address) noexcept;
+
 }  // namespace compilecache::kube

@@ -98,6 +98,13 @@ TEST(Strings, SplitJoinTrim) {
   EXPECT_EQ(trim("  a b\n"), "a b");
 }
 
+TEST(Strings, OnlyIpv6AddressesAreInBracketsInUrls) {
+  EXPECT_EQ(url_host("::1"), "[::1]");
+  EXPECT_EQ(url_host("fd00::a:1"), "[fd00::a:1]");
+  EXPECT_EQ(url_host("10.96.0.1"), "10.96.0.1");
+  EXPECT_EQ(url_host("agents.system.svc"), "agents.system.svc");
+}
+
 TEST(Strings, LabelValuesAreValidAndStayApart) {
   EXPECT_EQ(to_label_value("NVIDIA-H100-80GB-HBM3"), "NVIDIA-H100-80GB-HBM3");
   EXPECT_EQ(to_label_value("-a b/c-"), "a-b-c");

@@ -77,7 +77,8 @@ TestCa::TestCa(const std::string& common_name) : native_(std::make_unique<Native
 TestCa::~TestCa() = default;
 
 Pair TestCa::issue(const std::string& dns_name, long seconds) const {
-  return sign(NID_subject_alt_name, "DNS:" + dns_name, seconds);
+  const bool address = dns_name.find_first_not_of("0123456789abcdef.:") == std::string::npos;
+  return sign(NID_subject_alt_name, (address ? "IP:" : "DNS:") + dns_name, seconds);
 }
 
 Pair TestCa::issue_for(const std::string& use, long seconds) const {

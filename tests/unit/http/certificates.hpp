@@ -21,7 +21,7 @@ class TestCa {
   TestCa& operator=(const TestCa&) = delete;
 
   [[nodiscard]] const std::string& pem() const { return pem_; }
-  // Good from an hour ago until `seconds` from now.
+  // Good from an hour ago until `seconds` from now, for a name or an address.
   [[nodiscard]] Pair issue(const std::string& dns_name, long seconds = 3600) const;
   // The same for whoever calls, "clientAuth", or another extended use.
   [[nodiscard]] Pair issue_for(const std::string& use, long seconds = 3600) const;

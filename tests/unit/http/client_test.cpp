@@ -36,8 +36,11 @@ ClientOptions options_for(uint16_t port, const std::string& ca_pem) {
 
 class ClientTest : public ::testing::Test {
  protected:
-  void serve(Handler handler, const std::string& name = kName, long good_for = 3600) {
-    server_ = std::move(*Server::start({.tls = true}, std::move(handler)));
+  void serve(Handler handler, const std::string& name = kName, long good_for = 3600,
+             const std::string& address = "") {
+    auto server = Server::start({.address = address, .tls = true}, std::move(handler));
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
     const Pair pair = ca_.issue(name, good_for);
     ASSERT_TRUE(server_->set_certificate(pair.certificate_pem, pair.key_pem));
   }
@@ -51,6 +54,26 @@ void say_ok(const Request&, const Responder& respond) { respond(text_response(20
 
 ErrorCode code_of(const Result<Response>& response) {
   return response ? ErrorCode::kInternal : response.error().code;
+}
+
+TEST_F(ClientTest, AnIpv6AddressIsCalledAndProvedAsAnyOther) {
+  const auto say_host = [](const Request& request, const Responder& respond) {
+    respond(text_response(200, std::string(request.header("host").value_or(""))));
+  };
+  if (!Server::start({.address = "::1"}, say_host)) GTEST_SKIP() << "this machine has no IPv6";
+  for (const std::string name : {kName, "::1"}) {
+    serve(say_host, name, 3600, "::1");
+    ClientOptions options = this->options();
+    options.address = "::1";
+    options.server_name = name;
+    const auto response = Client(options).send({});
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_EQ(response->body, (name == kName ? name : "[::1]") + "\n");
+    options.server_name = "fd00::1";
+    const auto other = Client(options).send({});
+    EXPECT_EQ(code_of(other), ErrorCode::kUnauthorized);
+    EXPECT_THAT(other.error().message, HasSubstr("https://[::1]:"));
+  }
 }
 
 TEST_F(ClientTest, SendsWhatItIsToldAndReturnsTheAnswer) {

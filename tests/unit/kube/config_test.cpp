@@ -157,14 +157,13 @@ TEST_F(ConfigTest, InClusterUsesTheServiceAccount) {
             std::string::npos);
 }
 
-TEST_F(ConfigTest, AnIpv6ServiceHostIsReachedByName) {
+TEST_F(ConfigTest, AnIpv6ServiceHostIsInBrackets) {
   write("ca.crt", "ca");
   write("token", "t");
   const Environment environment = [](const std::string& name) -> std::optional<std::string> {
     return name == "KUBERNETES_SERVICE_HOST" ? "fd00::1" : "443";
   };
-  EXPECT_EQ(in_cluster_config(environment, folder.string())->server,
-            "https://kubernetes.default.svc:443");
+  EXPECT_EQ(in_cluster_config(environment, folder.string())->server, "https://[fd00::1]:443");
 }
 
 TEST_F(ConfigTest, ChoosesFlagThenVariableThenClusterThenHome) {

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -10,14 +11,17 @@
 #include <boost/asio/write.hpp>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kube/ipv6_server.hpp"
 #include "tests/unit/http/certificates.hpp"
 #include "tests/unit/kube/server_test.hpp"
 
-// TLS connections that are cut without the end that TLS has for it, and authorities that change.
+// TLS connections that are cut without the end that TLS has for it, authorities that change, and
+// servers that are known by an IPv6 address.
 
 namespace compilecache::kube {
 namespace {
@@ -33,7 +37,11 @@ struct Answer {
 
 class TlsServer {
  public:
-  explicit TlsServer(std::vector<Answer> answers) : answers_(std::move(answers)) {
+  explicit TlsServer(std::vector<Answer> answers, std::string name = "localhost",
+                     const char* address = "127.0.0.1")
+      : answers_(std::move(answers)),
+        name_(std::move(name)),
+        acceptor_(io_, {asio::ip::make_address(address), 0}) {
     thread_ = std::thread([this] {
       for (const Answer& answer : answers_) serve(answer);
     });
@@ -52,6 +60,13 @@ class TlsServer {
     return Client(*make_transport(config));
   }
 
+  [[nodiscard]] uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  // Of the last one, header and all.
+  [[nodiscard]] std::string request() const {
+    const std::lock_guard guard(mutex_);
+    return request_;
+  }
+
   const http::testing::TestCa ca{"test CA"};
 
  private:
@@ -59,7 +74,7 @@ class TlsServer {
     asio::ip::tcp::socket socket(io_);
     error_code ignored;
     if (acceptor_.accept(socket, ignored) || answer.text.empty()) return;
-    const auto pair = (answer.ca == nullptr ? ca : *answer.ca).issue("localhost");
+    const auto pair = (answer.ca == nullptr ? ca : *answer.ca).issue(name_);
     asio::ssl::context context(asio::ssl::context::tls_server);
     context.use_certificate_chain(asio::buffer(pair.certificate_pem));
     context.use_private_key(asio::buffer(pair.key_pem), asio::ssl::context::pem);
@@ -67,13 +82,20 @@ class TlsServer {
     tls.handshake(asio::ssl::stream_base::server, ignored);
     asio::streambuf request;
     asio::read_until(tls, request, "\r\n\r\n", ignored);
+    {
+      const std::lock_guard guard(mutex_);
+      request_ = {asio::buffers_begin(request.data()), asio::buffers_end(request.data())};
+    }
     asio::write(tls, asio::buffer(answer.text), ignored);
     socket.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   }
 
   const std::vector<Answer> answers_;
+  const std::string name_;
   asio::io_context io_;
-  asio::ip::tcp::acceptor acceptor_{io_, {asio::ip::make_address("127.0.0.1"), 0}};
+  asio::ip::tcp::acceptor acceptor_;
+  mutable std::mutex mutex_;
+  std::string request_;
   std::thread thread_;
 };
 
@@ -108,6 +130,85 @@ TEST(TlsCut, BeforeTheHandshakeThereIsNoServer) {
   const auto got = server.client().get(resources::kNodes, "", "n");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, ErrorCode::kUnavailable) << got.error().message;
+}
+
+class Ipv6Literal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    asio::io_context io;
+    asio::ip::tcp::acceptor acceptor(io, asio::ip::tcp::v6());
+    error_code error;
+    acceptor.bind({asio::ip::address_v6::loopback(), 0}, error);
+    if (error) GTEST_SKIP() << "this machine has no IPv6";
+  }
+};
+
+Config at_ipv6(const TlsServer& server) {
+  Config config;
+  config.source = "the test";
+  config.server = "https://[::1]:" + std::to_string(server.port());
+  config.ca = {.data = server.ca.pem()};
+  return config;
+}
+
+Result<Json> get_node(const Config& config) {
+  return Client(*make_transport(config))
+      .with_timeout(std::chrono::seconds(30), 0)
+      .get(resources::kNodes, "", "n");
+}
+
+TEST_F(Ipv6Literal, TheServerProvesItsAddress) {
+  const TlsServer server({{kGoodAnswer}}, "::1", "::1");
+  const auto got = get_node(at_ipv6(server));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_THAT(server.request(),
+              ::testing::HasSubstr("Host:[::1]:" + std::to_string(server.port()) + "\r\n"));
+}
+
+TEST_F(Ipv6Literal, ACertificateOfAnotherAddressOrAuthorityIsRefused) {
+  const http::testing::TestCa stranger("another CA");
+  const TlsServer elsewhere({{kGoodAnswer}}, "::2", "::1");
+  const TlsServer named({{kGoodAnswer}}, "localhost", "::1");
+  const TlsServer strange({{kGoodAnswer, &stranger}}, "::1", "::1");
+  for (const TlsServer* server : {&elsewhere, &named, &strange}) {
+    const auto got = get_node(at_ipv6(*server));
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code, ErrorCode::kUnavailable) << got.error().message;
+    EXPECT_EQ(server->request(), "") << "the token would be in it";
+  }
+}
+
+TEST_F(Ipv6Literal, TheNameToProveCanBeGiven) {
+  const TlsServer server({{kGoodAnswer}}, "localhost", "::1");
+  Config config = at_ipv6(server);
+  config.tls_server_name = "localhost";
+  const auto got = get_node(config);
+  EXPECT_TRUE(got) << got.error().message;
+}
+
+TEST_F(Ipv6Literal, WithoutProofWhereTheUserSaysSo) {
+  const TlsServer server({{kGoodAnswer}}, "localhost", "::1");
+  Config config = at_ipv6(server);
+  config.insecure_skip_tls_verify = true;
+  EXPECT_TRUE(get_node(config));
+}
+
+TEST(Ipv6Server, AUrlIsTakenApart) {
+  const auto server = ipv6_server("https://[fd00::1]/k8s/");
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->address, "fd00::1");
+  EXPECT_EQ(server->host_header, "[fd00::1]");
+  EXPECT_EQ(server->bare_url, "https://fd00::1:443/k8s/");
+  EXPECT_EQ(ipv6_server("http://[::1]")->bare_url, "http://::1:80");
+  EXPECT_EQ(ipv6_server("http://[::1]:8001")->host_header, "[::1]:8001");
+  for (const char* other :
+       {"https://10.0.0.1:6443", "https://a.example", "https://[::1", "https://[]",
+        "https://[::1]x", "https://[::1]:", "https://[fe80::1%25eth0]:6443"}) {
+    EXPECT_FALSE(ipv6_server(other)) << other;
+  }
+  Config config;
+  config.server = "https://[::1";
+  EXPECT_EQ(make_transport(config).error().code, ErrorCode::kInvalid);
 }
 
 TEST(TlsAuthority, ANewOneInTheFileIsTrustedByTheNextConnection) {
