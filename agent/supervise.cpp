@@ -134,14 +134,14 @@ class Supervisor {
     while (true) {
       reap();
       if (child_ == 0) {
-        if (told_to_end_) return;
+        if (forwarded_) return;
         if (ending_ != 0 || now() >= start_at_) start();
       }
-      if (child_ != 0 && ending_ != 0 && !told_to_end_) tell_to_end(ending_);
+      if (child_ != 0 && ending_ != 0 && !forwarded_) forward(ending_);
       const int signal = signals_.next(child_ != 0 ? milliseconds(-1) : left());
       if (signal == SIGTERM || signal == SIGINT) {
         ending_ = signal;
-        if (child_ != 0) tell_to_end(signal);
+        if (child_ != 0) forward(signal);
       }
     }
   }
@@ -159,7 +159,7 @@ class Supervisor {
     if (child_ == 0) become_the_work(parent);
     if (child_ > 0) return;
     child_ = 0;
-    told_to_end_ = ending_ != 0;  // there is nothing to wait for, nor time to try again
+    forwarded_ = ending_ != 0;  // there is nothing to wait for, nor time to try again
     Line line("WARN");
     line << "no process could be made for the saver: " << ::strerrordesc_np(errno);
     plan_restart(line);
@@ -174,8 +174,8 @@ class Supervisor {
     ::_exit(kNotExecuted);
   }
 
-  void tell_to_end(int signal) {
-    told_to_end_ = true;
+  void forward(int signal) {
+    forwarded_ = true;
     ::kill(child_, signal);
   }
 
@@ -190,7 +190,7 @@ class Supervisor {
 
   void note_end(int status) {
     child_ = 0;
-    if (told_to_end_) return;
+    if (forwarded_) return;
     Line line("WARN");
     if (WIFSIGNALED(status)) {
       line << "the saver was ended by signal " << WTERMSIG(status);
@@ -211,8 +211,8 @@ class Supervisor {
   const Signals signals_;
   pid_t child_ = 0;  // 0: the work does not run
   milliseconds started_{0}, start_at_{0}, pause_{0};
-  int ending_ = 0;            // the signal by which this process was told to end
-  bool told_to_end_ = false;  // whether the work was told too
+  int ending_ = 0;          // the signal by which this process was told to end
+  bool forwarded_ = false;  // whether the signal was passed on to the work
 };
 
 }  // namespace

@@ -113,7 +113,7 @@ void Watched::read_loaded(Directory& directory) {
   auto files = control_.read_loaded(directory.rules.name());
   if (files) {
     directory.loaded.files = std::move(*files);
-  } else if (!std::exchange(told_unknown_, true)) {
+  } else if (!std::exchange(logged_unknown_, true)) {
     log_warn("what was loaded is not known", {{"error", files.error().message}});
   }
 }

@@ -129,7 +129,7 @@ class Watched {
   const std::string factors_key_;
   mutable std::optional<std::map<std::string, std::vector<frameworks::Factors>>> noted_;
   bool loaded_ = false;
-  bool told_unknown_ = false;  // that what was loaded cannot be read
+  bool logged_unknown_ = false;  // that what was loaded cannot be read
   std::chrono::milliseconds young_;
   std::vector<Directory> directories_;
   std::map<std::string, LeftOut> left_out_;

@@ -94,15 +94,16 @@ class Exchange {
   News wait(Timepoint until, std::string& chunk) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto news = [&] {
-      return cancelled_ || (headers_ && !told_) || (told_ && chunk_ != nullptr) || ended_;
+      return cancelled_ || (headers_ && !headers_taken_) || (headers_taken_ && chunk_ != nullptr) ||
+             ended_;
     };
     if (!changed_.wait_until(lock, until, news)) return News::kTimeout;
     if (cancelled_) return News::kCancelled;
-    if (headers_ && !told_) {
-      told_ = true;
+    if (headers_ && !headers_taken_) {
+      headers_taken_ = true;
       return News::kHeaders;
     }
-    if (told_ && chunk_ != nullptr) {
+    if (headers_taken_ && chunk_ != nullptr) {
       chunk.assign(reinterpret_cast<const char*>(chunk_), chunk_size_);
       take_chunk();
       return News::kChunk;
@@ -140,7 +141,7 @@ class Exchange {
   std::condition_variable changed_;
   HttpResponse response_;
   bool headers_ = false;
-  bool told_ = false;  // the caller knows the headers
+  bool headers_taken_ = false;  // the caller has got kHeaders
   bool ended_ = false;
   bool cancelled_ = false;
   bool abandoned_ = false;

@@ -70,7 +70,7 @@ class Signals {
 };
 
 [[noreturn]] void do_work(const std::function<void(const std::function<void()>&)>& work, int tell) {
-  const auto leaving = [tell] { [[maybe_unused]] const ssize_t told = ::write(tell, "l", 1); };
+  const auto leaving = [tell] { [[maybe_unused]] const ssize_t written = ::write(tell, "l", 1); };
   try {
     work(leaving);
   } catch (const std::exception& error) {
@@ -83,8 +83,8 @@ class Signals {
 // Waits for one process.
 class Watch {
  public:
-  Watch(pid_t process, const Signals& signals, int told)
-      : process_(process), signals_(signals), told_(told) {}
+  Watch(pid_t process, const Signals& signals, int leaving)
+      : process_(process), signals_(signals), leaving_(leaving) {}
 
   SubprocessEnd run() {
     while (!ended_) {
@@ -99,14 +99,14 @@ class Watch {
   SubprocessEnd kill() {
     ::kill(process_, SIGKILL);
     until_.reset();
-    told_ = -1;
+    leaving_ = -1;
     leave_within(kLeavingTime);
     while (!ended_ && std::chrono::steady_clock::now() < *until_) wait();
     return SubprocessEnd::kEnded;
   }
 
   void wait() {
-    pollfd ready[2] = {{signals_.fd(), POLLIN, 0}, {told_, POLLIN, 0}};
+    pollfd ready[2] = {{signals_.fd(), POLLIN, 0}, {leaving_, POLLIN, 0}};
     const auto left =
         until_ ? std::chrono::ceil<milliseconds>(*until_ - std::chrono::steady_clock::now()).count()
                : -1;
@@ -123,7 +123,7 @@ class Watch {
                                                              : SubprocessEnd::kCrashed;
     } else if (ready[1].revents != 0) {
       // It has called `leaving`, or all its descriptors are closed: it is ending.
-      told_ = -1;
+      leaving_ = -1;
       leave_within(kLeavingTime);
     }
   }
@@ -135,7 +135,7 @@ class Watch {
 
   const pid_t process_;
   const Signals& signals_;
-  int told_;  // -1: poll() takes no notice of it
+  int leaving_;  // -1: poll() takes no notice of it
   std::optional<std::chrono::steady_clock::time_point> until_;
   std::optional<SubprocessEnd> ended_;
 };
@@ -146,7 +146,7 @@ SubprocessEnd run_in_subprocess(const std::function<void(const std::function<voi
   const Signals signals;
   int ends[2] = {-1, -1};
   if (signals.fd() < 0 || ::pipe2(ends, O_CLOEXEC) != 0) return SubprocessEnd::kNotStarted;
-  const Descriptor told(ends[0]);
+  const Descriptor leaving_end(ends[0]);
   const pid_t parent = ::getpid();
   pid_t process = -1;
   {
@@ -160,7 +160,7 @@ SubprocessEnd run_in_subprocess(const std::function<void(const std::function<voi
     }
   }
   if (process < 0) return SubprocessEnd::kNotStarted;
-  return Watch(process, signals, told.get()).run();
+  return Watch(process, signals, leaving_end.get()).run();
 }
 
 }  // namespace compilecache::agent

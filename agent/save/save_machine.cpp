@@ -160,9 +160,9 @@ class Stepper {
 
   // Pods that wait for this one's archive have to know that its last save was not all.
   bool note_compiling() {
-    if (!settings_.awaited || !state_.saved || state_.told_compiling) return false;
-    state_.told_compiling = state_.seen.anything_new || state_.seen.busy;
-    return state_.told_compiling;
+    if (!settings_.awaited || !state_.saved || state_.reported_compiling) return false;
+    state_.reported_compiling = state_.seen.anything_new || state_.seen.busy;
+    return state_.reported_compiling;
   }
 
   [[nodiscard]] milliseconds quiet_period() const {
@@ -253,7 +253,7 @@ class Stepper {
     state_.new_since.reset();
     if (success) {
       state_.saved = true;
-      state_.told_compiling = false;
+      state_.reported_compiling = false;
     }
     if (result.never_again) state_.refusal = result.reason;
     state_.saving_is_over =

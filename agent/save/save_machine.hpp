@@ -210,7 +210,7 @@ struct State {
   int failures = 0;                    // in a row
   Monotonic next_attempt{}, next_load_report{};
   bool load_reported = false;
-  bool saved = false, told_compiling = false;  // since the last save
+  bool saved = false, reported_compiling = false;  // since the last save
 
   std::optional<WallTime> answered;  // the app's last request that was answered
   WallTime serving{};                // the one that is being served
