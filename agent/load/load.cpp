@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
 
 #include "agent/coordinator.hpp"
@@ -16,6 +15,7 @@
 #include "agent/store_trouble.hpp"
 #include "archive/extract.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -85,7 +85,7 @@ class Loader {
     watchdog_.disarm();
     status_ = std::move(choice.status);
     {
-      const std::lock_guard lock(chosen_mutex_);
+      const MutexLock lock(chosen_mutex_);
       chosen_ = status_;
     }
     operator_answers_ = choice.operator_answered;
@@ -331,7 +331,7 @@ class Loader {
   }
 
   [[nodiscard]] LoadStatus chosen() const {
-    const std::lock_guard lock(chosen_mutex_);
+    const MutexLock lock(chosen_mutex_);
     return chosen_;
   }
 
@@ -343,8 +343,9 @@ class Loader {
   std::unique_ptr<Coordinator> coordinator_;
   Watchdog& watchdog_;
   LoadStatus status_;  // of the thread that loads alone
-  mutable std::mutex chosen_mutex_;
-  LoadStatus chosen_;  // what is to be loaded, for the thread that gives up
+  mutable Mutex chosen_mutex_;
+  LoadStatus chosen_
+      GUARDED_BY(chosen_mutex_);  // what is to be loaded, for the thread that gives up
   const Monotonic started_ = clock_.monotonic();
   Monotonic volume_from_{};
   milliseconds budget_{0};
