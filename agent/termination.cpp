@@ -5,15 +5,17 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <mutex>
+#include <memory>
 #include <thread>
+
+#include "base/mutex.hpp"
 
 namespace compilecache::agent {
 
 struct Termination::Handler {
-  std::mutex mutex;
-  bool came = false;
-  std::function<void()> run;
+  Mutex mutex;
+  bool came GUARDED_BY(mutex) = false;
+  std::function<void()> run GUARDED_BY(mutex);
 };
 
 namespace {
@@ -46,7 +48,7 @@ Termination::Termination() : event_(::eventfd(0, EFD_CLOEXEC)) {
     requested_ = true;
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(event_, &one, sizeof(one));
-    const std::lock_guard lock(handler_->mutex);
+    const MutexLock lock(handler_->mutex);
     handler_->came = true;
     if (handler_->run) handler_->run();
   }).detach();
@@ -62,7 +64,7 @@ std::chrono::milliseconds Termination::since() const {
 }
 
 void Termination::on_request(std::function<void()> handler) {
-  const std::lock_guard lock(handler_->mutex);
+  const MutexLock lock(handler_->mutex);
   handler_->run = std::move(handler);
   if (handler_->came && handler_->run) handler_->run();
 }

@@ -13,17 +13,17 @@ const SystemClock& SystemClock::instance() {
 FakeClock::FakeClock(WallTime start) : monotonic_(std::chrono::hours(1)), wall_(start) {}
 
 Monotonic FakeClock::monotonic() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return monotonic_;
 }
 
 WallTime FakeClock::wall() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return wall_;
 }
 
 void FakeClock::advance(Duration by) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   monotonic_ += std::chrono::duration_cast<Monotonic::duration>(by);
   wall_ += std::chrono::duration_cast<WallTime::duration>(by);
 }

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
+
+#include "base/mutex.hpp"
 
 // Time, injected so that tests decide what it is.
 
@@ -38,9 +39,9 @@ class FakeClock : public Clock {
   void advance(Duration by);
 
  private:
-  mutable std::mutex mutex_;
-  Monotonic monotonic_;
-  WallTime wall_;
+  mutable Mutex mutex_;
+  Monotonic monotonic_ GUARDED_BY(mutex_);
+  WallTime wall_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache

@@ -4,10 +4,10 @@
 
 #include <array>
 #include <memory>
-#include <mutex>
 #include <random>
 
 #include "base/hex.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache {
 
@@ -23,13 +23,13 @@ Random system_random() {
 
 Random seeded_random(uint64_t seed) {
   struct State {
-    std::mutex mutex;
-    std::mt19937_64 engine;
+    explicit State(uint64_t seed) : engine(seed) {}
+    Mutex mutex;
+    std::mt19937_64 engine GUARDED_BY(mutex);
   };
-  auto state = std::make_shared<State>();
-  state->engine.seed(seed);
+  auto state = std::make_shared<State>(seed);
   return [state] {
-    const std::lock_guard lock(state->mutex);
+    const MutexLock lock(state->mutex);
     return static_cast<uint64_t>(state->engine());
   };
 }

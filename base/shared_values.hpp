@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
+
+#include "base/mutex.hpp"
 
 // Keeps equal values once, however many objects hold them: what all pods of a workload have in
 // common.
@@ -32,14 +33,14 @@ class SharedValues {
   // returns.
   template <typename Probe, typename Make>
   Ptr find_or_make(const Probe& probe, Make make) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = values_.find(probe); found != values_.end()) return *found;
     if (values_.size() >= limit_) drop_unused();
     return *values_.insert(std::make_shared<const T>(make())).first;
   }
 
   [[nodiscard]] size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return values_.size();
   }
 
@@ -59,16 +60,16 @@ class SharedValues {
 
   // Called each time that as many values were added as were in use, so that its cost per value is
   // constant.
-  void drop_unused() {
+  void drop_unused() REQUIRES(mutex_) {
     std::erase_if(values_, [](const Ptr& value) { return value.use_count() == 1; });
     limit_ = std::max(kFewest, 2 * values_.size());
   }
 
   static constexpr size_t kFewest = 64;
 
-  mutable std::mutex mutex_;  // guards what is below; only under it does a value get a new holder
-  std::set<Ptr, ByValue> values_;
-  size_t limit_ = kFewest;
+  mutable Mutex mutex_;  // only under it does a value get a new holder
+  std::set<Ptr, ByValue> values_ GUARDED_BY(mutex_);
+  size_t limit_ GUARDED_BY(mutex_) = kFewest;
 };
 
 }  // namespace compilecache

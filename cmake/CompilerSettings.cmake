@@ -6,6 +6,10 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initial
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-restrict)
 endif()
+# What base/mutex.hpp's locks guard is touched with the lock held.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-Wthread-safety -Werror=thread-safety)
+endif()
 include_directories(${CMAKE_SOURCE_DIR})
 add_compile_definitions(COMPILECACHE_VERSION="${PROJECT_VERSION}")
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "http/server_state.hpp"
 
 namespace compilecache::http {
@@ -126,8 +127,8 @@ struct Server::Impl {
   net::steady_timer pause;
   std::vector<net::executor_work_guard<net::io_context::executor_type>> work;
   uint16_t port = 0;
-  std::mutex stop_mutex;
-  std::vector<std::thread> threads;
+  Mutex stop_mutex;
+  std::vector<std::thread> threads GUARDED_BY(stop_mutex);
 };
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler handler) {
@@ -141,8 +142,11 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
     if (!listening) return unexpected(listening.error());
     impl->port = impl->acceptor.local_endpoint().port();
     impl->accept();
-    for (const auto& loop : impl->state->loops) {
-      impl->threads.emplace_back([&loop] { Impl::run(*loop); });
+    {
+      const MutexLock lock(impl->stop_mutex);
+      for (const auto& loop : impl->state->loops) {
+        impl->threads.emplace_back([&loop] { Impl::run(*loop); });
+      }
     }
     return std::unique_ptr<Server>(new Server(std::move(impl)));
   } catch (const std::exception& exception) {
@@ -170,7 +174,7 @@ bool Server::has_certificate() const {
 void Server::drain() { impl_->state->draining.store(true); }
 
 bool Server::stop(std::chrono::milliseconds grace) {
-  const std::lock_guard lock(impl_->stop_mutex);
+  const MutexLock lock(impl_->stop_mutex);
   if (impl_->threads.empty()) return true;
   impl_->close_listener();
   drain();

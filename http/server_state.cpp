@@ -24,16 +24,17 @@ boost::asio::io_context& ServerState::next_loop() {
 std::optional<std::chrono::steady_clock::time_point> ServerState::owing_since() {
   using Time = std::chrono::steady_clock::time_point;
   std::optional<Time> earliest;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t i = 0; i < loops.size(); ++i) {
-    const Time asked = asked_[i]->load();
+    const std::shared_ptr<Asked> slot = asked_[i];
+    const Time asked = slot->load();
     if (asked != Time::min()) {
       if (!earliest || asked < *earliest) earliest = asked;
       continue;
     }
     post_unless_stopped([&] {
-      asked_[i]->store(std::chrono::steady_clock::now());
-      boost::asio::post(*loops[i], [answered = asked_[i]] { answered->store(Time::min()); });
+      slot->store(std::chrono::steady_clock::now());
+      boost::asio::post(*loops[i], [slot] { slot->store(Time::min()); });
     });
   }
   return earliest;
@@ -42,7 +43,7 @@ std::optional<std::chrono::steady_clock::time_point> ServerState::owing_since() 
 bool ServerState::admit(const std::shared_ptr<Connection>& connection) {
   std::shared_ptr<Connection> evicted;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return false;
     if (connections_.size() >= options.limits.connections) {
       evicted = longest_waiting_locked();
@@ -69,13 +70,13 @@ std::shared_ptr<Connection> ServerState::longest_waiting_locked() const {
 }
 
 void ServerState::forget(const std::shared_ptr<Connection>& connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   connections_.erase(connection);
   if (connections_.empty()) empty_.notify_all();
 }
 
 size_t ServerState::connections() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return connections_.size();
 }
 
@@ -83,7 +84,7 @@ void ServerState::close_idle_connections() {
   closing_idle.store(true);
   std::vector<std::shared_ptr<Connection>> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all.assign(connections_.begin(), connections_.end());
   }
   for (const auto& connection : all) connection->close_if_idle();
@@ -92,7 +93,7 @@ void ServerState::close_idle_connections() {
 void ServerState::cut_all() {
   std::vector<std::shared_ptr<Connection>> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     all.assign(connections_.begin(), connections_.end());
   }
@@ -100,27 +101,28 @@ void ServerState::cut_all() {
 }
 
 bool ServerState::wait_until_empty(std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  return empty_.wait_for(lock, patience, [this] { return connections_.empty(); });
+  const MutexLock lock(mutex_);
+  return empty_.wait_for(mutex_, patience,
+                         [this]() REQUIRES(mutex_) { return connections_.empty(); });
 }
 
 void ServerState::set_tls(TlsContext context) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tls_ = std::move(context);
 }
 
 TlsContext ServerState::tls() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return tls_;
 }
 
 void ServerState::post_unless_stopped(const std::function<void()>& post) {
-  const std::lock_guard lock(post_mutex_);
+  const MutexLock lock(post_mutex_);
   if (!stopped_) post();
 }
 
 void ServerState::refuse_posts() {
-  const std::lock_guard lock(post_mutex_);
+  const MutexLock lock(post_mutex_);
   stopped_ = true;
 }
 

@@ -4,12 +4,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 
+#include "base/mutex.hpp"
 #include "http/body_budget.hpp"
 #include "http/server.hpp"
 #include "http/tls.hpp"
@@ -74,20 +73,20 @@ class ServerState {
   std::atomic<size_t> in_flight = 0;
 
  private:
-  std::shared_ptr<Connection> longest_waiting_locked() const;
+  std::shared_ptr<Connection> longest_waiting_locked() const REQUIRES(mutex_);
 
   // One for each loop: when the task that has not run yet was posted.
   using Asked = std::atomic<std::chrono::steady_clock::time_point>;
 
-  mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<Asked>> asked_;
-  std::condition_variable empty_;
-  std::set<std::shared_ptr<Connection>> connections_;
-  TlsContext tls_;
-  bool closed_ = false;
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<Asked>> asked_ GUARDED_BY(mutex_);
+  CondVar empty_;
+  std::set<std::shared_ptr<Connection>> connections_ GUARDED_BY(mutex_);
+  TlsContext tls_ GUARDED_BY(mutex_);
+  bool closed_ GUARDED_BY(mutex_) = false;
   std::atomic<size_t> next_loop_ = 0;
-  std::mutex post_mutex_;
-  bool stopped_ = false;
+  Mutex post_mutex_;
+  bool stopped_ GUARDED_BY(post_mutex_) = false;
 };
 
 // Takes over an accepted socket; with `tls` unset it speaks plain HTTP. The socket's executor must

@@ -1,27 +1,27 @@
 #include "kube/cancellation.hpp"
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/mutex.hpp"
 
 namespace compilecache::kube {
 
 struct Cancellation::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool cancelled = false;
-  uint64_t next_id = 1;
-  std::map<uint64_t, std::function<void()>> callbacks;
-  uint64_t running = 0;  // the callback that is being run, and by whom
-  std::thread::id runner;
+  Mutex mutex;
+  CondVar changed;
+  bool cancelled GUARDED_BY(mutex) = false;
+  uint64_t next_id GUARDED_BY(mutex) = 1;
+  std::map<uint64_t, std::function<void()>> callbacks GUARDED_BY(mutex);
+  uint64_t running GUARDED_BY(mutex) = 0;  // the callback that is being run, and by whom
+  std::thread::id runner GUARDED_BY(mutex);
 };
 
 Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
 
 void Cancellation::cancel() const {
-  std::unique_lock<std::mutex> lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   if (state_->cancelled) return;
   state_->cancelled = true;
   state_->runner = std::this_thread::get_id();
@@ -38,20 +38,21 @@ void Cancellation::cancel() const {
 }
 
 bool Cancellation::cancelled() const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->cancelled;
 }
 
 bool Cancellation::wait_for(Duration time) const {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  return state_->changed.wait_for(lock, time, [&] { return state_->cancelled; });
+  const MutexLock lock(state_->mutex);
+  return state_->changed.wait_for(state_->mutex, time,
+                                  [&]() REQUIRES(state_->mutex) { return state_->cancelled; });
 }
 
 std::unique_ptr<Cancellation::Registration> Cancellation::on_cancel(
     std::function<void()> callback) const {
   uint64_t id = 0;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     if (!state_->cancelled) {
       id = state_->next_id++;
       state_->callbacks.emplace(id, std::move(callback));
@@ -67,10 +68,11 @@ Cancellation::Registration::Registration(std::shared_ptr<State> state, uint64_t 
 
 Cancellation::Registration::~Registration() {
   if (id_ == 0) return;
-  std::unique_lock<std::mutex> lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->callbacks.erase(id_);
   if (state_->runner == std::this_thread::get_id()) return;
-  state_->changed.wait(lock, [&] { return state_->running != id_; });
+  state_->changed.wait(state_->mutex,
+                       [&]() REQUIRES(state_->mutex) { return state_->running != id_; });
 }
 
 }  // namespace compilecache::kube

@@ -5,14 +5,13 @@
 
 #include <cctype>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "kube/http_transport.hpp"
 
 // One request of cpprestsdk, seen by the thread that waits for it. Only for cpprest_transport.cpp.
@@ -60,7 +59,7 @@ class Exchange {
 
   // --- the library's side -----------------------------------------------------------------
   void on_headers(const web_http::http_response& response) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     response_.status = response.status_code();
     for (const auto& [name, value] : response.headers()) {
       std::string lower;
@@ -72,7 +71,7 @@ class Exchange {
   }
 
   void on_end(const std::exception_ptr& thrown) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     if (thrown) failure_ = describe_failure(thrown);
     changed_.notify_all();
@@ -80,7 +79,7 @@ class Exchange {
 
   // The library reads on when the task is done: the caller has taken the chunk.
   pplx::task<size_t> on_chunk(const uint8_t* bytes, size_t count) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (abandoned_) return pplx::task_from_result<size_t>(count);
     chunk_ = bytes;
     chunk_size_ = count;
@@ -89,15 +88,16 @@ class Exchange {
     return pplx::create_task(chunk_taken_);
   }
 
-  // --- the caller's side ------------------------------------------------------------------ Waits
-  // for the next event; a chunk is moved to `chunk`.
+  // --- the caller's side ------------------------------------------------------------------
+
+  // Waits for the next event; a chunk is moved to `chunk`.
   News wait(Timepoint until, std::string& chunk) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto news = [&] {
+    const MutexLock lock(mutex_);
+    const auto news = [&]() REQUIRES(mutex_) {
       return cancelled_ || (headers_ && !headers_taken_) || (headers_taken_ && chunk_ != nullptr) ||
              ended_;
     };
-    if (!changed_.wait_until(lock, until, news)) return News::kTimeout;
+    if (!changed_.wait_until(mutex_, until, news)) return News::kTimeout;
     if (cancelled_) return News::kCancelled;
     if (headers_ && !headers_taken_) {
       headers_taken_ = true;
@@ -112,14 +112,14 @@ class Exchange {
   }
 
   void set_cancelled() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     cancelled_ = true;
     changed_.notify_all();
   }
 
   // The caller is gone: chunks that still come are discarded.
   void abandon() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     abandoned_ = true;
     if (chunk_ != nullptr) take_chunk();
   }
@@ -127,28 +127,28 @@ class Exchange {
   // The caller may use it only after kHeaders.
   HttpResponse& response() { return response_; }
   [[nodiscard]] Failure failure() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return failure_.value_or(Failure{});
   }
 
  private:
-  void take_chunk() {
+  void take_chunk() REQUIRES(mutex_) {
     chunk_ = nullptr;
     chunk_taken_.set(chunk_size_);
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  HttpResponse response_;
-  bool headers_ = false;
-  bool headers_taken_ = false;  // the caller has got kHeaders
-  bool ended_ = false;
-  bool cancelled_ = false;
-  bool abandoned_ = false;
-  std::optional<Failure> failure_;
-  const uint8_t* chunk_ = nullptr;
-  size_t chunk_size_ = 0;
-  pplx::task_completion_event<size_t> chunk_taken_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  HttpResponse response_;  // of the library's thread until kHeaders, then of the caller
+  bool headers_ GUARDED_BY(mutex_) = false;
+  bool headers_taken_ GUARDED_BY(mutex_) = false;  // the caller has got kHeaders
+  bool ended_ GUARDED_BY(mutex_) = false;
+  bool cancelled_ GUARDED_BY(mutex_) = false;
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+  std::optional<Failure> failure_ GUARDED_BY(mutex_);
+  const uint8_t* chunk_ GUARDED_BY(mutex_) = nullptr;
+  size_t chunk_size_ GUARDED_BY(mutex_) = 0;
+  pplx::task_completion_event<size_t> chunk_taken_ GUARDED_BY(mutex_);
 };
 
 // The stream buffer to which the library writes a body; it hands the chunks to the exchange.

@@ -4,11 +4,11 @@
 #include <pplx/threadpool.h>
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "kube/cpprest_call.hpp"
 #include "kube/credentials.hpp"
 #include "kube/gzip_reader.hpp"
@@ -224,7 +224,7 @@ class CpprestTransport : public HttpTransport {
   // Pooled connections belong to the client certificate they were made with.
   Result<std::shared_ptr<web_http::client::http_client>> client_for(
       const Credentials& credentials) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (client_ && credentials.client_certificate == client_certificate_) return client_;
     if (auto used = tls_->use(credentials); !used) return unexpected(used.error());
     web_http::client::http_client_config settings;
@@ -421,9 +421,9 @@ class CpprestTransport : public HttpTransport {
   const std::unique_ptr<CredentialSource> credentials_;
   const std::optional<Ipv6Server> ipv6_;
   const std::shared_ptr<TlsContext> tls_;
-  std::mutex mutex_;  // guards the two below
-  std::shared_ptr<web_http::client::http_client> client_;
-  std::string client_certificate_;
+  Mutex mutex_;
+  std::shared_ptr<web_http::client::http_client> client_ GUARDED_BY(mutex_);
+  std::string client_certificate_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -2,11 +2,11 @@
 
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 
@@ -31,7 +31,7 @@ class Source : public CredentialSource {
   Source(Config config, const Clock& clock) : config_(std::move(config)), clock_(clock) {}
 
   Result<Credentials> current() override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool due = !read_ || clock_.monotonic() - read_at_ >= kReadFilesEvery;
     if (due || rejected_) {
       if (auto read = read_files(); !read) return unexpected(read.error());
@@ -53,7 +53,7 @@ class Source : public CredentialSource {
   }
 
   void rejected(const Credentials& credentials) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     // Another thread may have fetched new ones in the meantime.
     const std::string& token = plugin_ && !plugin_->credentials.bearer_token.empty()
                                    ? plugin_->credentials.bearer_token
@@ -63,7 +63,7 @@ class Source : public CredentialSource {
 
  private:
   // What was read before stays good when reading fails later.
-  Status read_files() {
+  Status read_files() REQUIRES(mutex_) {
     Credentials fresh;
     Status status = read_into(fresh);
     if (!status && !read_) return status;
@@ -93,11 +93,11 @@ class Source : public CredentialSource {
     return {};
   }
 
-  [[nodiscard]] bool plugin_expired() const {
+  [[nodiscard]] bool plugin_expired() const REQUIRES(mutex_) {
     return plugin_expires_ && clock_.wall() + kExpiryLeeway >= *plugin_expires_;
   }
 
-  Status run_plugin() {
+  Status run_plugin() REQUIRES(mutex_) {
     auto fresh = run_exec_plugin(*config_.exec, config_);
     if (!fresh) return unexpected(fresh.error());
     plugin_expires_.reset();
@@ -115,13 +115,13 @@ class Source : public CredentialSource {
 
   const Config config_;
   const Clock& clock_;
-  std::mutex mutex_;
-  Credentials files_;
-  bool read_ = false;
-  Monotonic read_at_{};
-  bool rejected_ = false;
-  std::optional<ExecCredential> plugin_;
-  std::optional<WallTime> plugin_expires_;
+  Mutex mutex_;
+  Credentials files_ GUARDED_BY(mutex_);
+  bool read_ GUARDED_BY(mutex_) = false;
+  Monotonic read_at_ GUARDED_BY(mutex_){};
+  bool rejected_ GUARDED_BY(mutex_) = false;
+  std::optional<ExecCredential> plugin_ GUARDED_BY(mutex_);
+  std::optional<WallTime> plugin_expires_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

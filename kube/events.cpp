@@ -1,14 +1,13 @@
 #include "kube/events.hpp"
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "base/time_format.hpp"
 
 namespace compilecache::kube {
@@ -55,13 +54,13 @@ struct EventRecorder::Impl {
   const Clock& clock;
   EventAggregator aggregator;  // only of the thread
 
-  std::mutex mutex;
-  std::condition_variable filled;   // the queue was empty, or it is to stop
-  std::condition_variable stopped;  // it is to stop
-  std::condition_variable written;  // what was taken out of the queue
-  std::deque<Queued> queue;
-  bool writing = false;
-  bool stopping = false;
+  Mutex mutex;
+  CondVar filled;   // the queue was empty, or it is to stop
+  CondVar stopped;  // it is to stop
+  CondVar written;  // what was taken out of the queue
+  std::deque<Queued> queue GUARDED_BY(mutex);
+  bool writing GUARDED_BY(mutex) = false;
+  bool stopping GUARDED_BY(mutex) = false;
   std::atomic<uint64_t> dropped{0};
   std::thread thread;
 
@@ -74,9 +73,9 @@ struct EventRecorder::Impl {
 
 // Empty: there is nothing more to come.
 std::deque<EventRecorder::Impl::Queued> EventRecorder::Impl::take() {
-  std::unique_lock<std::mutex> lock(mutex);
-  filled.wait(lock, [&] { return stopping || !queue.empty(); });
-  stopped.wait_for(lock, kGather, [&] { return stopping; });
+  const MutexLock lock(mutex);
+  filled.wait(mutex, [&]() REQUIRES(mutex) { return stopping || !queue.empty(); });
+  stopped.wait_for(mutex, kGather, [&]() REQUIRES(mutex) { return stopping; });
   writing = !queue.empty();
   return std::exchange(queue, {});
 }
@@ -90,7 +89,7 @@ void EventRecorder::Impl::run() {
         deliver(queued);
       }
     }
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     writing = false;
     written.notify_all();
   }
@@ -167,7 +166,7 @@ EventRecorder::EventRecorder(const Client& client, std::string component, std::s
 EventRecorder::~EventRecorder() { stop(); }
 
 void EventRecorder::record(const EventRecord& record) {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   if (impl_->stopping || impl_->queue.size() >= kQueueLimit) {
     ++impl_->dropped;
     return;
@@ -178,12 +177,13 @@ void EventRecorder::record(const EventRecord& record) {
 
 void EventRecorder::stop() {
   {
-    std::unique_lock<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     impl_->stopping = true;
     impl_->filled.notify_all();
     impl_->stopped.notify_all();
-    impl_->written.wait_for(lock, kStopTime,
-                            [&] { return impl_->queue.empty() && !impl_->writing; });
+    impl_->written.wait_for(impl_->mutex, kStopTime, [&]() REQUIRES(impl_->mutex) {
+      return impl_->queue.empty() && !impl_->writing;
+    });
   }
   impl_->cancel.cancel();
   if (impl_->thread.joinable()) impl_->thread.join();

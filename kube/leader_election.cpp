@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "kube/json.hpp"
 
 namespace compilecache::kube {
@@ -68,11 +68,11 @@ struct LeaderElector::Impl {
   const Random random;
   std::thread thread;
 
-  mutable std::mutex mutex;  // guards the four below, written by the thread
-  bool leading = false;
-  Monotonic renewed{};  // when the last successful write was begun
-  int transitions = 0;
-  std::string leader;
+  mutable Mutex mutex;  // what it guards is written by the thread
+  bool leading GUARDED_BY(mutex) = false;
+  Monotonic renewed GUARDED_BY(mutex){};  // when the last successful write was begun
+  int transitions GUARDED_BY(mutex) = 0;
+  std::string leader GUARDED_BY(mutex);
 
   // Only the election's thread uses these.
   lease::Observation seen;
@@ -136,7 +136,7 @@ bool LeaderElector::Impl::attempt() {
 
 // While we lead, a request ends when the lease must be given up, so that on_lost is not late.
 Client LeaderElector::Impl::bounded() const {
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   if (!leading) return client;
   const Duration left = renewed + options.lease.renew_deadline - clock.monotonic();
   const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(left);
@@ -187,7 +187,7 @@ void LeaderElector::Impl::took(Json answer, Monotonic began) {
   object = std::move(answer);
   seen = lease::observe(std::move(seen), read_record(object), clock.monotonic());
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     leading = true;
     renewed = began;
     transitions = seen.record->transitions;
@@ -197,7 +197,7 @@ void LeaderElector::Impl::took(Json answer, Monotonic began) {
 
 void LeaderElector::Impl::tell_leader(const std::string& identity) {
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     if (leader == identity) return;
     leader = identity;
   }
@@ -205,12 +205,12 @@ void LeaderElector::Impl::tell_leader(const std::string& identity) {
 }
 
 void LeaderElector::Impl::set_leading(bool value) {
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   leading = value;
 }
 
 bool LeaderElector::Impl::surely_leading() const {
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   return leading && !lease::lost(renewed, options.lease, clock.monotonic());
 }
 
@@ -252,12 +252,12 @@ void LeaderElector::stop() {
 bool LeaderElector::is_leader() const { return impl_->surely_leading(); }
 
 int LeaderElector::transitions() const {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->transitions;
 }
 
 std::string LeaderElector::leader() const {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->leader;
 }
 

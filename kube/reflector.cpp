@@ -2,11 +2,11 @@
 
 #include <malloc.h>
 
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "kube/json.hpp"
 #include "kube/reflector_machine.hpp"
 
@@ -96,8 +96,8 @@ struct ReflectorDriver::Impl {
   const Clock& clock;
   const Random random;
   std::thread thread;
-  mutable std::mutex mutex;  // guards health
-  ReflectorHealth health;
+  mutable Mutex mutex;
+  ReflectorHealth health GUARDED_BY(mutex);
 
   // Only the reflector's thread uses these.
   rf::State state;
@@ -159,7 +159,7 @@ std::optional<rf::Input> ReflectorDriver::Impl::act(const rf::Action& action) {
 void ReflectorDriver::Impl::replace() {
   sink.replace();
   malloc_trim(0);  // what parsing so many objects took goes back to the system
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   health.synced = true;
   ++health.syncs;
   health.resource_version = state.last_version;
@@ -167,7 +167,7 @@ void ReflectorDriver::Impl::replace() {
 
 rf::Input ReflectorDriver::Impl::list(const rf::List& what) {
   if (what.continue_token.empty()) {
-    std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     ++health.lists;
   }
   ListOptions list_options{.ns = options.ns,
@@ -188,7 +188,7 @@ rf::Input ReflectorDriver::Impl::list(const rf::List& what) {
 
 rf::Input ReflectorDriver::Impl::watch(const rf::Watch& what) {
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     ++health.watches;
   }
   WatchOptions watch_options{.ns = options.ns,
@@ -220,7 +220,7 @@ bool ReflectorDriver::Impl::on_line(std::string_view line) {
     if (std::holds_alternative<rf::StopWatch>(action)) more = false;
     act(action);
   }
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   health.resource_version = state.last_version;
   return more;
 }
@@ -274,13 +274,13 @@ void ReflectorDriver::Impl::apply() {
     sink.upsert(event);
   }
   event = Json();
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   ++health.events;
 }
 
 void ReflectorDriver::Impl::report(const std::string& message) {
   log_warn("reflector", {{"resource", options.resource.plural}, {"error", message}});
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   health.last_error = message;
 }
 
@@ -301,7 +301,7 @@ void ReflectorDriver::stop() {
 }
 
 ReflectorHealth ReflectorDriver::health() const {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->health;
 }
 

@@ -77,14 +77,14 @@ Status TlsContext::use(const Credentials& credentials) {
     const Context trial(SSL_CTX_new(TLS_client_method()));
     if (auto status = identify(trial.get(), credentials); !status) return status;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   credentials_ = credentials;
   return {};
 }
 
 void TlsContext::apply(SSL_CTX* context) const noexcept {
   try {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     Status status;
     auto ca = read_pem(config_.ca, "the certificate authority");

@@ -2,10 +2,10 @@
 
 #include <openssl/types.h>
 
-#include <mutex>
 #include <string>
 
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "kube/config.hpp"
 #include "kube/credentials.hpp"
 
@@ -28,8 +28,8 @@ class TlsContext {
 
  private:
   const Config config_;
-  mutable std::mutex mutex_;
-  Credentials credentials_;
+  mutable Mutex mutex_;
+  Credentials credentials_ GUARDED_BY(mutex_);
 };
 
 // Connections of the context are made only to a server whose certificate names the IP address. The

@@ -16,17 +16,17 @@ WorkQueue::WorkQueue(WorkQueueOptions options, const Clock& clock)
       tokens_at_(clock.monotonic()) {}
 
 void WorkQueue::add(const std::string& key, Priority priority) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   add_locked(key, priority);
 }
 
 void WorkQueue::add_after(const std::string& key, Duration delay, Priority priority) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   add_after_locked(key, delay, priority);
 }
 
 void WorkQueue::add_rate_limited(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const int failures = failures_[key]++;
   const double own = double(options_.failure_first.count()) * std::pow(2.0, failures);
   const Duration capped(int64_t(std::min(own, double(options_.failure_cap.count()))));
@@ -36,18 +36,18 @@ void WorkQueue::add_rate_limited(const std::string& key) {
 }
 
 void WorkQueue::forget(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   failures_.erase(key);
 }
 
 int WorkQueue::failures(const std::string& key) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = failures_.find(key);
   return found == failures_.end() ? 0 : found->second;
 }
 
 std::optional<std::string> WorkQueue::get() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
     if (auto key = pop_locked()) return key;
     if (shutting_down_) return std::nullopt;
@@ -56,19 +56,19 @@ std::optional<std::string> WorkQueue::get() {
       const Duration left = by_time_.begin()->first - clock_.monotonic();
       sleep = std::clamp<Duration>(left, Duration(0), kLongestSleep);
     }
-    changed_.wait_for(lock, sleep);
+    changed_.wait_for(mutex_, sleep);
   }
 }
 
 void WorkQueue::done(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   processing_.erase(key);
   if (auto again = dirty_.find(key); again != dirty_.end()) push_locked(key, again->second);
   changed_.notify_all();
 }
 
 void WorkQueue::shut_down() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   shutting_down_ = true;
   delays_.clear();
   by_time_.clear();
@@ -76,7 +76,7 @@ void WorkQueue::shut_down() {
 }
 
 size_t WorkQueue::size() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return dirty_.size();
 }
 

@@ -1,17 +1,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 
 // A queue of keys for workers. A key is worked on by one worker at a time; a key added while it is
 // worked on is worked on once more afterwards; a key added twice before that is worked on once.
@@ -70,27 +69,28 @@ class WorkQueue {
     Priority priority;
   };
 
-  void add_locked(const std::string& key, Priority priority);
-  void add_after_locked(const std::string& key, Duration delay, Priority priority);
-  void push_locked(const std::string& key, Priority priority);
-  void move_due_locked();
-  std::optional<std::string> pop_locked();
-  Duration bucket_delay_locked();
+  void add_locked(const std::string& key, Priority priority) REQUIRES(mutex_);
+  void add_after_locked(const std::string& key, Duration delay, Priority priority) REQUIRES(mutex_);
+  void push_locked(const std::string& key, Priority priority) REQUIRES(mutex_);
+  void move_due_locked() REQUIRES(mutex_);
+  std::optional<std::string> pop_locked() REQUIRES(mutex_);
+  Duration bucket_delay_locked() REQUIRES(mutex_);
 
   const WorkQueueOptions options_;
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> live_;
-  std::deque<std::string> start_;          // may also hold keys that have moved to live_
-  std::map<std::string, Priority> dirty_;  // waits, or is to be worked on once more
-  std::map<std::string, Priority> processing_;
-  std::map<std::string, Delayed> delays_;
-  std::set<std::pair<Monotonic, std::string>> by_time_;
-  std::unordered_map<std::string, int> failures_;
-  double tokens_;
-  Monotonic tokens_at_;
-  bool shutting_down_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::string> live_ GUARDED_BY(mutex_);
+  std::deque<std::string> start_ GUARDED_BY(mutex_);  // may also hold keys that have moved to live_
+  std::map<std::string, Priority> dirty_
+      GUARDED_BY(mutex_);  // waits, or is to be worked on once more
+  std::map<std::string, Priority> processing_ GUARDED_BY(mutex_);
+  std::map<std::string, Delayed> delays_ GUARDED_BY(mutex_);
+  std::set<std::pair<Monotonic, std::string>> by_time_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, int> failures_ GUARDED_BY(mutex_);
+  double tokens_ GUARDED_BY(mutex_);
+  Monotonic tokens_at_ GUARDED_BY(mutex_);
+  bool shutting_down_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace compilecache::kube

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
 
 #include "agent/control_directory.hpp"
@@ -17,6 +16,7 @@
 #include "agent/watchdog.hpp"
 #include "archive/extract.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -88,7 +88,7 @@ class Loader {
     watchdog_.disarm();
     status_ = std::move(choice.status);
     {
-      const std::lock_guard lock(chosen_mutex_);
+      const MutexLock lock(chosen_mutex_);
       chosen_ = status_;
     }
     operator_answers_ = choice.operator_answered;
@@ -334,7 +334,7 @@ class Loader {
   }
 
   [[nodiscard]] LoadStatus chosen() const {
-    const std::lock_guard lock(chosen_mutex_);
+    const MutexLock lock(chosen_mutex_);
     return chosen_;
   }
 
@@ -347,8 +347,9 @@ class Loader {
   std::unique_ptr<Coordinator> coordinator_;
   Watchdog& watchdog_;
   LoadStatus status_;  // of the thread that loads alone
-  mutable std::mutex chosen_mutex_;
-  LoadStatus chosen_;  // what is to be loaded, for the thread that gives up
+  mutable Mutex chosen_mutex_;
+  LoadStatus chosen_
+      GUARDED_BY(chosen_mutex_);  // what is to be loaded, for the thread that gives up
   const Monotonic started_ = clock_.monotonic();
   Monotonic volume_from_{};
   milliseconds budget_{0};

@@ -26,7 +26,7 @@ Lease::Lease(Coordinator& coordinator, const api::SaveAnswer& answer,
 
 Lease::~Lease() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_ = true;
   }
   ended_.notify_one();
@@ -36,8 +36,8 @@ Lease::~Lease() {
 void Lease::keep() {
   const auto pause =
       std::max(std::chrono::milliseconds(answer_.lock_timeout_ms / 3), kShortestPause);
-  std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, pause, [this] { return end_; })) {
+  MutexLock lock(mutex_);
+  while (!ended_.wait_for(mutex_, pause, [this]() REQUIRES(mutex_) { return end_; })) {
     lock.unlock();
     if (hangs()) {
       log_warn("the save hangs; leaving its lock to other pods", {{"save", answer_.id}});

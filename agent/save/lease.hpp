@@ -2,12 +2,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "agent/coordinator.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::agent {
 
@@ -42,9 +41,9 @@ class Lease {
   const std::chrono::milliseconds longest_hang_;
   std::atomic<bool> lost_{false}, got_on_{true};
   std::chrono::steady_clock::time_point got_on_at_;  // of the thread
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool end_ = false;
+  Mutex mutex_;
+  CondVar ended_;
+  bool end_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
