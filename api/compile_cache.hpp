@@ -38,15 +38,19 @@ struct ObjectMeta {
 };
 ObjectMeta object_meta(const nlohmann::json& object);
 
+// spec.storage. (Not within CompileCacheSpec: clang cannot make an optional of a class before the
+// one around it is complete.)
+struct StorageSpec {
+  std::string claim_name;
+  std::string sub_path;
+  bool allow_read_write_once = false;
+  bool allow_node_affinity = false;
+  bool adopt = false;
+  bool operator==(const StorageSpec&) const = default;
+};
+
 struct CompileCacheSpec {
-  struct Storage {
-    std::string claim_name;
-    std::string sub_path;
-    bool allow_read_write_once = false;
-    bool allow_node_affinity = false;
-    bool adopt = false;
-    bool operator==(const Storage&) const = default;
-  };
+  using Storage = StorageSpec;
   std::optional<Storage> storage;  // nothing: no archives, only `remote_cache`
   std::vector<std::string> frameworks{"torch", "triton"};
   std::string version;

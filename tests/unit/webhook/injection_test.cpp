@@ -246,6 +246,13 @@ TEST(Injection, TheAgentsAreToldHowToCompress) {
   EXPECT_EQ(config.compression.window, 1 << 20);
 }
 
+TEST(Injection, WhoMaySaveIsTheOperatorsToKnow) {
+  GoldenCase golden = load_golden_case("deployment");
+  golden.cache->spec.save.allowed_service_accounts = {"somebody-else"};
+  const json pod = *golden.run(golden.pod).pod;
+  EXPECT_EQ(pod.dump().find("somebody-else"), std::string::npos);
+}
+
 // It reads nothing that it would save.
 TEST(Injection, TheSaverOfAReadOnlyPodNeedsNoUser) {
   const GoldenCase golden = load_golden_case("saver-user-learned");
