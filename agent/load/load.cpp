@@ -14,7 +14,7 @@
 #include "agent/pod.hpp"
 #include "agent/status_file.hpp"
 #include "agent/store_trouble.hpp"
-#include "archive/extract.hpp"
+#include "archive/extract/extract.hpp"
 #include "base/log.hpp"
 
 namespace compilecache::agent {
