@@ -13,7 +13,7 @@
 #include "api/agent_config.hpp"
 #include "archive/blob_store.hpp"
 #include "archive/manifest.hpp"
-#include "archive/write.hpp"
+#include "archive/write/source_file.hpp"
 #include "frameworks/effect.hpp"
 #include "frameworks/factors.hpp"
 #include "frameworks/plan.hpp"

@@ -133,7 +133,7 @@ run_sanitized() {
 # Archives are read and written on several threads; clients, servers, agents and the operator have some.
 run_threads() {
   local programs=() program
-  for program in archive_test archive_property_test store_test store_faults_test store_power_loss_test \
+  for program in archive_test archive_property_test store_test store_property_test store_faults_test store_power_loss_test \
     store_crowd_test store_sweep_property_test kube_test http_test webhook_pool_test agent_test operator_saves_test operator_breaker_test \
     operator_control_test operator_reasons_test operator_webhook_test; do
     if [[ $program =~ $pattern ]]; then programs+=("$program"); fi

@@ -14,7 +14,7 @@
 #include "agent/pod.hpp"
 #include "agent/store_trouble.hpp"
 #include "agent/watchdog.hpp"
-#include "archive/extract.hpp"
+#include "archive/extract/extract.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 

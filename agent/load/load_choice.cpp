@@ -146,7 +146,7 @@ class Chooser {
     if (!config_.index_fallback || index == nullptr)
       return none("operator_unreachable", why.message);
     alive_();
-    choice_.status.source = "index";
+    choice_.status.source = api::LoadSource::kIndex;
     const auto key = local_key(config_, store_, node_);
     if (!key) return none("node_unknown", key.error().message);
     choice_.status.key = *key;

@@ -12,6 +12,7 @@
 #include "agent/index_lookup.hpp"
 #include "agent/save/lease.hpp"
 #include "agent/store_trouble.hpp"
+#include "archive/write/write.hpp"
 #include "base/log.hpp"
 #include "store/offline_index.hpp"
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "agent/index_lookup.hpp"
-#include "archive/extract.hpp"
+#include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "base/log.hpp"
 #include "base/time_format.hpp"

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "archive/extract.hpp"
+#include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "archive/manifest.hpp"
 #include "base/printable.hpp"

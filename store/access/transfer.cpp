@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "archive/extract.hpp"
+#include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "archive/fs.hpp"
-#include "archive/oci_archive.hpp"
-#include "archive/oci_image.hpp"
-#include "archive/write.hpp"
+#include "archive/oci/oci_archive.hpp"
+#include "archive/oci/oci_image.hpp"
+#include "archive/write/write.hpp"
 #include "store/access/open.hpp"
 #include "store/offline_index.hpp"
 #include "store/upkeep.hpp"

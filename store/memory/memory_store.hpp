@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "archive/blob_store.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "store/offline_index.hpp"

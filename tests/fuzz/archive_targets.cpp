@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "archive/encode.hpp"
-#include "archive/layer_reader.hpp"
+#include "archive/layer/layer_reader.hpp"
+#include "archive/layer/seek_table.hpp"
+#include "archive/layer/tar_parser.hpp"
 #include "archive/manifest.hpp"
-#include "archive/seek_table.hpp"
-#include "archive/tar_parser.hpp"
 #include "base/clock.hpp"
 #include "base/sha256.hpp"
 #include "store/index.hpp"

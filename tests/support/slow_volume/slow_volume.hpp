@@ -14,9 +14,9 @@
 //
 //   if (const auto why = SlowVolume::missing()) GTEST_SKIP() << *why;
 //   SlowVolume volume;
-//   prepare_store(volume.path("store"), ...);
+//   store::DirectoryStore store(volume.path("store"));
 //   volume.reset_counts();
-//   extract(volume.path("store"), ...);
+//   archive::extract(store, ...);
 //   EXPECT_LE(volume.count(kMetadataOperations), 12);
 //
 //   volume.fail(ENOSPC, kChangingOperations);       // until work()

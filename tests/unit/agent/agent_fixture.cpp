@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "archive/format.hpp"
-#include "archive/write.hpp"
+#include "archive/write/write.hpp"
 #include "base/sha256.hpp"
 #include "store/directory/directory_store.hpp"
 #include "store/directory/layout.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "agent/container_memory.hpp"
-#include "archive/extract.hpp"
+#include "archive/extract/extract.hpp"
 #include "store/directory/directory_store.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 

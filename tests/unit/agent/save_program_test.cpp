@@ -13,9 +13,9 @@
 #include <random>
 #include <thread>
 
-#include "archive/extract.hpp"
-#include "archive/seek_table.hpp"
-#include "archive/write.hpp"
+#include "archive/extract/extract.hpp"
+#include "archive/layer/seek_table.hpp"
+#include "archive/write/write.hpp"
 #include "store/directory/directory_store.hpp"
 #include "store/directory/layout.hpp"
 #include "store/index.hpp"

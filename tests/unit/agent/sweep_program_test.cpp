@@ -9,7 +9,7 @@
 
 #include "agent/index_lookup.hpp"
 #include "archive/format.hpp"
-#include "archive/write.hpp"
+#include "archive/write/write.hpp"
 #include "base/clock.hpp"
 #include "base/time_format.hpp"
 #include "store/directory/directory_store.hpp"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "archive/extract.hpp"
-#include "archive/write.hpp"
+#include "archive/extract/extract.hpp"
+#include "archive/write/write.hpp"
 #include "store/directory/directory_store.hpp"
 
 namespace compilecache::archive::test {

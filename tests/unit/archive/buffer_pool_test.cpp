@@ -1,4 +1,4 @@
-#include "archive/buffer_pool.hpp"
+#include "archive/layer/buffer_pool.hpp"
 
 #include <gtest/gtest.h>
 

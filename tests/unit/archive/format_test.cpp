@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <zstd.h>
 
-#include "archive/seek_table.hpp"
-#include "archive/stored_frame.hpp"
-#include "archive/tar_parser.hpp"
-#include "archive/tar_writer.hpp"
+#include "archive/layer/seek_table.hpp"
+#include "archive/layer/stored_frame.hpp"
+#include "archive/layer/tar_parser.hpp"
+#include "archive/layer/tar_writer.hpp"
 
 // The small parts of the format.
 

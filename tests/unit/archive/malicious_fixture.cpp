@@ -6,8 +6,8 @@
 
 #include "archive/blob_store.hpp"
 #include "archive/encode.hpp"
-#include "archive/frame_compressor.hpp"
-#include "archive/tar_writer.hpp"
+#include "archive/layer/frame_compressor.hpp"
+#include "archive/layer/tar_writer.hpp"
 #include "base/sha256.hpp"
 
 namespace compilecache::archive::test {

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "archive/encode.hpp"
-#include "archive/tar_writer.hpp"
+#include "archive/layer/tar_writer.hpp"
 #include "malicious_fixture.hpp"
 #include "tests/paths.hpp"
 

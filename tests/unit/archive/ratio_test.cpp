@@ -1,4 +1,4 @@
-#include "archive/ratio.hpp"
+#include "archive/layer/ratio.hpp"
 
 #include <gmock/gmock.h>
 

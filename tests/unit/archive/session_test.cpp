@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "archive/layer_reader.hpp"
+#include "archive/layer/layer_reader.hpp"
 
 namespace compilecache::archive {
 namespace {

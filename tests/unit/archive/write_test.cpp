@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "archive/blob_store.hpp"
-#include "archive/compressibility.hpp"
+#include "archive/layer/compressibility.hpp"
 #include "archive/manifest.hpp"
 #include "archive_fixture.hpp"
 #include "store/upkeep.hpp"

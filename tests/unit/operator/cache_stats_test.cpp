@@ -131,13 +131,13 @@ TEST(CacheStats, AForgottenCompileCachesPodsCountAnew) {
   stats.seed(kCache, {});
   stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   stats.seed("ml/other", {});
-  stats.loaded("ml/other", load("b", "exact"));
+  stats.loaded("ml/other", load("b", api::LoadOutcome::kExact));
   stats.forget(kCache);
   EXPECT_FALSE(stats.load_of(kCache, "uid-a"));
-  EXPECT_EQ(stats.load_of("ml/other", "uid-b"), "exact");
+  EXPECT_EQ(stats.load_of("ml/other", "uid-b"), api::LoadOutcome::kExact);
   EXPECT_FALSE(stats.load_of(kCache, "uid-b")) << "it counts for another CompileCache";
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("a", "failed"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kFailed));
   EXPECT_EQ(status_of(stats).loads, (api::LoadCounters{.failed = 1}));
 }
 

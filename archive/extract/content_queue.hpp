@@ -1,0 +1,47 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "archive/extract/output_file.hpp"
+
+namespace compilecache::archive {
+
+// Contents on their way to their files, whole or in pieces. Each is hashed and written in order, by
+// whichever of the session's threads is free; a thread takes two at a time, as two are hashed in
+// little more than the time of one.
+//
+//   auto content = ContentQueue::begin(std::move(file));
+//   queue.add(content, piece, owner);   // until the file has all its bytes
+//   queue.flush();                      // when nothing more comes for now
+//
+// Used from one thread. The destructor waits for the session's tasks.
+class ContentQueue {
+ public:
+  struct Content;
+
+  explicit ContentQueue(ReadSession& session) : session_(session) {}
+  ~ContentQueue() { session_.pool.drain(); }
+  ContentQueue(const ContentQueue&) = delete;
+  ContentQueue& operator=(const ContentQueue&) = delete;
+
+  static std::shared_ptr<Content> begin(std::unique_ptr<OutputFile> file);
+  // `owner` keeps the bytes alive.
+  void add(const std::shared_ptr<Content>& content, std::span<const uint8_t> bytes,
+           std::shared_ptr<const void> owner);
+  void flush();
+
+ private:
+  class Worker;
+
+  ReadSession& session_;
+  uint64_t waiting_bytes_ = 0;  // of what was added since the last task was posted
+  size_t waiting_pieces_ = 0;
+
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<Content>> ready_;  // have a piece, and no thread is at them
+};
+
+}  // namespace compilecache::archive

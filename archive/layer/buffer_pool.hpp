@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "archive/layer/large_bytes.hpp"
+#include "archive/layer/shared_state.hpp"
+
+namespace compilecache::archive {
+
+// Memory for frames under way, with a bound. Buffers go back when the last holder lets go, and are
+// used again; those that lie idle count, and go where they stand in the way of others.
+//
+// Thread-safe; must outlive its buffers.
+class BufferPool {
+ public:
+  class Buffer {
+   public:
+    explicit Buffer(size_t capacity) : bytes_(make_large_bytes(capacity)), capacity_(capacity) {}
+    [[nodiscard]] uint8_t* data() { return bytes_.get(); }
+    [[nodiscard]] const uint8_t* data() const { return bytes_.get(); }
+    [[nodiscard]] size_t size() const { return size_; }
+    [[nodiscard]] size_t capacity() const { return capacity_; }
+    [[nodiscard]] std::span<uint8_t> span() { return {data(), size_}; }
+    void set_size(size_t size) { size_ = size; }
+
+   private:
+    LargeBytes bytes_;
+    size_t capacity_;
+    size_t size_ = 0;
+  };
+  using Shared = std::shared_ptr<Buffer>;
+
+  // `activity` hears of every buffer that comes back.
+  BufferPool(uint64_t limit, Activity& activity) : limit_(limit), activity_(activity) {}
+
+  // Whether `size` more bytes fit; always true when nothing is in use, so that one frame that is
+  // larger than the bound passes.
+  [[nodiscard]] bool fits(uint64_t size) const;
+  // A buffer of this size, whether it fits or not.
+  Shared take(size_t size);
+  // What is taken of the process's memory: buffers in use and idle ones.
+  [[nodiscard]] uint64_t held_bytes() const;
+
+ private:
+  void give_back(Buffer* buffer);
+  // With the lock; the buffer is not to be freed with it.
+  std::unique_ptr<Buffer> take_spare(size_t size);
+  std::vector<std::unique_ptr<Buffer>> spares_in_the_way();
+
+  const uint64_t limit_;
+  Activity& activity_;
+  mutable std::mutex mutex_;
+  uint64_t used_ = 0;  // capacities of the buffers in use
+  uint64_t idle_ = 0;  // and of the spare ones
+  std::vector<std::unique_ptr<Buffer>> spare_;
+};
+
+}  // namespace compilecache::archive

@@ -1,0 +1,156 @@
+#include "archive/layer/frame_compressor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+namespace compilecache::archive {
+
+FrameCompressor::FrameCompressor(BlobWriter& blob, const CompressorSettings& settings)
+    : blob_(blob), settings_(fit_memory(settings)) {
+  slots_.resize(settings_.threads + 1);
+}
+
+FrameCompressor::~FrameCompressor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+Status FrameCompressor::append(std::span<const uint8_t> bytes) {
+  plain_bytes_ += bytes.size();
+  while (!bytes.empty()) {
+    Slot& slot = current();
+    if (!slot.bytes) {
+      slot.bytes = make_large_bytes(FramePacker::kGap + settings_.frame_bytes);
+    }
+    const size_t count = std::min(bytes.size(), settings_.frame_bytes - slot.plain);
+    std::memcpy(slot.bytes.get() + FramePacker::kGap + slot.plain, bytes.data(), count);
+    slot.plain += count;
+    bytes = bytes.subspan(count);
+    if (slot.plain == settings_.frame_bytes) {
+      if (auto done = submit(); !done) return done;
+    }
+  }
+  return {};
+}
+
+// Hands the filled slot to the workers and makes the next one free.
+Status FrameCompressor::submit() {
+  if (threads_.empty()) start_threads();
+  {
+    std::unique_lock lock(mutex_);
+    Slot& slot = current();
+    slot.state = State::kFilled;
+    ++filled_;
+    if (threads_.empty()) {
+      ++taken_;
+      if (!own_) own_ = std::make_unique<FramePacker>(settings_);
+      pack(slot, *own_, lock);
+    }
+  }
+  changed_.notify_all();
+  return filled_ < slots_.size() ? Status{} : wait_until_written(filled_ - slots_.size() + 1);
+}
+
+Status FrameCompressor::wait_until_written(size_t frames) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !status_ || written_ >= frames; });
+  return status_;
+}
+
+void FrameCompressor::start_threads() {
+  try {
+    for (unsigned i = 0; i < settings_.threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // A limit on processes: those that there are will do, or else the caller's thread.
+  }
+}
+
+void FrameCompressor::work() {
+  FramePacker packer(settings_);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !status_ || taken_ < filled_; });
+    if (stopping_ || !status_) return;
+    Slot& slot = slots_[taken_++ % slots_.size()];
+    pack(slot, packer, lock);
+  }
+}
+
+// With the lock held before and after.
+void FrameCompressor::pack(Slot& slot, FramePacker& packer, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  Result<std::vector<Frame>> frames;
+  try {
+    frames = packer.pack({slot.bytes.get(), FramePacker::kGap + slot.plain});
+  } catch (const std::exception& problem) {
+    frames = fail(ErrorCode::kInternal, std::string("compressing a frame: ") + problem.what());
+  }
+  lock.lock();
+  if (!frames) {
+    if (status_) status_ = unexpected(frames.error());
+  } else {
+    slot.frames = std::move(*frames);
+    slot.state = State::kPacked;
+    write_packed(lock);
+  }
+  changed_.notify_all();
+}
+
+// Whoever has packed a frame writes all that is ready, in order, one thread at a time.
+void FrameCompressor::write_packed(std::unique_lock<std::mutex>& lock) {
+  while (status_ && !writing_ && slots_[written_ % slots_.size()].state == State::kPacked) {
+    Slot& slot = slots_[written_ % slots_.size()];
+    writing_ = true;
+    lock.unlock();
+    const Status written = write(slot);
+    lock.lock();
+    writing_ = false;
+    if (!written) {
+      status_ = written;
+      return;
+    }
+    table_.frames.insert(table_.frames.end(), slot.frames.begin(), slot.frames.end());
+    slot.plain = 0;
+    slot.state = State::kFree;
+    ++written_;
+    written_bytes_ = blob_.size();
+    changed_.notify_all();
+  }
+}
+
+Status FrameCompressor::write(const Slot& slot) {
+  size_t bytes = 0;
+  for (const Frame& frame : slot.frames) bytes += frame.compressed;
+  return blob_.write({slot.bytes.get(), bytes});
+}
+
+uint64_t FrameCompressor::written_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return written_bytes_;
+}
+
+Status FrameCompressor::finish() {
+  Slot& last = current();
+  if (last.plain > 0 && filled_ == 0) {  // one frame in all: not worth a thread
+    std::unique_lock lock(mutex_);
+    ++filled_;
+    ++taken_;
+    own_ = std::make_unique<FramePacker>(settings_);
+    pack(last, *own_, lock);
+  } else if (last.plain > 0) {
+    if (auto done = submit(); !done) return done;
+  }
+  if (auto done = wait_until_written(filled_); !done) return done;
+  const std::string table = encode_seek_table(table_);
+  auto written = blob_.write({reinterpret_cast<const uint8_t*>(table.data()), table.size()});
+  const std::lock_guard lock(mutex_);
+  written_bytes_ = blob_.size();
+  return written;
+}
+
+}  // namespace compilecache::archive

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "archive/blob_store.hpp"
+#include "archive/layer/frame_packer.hpp"
+#include "archive/layer/large_bytes.hpp"
+#include "archive/layer/seek_table.hpp"
+#include "base/error.hpp"
+
+// Cuts a stream into frames, compresses them in parallel and writes them in order, then the seek
+// table. The bytes written depend on the input and the settings alone, not on the threads.
+//
+// Memory: for each thread, and one more, a frame; for each thread room for half of one and zstd's
+// own; what fit_memory() returns stays below memory_bytes at any level.
+// Used from one thread.
+
+namespace compilecache::archive {
+
+class FrameCompressor {
+ public:
+  // `blob` must outlive it, and be left alone until finish().
+  FrameCompressor(BlobWriter& blob, const CompressorSettings& settings);
+  ~FrameCompressor();
+  FrameCompressor(const FrameCompressor&) = delete;
+  FrameCompressor& operator=(const FrameCompressor&) = delete;
+
+  // An error is the first of any frame before.
+  Status append(std::span<const uint8_t> bytes);
+  // Compresses what is left and writes the seek table. Call it once, at the end.
+  Status finish();
+
+  [[nodiscard]] uint64_t plain_bytes() const { return plain_bytes_; }
+  [[nodiscard]] uint64_t written_bytes() const;
+  // After finish().
+  [[nodiscard]] const std::vector<Frame>& frames() const { return table_.frames; }
+
+ private:
+  enum class State { kFree, kFilled, kPacked };
+  struct Slot {
+    State state = State::kFree;
+    LargeBytes bytes;  // FramePacker::kGap, then the plain ones
+    size_t plain = 0;
+    std::vector<Frame> frames;
+  };
+
+  Slot& current() { return slots_[filled_ % slots_.size()]; }
+  Status submit();
+  Status wait_until_written(size_t frames);
+  void start_threads();
+  void work();
+  void pack(Slot& slot, FramePacker& packer, std::unique_lock<std::mutex>& lock);
+  void write_packed(std::unique_lock<std::mutex>& lock);
+  Status write(const Slot& slot);
+
+  BlobWriter& blob_;
+  const CompressorSettings settings_;
+  uint64_t plain_bytes_ = 0;
+
+  mutable std::mutex mutex_;  // for all below
+  std::condition_variable changed_;
+  std::vector<Slot> slots_;  // a slot's content is its holder's alone, by its state
+  size_t filled_ = 0;        // frames handed to the workers; only the caller changes it
+  size_t taken_ = 0;         // frames that a worker has begun
+  size_t written_ = 0;       // frames in the blob
+  bool writing_ = false;     // somebody writes the oldest
+  uint64_t written_bytes_ = 0;
+  SeekTable table_;
+  Status status_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+  std::unique_ptr<FramePacker> own_;  // for the caller's thread
+};
+
+}  // namespace compilecache::archive

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "archive/layer/layer_reader.hpp"
+#include "archive/layer/layer_writer.hpp"
+#include "archive/manifest.hpp"
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+
+namespace compilecache::archive {
+
+// Takes the files of a parent's layer that are still in use over into a new layer. Each content is
+// held against what the config says of it: kCorrupt.
+class CopySink : public LayerSink {
+ public:
+  // The contents of one layer, by the path under which it stores them.
+  using Wanted = std::unordered_map<std::string, std::vector<FileEntry*>>;
+
+  // The entries are told where they lie now; they and the layer must outlive it.
+  CopySink(LayerWriter& layer, Wanted wanted) : layer_(layer), wanted_(std::move(wanted)) {}
+
+  Status begin_file(const TarEntry& entry) override;
+  Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) override;
+  Status end_file() override;
+
+  // Whether the layer had all that was wanted.
+  [[nodiscard]] bool complete() const { return wanted_.empty(); }
+
+ private:
+  LayerWriter& layer_;
+  Wanted wanted_;
+  std::vector<FileEntry*> entries_;
+  FileEntry* current_ = nullptr;
+  Sha256 hash_;
+};
+
+}  // namespace compilecache::archive

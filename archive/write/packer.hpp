@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "archive/layer/large_bytes.hpp"
+#include "archive/layer/layer_writer.hpp"
+#include "archive/layer/ratio.hpp"
+#include "archive/write/plan.hpp"
+#include "archive/write/source.hpp"
+#include "base/error.hpp"
+
+namespace compilecache::archive {
+
+// Packs the new contents of a plan into a layer, equal ones once.
+//
+//   Packer packer(chunk);
+//   auto packed = packer.pack(layer, sources, plan);
+//   if (!packed && packer.changed()) ...            // without that one: once more
+//   if (auto ended = layer.end(); !ended) ... packer.beyond_ratio(layer, limits.max_ratio)
+//   packer.forget();                                // for the next attempt; its memory stays
+//
+// Not thread-safe.
+class Packer {
+ public:
+  // `chunk` is memory to read into, which must outlive it.
+  explicit Packer(std::span<uint8_t> chunk) : chunk_(chunk) {}
+
+  // A file that changed in the middle of the layer: the layer is worth nothing.
+  struct Changed {
+    size_t source;
+    LeftOut why;
+  };
+
+  // The plan's files learn their digests and where their contents are. kUnavailable: changed().
+  Status pack(LayerWriter& layer, const std::vector<Source>& sources, Plan& plan);
+  // Before another pack().
+  void forget();
+  // Since it last forgot.
+  [[nodiscard]] const std::optional<Changed>& changed() const { return changed_; }
+  // Sources that make the layer that was packed one that no reader takes.
+  [[nodiscard]] std::vector<size_t> beyond_ratio(const LayerWriter& layer,
+                                                 uint64_t max_ratio) const;
+
+ private:
+  // The contents of a layer, each by the index of a file of the plan that has it: there may be as
+  // many as files.
+  class Packed {
+   public:
+    // The one that has the same content, or this one, which is new.
+    size_t add(const std::vector<FileEntry>& files, size_t file);
+    void clear() { known_.clear(); }
+
+   private:
+    std::unordered_multimap<uint64_t, size_t> known_;  // by a part of the digest
+  };
+  // What one pack() works on.
+  struct Work {
+    LayerWriter& layer;
+    const std::vector<Source>& sources;
+    Plan& plan;
+  };
+
+  Status pack_all(const Work& work);
+  Status pack_large(const Work& work, const Plan::Pack& item);
+  Status read_whole(const Work& work, const Plan::Pack& item, std::span<uint8_t> bytes);
+  Status pack_whole(const Work& work, const Plan::Pack& item, std::span<const uint8_t> bytes,
+                    const ContentHash& hash);
+  Status end_pack(const Work& work, const Plan::Pack& item, const ContentHash& hash);
+  Status changed(size_t source, const LeftOut& why);
+  void note_place(const LayerWriter& layer, size_t source, uint64_t size);
+
+  const std::span<uint8_t> chunk_;
+  std::array<LargeBytes, 2> whole_;  // for files that are read before packing
+  // Of one pack().
+  std::optional<Changed> changed_;
+  Packed packed_;
+  std::vector<Placed> placed_;          // in the layer
+  std::vector<size_t> placed_sources_;  // which those are
+};
+
+}  // namespace compilecache::archive

@@ -1,0 +1,243 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "archive/extract/extract.hpp"
+#include "archive/format.hpp"
+#include "archive/write/write.hpp"
+#include "tests/unit/store/places.hpp"
+
+// The same history on each kind of store: saves, loads and checks, between which blobs are damaged,
+// lost and swept. What is told, and what the store has then, is the same. RC_PARAMS
+// ="max_success=2000" tries more histories.
+
+namespace compilecache::store::test {
+namespace {
+
+namespace fs = std::filesystem;
+using archive::test::Tree;
+
+[[maybe_unused]] const int kInMemory =
+    ::access("/dev/shm", W_OK) == 0 ? ::setenv("TMPDIR", "/dev/shm", 0) : 0;
+
+int number(int from, int below) { return *rc::gen::inRange(from, below); }
+
+template <typename T>
+const T& one_of(const std::vector<T>& all) {
+  return all[static_cast<size_t>(number(0, static_cast<int>(all.size())))];
+}
+
+Tree some_tree() {
+  Tree tree;
+  for (int i = number(1, 5); i > 0; --i) {
+    const std::string path = std::string(1, static_cast<char>('a' + number(0, 6)));
+    const auto size = static_cast<size_t>(number(0, 90'000));
+    tree[path] = {archive::test::noise(size, static_cast<uint64_t>(number(0, 4))),
+                  number(0, 4) == 0};
+  }
+  return tree;
+}
+
+// What a step told: the code, the blob that it was about, and what was made or read.
+struct Told {
+  std::string code = "fine", digest, result;
+  Tree tree;
+  bool operator==(const Told&) const = default;
+};
+
+Told told_of(const Error& error) { return {to_string(error.code), error.digest, "", {}}; }
+
+std::string summary(const archive::WriteResult& written) {
+  std::string text = written.archive.manifest;
+  text += written.nothing_new ? " nothing-new" : "";
+  text += written.compacted ? " compacted" : "";
+  for (const uint64_t count : {written.archive.layers.size(), written.archive.compressed_bytes,
+                               written.added_files, written.written_bytes})
+    text += " " + std::to_string(count);
+  return text;
+}
+
+// What a store has, but for the times.
+std::string contents(Place& place) {
+  std::string text;
+  const auto blobs = place.upkeep().list();
+  RC_ASSERT(blobs.has_value());
+  for (const StoredBlob& blob : *blobs)
+    text += blob.digest + " " + std::to_string(blob.size) + "\n";
+  for (const IndexEntry& entry : place.index().read_index().entries)
+    text += entry.name() + " " + std::to_string(entry.generation()) + " " + entry.digest + "\n";
+  return text;
+}
+
+class History {
+ public:
+  History() {
+    for (const Kind kind : kKinds) {
+      places_.push_back(make_place(kind, temp_.path()));
+      RC_ASSERT(places_.back()->upkeep().prepare({"cluster", "ml", "uid"}, false).has_value());
+    }
+  }
+
+  void step() {
+    switch (heads_.empty() ? 0 : number(0, 8)) {
+      case 0:
+      case 1:
+      case 2:
+        return save();
+      case 3:
+        return load();
+      case 4:
+        return verify();
+      case 5:
+        return damage();
+      case 6:
+        return lose();
+      default:
+        return sweep();
+    }
+  }
+
+  void expect_same_contents() {
+    const std::string first = contents(*places_.front());
+    for (const auto& place : places_) RC_ASSERT(contents(*place) == first);
+  }
+
+ private:
+  // The same of all, which is returned.
+  template <typename Step>
+  Told each(const Step& step) {
+    std::optional<Told> first;
+    for (const auto& place : places_) {
+      const Told told = step(*place);
+      if (!first) first = told;
+      RC_ASSERT(told == *first);
+    }
+    return *first;
+  }
+
+  void save() {
+    const std::string root = temp_.path("source");
+    archive::test::write_tree(root, some_tree());
+    archive::WriteRequest request;
+    if (!heads_.empty() && number(0, 5) > 0) request.parent = one_of(heads_);
+    request.settings.compression_level = 1;
+    request.settings.frame_bytes = 64 << 10;
+    request.settings.max_archive_bytes = number(0, 8) == 0 ? 50'000 : 1 << 30;
+    for (const auto& file : fs::recursive_directory_iterator(root)) {
+      const std::string path = file.path().string();
+      request.files.push_back({path, "torch/" + fs::relative(path, root).string()});
+    }
+    if (!blobs_.empty() && number(0, 3) == 0) request.without = {one_of(blobs_)};
+    std::optional<archive::ArchiveInfo> made;
+    const Told told = each([&](Place& place) -> Told {
+      auto written = archive::write_archive(place.store(), request);
+      if (!written) return told_of(written.error());
+      made = written->archive;
+      return {"fine", "", summary(*written), {}};
+    });
+    fs::remove_all(root);
+    if (told.code != "fine" || made->manifest.empty()) return;
+    heads_.push_back(made->manifest);
+    for (const std::string& blob : made->blobs()) blobs_.push_back(blob);
+    note(*made);
+  }
+
+  void note(const archive::ArchiveInfo& made) {
+    const IndexEntry entry{made.manifest,
+                           made.manifest_bytes,
+                           {{archive::kAnnotationName, number(0, 2) == 0 ? "one" : "two"},
+                            {archive::kAnnotationGeneration, std::to_string(number(1, 6))}}};
+    each([&](Place& place) -> Told {
+      const auto noted = place.index().update_index(entry);
+      return noted ? Told{} : told_of(noted.error());
+    });
+  }
+
+  void load() {
+    const std::string head = one_of(heads_);
+    each([&](Place& place) -> Told {
+      const std::string into = temp_.path("loaded");
+      archive::ExtractOptions options;
+      options.roots = {{"torch", into}};
+      options.threads = 1;
+      const auto loaded = archive::extract(place.store(), head, options);
+      Told told =
+          loaded ? Told{"fine", "", std::to_string(loaded->files), {}} : told_of(loaded.error());
+      if (fs::exists(into)) told.tree = archive::test::read_tree(into);
+      RC_ASSERT(loaded.has_value() || told.tree.empty());
+      fs::remove_all(into);
+      return told;
+    });
+  }
+
+  void verify() {
+    const std::string head = one_of(heads_);
+    each([&](Place& place) -> Told {
+      const auto whole = archive::verify(place.store(), head);
+      return whole ? Told{"fine", "", std::to_string(whole->compressed_bytes), {}}
+                   : told_of(whole.error());
+    });
+  }
+
+  void damage() {
+    const std::string digest = one_of(blobs_);
+    const int how = number(0, 3);
+    const int at = number(0, 1000);
+    each([&](Place& place) -> Told {
+      auto content = place.take(digest);
+      if (!content) return {"missing", "", "", {}};
+      const size_t byte = content->size() * static_cast<size_t>(at) / 1000;
+      if (how == 0) {
+        content->resize(byte);
+      } else if (how == 1) {
+        *content += "more";
+      } else if (byte < content->size()) {
+        (*content)[byte] = static_cast<char>((*content)[byte] ^ 1);
+      }
+      place.put(digest, *content);
+      return {};
+    });
+  }
+
+  void lose() {
+    const std::string digest = one_of(blobs_);
+    each([&](Place& place) -> Told {
+      return {place.take(digest) ? "taken" : "missing", "", "", {}};
+    });
+  }
+
+  void sweep() {
+    std::vector<std::string> doomed;
+    for (int i = number(1, 4); i > 0; --i) doomed.push_back(one_of(blobs_));
+    if (number(0, 5) == 0) doomed.emplace_back("no digest");
+    each([&](Place& place) -> Told {
+      const auto counts = place.upkeep().remove(doomed);
+      if (!counts) return told_of(counts.error());
+      RC_ASSERT(counts->failures.empty());
+      return {"fine",
+              "",
+              std::to_string(counts->removed) + " " + std::to_string(counts->missing) + " " +
+                  std::to_string(counts->freed_bytes),
+              {}};
+    });
+  }
+
+  archive::test::TempDir temp_;
+  std::vector<std::unique_ptr<Place>> places_;
+  std::vector<std::string> heads_, blobs_;  // that were ever made
+};
+
+RC_GTEST_PROP(StoreProperties, EveryHistoryGoesTheSameOnEachKind, ()) {
+  History history;
+  for (int steps = number(1, 25); steps > 0; --steps) {
+    history.step();
+    history.expect_same_contents();
+  }
+}
+
+}  // namespace
+}  // namespace compilecache::store::test

@@ -1,0 +1,52 @@
+#include "tests/unit/store/places.hpp"
+
+#include <filesystem>
+
+namespace compilecache::store::test {
+namespace {
+
+class DirectoryPlace : public Place {
+ public:
+  explicit DirectoryPlace(const std::string& folder) : store_(folder + "/store") {}
+
+  Store& store() override { return store_; }
+  void put(const std::string& digest, const std::string& content) override {
+    archive::test::write_file(store_.blob_path(digest), content);
+  }
+  std::optional<std::string> take(const std::string& digest) override {
+    const std::string path = store_.blob_path(digest);
+    if (!std::filesystem::exists(path)) return std::nullopt;
+    std::string content = archive::test::read_file(path);
+    std::filesystem::remove(path);
+    return content;
+  }
+
+ private:
+  DirectoryStore store_;
+};
+
+class MemoryPlace : public Place {
+ public:
+  Store& store() override { return store_; }
+  void put(const std::string& digest, const std::string& content) override {
+    store_.put(digest, content);
+  }
+  std::optional<std::string> take(const std::string& digest) override {
+    return store_.take(digest);
+  }
+
+ private:
+  const SystemClock clock_;
+  MemoryStore store_{clock_};
+};
+
+}  // namespace
+
+std::string name_of(Kind kind) { return kind == Kind::kDirectory ? "Directory" : "Memory"; }
+
+std::unique_ptr<Place> make_place(Kind kind, const std::string& folder) {
+  if (kind == Kind::kDirectory) return std::make_unique<DirectoryPlace>(folder);
+  return std::make_unique<MemoryPlace>();
+}
+
+}  // namespace compilecache::store::test

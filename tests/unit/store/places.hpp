@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/memory/memory_store.hpp"
+#include "tests/unit/archive/archive_fixture.hpp"
+
+namespace compilecache::store::test {
+
+// A store of one kind, with what may happen to its blobs behind its back.
+class Place {
+ public:
+  virtual ~Place() = default;
+  virtual Store& store() = 0;
+  // Under that name from now on, whatever it is.
+  virtual void put(const std::string& digest, const std::string& content) = 0;
+  // None: there is no such blob.
+  virtual std::optional<std::string> take(const std::string& digest) = 0;
+
+  OfflineIndex& index() { return *store().offline_index(); }
+  Upkeep& upkeep() { return *store().upkeep(); }
+};
+
+enum class Kind { kDirectory, kMemory };
+inline constexpr Kind kKinds[] = {Kind::kDirectory, Kind::kMemory};
+std::string name_of(Kind kind);
+
+// Not prepared yet; a directory's is in `folder`.
+std::unique_ptr<Place> make_place(Kind kind, const std::string& folder);
+
+}  // namespace compilecache::store::test
