@@ -93,7 +93,7 @@ struct LeaderSession::Impl {
   const LeaderOptions options;
   const ClusterView view;
   kube::Store<Claim> claims;
-  kube::Store<SweepJob> jobs;
+  SweepJobs jobs;
   CacheStats stats;
   KubeArchiveWriter writer;
   CacheLocks locks;
@@ -228,8 +228,8 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
 }
 
 void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
-  sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs,
-                  parts.stores.sweep_pods, parts.metrics, parts.clock, system_random());
+  sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs, parts.metrics,
+                  parts.clock, system_random());
   breaker.emplace(parts.client, parts.settings, view, *sweeper, parts.events,
                   options.replace_stuck_pods, parts.clock);
   controller.emplace(
@@ -302,7 +302,7 @@ void LeaderSession::Impl::add_handlers() {
     const auto& pod = after ? after : before;
     enqueue(pod->ns, pod->sweep, kPodsSettle, priority);
   });
-  on_changes(jobs, [this](const auto& before, const auto& after, auto priority) {
+  on_changes(jobs.store, [this](const auto& before, const auto& after, auto priority) {
     const auto& job = after ? after : before;
     enqueue(job->ns, job->cache, Duration::zero(), priority);
   });
@@ -319,8 +319,9 @@ void LeaderSession::Impl::add_handlers() {
 }
 
 void LeaderSession::Impl::claim_changed(const Claim& claim, kube::Priority priority) {
-  for (const auto& cache : parts.stores.caches.list(claim.ns)) {
-    if (cache->spec.storage.claim_name == claim.name) queue.add(cache->metadata.key(), priority);
+  const std::string key = kube::object_key(claim.ns, claim.name);
+  for (const auto& cache : parts.stores.caches_by_claim.list(key)) {
+    queue.add(cache->metadata.key(), priority);
   }
 }
 
@@ -351,7 +352,7 @@ void LeaderSession::Impl::start_reflectors() {
   job_reflector.emplace(client,
                         kube::ReflectorOptions{.resource = kube::resources::kJobs,
                                                .label_selector = api::kSweepLabel},
-                        parse_sweep_job, jobs, clock);
+                        parse_sweep_job, jobs.store, clock);
   refusals.emplace(client,
                    kube::ReflectorOptions{.resource = kube::resources::kEvents,
                                           .field_selector = "reason=FailedCreate",
@@ -373,7 +374,7 @@ bool LeaderSession::Impl::wait_for_stores() {
        [this] { return parts.stores.sweep_pods.has_synced(); },
        [this] { return parts.stores.nodes.has_synced(); },
        [this] { return parts.stores.archives.has_synced(); },
-       [this] { return claims.has_synced(); }, [this] { return jobs.has_synced(); },
+       [this] { return claims.has_synced(); }, [this] { return jobs.store.has_synced(); },
        [this] { return parts.stores.refusals.has_synced(); }},
       kSyncPatience, stopping);
 }

@@ -60,6 +60,13 @@ struct SweepJob {
 };
 Result<SweepJob> parse_sweep_job(const nlohmann::json& object);
 
+// Those that there are, found by "namespace/claim" too.
+struct SweepJobs {
+  kube::Store<SweepJob> store;
+  const kube::Store<SweepJob>::Index by_claim{
+      store, [](const SweepJob& job) { return kube::object_key(job.ns, job.claim); }};
+};
+
 // Why a pod of the Job does not get to run: unschedulable, image not pulled. Empty: nothing to
 // report.
 std::string pod_trouble(const PodView& pod);

@@ -129,7 +129,7 @@ class BreakerKeeperTest : public ::testing::Test {
   Settings settings;
   ClusterStores stores;
   ClusterView view{stores};
-  kube::Store<SweepJob> jobs;
+  SweepJobs jobs;
   Metrics metrics;
   Recorded events;
   kube::Client client = client_of(server);
@@ -139,7 +139,6 @@ class BreakerKeeperTest : public ::testing::Test {
       {.image = "image:1", .agent_address = "10.0.0.1", .agent_ca = [] { return "PEM"; }},
       view,
       jobs,
-      stores.sweep_pods,
       metrics,
       clock,
       seeded_random(1)};
