@@ -13,13 +13,13 @@ constexpr size_t kNames = 3;
 
 void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
                         const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!pods_.emplace(pod_uid, Pod{archive, manifest}).second) return;
   ++archives_[archive][manifest].pods;
 }
 
 void CrashWatch::seen(const PodEnds& seen) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = pods_.find(seen.uid);
   if (known == pods_.end()) return;
   Pod& pod = known->second;
@@ -40,12 +40,12 @@ void CrashWatch::seen(const PodEnds& seen) {
 }
 
 void CrashWatch::gone(const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pods_.erase(pod_uid);
 }
 
 void CrashWatch::forget(const std::string& archive) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   archives_.erase(archive);
 }
 
@@ -67,7 +67,7 @@ CrashWatch::Tally CrashWatch::without(const Tallies& tallies, const std::string&
 }
 
 std::vector<Blame> CrashWatch::blame(const std::string& archive) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Blame> blames;
   const auto tallies = archives_.find(archive);
   if (tallies == archives_.end()) return blames;
@@ -79,7 +79,7 @@ std::vector<Blame> CrashWatch::blame(const std::string& archive) const {
 }
 
 bool CrashWatch::acquits(const std::string& archive, const std::string& manifest) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto tallies = archives_.find(archive);
   if (tallies == archives_.end()) return false;
   const auto with = tallies->second.find(manifest);
@@ -89,7 +89,7 @@ bool CrashWatch::acquits(const std::string& archive, const std::string& manifest
 }
 
 std::string CrashWatch::manifest_of(const std::string& pod_uid) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto pod = pods_.find(pod_uid);
   return pod == pods_.end() ? "" : pod->second.manifest;
 }

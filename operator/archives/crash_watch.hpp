@@ -1,10 +1,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
 // Which archives make applications crash although every digest is right: a half-written shared
@@ -65,9 +65,9 @@ class CrashWatch {
   static bool is_blamed(const Tally& with, const Tally& without);
   static Tally without(const Tallies& tallies, const std::string& manifest);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, Tallies> archives_;
-  std::map<std::string, Pod> pods_;  // by uid
+  mutable Mutex mutex_;
+  std::map<std::string, Tallies> archives_ GUARDED_BY(mutex_);
+  std::map<std::string, Pod> pods_ GUARDED_BY(mutex_);  // by uid
 };
 
 }  // namespace compilecache::controller

@@ -39,7 +39,7 @@ tl::unexpected<Error> lost(const std::string& archive, int64_t fence, const std:
 CacheLocks::Guard CacheLocks::lock(const std::string& cache) {
   std::shared_ptr<std::mutex> mutex;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     std::shared_ptr<std::mutex>& slot = mutexes_[cache];
     if (slot == nullptr) slot = std::make_shared<std::mutex>();
     mutex = slot;
@@ -73,7 +73,7 @@ api::SaveAnswer SaveCoordinator::busy(const std::string& reason, milliseconds at
 milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
                                         milliseconds lock_timeout) {
   if (archive.lock.holder.empty()) return milliseconds(0);
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   Holder& holder = holders_[archive.metadata.key()];
   const Monotonic now = clock_.monotonic();
   if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
@@ -113,7 +113,7 @@ Result<bool> SaveCoordinator::break_expired(const api::CompileCacheArchive& arch
 }
 
 bool SaveCoordinator::claim_is_full(const std::string& claim, const std::string& except) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Monotonic now = clock_.monotonic();
   const auto saving = std::count_if(holders_.begin(), holders_.end(), [&](const auto& item) {
     return item.first != except && item.second.claim == claim && item.second.deadline > now;
@@ -122,18 +122,18 @@ bool SaveCoordinator::claim_is_full(const std::string& claim, const std::string&
 }
 
 void SaveCoordinator::note(const std::string& key, Holder holder) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   holders_[key] = std::move(holder);
 }
 
 void SaveCoordinator::forget(const std::string& key, int64_t fence) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = holders_.find(key);
   if (found != holders_.end() && found->second.fence == fence) holders_.erase(found);
 }
 
 bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archive) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = holders_.find(key_of(ns, archive));
   return found != holders_.end() && found->second.deadline > clock_.monotonic();
 }
@@ -150,7 +150,7 @@ void SaveCoordinator::take_over(const api::CompileCacheArchive& archive,
 }
 
 std::set<std::string> SaveCoordinator::written_anew(const std::string& key, int64_t fence) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = holders_.find(key);
   const bool known = found != holders_.end() && found->second.fence == fence;
   return known ? found->second.written_anew : std::set<std::string>();
@@ -188,7 +188,7 @@ Result<api::SaveAnswer> SaveCoordinator::request(const SaveContext& context,
   const std::string key = key_of(context.ns, api::archive_name(context.cache, context.key));
   {
     // The common answer while somebody else saves costs no call to the API server.
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto holder = holders_.find(key);
     if (holder != holders_.end() && holder->second.pod_uid != context.pod_uid &&
         holder->second.deadline > clock_.monotonic()) {
@@ -271,7 +271,7 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
   const std::string key = key_of(ns, parsed->archive);
   if (fence != parsed->fence) return lost(key, fence, "the id is of another fence");
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto found = holders_.find(key);
     if (found != holders_.end() && found->second.fence >= fence) {
       Holder& holder = found->second;

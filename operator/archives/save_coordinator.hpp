@@ -13,6 +13,7 @@
 #include "api/agent_api.hpp"
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "operator/archives/archive_writer.hpp"
 #include "operator/archives/save_rules.hpp"
@@ -42,12 +43,14 @@ namespace compilecache::controller {
 // commits, so that none is made between a commit's check and its write.
 class CacheLocks {
  public:
+  // A std::mutex each: what it keeps in order is in the API server and no member, so that there
+  // is nothing for the thread-safety analysis to check.
   using Guard = std::pair<std::shared_ptr<std::mutex>, std::unique_lock<std::mutex>>;
   [[nodiscard]] Guard lock(const std::string& cache);
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<std::mutex>> mutexes_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<std::mutex>> mutexes_ GUARDED_BY(mutex_);
 };
 
 struct Committed {
@@ -125,8 +128,8 @@ class SaveCoordinator {
   const int max_concurrent_saves_;
   const Clock& clock_;
   const Random random_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Holder> holders_;  // by "namespace/archive"
+  mutable Mutex mutex_;
+  std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);  // by "namespace/archive"
 };
 
 }  // namespace compilecache::controller
