@@ -8,8 +8,11 @@ RUN apt-get update && xargs apt-get install -y --no-install-recommends ccache < 
     && rm -rf /var/lib/apt/lists/*
 COPY . /source
 # Several sources in one go take a third of the time.
+# What --version tells, where git does not come along: --build-arg COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*')
+ARG COMMIT=
 RUN export CCACHE_DIR=/ccache \
     && cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCOMPILECACHE_TESTS=OFF \
+         -DCOMPILECACHE_COMMIT="$COMMIT" \
     && ninja -C /build compilecache-operator compilecache-agent compilecache-supervise kubectl-compilecache \
     && mkdir /programs \
     && find /build '(' -name 'compilecache-*' -o -name kubectl-compilecache ')' -type f -perm -u+x -exec strip {} + -exec cp {} /programs/ ';'

@@ -18,6 +18,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "base/version.hpp"
 #include "store/access/open.hpp"
 
 namespace compilecache::agent {
@@ -223,7 +224,7 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app(kAbout, "compilecache-agent");
   app.footer(kFooter);
-  app.set_version_flag("--version", COMPILECACHE_VERSION);
+  app.set_version_flag("--version", version_line("compilecache-agent"));
   app.add_flag("--log-json", options.log_json, "Log JSON lines instead of text");
   app.require_subcommand(1);
   auto* load_command = app.add_subcommand(

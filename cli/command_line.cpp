@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
+#include "base/version.hpp"
+
 namespace compilecache::cli {
 namespace {
 
@@ -71,7 +73,7 @@ void describe_explain(CLI::App& explain, ExplainOptions& how) {
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App app(kDescription, "kubectl compilecache");
-  app.set_version_flag("--version", std::string("kubectl-compilecache ") + COMPILECACHE_VERSION);
+  app.set_version_flag("--version", version_line("kubectl-compilecache"));
   CLI::App* inject =
       app.add_subcommand("inject", "print manifests as the webhook would make them; no cluster");
   InjectOptions how;

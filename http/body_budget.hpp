@@ -73,6 +73,7 @@ inline boost::system::error_code no_room_for_body() {
 // A Beast body that asks the budget. Unlike string_body it takes no memory for what is only
 // announced.
 struct BudgetedBody {
+  // NOLINTBEGIN(readability-identifier-naming): Beast's names for the parts of a body.
   struct value_type {
     std::string text;
     BodyBudget::Share share;
@@ -108,6 +109,7 @@ struct BudgetedBody {
    private:
     value_type& body_;
   };
+  // NOLINTEND(readability-identifier-naming)
 };
 
 }  // namespace compilecache::http

@@ -337,7 +337,7 @@ class HttpConnection : public Connection,
 
   void discard() {
     buffer_.clear();
-    lowest().async_read_some(buffer_.prepare(64 * 1024),
+    lowest().async_read_some(buffer_.prepare(64U << 10),
                              [self = self()](error_code error, size_t size) {
                                self->discarded_ += size;
                                if (error || self->discarded_ > kLingerBytes) return self->end();

@@ -16,6 +16,7 @@
 
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "base/version.hpp"
 #include "http/server.hpp"
 #include "kube/client.hpp"
 #include "kube/config.hpp"
@@ -190,6 +191,7 @@ int Operator::run() {
     return 1;
   }
   log_info("serving", {{"version", COMPILECACHE_VERSION},
+                       {"commit", build_commit()},
                        {"namespace", options_.ns},
                        {"image", image_},
                        {"webhook", std::to_string(webhook_server_->port())},

@@ -94,7 +94,7 @@ struct LeaderSession::Impl {
   const LeaderOptions options;
   const ClusterView view;
   kube::Store<ClaimView> claims;
-  kube::Store<SweepJob> jobs;
+  SweepJobs jobs;
   PodLedger ledger;
   CacheStats stats;
   KubeArchiveClient archive_client;
@@ -232,8 +232,8 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
 }
 
 void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
-  sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs,
-                  parts.stores.sweep_pods, parts.metrics, parts.clock, system_random());
+  sweeper.emplace(parts.client, parts.settings, std::move(environment), view, jobs, parts.metrics,
+                  parts.clock, system_random());
   breaker.emplace(parts.client, parts.settings, view, ledger, *sweeper, parts.events,
                   options.replace_stuck_pods, parts.clock);
   controller.emplace(
@@ -306,7 +306,7 @@ void LeaderSession::Impl::add_handlers() {
     const auto& pod = after ? after : before;
     enqueue(pod->ns, pod->sweep, kPodsSettle, priority);
   });
-  on_changes(jobs, [this](const auto& before, const auto& after, auto priority) {
+  on_changes(jobs.store, [this](const auto& before, const auto& after, auto priority) {
     const auto& job = after ? after : before;
     enqueue(job->ns, job->cache, Duration::zero(), priority);
   });
@@ -323,11 +323,9 @@ void LeaderSession::Impl::add_handlers() {
 }
 
 void LeaderSession::Impl::claim_changed(const ClaimView& claim, kube::Priority priority) {
-  for (const auto& cache : parts.stores.caches.list(claim.ns)) {
-    const auto store = api::store_of(*cache);
-    const api::VolumeRef* volume = store ? store->volume() : nullptr;
-    if (volume != nullptr && volume->claim == claim.name)
-      queue.add(cache->metadata.key(), priority);
+  const api::VolumeRef volume{.ns = claim.ns, .claim = claim.name};
+  for (const auto& cache : parts.stores.caches_by_store.list(volume.id())) {
+    queue.add(cache->metadata.key(), priority);
   }
 }
 
@@ -358,7 +356,7 @@ void LeaderSession::Impl::start_reflectors() {
   job_reflector.emplace(client,
                         kube::ReflectorOptions{.resource = kube::resources::kJobs,
                                                .label_selector = api::kSweepLabel},
-                        parse_sweep_job, jobs, clock);
+                        parse_sweep_job, jobs.store, clock);
   refusals.emplace(client,
                    kube::ReflectorOptions{.resource = kube::resources::kEvents,
                                           .field_selector = "reason=FailedCreate",
@@ -380,7 +378,7 @@ bool LeaderSession::Impl::wait_for_stores() {
        [this] { return parts.stores.sweep_pods.has_synced(); },
        [this] { return parts.stores.nodes.has_synced(); },
        [this] { return parts.stores.archives.has_synced(); },
-       [this] { return claims.has_synced(); }, [this] { return jobs.has_synced(); },
+       [this] { return claims.has_synced(); }, [this] { return jobs.store.has_synced(); },
        [this] { return parts.stores.refusals.has_synced(); }},
       kSyncPatience, stopping);
 }

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/version.hpp"
+
 namespace compilecache::controller {
 namespace {
 
@@ -122,7 +124,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   int64_t drain_ms = options.drain.count();
   CLI::App app(kDescription, "compilecache-operator");
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("compilecache-operator ") + COMPILECACHE_VERSION);
+  app.set_version_flag("--version", version_line("compilecache-operator"));
   add_cluster_options(app, options);
   add_serving_options(app, options, drain_ms);
   app.add_subcommand("run", "what it does without a subcommand, too: serve until a signal comes")

@@ -95,7 +95,7 @@ void ReviewPathKeeper::start() {
 
 void ReviewPathKeeper::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -104,23 +104,24 @@ void ReviewPathKeeper::stop() {
 
 void ReviewPathKeeper::look_soon() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     soon_ = true;
   }
   changed_.notify_all();
 }
 
 ReviewPath ReviewPathKeeper::path() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return path_;
 }
 
 // Waits until the time is over, or until somebody wants a check after kSoonest; false when it is to
 // end.
 bool ReviewPathKeeper::wait(Duration time) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kSoonest, [this] { return ending_; });
-  changed_.wait_for(lock, time - kSoonest, [this] { return ending_ || soon_; });
+  const MutexLock lock(mutex_);
+  changed_.wait_for(mutex_, kSoonest, [this]() REQUIRES(mutex_) { return ending_; });
+  changed_.wait_for(mutex_, time - kSoonest,
+                    [this]() REQUIRES(mutex_) { return ending_ || soon_; });
   soon_ = false;
   return !ending_;
 }
@@ -138,7 +139,7 @@ void ReviewPathKeeper::run() {
 }
 
 Status ReviewPathKeeper::round() {
-  const std::lock_guard<std::mutex> lock(round_);
+  const MutexLock lock(round_);
   auto secret = read_secret();
   if (!secret) return unexpected(secret.error().with("reading the path of the webhook"));
   auto configuration = client_.get(kube::resources::kMutatingWebhookConfigurations, "",
@@ -212,7 +213,7 @@ void ReviewPathKeeper::note(const std::string& secret, const json& configuration
   }
   const bool written = any && all && !secret.empty();
   const Monotonic now = clock_.monotonic();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!written || secret != path_.secret) written_since_.reset();
   if (written && !written_since_) written_since_ = now;
   path_.secret = secret;

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "kube/client.hpp"
 
 // The path at which API servers call the webhook: "/mutate/SECRET". Only those who may read the
@@ -90,12 +89,14 @@ class ReviewPathKeeper {
   const ReviewPathOptions options_;
   const std::function<bool()> is_leader_;
   const Clock& clock_;
-  std::mutex round_;  // one at a time
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  ReviewPath path_;
-  std::optional<Monotonic> written_since_;  // since when the configuration has it, as far as we saw
-  bool ending_ = false, soon_ = false;
+  Mutex round_;  // one at a time
+  mutable Mutex mutex_;
+  CondVar changed_;
+  ReviewPath path_ GUARDED_BY(mutex_);
+  // The configuration has it, as far as we saw.
+  std::optional<Monotonic> written_since_ GUARDED_BY(mutex_);
+  bool ending_ GUARDED_BY(mutex_) = false;
+  bool soon_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -1,15 +1,14 @@
 #include "operator/review_pool.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::controller {
 
@@ -24,7 +23,7 @@ struct ReviewPool::Impl {
   Impl(int count, const Clock& its_clock)
       : threads(static_cast<size_t>(std::max(2, count))), clock(its_clock), begun(threads) {}
 
-  std::optional<Task> next_locked(bool& is_large);
+  std::optional<Task> next_locked(bool& is_large) REQUIRES(mutex);
   void run(size_t number);
   [[nodiscard]] milliseconds since(Monotonic begin) const {
     return std::chrono::duration_cast<milliseconds>(clock.monotonic() - begin);
@@ -32,12 +31,14 @@ struct ReviewPool::Impl {
 
   const size_t threads;
   const Clock& clock;
-  mutable std::mutex mutex;
-  std::condition_variable wake;
-  bool stopping = false;
-  std::deque<Task> ordinary, large;
-  size_t large_begun = 0;
-  std::vector<std::optional<Monotonic>> begun;  // by each thread, what it works on
+  mutable Mutex mutex;
+  CondVar wake;
+  bool stopping GUARDED_BY(mutex) = false;
+  std::deque<Task> ordinary GUARDED_BY(mutex);
+  std::deque<Task> large GUARDED_BY(mutex);
+  size_t large_begun GUARDED_BY(mutex) = 0;
+  // By each thread, what it works on.
+  std::vector<std::optional<Monotonic>> begun GUARDED_BY(mutex);
   std::vector<std::thread> workers;
 };
 
@@ -51,11 +52,11 @@ std::optional<ReviewPool::Impl::Task> ReviewPool::Impl::next_locked(bool& is_lar
 }
 
 void ReviewPool::Impl::run(size_t number) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   for (;;) {
     bool is_large = false;
     std::optional<Task> task;
-    wake.wait(lock, [&] { return stopping || (task = next_locked(is_large)); });
+    wake.wait(mutex, [&]() REQUIRES(mutex) { return stopping || (task = next_locked(is_large)); });
     if (!task) return;
     if (is_large) ++large_begun;
     begun[number] = clock.monotonic();
@@ -88,7 +89,7 @@ void ReviewPool::stop() {
   {
     std::deque<Impl::Task> ordinary;
     std::deque<Impl::Task> large;
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     impl_->stopping = true;
     ordinary.swap(impl_->ordinary);
     large.swap(impl_->large);
@@ -100,7 +101,7 @@ void ReviewPool::stop() {
 
 bool ReviewPool::add(bool is_large, Work work) {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     auto& to = is_large ? impl_->large : impl_->ordinary;
     if (impl_->stopping || to.size() >= (is_large ? kMostLargeWaiting : kMostWaiting)) return false;
     to.push_back({std::move(work), impl_->clock.monotonic()});
@@ -110,12 +111,12 @@ bool ReviewPool::add(bool is_large, Work work) {
 }
 
 milliseconds ReviewPool::longest_wait() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->ordinary.empty() ? milliseconds(0) : impl_->since(impl_->ordinary.front().since);
 }
 
 milliseconds ReviewPool::longest_work() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   milliseconds longest{0};
   for (const auto& begin : impl_->begun) {
     if (begin) longest = std::max(longest, impl_->since(*begin));

@@ -161,7 +161,7 @@ void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_se
 }
 
 void WebhookService::change(const std::function<void(webhook::InjectionSettings&)>& how) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto next = std::make_shared<webhook::InjectionSettings>(*settings_);
   how(*next);
   settings_ = std::move(next);
@@ -192,7 +192,7 @@ webhook::NamespaceFacts WebhookService::namespace_facts(const std::string& ns) c
 }
 
 std::shared_ptr<const webhook::InjectionSettings> WebhookService::settings() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return settings_;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "http/message.hpp"
 #include "http/server.hpp"
 #include "kube/client.hpp"
@@ -91,8 +91,8 @@ class WebhookService : public webhook::AdmissionCluster {
   kube::Store<webhook::Quota> quotas_;
   kube::Reflector<Limits> limit_reflector_;
   kube::Reflector<webhook::Quota> quota_reflector_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const webhook::InjectionSettings> settings_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const webhook::InjectionSettings> settings_ GUARDED_BY(mutex_);
   ReviewPool pool_;  // last: its threads use all of the above
 };
 

@@ -9,7 +9,9 @@
 #   tests/run.sh e2e                real kubelet, containers and PyTorch, with the image that the Dockerfile makes
 #   tests/run.sh [PART] -k PATTERN  only the tests whose name matches
 #   tests/run.sh fresh --no-compiler-cache
-#   tests/run.sh sources            every source file by itself, since the other builds join them
+#   tests/run.sh sources            every source file by itself, since the other builds join them, and with clang, which looks for
+#                                   state that threads share and no lock guards (base/thread_annotations.hpp)
+#   tests/run.sh tidy               clang-tidy on the sources that changed last: tests/support/tidy
 #   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
@@ -32,12 +34,12 @@ anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      all | unit | fresh | sanitized | threads | fuzz | sources | mutate | integration | e2e) part=$1 ;;
+      all | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -87,6 +89,14 @@ configure_and_build() {
   while [ "$1" != -- ]; do targets+=("$1"); shift; done
   shift
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1 CCACHE_COMPILERCHECK=content CCACHE_MAXSIZE=20G
+  configure "$folder" "$@"
+  ninja -C "$folder" "${targets[@]}"
+}
+
+# configure FOLDER CMAKE_ARGUMENT...: anew when the arguments are others.
+configure() {
+  local folder=$1
+  shift
   if ! [ -e "$folder/build.ninja" ] || [ "$(cat "$folder/arguments" 2>/dev/null)" != "$*" ]; then
     mkdir -p "$folder"
     cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@"
@@ -94,7 +104,6 @@ configure_and_build() {
     find "$folder" -path '*/Unity/unity_*.cxx' -exec sed -i "s|#include \"$project/|#include \"|" {} +
     echo "$*" >"$folder/arguments"
   fi
-  ninja -C "$folder" "${targets[@]}"
 }
 
 build_all() { configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release; }
@@ -164,14 +173,33 @@ run_fuzz() {
   return $code
 }
 
-# What a file takes from those that a unity build happens to put before it is missing here.
+# For what looks at each source of the programs by itself.
+each_source=(-DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF)
+
+# What a file takes from those that a unity build happens to put before it is missing here. With clang, so that it also looks for
+# what is read or written without its lock (an error: cmake/CompilerSettings.cmake).
 run_sources() {
   local code=0
   configure_and_build "$build/sources" compilecache-operator compilecache-agent kubectl-compilecache -- \
-    -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF || code=1
-  echo "sources: each file of the programs by itself $([ $code -eq 0 ] && echo compiles || echo "does NOT compile")" \
-    >"$results/sources"
+    "${each_source[@]}" || code=1
+  if [ $code -eq 0 ]; then
+    echo "sources: each file of the programs compiles by itself; what a lock guards is touched with it held"
+  else
+    echo "sources: NOT every file of the programs compiles by itself, or what a lock guards is touched without it"
+  fi >"$results/sources"
   echo "count $code 1" >>"$results/sources"
+  return $code
+}
+
+# .clang-tidy's checks, for what has changed since it was clean, newest first, until ${COMPILECACHE_TIDY_SECONDS:-300} are over:
+# tests/support/tidy.
+run_tidy() {
+  local code=0
+  configure "$build/sources" "${each_source[@]}"
+  "$project/tests/support/tidy" --build "$build/sources" --remember "$cache/tidy" \
+    --seconds "${COMPILECACHE_TIDY_SECONDS:-300}" 2>&1 | tee "$build/tidy.log" || code=1
+  echo "tidy: $(tail -n 1 "$build/tidy.log")" >"$results/tidy"
+  echo "count $code 1" >>"$results/tidy"
   return $code
 }
 
@@ -244,6 +272,7 @@ plan() {
   if wants unit || wants integration || wants e2e; then steps_plan build 900 "building programs and tests"; fi
   if wants unit; then steps_plan unit 240 "unit tests"; fi
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
+  if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
@@ -261,7 +290,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), every source by itself, small wrong changes"
+      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), every source by itself, clang-tidy, small wrong changes"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -304,7 +333,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit fresh sources mutate sanitized threads fuzz integration e2e; do
+  for name in unit fresh sources tidy mutate sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -338,6 +367,7 @@ main() {
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
+  if [ "$part" = tidy ]; then part_step tidy run_tidy; fi
   if wants sanitized; then part_step sanitized run_sanitized; fi
   name=integration-$$
   if wants integration; then
@@ -363,7 +393,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside "fresh sources mutate" run_e2e "$name" "$volumes"
+      part_step e2e beside "fresh sources tidy mutate" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi

@@ -28,7 +28,7 @@ ArchiveRegistry::ArchiveRegistry(ArchiveClient& archives, std::chrono::milliseco
     : archives_(archives), interval_(interval), clock_(clock) {}
 
 void ArchiveRegistry::loaded(const std::string& ns, const std::string& archive, api::Match match) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Pending& pending = pending_[ns + "/" + archive];
   if (match == api::Match::kExact) ++pending.loads.exact;
   if (match == api::Match::kCompatible) ++pending.loads.compatible;
@@ -39,7 +39,7 @@ void ArchiveRegistry::loaded(const std::string& ns, const std::string& archive, 
 void ArchiveRegistry::effect(const std::string& ns, const std::string& archive,
                              std::optional<api::Effect> before, api::Effect now) {
   if (before == now) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Pending& pending = pending_[ns + "/" + archive];
   if (before) --counter_of(pending.effect, *before);
   ++counter_of(pending.effect, now);
@@ -144,7 +144,7 @@ void ArchiveRegistry::apply(const Pending& pending, api::CompileCacheArchive& ar
 
 // A write that failed is tried again with what has come since.
 void ArchiveRegistry::put_back(const std::string& key, const Pending& pending) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Pending& now = pending_[key];
   now.loads.exact += pending.loads.exact;
   now.loads.compatible += pending.loads.compatible;
@@ -159,7 +159,7 @@ void ArchiveRegistry::put_back(const std::string& key, const Pending& pending) {
 void ArchiveRegistry::flush(bool all) {
   std::vector<std::pair<std::string, Pending>> due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Monotonic now = clock_.monotonic();
     std::erase_if(pending_, [&](const auto& item) {
       return !item.second.dirty && item.second.not_before <= now;
@@ -173,11 +173,11 @@ void ArchiveRegistry::flush(bool all) {
   }
   for (const auto& [key, pending] : due) {
     const kube::NamespacedName name = kube::split_key(key);
-    const auto written =
-        modify_archive(archives_, name.ns, name.name, [&](api::CompileCacheArchive& archive) {
-          apply(pending, archive);
-          return true;
-        });
+    const auto written = modify_archive(archives_, name.ns, name.name,
+                                        [&used = pending](api::CompileCacheArchive& archive) {
+                                          apply(used, archive);
+                                          return true;
+                                        });
     if (written || written.error().code == ErrorCode::kNotFound) continue;
     log_warn("an archive's use was not written; it is tried again",
              {{"reason", to_string(written.error().code)}, {"archive", key}});

@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "api/compile_cache_archive.hpp"
 #include "api/outcomes.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "operator/archives/archive_client.hpp"
 #include "operator/archives/crash_watch.hpp"
 
@@ -64,8 +64,8 @@ class ArchiveRegistry {
   ArchiveClient& archives_;
   const std::chrono::milliseconds interval_;
   const Clock& clock_;
-  std::mutex mutex_;
-  std::map<std::string, Pending> pending_;  // by "namespace/archive"
+  Mutex mutex_;
+  std::map<std::string, Pending> pending_ GUARDED_BY(mutex_);  // by "namespace/archive"
 };
 
 }  // namespace compilecache::controller

@@ -5,7 +5,7 @@ namespace compilecache::controller {
 CacheLocks::Guard CacheLocks::lock(const std::string& cache) {
   std::shared_ptr<std::mutex> mutex;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     std::shared_ptr<std::mutex>& slot = mutexes_[cache];
     if (slot == nullptr) slot = std::make_shared<std::mutex>();
     mutex = slot;

@@ -13,7 +13,7 @@ constexpr size_t kNames = 3;
 
 void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
                         const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool is_new = pods_.edit<StartedPod>(pod_uid, [&](StartedPod& pod) {
     if (!pod.archive.empty()) return false;
     pod.archive = archive;
@@ -24,7 +24,7 @@ void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
 }
 
 void CrashWatch::seen(const PodEnds& seen) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pods_.edit_known<StartedPod>(seen.uid, [&](StartedPod& pod) {
     int crashes = 0;
     for (const ContainerEnd& end : seen.ends) {
@@ -44,7 +44,7 @@ void CrashWatch::seen(const PodEnds& seen) {
 }
 
 void CrashWatch::forget(const std::string& archive) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   archives_.erase(archive);
 }
 
@@ -66,7 +66,7 @@ CrashWatch::Tally CrashWatch::without(const Tallies& tallies, const std::string&
 }
 
 std::vector<Blame> CrashWatch::blame(const std::string& archive) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Blame> blames;
   const auto tallies = archives_.find(archive);
   if (tallies == archives_.end()) return blames;
@@ -78,7 +78,7 @@ std::vector<Blame> CrashWatch::blame(const std::string& archive) const {
 }
 
 bool CrashWatch::acquits(const std::string& archive, const std::string& manifest) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto tallies = archives_.find(archive);
   if (tallies == archives_.end()) return false;
   const auto with = tallies->second.find(manifest);

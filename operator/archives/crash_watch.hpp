@@ -1,10 +1,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/pods/pod_ledger.hpp"
 
@@ -72,8 +72,8 @@ class CrashWatch {
   static Tally without(const Tallies& tallies, const std::string& manifest);
 
   PodLedger& pods_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Tallies> archives_;
+  mutable Mutex mutex_;
+  std::map<std::string, Tallies> archives_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

@@ -67,7 +67,7 @@ api::SaveAnswer SaveCoordinator::busy(const std::string& reason, milliseconds at
 milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
                                         milliseconds lock_timeout) {
   if (archive.lock.holder.empty()) return milliseconds(0);
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   Holder& holder = holders_[archive.metadata.key()];
   const Monotonic now = clock_.monotonic();
   if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
@@ -106,7 +106,7 @@ Result<bool> SaveCoordinator::break_expired(const api::CompileCacheArchive& arch
 bool SaveCoordinator::store_is_full(const std::optional<std::string>& store,
                                     const std::string& except) const {
   if (!store) return false;
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Monotonic now = clock_.monotonic();
   const auto saving = std::count_if(holders_.begin(), holders_.end(), [&](const auto& item) {
     return item.first != except && item.second.store == store && item.second.deadline > now;
@@ -115,18 +115,18 @@ bool SaveCoordinator::store_is_full(const std::optional<std::string>& store,
 }
 
 void SaveCoordinator::note(const std::string& key, Holder holder) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   holders_[key] = std::move(holder);
 }
 
 void SaveCoordinator::forget(const std::string& key, int64_t fence) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = holders_.find(key);
   if (found != holders_.end() && found->second.fence == fence) holders_.erase(found);
 }
 
 bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archive) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = holders_.find(key_of(ns, archive));
   return found != holders_.end() && found->second.deadline > clock_.monotonic();
 }
@@ -143,7 +143,7 @@ void SaveCoordinator::take_over(const api::CompileCacheArchive& archive,
 }
 
 std::set<std::string> SaveCoordinator::written_anew(const std::string& key, int64_t fence) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = holders_.find(key);
   const bool known = found != holders_.end() && found->second.fence == fence;
   return known ? found->second.written_anew : std::set<std::string>();
@@ -180,7 +180,7 @@ Result<api::SaveAnswer> SaveCoordinator::request(const SaveContext& context,
   const std::string key = key_of(context.ns, api::archive_name(context.cache, context.key));
   {
     // The common answer while somebody else saves costs no call to the API server.
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto holder = holders_.find(key);
     if (holder != holders_.end() && holder->second.pod_uid != context.pod_uid &&
         holder->second.deadline > clock_.monotonic()) {
@@ -264,7 +264,7 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
   const std::string key = key_of(ns, parsed->archive);
   if (fence != parsed->fence) return lost(key, fence, "the id is of another fence");
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto found = holders_.find(key);
     if (found != holders_.end() && found->second.fence >= fence) {
       Holder& holder = found->second;

@@ -13,6 +13,7 @@
 #include "api/agent_api.hpp"
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "operator/archives/archive_client.hpp"
 #include "operator/archives/cache_locks.hpp"
@@ -115,8 +116,8 @@ class SaveCoordinator {
   const int max_concurrent_saves_;
   const Clock& clock_;
   const Random random_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Holder> holders_;  // by "namespace/archive"
+  mutable Mutex mutex_;
+  std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);  // by "namespace/archive"
 };
 
 }  // namespace compilecache::controller

@@ -5,7 +5,7 @@
 namespace compilecache::controller {
 
 void SweepGuard::take_over(const std::string& cache, const std::vector<std::string>& listed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_[cache].handed.insert(listed.begin(), listed.end());
 }
 
@@ -23,21 +23,21 @@ void SweepGuard::close(Entry& entry, const std::vector<SaveInFlight>& saves) {
 
 void SweepGuard::begins(const std::string& cache, const std::vector<std::string>& deletable,
                         const std::vector<SaveInFlight>& saves) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry& entry = entries_[cache];
   close(entry, saves);
   entry.handed.insert(deletable.begin(), deletable.end());
 }
 
 std::set<std::string> SweepGuard::handed(const std::string& cache) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = entries_.find(cache);
   return entry == entries_.end() ? std::set<std::string>() : entry->second.handed;
 }
 
 std::set<std::string> SweepGuard::ends(const std::string& cache,
                                        const std::vector<SaveInFlight>& saves) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry& entry = entries_[cache];
   std::set<std::string> handed = entry.handed;
   close(entry, saves);
@@ -46,7 +46,7 @@ std::set<std::string> SweepGuard::ends(const std::string& cache,
 
 bool SweepGuard::refuses(const std::string& cache, const SaveInFlight& save,
                          const std::string& digest) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = entries_.find(cache);
   if (entry == entries_.end()) return false;
   if (entry->second.handed.contains(digest)) return true;

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 // Keeps commits from naming blobs that a sweep Job is deleting or has just deleted.
 //
@@ -53,8 +54,8 @@ class SweepGuard {
   };
   static void close(Entry& entry, const std::vector<SaveInFlight>& saves);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, Entry> entries_;
+  mutable Mutex mutex_;
+  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

@@ -68,11 +68,11 @@ void CertificateFiles::stop() {
 }
 
 Status CertificateFiles::round() {
-  const std::lock_guard<std::mutex> lock(round_);
+  const MutexLock lock(round_);
   auto read = read_folder(folder_);
   if (!read) return unexpected(read.error());
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     if (served_ == *read) return {};
     served_ = *read;
   }
@@ -82,7 +82,7 @@ Status CertificateFiles::round() {
 }
 
 ServedCertificate CertificateFiles::served() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return served_;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "kube/cancellation.hpp"
 #include "operator/certificates/certificate_source.hpp"
 
@@ -42,9 +42,9 @@ class CertificateFiles : public CertificateSource {
   const std::string folder_;
   const std::chrono::milliseconds poll_;
   std::vector<Handler> handlers_;
-  std::mutex round_;  // one at a time
-  mutable std::mutex mutex_;
-  ServedCertificate served_;
+  Mutex round_;  // one at a time
+  mutable Mutex mutex_;
+  ServedCertificate served_ GUARDED_BY(mutex_);
   kube::Cancellation stop_;
   std::thread thread_;
 };

@@ -77,7 +77,7 @@ CertificateKeeper::~CertificateKeeper() { stop(); }
 void CertificateKeeper::on_change(Handler handler) { handlers_.push_back(std::move(handler)); }
 
 Status CertificateKeeper::prepare() {
-  std::lock_guard<std::mutex> lock(round_);
+  const MutexLock lock(round_);
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error().with("preparing the certificates"));
   publish(certificates_of(*secret));
@@ -97,7 +97,7 @@ void CertificateKeeper::stop() {
 }
 
 Certificates CertificateKeeper::current() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return current_.value_or(Certificates{});
 }
 
@@ -114,7 +114,7 @@ void CertificateKeeper::run() {
 }
 
 Status CertificateKeeper::round() {
-  std::lock_guard<std::mutex> lock(round_);
+  const MutexLock lock(round_);
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error());
   publish(certificates_of(*secret));
@@ -188,7 +188,7 @@ Status CertificateKeeper::look_at_bundle() {
 
 void CertificateKeeper::publish(const Certificates& certificates) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (current_ && secret_entries(*current_) == secret_entries(certificates)) return;
     current_ = certificates;
   }

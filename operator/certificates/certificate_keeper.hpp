@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "kube/cancellation.hpp"
 #include "kube/client.hpp"
 #include "operator/certificates/certificate_source.hpp"
@@ -71,9 +71,9 @@ class CertificateKeeper : public CertificateSource {
   const std::function<bool()> is_leader_;
   const Clock& clock_;
   std::vector<Handler> handlers_;
-  std::mutex round_;  // one round at a time
-  mutable std::mutex mutex_;
-  std::optional<Certificates> current_;
+  Mutex round_;  // one round at a time
+  mutable Mutex mutex_;
+  std::optional<Certificates> current_ GUARDED_BY(mutex_);
   std::atomic<bool> trusted_{false};
   kube::Cancellation stop_;
   std::thread thread_;

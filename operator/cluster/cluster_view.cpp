@@ -286,16 +286,19 @@ std::shared_ptr<const PodView> ClusterView::pod(std::string_view ns, std::string
 
 std::vector<std::shared_ptr<const PodView>> ClusterView::pods_of(std::string_view ns,
                                                                  std::string_view cache) const {
-  auto pods = stores_.pods.list(ns);
-  std::erase_if(pods, [&](const auto& pod) { return pod->cache != cache; });
-  return pods;
+  return stores_.pods_by_cache.list(kube::object_key(ns, cache));
 }
 
 std::vector<std::shared_ptr<const PodView>> ClusterView::active_pods(std::string_view ns,
                                                                      std::string_view cache) const {
-  auto pods = stores_.pods.list(ns);
-  std::erase_if(pods, [&](const auto& pod) { return pod->cache != cache || pod->ended(); });
+  auto pods = pods_of(ns, cache);
+  std::erase_if(pods, [](const auto& pod) { return pod->ended(); });
   return pods;
+}
+
+std::vector<std::shared_ptr<const PodView>> ClusterView::sweep_pods_of(
+    std::string_view ns, std::string_view cache) const {
+  return stores_.sweep_pods_by_cache.list(kube::object_key(ns, cache));
 }
 
 std::optional<api::NodeFacts> ClusterView::node(std::string_view name) const {
@@ -316,9 +319,7 @@ std::shared_ptr<const api::CompileCacheArchive> ClusterView::archive(std::string
 
 std::vector<std::shared_ptr<const api::CompileCacheArchive>> ClusterView::archives_of(
     std::string_view ns, std::string_view cache) const {
-  auto archives = stores_.archives.list(ns);
-  std::erase_if(archives, [&](const auto& archive) { return archive->cache != cache; });
-  return archives;
+  return stores_.archives_by_cache.list(kube::object_key(ns, cache));
 }
 
 }  // namespace compilecache::controller

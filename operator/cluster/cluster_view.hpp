@@ -104,7 +104,7 @@ const kube::Fields& pod_fields();
 Result<NodeView> parse_node(const nlohmann::json& object, const api::NodeLabels& names);
 const kube::Fields& node_fields();
 
-// Keys are "namespace/name", nodes' only the name.
+// Keys are "namespace/name", nodes' only the name; what indexes go by is "namespace/value".
 struct ClusterStores {
   kube::Store<PodView> pods;        // label selector: compilecache.dev/cache
   kube::Store<PodView> sweep_pods;  // label selector: compilecache.dev/sweep
@@ -112,6 +112,21 @@ struct ClusterStores {
   kube::Store<api::CompileCache> caches;
   kube::Store<api::CompileCacheArchive> archives;
   kube::Store<Refusal> refusals;  // field selector: reason=FailedCreate
+
+  // By the CompileCache that they are of, and CompileCaches by their claim.
+  const kube::Store<PodView>::Index pods_by_cache{
+      pods, [](const PodView& pod) { return kube::object_key(pod.ns, pod.cache); }};
+  const kube::Store<PodView>::Index sweep_pods_by_cache{
+      sweep_pods, [](const PodView& pod) { return kube::object_key(pod.ns, pod.sweep); }};
+  const kube::Store<api::CompileCacheArchive>::Index archives_by_cache{
+      archives, [](const api::CompileCacheArchive& archive) {
+        return kube::object_key(archive.metadata.ns, archive.cache);
+      }};
+  const kube::Store<api::CompileCache>::Index caches_by_store{
+      caches, [](const api::CompileCache& cache) {
+        const auto store = api::store_of(cache);
+        return store ? store->id() : std::string();
+      }};
 };
 
 class ClusterView {
@@ -126,6 +141,9 @@ class ClusterView {
                                                                     std::string_view cache) const;
   // The pods of this CompileCache that have not ended.
   [[nodiscard]] std::vector<std::shared_ptr<const PodView>> active_pods(
+      std::string_view ns, std::string_view cache) const;
+  // Those of its sweeps' Jobs.
+  [[nodiscard]] std::vector<std::shared_ptr<const PodView>> sweep_pods_of(
       std::string_view ns, std::string_view cache) const;
   [[nodiscard]] std::optional<api::NodeFacts> node(std::string_view name) const;
   [[nodiscard]] size_t nodes() const { return stores_.nodes.size(); }

@@ -8,11 +8,11 @@
 #include <prometheus/text_serializer.h>
 
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
 #include "api/reasons.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -87,24 +87,25 @@ struct Metrics::Impl {
                                        .Help("CompileCaches that wait to be reconciled")
                                        .Register(registry)
                                        .Add({});
-  // A series of one CompileCache, which goes with it. The caller holds series_mutex, also while it
+  // A series of one CompileCache, which goes with it. The caller holds series_mutex also while it
   // counts, as the series must not go meanwhile.
   template <typename Metric, typename... Settings>
   Metric& series_of(prometheus::Family<Metric>& family,
-                    const std::map<std::string, std::string>& labels, const Settings&... settings) {
+                    const std::map<std::string, std::string>& labels, const Settings&... settings)
+      REQUIRES(series_mutex) {
     Metric& metric = family.Add(labels, settings...);
     series[{labels.at("namespace"), labels.at("cache")}].insert_or_assign(
         &metric, [&family, &metric] { family.Remove(&metric); });
     return metric;
   }
-  std::mutex series_mutex;
-  std::map<std::pair<std::string, std::string>, std::map<const void*, std::function<void()>>>
-      series;
+  Mutex series_mutex;
+  std::map<std::pair<std::string, std::string>, std::map<const void*, std::function<void()>>> series
+      GUARDED_BY(series_mutex);
 
-  std::mutex mutex;  // guards what follows
-  std::function<bool()> is_leader;
-  std::function<double()> depth;
-  std::function<std::vector<CacheGauges>()> caches;
+  Mutex mutex;
+  std::function<bool()> is_leader GUARDED_BY(mutex);
+  std::function<double()> depth GUARDED_BY(mutex);
+  std::function<std::vector<CacheGauges>()> caches GUARDED_BY(mutex);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
@@ -127,7 +128,7 @@ void Metrics::load(const LoadMetric& load) {
       {"namespace", load.ns}, {"cache", load.cache}, {"gpu_product", load.gpu_product}};
   auto with_outcome = labels;
   with_outcome["outcome"] = api::metric_label(load.outcome);
-  const std::lock_guard lock(impl_->series_mutex);
+  const MutexLock lock(impl_->series_mutex);
   impl_->series_of(impl_->loads, with_outcome).Increment();
   if (api::is_warm(load.outcome)) {
     impl_->series_of(impl_->load_seconds, labels, kTransferSeconds).Observe(load.seconds);
@@ -139,14 +140,14 @@ void Metrics::commit(const std::string& ns, const std::string& cache,
                      std::optional<double> seconds) {
   save(ns, cache, api::SaveOutcome::kCommitted);
   if (!seconds) return;
-  const std::lock_guard lock(impl_->series_mutex);
+  const MutexLock lock(impl_->series_mutex);
   impl_->series_of(impl_->save_seconds, {{"namespace", ns}, {"cache", cache}}, kTransferSeconds)
       .Observe(*seconds);
 }
 
 void Metrics::save(const std::string& ns, const std::string& cache, api::SaveOutcome outcome) {
   const std::string label(api::metric_label(outcome));
-  const std::lock_guard lock(impl_->series_mutex);
+  const MutexLock lock(impl_->series_mutex);
   impl_->series_of(impl_->saves, {{"namespace", ns}, {"cache", cache}, {"outcome", label}})
       .Increment();
 }
@@ -154,7 +155,7 @@ void Metrics::save(const std::string& ns, const std::string& cache, api::SaveOut
 void Metrics::effect(const std::string& ns, const std::string& cache,
                      const std::string& gpu_product, api::Effect effect) {
   const std::string label(api::metric_label(effect));
-  const std::lock_guard lock(impl_->series_mutex);
+  const MutexLock lock(impl_->series_mutex);
   impl_
       ->series_of(
           impl_->effects,
@@ -169,7 +170,7 @@ void Metrics::webhook_request(const std::string& reason, double seconds) {
 
 void Metrics::sweep(const std::string& ns, const std::string& cache, api::SweepOutcome outcome) {
   const std::string label(api::metric_label(outcome));
-  const std::lock_guard lock(impl_->series_mutex);
+  const MutexLock lock(impl_->series_mutex);
   impl_->series_of(impl_->sweeps, {{"namespace", ns}, {"cache", cache}, {"outcome", label}})
       .Increment();
 }
@@ -179,31 +180,31 @@ void Metrics::reconcile(bool succeeded) {
 }
 
 void Metrics::forget(const std::string& ns, const std::string& cache) {
-  const std::lock_guard lock(impl_->series_mutex);
+  const MutexLock lock(impl_->series_mutex);
   const auto series = impl_->series.extract({ns, cache});
   if (series.empty()) return;
   for (const auto& [metric, remove] : series.mapped()) remove();
 }
 
 void Metrics::set_leader(std::function<bool()> is_leader) {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->is_leader = std::move(is_leader);
 }
 
 void Metrics::set_queue_depth(std::function<double()> depth) {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->depth = std::move(depth);
 }
 
 void Metrics::set_caches(std::function<std::vector<CacheGauges>()> caches) {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->caches = std::move(caches);
 }
 
 std::string Metrics::text() const {
   std::vector<CacheGauges> caches;
   {
-    std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     if (impl_->is_leader) impl_->leader.Set(impl_->is_leader() ? 1 : 0);
     if (impl_->depth) impl_->queue_depth.Set(impl_->depth());
     if (impl_->caches) caches = impl_->caches();

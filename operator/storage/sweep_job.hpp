@@ -64,6 +64,13 @@ struct SweepJob {
 };
 Result<SweepJob> parse_sweep_job(const nlohmann::json& object);
 
+// The sweep Jobs that there are, found by their store's id too.
+struct SweepJobs {
+  kube::Store<SweepJob> store;
+  const kube::Store<SweepJob>::Index by_store{
+      store, [](const SweepJob& job) { return job.store.value_or(""); }};
+};
+
 // Why a pod of the Job does not run: unschedulable, image not pulled. Empty: no trouble.
 std::string pod_trouble(const PodView& pod);
 

@@ -32,21 +32,19 @@ std::optional<WallTime> time_of(const std::string& text) {
 }  // namespace
 
 Sweeper::Sweeper(kube::Client client, const Settings& settings, SweepEnvironment environment,
-                 const ClusterView& view, const kube::Store<SweepJob>& jobs,
-                 const kube::Store<PodView>& sweep_pods, Metrics& metrics, const Clock& clock,
-                 Random random)
+                 const ClusterView& view, const SweepJobs& jobs, Metrics& metrics,
+                 const Clock& clock, Random random)
     : client_(std::move(client)),
       settings_(settings),
       environment_(std::move(environment)),
       view_(view),
       jobs_(jobs),
-      sweep_pods_(sweep_pods),
       metrics_(metrics),
       clock_(clock),
       random_(std::move(random)) {}
 
 void Sweeper::take_over(const api::CompileCache& cache) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   State& state = states_[cache.metadata.key()];
   const auto* ready = api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
   state.prepared = ready != nullptr && ready->status == "True";
@@ -58,24 +56,24 @@ void Sweeper::take_over(const api::CompileCache& cache) {
 }
 
 void Sweeper::forget(const std::string& cache) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   states_.erase(cache);
   mails_.erase(cache);
 }
 
 void Sweeper::reported(const std::string& cache, const std::string& job,
                        const std::string& storage_error) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   mails_[cache].reports.push_back({job, storage_error, clock_.wall()});
 }
 
 void Sweeper::ask(const std::string& cache) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   mails_[cache].asked = true;
 }
 
 int64_t Sweeper::probe(const std::string& cache, const std::string& node) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   Mail& mail = mails_[cache];
   mail.asked = true;
   mail.node = node;
@@ -84,14 +82,14 @@ int64_t Sweeper::probe(const std::string& cache, const std::string& node) {
 }
 
 Sweeper::Probed Sweeper::probed(const std::string& cache, int64_t probe) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = states_.find(cache);
   if (found == states_.end() || found->second.ended <= probe) return Probed::kPending;
   return found->second.good ? Probed::kSucceeded : Probed::kFailed;
 }
 
 void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = states_.find(cache);
   if (found == states_.end()) return;
   facts.prepared = found->second.prepared;
@@ -105,13 +103,13 @@ Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const ClaimV
   State state;
   Mail mail;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     state = states_[key];
     mail = std::exchange(mails_[key], {});
   }
   read(state, mail);
   auto again = decide(state, cache, claim);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = states_.find(key);
   if (found != states_.end()) found->second = std::move(state);
   return again;
@@ -206,8 +204,8 @@ std::vector<SweepJob> Sweeper::jobs_of_store(const api::CompileCache& cache) con
   std::vector<SweepJob> found;
   const auto store = api::store_of(cache);
   if (!store) return found;
-  for (const auto& job : jobs_.list(cache.metadata.ns)) {
-    if (!job->deleting && job->store == store->id()) found.push_back(*job);
+  for (const auto& job : jobs_.by_store.list(store->id())) {
+    if (!job->deleting) found.push_back(*job);
   }
   return found;
 }
@@ -258,8 +256,8 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
                     "; see kubectl describe job " + job.name;
   } else if (age >= kJobPatience) {
     state.trouble.clear();
-    for (const auto& pod : sweep_pods_.list(job.ns)) {
-      if (pod->sweep != cache.metadata.name || pod->ended()) continue;
+    for (const auto& pod : view_.sweep_pods_of(job.ns, cache.metadata.name)) {
+      if (pod->ended()) continue;
       if (const std::string why = pod_trouble(*pod); !why.empty()) {
         state.trouble = "Job \"" + job.name + "\": " + why;
       }

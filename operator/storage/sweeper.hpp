@@ -2,13 +2,13 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/store_ref.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "kube/client.hpp"
 #include "kube/store.hpp"
@@ -47,8 +47,7 @@ struct SweepEnvironment {
 class Sweeper {
  public:
   Sweeper(kube::Client client, const Settings& settings, SweepEnvironment environment,
-          const ClusterView& view, const kube::Store<SweepJob>& jobs,
-          const kube::Store<PodView>& sweep_pods, Metrics& metrics, const Clock& clock,
+          const ClusterView& view, const SweepJobs& jobs, Metrics& metrics, const Clock& clock,
           Random random);
 
   void take_over(const api::CompileCache& cache);
@@ -126,14 +125,13 @@ class Sweeper {
   const Settings& settings_;
   const SweepEnvironment environment_;
   const ClusterView& view_;
-  const kube::Store<SweepJob>& jobs_;
-  const kube::Store<PodView>& sweep_pods_;
+  const SweepJobs& jobs_;
   Metrics& metrics_;
   const Clock& clock_;
   const Random random_;
-  mutable std::mutex mutex_;  // guards what follows; calls are made on a copy
-  std::map<std::string, State> states_;
-  std::map<std::string, Mail> mails_;
+  mutable Mutex mutex_;  // calls are made on a copy of what it guards
+  std::map<std::string, State> states_ GUARDED_BY(mutex_);
+  std::map<std::string, Mail> mails_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

@@ -140,7 +140,7 @@ class BreakerKeeperTest : public ::testing::Test {
   ClusterStores stores;
   ClusterView view{stores};
   PodLedger pods;
-  kube::Store<SweepJob> jobs;
+  SweepJobs jobs;
   Metrics metrics;
   Recorded events;
   kube::Client client = client_of(server);
@@ -150,7 +150,6 @@ class BreakerKeeperTest : public ::testing::Test {
       {.image = "image:1", .agent_address = "10.0.0.1", .agent_ca = [] { return "PEM"; }},
       view,
       jobs,
-      stores.sweep_pods,
       metrics,
       clock,
       seeded_random(1)};

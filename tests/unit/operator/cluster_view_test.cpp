@@ -149,6 +149,7 @@ TEST(ClusterView, AnswersFromTheStores) {
   EXPECT_EQ(view.active_pods("ml", "transformer").size(), 1U);
   EXPECT_TRUE(view.active_pods("other", "transformer").empty());
   auto archive = std::make_shared<api::CompileCacheArchive>();
+  archive->metadata.ns = "ml";
   archive->cache = "transformer";
   stores.archives.upsert("ml/a", archive);
   EXPECT_EQ(view.archives_of("ml", "transformer").size(), 1U);

@@ -111,7 +111,7 @@ class ControlTest : public ::testing::Test {
       items.emplace_back("ml/" + job["metadata"]["name"].get<std::string>(),
                          std::make_shared<const SweepJob>(parse_sweep_job(job).value()));
     }
-    jobs.replace(std::move(items));
+    jobs.store.replace(std::move(items));
   }
   std::vector<json> all(const char* collection) const {
     std::vector<json> found;
@@ -187,7 +187,7 @@ class ControlTest : public ::testing::Test {
   ClusterStores stores;
   ClusterView view{stores};
   kube::Store<ClaimView> claims;
-  kube::Store<SweepJob> jobs;
+  SweepJobs jobs;
   InvalidCaches invalid;
   PodLedger pods;
   CacheStats stats{32, pods};
@@ -203,7 +203,6 @@ class ControlTest : public ::testing::Test {
       {.image = "image:1", .agent_address = "10.0.0.1", .agent_ca = [] { return "PEM"; }},
       view,
       jobs,
-      stores.sweep_pods,
       metrics,
       clock,
       seeded_random(1)};
