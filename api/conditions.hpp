@@ -23,7 +23,6 @@ inline constexpr char kNotAskedReason[] = "NotAsked";
 
 // Of a CompileCacheArchive.
 inline constexpr char kSuspectCondition[] = "Suspect";
-inline constexpr char kPodsCrashedReason[] = "PodsCrashed";
 inline constexpr char kCorruptCondition[] = "Corrupt";
 
 struct Condition {

@@ -11,14 +11,15 @@
 // applications crash (operator/archives/crash_watch.hpp), which no reading can clear: a new save
 // does, or pods that crash without it too. While either holds, whatever contains the digest in
 // question is not handed out, and the generation before it takes its place where it is free of it.
-// The digests in question stand in the conditions' messages, as "sha256:...": what people read is
-// what counts.
+// The digests in question are status.distrusted; an entry counts while its condition is True, so
+// that who clears the condition by hand has cleared it. The conditions' messages name them to
+// people (and to 0.1: api/compile_cache_archive.cpp).
 //
 // Pure functions on the resource; safe from any thread.
 
 namespace compilecache::controller {
 
-// Every digest that a true Suspect or Corrupt condition names.
+// Every digest in status.distrusted whose condition is True.
 std::set<std::string> distrusted_digests(const api::CompileCacheArchive& archive);
 
 // Its manifest or one of its blobs is distrusted.
