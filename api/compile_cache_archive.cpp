@@ -50,6 +50,52 @@ std::optional<StoreRef> parse_store(const json& spec, const std::string& ns) {
   return StoreRef{VolumeRef{ns, claim, field<std::string>(spec, "path", "")}};
 }
 
+// 0.1 told the digests to people alone, "sha256:..." in the messages of the conditions, and its
+// schema, where it is still installed, makes the API server drop status.distrusted. The messages
+// name them still, and are read where the field is absent; nowhere else.
+std::vector<DistrustedBlob> distrusted_by_messages(const std::vector<Condition>& conditions) {
+  constexpr std::string_view kPrefix = "sha256:";
+  constexpr size_t kLength = 71;  // the prefix and 64 hexadecimal digits
+  std::vector<DistrustedBlob> blobs;
+  for (const char* type : {kSuspectCondition, kCorruptCondition}) {
+    const Condition* condition = find_condition(conditions, type);
+    if (condition == nullptr || condition->status != "True") continue;
+    const auto otherwise = type == kCorruptCondition ? DistrustReason::kVerificationFailed
+                                                     : DistrustReason::kLoadReportedCorruption;
+    const auto reason = parse_word<DistrustReason>(condition->reason).value_or(otherwise);
+    const std::string& text = condition->message;
+    for (size_t at = text.find(kPrefix); at != std::string::npos; at = text.find(kPrefix, at + 1)) {
+      blobs.push_back({text.substr(at, kLength), reason, condition->last_transition_time});
+    }
+  }
+  return blobs;
+}
+
+std::vector<DistrustedBlob> parse_distrusted(const json& status,
+                                             const std::vector<Condition>& conditions) {
+  const json& list = child(status, "distrusted");
+  if (!list.is_array()) return distrusted_by_messages(conditions);
+  std::vector<DistrustedBlob> blobs;
+  for (const json& item : list) {
+    // In the words of another release it is suspect all the same.
+    const auto reason = parse_word<DistrustReason>(field<std::string>(item, "reason", ""));
+    blobs.push_back({field<std::string>(item, "digest", ""),
+                     reason.value_or(DistrustReason::kLoadReportedCorruption),
+                     field<std::string>(item, "since", "")});
+  }
+  return blobs;
+}
+
+json distrusted_json(const std::vector<DistrustedBlob>& blobs) {
+  json list = json::array();
+  for (const DistrustedBlob& blob : blobs) {
+    json item{{"digest", blob.digest}, {"reason", to_string(blob.reason)}};
+    set_if(item, "since", blob.since);
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
 }  // namespace
 
 Result<CompileCacheArchive> parse_archive(const json& object) {
@@ -85,6 +131,7 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
                     field<int64_t>(effect, "none", 0), field<int64_t>(effect, "unused", 0),
                     field<int64_t>(effect, "unknown", 0)};
   archive.conditions = parse_conditions(status);
+  archive.distrusted = parse_distrusted(status, archive.conditions);
   return archive;
 }
 
@@ -94,7 +141,7 @@ bool is_suspect(const CompileCacheArchive& archive) {
 
 bool is_crashing(const CompileCacheArchive& archive) {
   const Condition* suspect = find_condition(archive.conditions, kSuspectCondition);
-  return is_suspect(archive) && suspect->reason == kPodsCrashedReason;
+  return is_suspect(archive) && suspect->reason == to_string(DistrustReason::kPodsCrashed);
 }
 
 bool is_corrupt(const CompileCacheArchive& archive) {
@@ -157,6 +204,7 @@ json status_json(const CompileCacheArchive& archive) {
     status["head"] = head_json(archive.head);
     status["summary"]["size"] = format_bytes(static_cast<uint64_t>(archive.head.compressed_bytes));
   }
+  if (!archive.distrusted.empty()) status["distrusted"] = distrusted_json(archive.distrusted);
   if (archive.previous.exists()) status["previous"] = head_json(archive.previous);
   return status;
 }

@@ -9,6 +9,7 @@
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
 #include "api/store_ref.hpp"
+#include "api/words.hpp"
 #include "base/error.hpp"
 
 // The CompileCacheArchive resource: one for each key. Its status is the truth about which archive
@@ -41,6 +42,28 @@ struct SaveLock {
   bool operator==(const SaveLock&) const = default;
 };
 
+// Why a blob is not to be trusted; also the reason of the condition that says so.
+enum class DistrustReason {
+  kLoadReportedCorruption,  // Suspect: a pod has read other bytes than its digest promises
+  kPodsCrashed,             // Suspect: pods crash that had loaded the manifest
+  kVerificationFailed       // Corrupt: a sweep Job has found that out, too
+};
+template <>
+inline constexpr auto kWords<DistrustReason> = std::to_array<Word<DistrustReason>>(
+    {{DistrustReason::kLoadReportedCorruption, "LoadReportedCorruption"},
+     {DistrustReason::kPodsCrashed, "PodsCrashed"},
+     {DistrustReason::kVerificationFailed, "VerificationFailed"}});
+
+// A blob that is not what was saved, or may not be, or makes pods crash. What contains it is handed
+// out to no pod while the condition is True that its reason belongs to.
+struct DistrustedBlob {
+  std::string digest;
+  DistrustReason reason = DistrustReason::kLoadReportedCorruption;
+  std::string since;  // RFC 3339
+  bool operator==(const DistrustedBlob&) const = default;
+};
+inline constexpr size_t kMostDistrusted = 256;
+
 struct CompileCacheArchive {
   ObjectMeta metadata;
   std::string cache;  // the CompileCache's name
@@ -53,7 +76,8 @@ struct CompileCacheArchive {
   std::string last_used_time;
   LoadCounters loads;
   EffectCounters effect;
-  std::vector<Condition> conditions;  // Suspect, Corrupt
+  std::vector<DistrustedBlob> distrusted;  // latest last; at most kMostDistrusted
+  std::vector<Condition> conditions;       // Suspect, Corrupt
 };
 
 // Suspect: not to be handed out until it has been checked. Corrupt: checked, and damaged.

@@ -24,7 +24,6 @@ inline constexpr char kNotAskedReason[] = "NotAsked";
 
 // The conditions of a CompileCacheArchive.
 inline constexpr char kSuspectCondition[] = "Suspect";
-inline constexpr char kPodsCrashedReason[] = "PodsCrashed";
 inline constexpr char kCorruptCondition[] = "Corrupt";
 
 struct Condition {

@@ -7,32 +7,80 @@
 namespace compilecache::controller {
 namespace {
 
-constexpr std::string_view kDigestPrefix = "sha256:";
-constexpr size_t kDigestLength = 71;  // the prefix and 64 hexadecimal digits
+using Reason = api::DistrustReason;
 
-void add_digests(const api::Condition* condition, std::set<std::string>& digests) {
-  if (condition == nullptr || condition->status != "True") return;
-  const std::string& text = condition->message;
-  for (size_t at = text.find(kDigestPrefix); at != std::string::npos;
-       at = text.find(kDigestPrefix, at + 1)) {
-    digests.insert(text.substr(at, kDigestLength));
+// Whether an entry for that reason counts.
+bool holds(const api::CompileCacheArchive& archive, Reason reason) {
+  switch (reason) {
+    case Reason::kLoadReportedCorruption:
+      return is_suspect(archive) && !is_crashing(archive);
+    case Reason::kPodsCrashed:
+      return is_crashing(archive);
+    case Reason::kVerificationFailed:
+      break;
+  }
+  return is_corrupt(archive);
+}
+
+std::set<std::string> digests_for(const api::CompileCacheArchive& archive, Reason reason) {
+  std::set<std::string> digests;
+  if (!holds(archive, reason)) return digests;
+  for (const api::DistrustedBlob& blob : archive.distrusted) {
+    if (blob.reason == reason) digests.insert(blob.digest);
+  }
+  return digests;
+}
+
+bool set(api::CompileCacheArchive& archive, const char* type, bool value, std::string_view reason,
+         const std::string& message, const std::string& now) {
+  return api::set_condition(archive.conditions,
+                            {.type = type,
+                             .status = value ? "True" : "False",
+                             .reason = std::string(reason),
+                             .message = message},
+                            now);
+}
+
+// What no condition says any more goes, so that it does not come back with the next one.
+void drop_settled(api::CompileCacheArchive& archive) {
+  std::erase_if(archive.distrusted,
+                [&](const api::DistrustedBlob& blob) { return !holds(archive, blob.reason); });
+}
+
+// After its condition is set. Where there are more than the status takes, the manifests stand for
+// all of their blobs.
+void add(api::CompileCacheArchive& archive, const std::string& digest, Reason reason,
+         const std::string& now) {
+  archive.distrusted.push_back({digest, reason, now});
+  if (archive.distrusted.size() <= api::kMostDistrusted) return;
+  const std::vector<std::string> manifests = distrusted_manifests(archive);
+  std::erase_if(archive.distrusted, [](const api::DistrustedBlob& blob) {
+    return blob.reason == Reason::kLoadReportedCorruption;
+  });
+  for (const std::string& manifest : manifests) {
+    archive.distrusted.push_back({manifest, Reason::kLoadReportedCorruption, now});
   }
 }
 
-bool set(api::CompileCacheArchive& archive, const char* type, bool value, const char* reason,
-         const std::string& message, const std::string& now) {
-  return api::set_condition(
-      archive.conditions,
-      {.type = type, .status = value ? "True" : "False", .reason = reason, .message = message},
-      now);
+// All that was suspect is corrupt with the manifest.
+void add_corrupt(api::CompileCacheArchive& archive, const std::string& manifest,
+                 const std::string& now) {
+  std::set<std::string> known{manifest};
+  std::vector<api::DistrustedBlob> corrupt;
+  for (api::DistrustedBlob blob : archive.distrusted) {
+    blob.reason = Reason::kVerificationFailed;
+    if (known.insert(blob.digest).second) corrupt.push_back(std::move(blob));
+  }
+  corrupt.push_back({manifest, Reason::kVerificationFailed, now});
+  if (corrupt.size() > api::kMostDistrusted) corrupt.erase(corrupt.begin());
+  archive.distrusted = std::move(corrupt);
 }
 
 }  // namespace
 
 std::set<std::string> distrusted_digests(const api::CompileCacheArchive& archive) {
   std::set<std::string> digests;
-  add_digests(api::find_condition(archive.conditions, api::kSuspectCondition), digests);
-  add_digests(api::find_condition(archive.conditions, api::kCorruptCondition), digests);
+  for (const auto& reason : api::kWords<Reason>) digests.merge(digests_for(archive, reason.value));
   return digests;
 }
 
@@ -52,23 +100,23 @@ const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive) {
 
 bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
                   const std::string& reported_by, const std::string& now) {
-  std::set<std::string> digests = distrusted_digests(archive);
+  const std::set<std::string> digests = distrusted_digests(archive);
   const bool ours =
       is_distrusted(archive.head, {digest}) || is_distrusted(archive.previous, {digest});
   if (digest.empty() || !ours || digests.contains(digest) || is_crashing(archive)) return false;
   // Earlier ones stay named, since all of them have to be checked.
   std::string named = digest;
-  if (const api::Condition* earlier =
-          api::find_condition(archive.conditions, api::kSuspectCondition)) {
-    std::set<std::string> before;
-    add_digests(earlier, before);
-    for (const std::string& other : before) named += ", " + other;
+  for (const std::string& other : digests_for(archive, Reason::kLoadReportedCorruption)) {
+    named += ", " + other;
   }
-  return set(archive, api::kSuspectCondition, true, "LoadReportedCorruption",
-             "pod " + reported_by + " found " + named +
-                 " not to be what it was saved as; what contains it is not handed out until a "
-                 "sweep has read it",
-             now);
+  drop_settled(archive);
+  set(archive, api::kSuspectCondition, true, to_string(Reason::kLoadReportedCorruption),
+      "pod " + reported_by + " found " + named +
+          " not to be what it was saved as; what contains it is not handed out until a "
+          "sweep has read it",
+      now);
+  add(archive, digest, Reason::kLoadReportedCorruption, now);
+  return true;
 }
 
 bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifest,
@@ -78,27 +126,28 @@ bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifes
   const bool ours =
       is_distrusted(archive.head, {manifest}) || is_distrusted(archive.previous, {manifest});
   if (!ours || !named.insert(manifest).second) return false;
-  return set(archive, api::kSuspectCondition, true, api::kPodsCrashedReason,
-             "pods crashed (" + join(pods, ", ") + ") that had loaded " +
-                 join({named.begin(), named.end()}, ", ") +
-                 ", and those of its key that started without it did not; it is handed out no more "
-                 "until another one is saved; pods that go on crashing have to be replaced, as "
-                 "what they loaded is in their directories",
-             now);
+  drop_settled(archive);
+  set(archive, api::kSuspectCondition, true, to_string(Reason::kPodsCrashed),
+      "pods crashed (" + join(pods, ", ") + ") that had loaded " +
+          join({named.begin(), named.end()}, ", ") +
+          ", and those of its key that started without it did not; it is handed out no more "
+          "until another one is saved; pods that go on crashing have to be replaced, as "
+          "what they loaded is in their directories",
+      now);
+  add(archive, manifest, Reason::kPodsCrashed, now);
+  return true;
 }
 
 std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive) {
-  std::set<std::string> manifests;
-  if (is_crashing(archive)) {
-    add_digests(api::find_condition(archive.conditions, api::kSuspectCondition), manifests);
-  }
-  return manifests;
+  return digests_for(archive, Reason::kPodsCrashed);
 }
 
 bool mark_acquitted(api::CompileCacheArchive& archive, const std::string& now) {
   if (!is_crashing(archive)) return false;
-  return set(archive, api::kSuspectCondition, false, "CrashWithoutItToo",
-             "pods crash that started without it as well", now);
+  set(archive, api::kSuspectCondition, false, "CrashWithoutItToo",
+      "pods crash that started without it as well", now);
+  drop_settled(archive);
+  return true;
 }
 
 bool mark_verified(api::CompileCacheArchive& archive, const std::string& manifest,
@@ -107,8 +156,10 @@ bool mark_verified(api::CompileCacheArchive& archive, const std::string& manifes
   if (archive.head.manifest_digest != manifest && archive.previous.manifest_digest != manifest) {
     return false;
   }
-  return set(archive, api::kSuspectCondition, false, "Verified",
-             "a sweep has read it and found it whole", now);
+  set(archive, api::kSuspectCondition, false, "Verified", "a sweep has read it and found it whole",
+      now);
+  drop_settled(archive);
+  return true;
 }
 
 bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest,
@@ -119,11 +170,13 @@ bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest
   for (const std::string& digest : distrusted_digests(archive)) {
     if (digest != manifest) named += ", " + digest;
   }
+  drop_settled(archive);
   set(archive, api::kSuspectCondition, false, "Corrupt", "see the condition Corrupt", now);
-  set(archive, api::kCorruptCondition, true, "VerificationFailed",
+  set(archive, api::kCorruptCondition, true, to_string(Reason::kVerificationFailed),
       "a sweep has read it and found " + named +
           " corrupt; it is thrown away and the next cold pod saves anew",
       now);
+  add_corrupt(archive, manifest, now);
   if (is_head) archive.head = archive.previous;
   archive.previous = {};
   return true;
@@ -134,6 +187,7 @@ void clear_distrust(api::CompileCacheArchive& archive, const std::string& now) {
     if (api::is_true(archive.conditions, type))
       set(archive, type, false, "SavedAnew", "a new archive was saved", now);
   }
+  drop_settled(archive);
 }
 
 std::vector<std::string> distrusted_manifests(const api::CompileCacheArchive& archive) {

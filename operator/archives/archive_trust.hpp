@@ -11,13 +11,15 @@
 // manifest that makes applications crash (operator/archives/crash_watch.hpp) makes it Suspect too;
 // no reading clears that, but a new save does, or pods that crash without it as well. While either
 // holds, no head with that digest is handed out, and the previous head takes its place where it is
-// free of it. The conditions' messages name the digests, as "sha256:...", and are what counts.
+// free of it. The digests are in status.distrusted; an entry counts while its condition is True, so
+// that clearing the condition by hand clears it. The conditions' messages name them for people (and
+// for 0.1: api/compile_cache_archive.cpp).
 //
 // Pure functions on the resource; safe from any thread.
 
 namespace compilecache::controller {
 
-// All digests that true Suspect and Corrupt conditions name.
+// Every digest in status.distrusted whose condition is True.
 std::set<std::string> distrusted_digests(const api::CompileCacheArchive& archive);
 
 // Whether the head's manifest or one of its blobs is distrusted.

@@ -181,5 +181,59 @@ TEST(CompileCacheArchive, RoundTripsAndCarriesTheProductAsALabel) {
   EXPECT_EQ(back->cache_uid, "uid");
 }
 
+nlohmann::json archive_with(const nlohmann::json& status) {
+  return {{"metadata", {{"name", "c-1"}, {"namespace", "n"}}},
+          {"spec", {{"cache", "c"}}},
+          {"status", status}};
+}
+
+std::string some_digest(char digit) { return "sha256:" + std::string(64, digit); }
+
+nlohmann::json condition(const char* type, const char* status, const std::string& reason,
+                         const std::string& message) {
+  return {{"type", type},
+          {"status", status},
+          {"reason", reason},
+          {"message", message},
+          {"lastTransitionTime", "2026-01-02T03:04:05Z"}};
+}
+
+TEST(CompileCacheArchive, WhatIsDistrustedIsAField) {
+  CompileCacheArchive archive = *parse_archive(archive_with({}));
+  EXPECT_FALSE(status_json(archive).contains("distrusted"));
+  archive.distrusted = {{some_digest('1'), DistrustReason::kPodsCrashed, "2026-01-02T03:04:05Z"},
+                        {some_digest('2'), DistrustReason::kVerificationFailed, ""}};
+  EXPECT_EQ(parse_archive(archive_with(status_json(archive)))->distrusted, archive.distrusted);
+  const auto later = parse_archive(
+      archive_with({{"distrusted", {{{"digest", some_digest('3')}, {"reason", "Revoked"}}}}}));
+  ASSERT_EQ(later->distrusted.size(), 1U) << "in the words of another release";
+  EXPECT_EQ(later->distrusted[0].reason, DistrustReason::kLoadReportedCorruption);
+}
+
+// Objects of 0.1, and what an API server with the schema of 0.1 gives back.
+TEST(CompileCacheArchive, WithoutThatFieldTheConditionsMessagesAreRead) {
+  const std::string one = some_digest('1'), two = some_digest('2'), three = some_digest('3');
+  const auto read = [](const nlohmann::json& status) {
+    return parse_archive(archive_with(status))->distrusted;
+  };
+  const auto found = condition("Suspect", "True", "LoadReportedCorruption",
+                               "pod web found " + one + ", " + two + " not to be what it was");
+  const auto corrupt = condition("Corrupt", "True", "VerificationFailed", "found " + three);
+  const std::string then = "2026-01-02T03:04:05Z";
+  EXPECT_EQ(read({{"conditions", {found, corrupt}}}),
+            (std::vector<DistrustedBlob>{{one, DistrustReason::kLoadReportedCorruption, then},
+                                         {two, DistrustReason::kLoadReportedCorruption, then},
+                                         {three, DistrustReason::kVerificationFailed, then}}));
+  const auto crashed = condition("Suspect", "True", "PodsCrashed", "that had loaded " + one);
+  EXPECT_EQ(read({{"conditions", {crashed}}}),
+            (std::vector<DistrustedBlob>{{one, DistrustReason::kPodsCrashed, then}}));
+  const auto cleared = condition("Suspect", "False", "Verified", "a sweep has read " + one);
+  EXPECT_TRUE(read({{"conditions", {cleared}}}).empty());
+  const nlohmann::json field{{{"digest", two}, {"reason", "LoadReportedCorruption"}}};
+  EXPECT_EQ(read({{"conditions", {found}}, {"distrusted", field}}),
+            (std::vector<DistrustedBlob>{{two, DistrustReason::kLoadReportedCorruption, ""}}))
+      << "the message is for people";
+}
+
 }  // namespace
 }  // namespace compilecache::api

@@ -6,6 +6,7 @@
 
 #include "api/agent_api.hpp"
 #include "api/choices.hpp"
+#include "api/compile_cache_archive.hpp"
 #include "api/outcomes.hpp"
 
 namespace compilecache::api {
@@ -46,6 +47,7 @@ TEST(Words, EachTableIsWhole) {
   expect_whole(LoadDecision::kWait);
   expect_whole(SaveDecision::kBusy);
   expect_whole(SweepPhase::kEnd);
+  expect_whole(DistrustReason::kVerificationFailed);
 }
 
 TEST(Words, AreAsTheyAreWritten) {

@@ -166,6 +166,7 @@ CompileCacheArchive full_archive() {
   archive.previous = archive.head;
   archive.lock = {"uid/nonce", "pod", 7, "time"};
   archive.last_used_time = "time";
+  archive.distrusted.push_back({"sha256:1", DistrustReason::kVerificationFailed, "time"});
   archive.conditions.push_back({"Suspect", "False", "Whole", "", "time", 1});
   return archive;
 }
@@ -194,6 +195,15 @@ TEST(CompileCacheCrd, WordsAreThoseOfTheTables) {
   for (const auto& known : kWords<LoadOutcome>) expect_told("load", known.word);
   for (const auto& known : kWords<Effect>) expect_told("effect", known.word);
   for (const auto& known : kWords<SaveOutcome>) expect_told("save", known.word);
+}
+
+TEST(CompileCacheArchiveCrd, TheListOfDistrustedBlobsIsAsLongAsTheSchemaTakes) {
+  const json list = schema("crds/compilecachearchives.yaml", "status")["properties"]["distrusted"];
+  EXPECT_EQ(list["maxItems"], kMostDistrusted);
+  const std::string reasons = list["items"]["properties"]["reason"]["description"];
+  for (const auto& known : kWords<DistrustReason>) {
+    EXPECT_NE(reasons.find(known.word), std::string::npos) << known.word;
+  }
 }
 
 TEST(CompileCacheArchiveCrd, TheObjectHasTheFieldsOfTheSchema) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/choices.hpp"
+#include "api/compile_cache_archive.hpp"
 #include "api/names.hpp"
 #include "api/outcomes.hpp"
 #include "api/reasons.hpp"
@@ -75,6 +76,14 @@ TEST(Docs, EachWordIsNamedWhereItsLikesAre) {
   for (const auto& known : kWords<Outcome>) {
     EXPECT_NE(answers.find("\n| `" + std::string(known.word) + "` | "), std::string::npos)
         << known.word << " has no row among the answers to the application";
+  }
+}
+
+TEST(Docs, EveryReasonForDistrustHasItsRow) {
+  const std::string page = read_source_file("docs/suspect-archives.md");
+  for (const auto& known : kWords<DistrustReason>) {
+    EXPECT_NE(page.find("`, `" + std::string(known.word) + "` | "), std::string::npos)
+        << known.word;
   }
 }
 

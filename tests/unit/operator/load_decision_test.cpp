@@ -276,6 +276,52 @@ TEST(ArchiveTrust, CrashesAndCorruptionDoNotHideEachOther) {
   EXPECT_EQ(manifests_to_check(suspect), std::vector<std::string>{digest('b')});
 }
 
+TEST(ArchiveTrust, TheFieldSaysWhatIsDistrustedAndTheMessageTellsPeople) {
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.previous = head('a', 1, kSavedAt);
+  ASSERT_TRUE(mark_suspect(one, digest('b'), "web-1", kSavedAt));
+  EXPECT_EQ(one.distrusted,
+            (std::vector<api::DistrustedBlob>{
+                {digest('b'), api::DistrustReason::kLoadReportedCorruption, kSavedAt}}));
+  EXPECT_NE(one.conditions[0].message.find(digest('b')), std::string::npos)
+      << "which 0.1 reads, and people";
+  one.conditions[0].message = "pod web-1 found " + digest('a');
+  EXPECT_EQ(usable_head(one)->manifest_digest, digest('a'));
+  ASSERT_TRUE(mark_verified(one, digest('b'), kSavedAt));
+  EXPECT_TRUE(one.distrusted.empty());
+}
+
+TEST(ArchiveTrust, WhoClearsTheConditionByHandHasClearedIt) {
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.head.blobs.push_back(digest('c'));
+  mark_suspect(one, digest('b'), "web-1", kSavedAt);
+  one.conditions[0].status = "False";
+  EXPECT_EQ(usable_head(one), &one.head);
+  EXPECT_TRUE(mark_suspect(one, digest('c'), "web-1", kSavedAt));
+  EXPECT_EQ(distrusted_digests(one), std::set<std::string>{digest('c')})
+      << "what was cleared does not come back";
+}
+
+TEST(ArchiveTrust, MoreBlobsThanTheStatusTakesAreDistrustedByTheirManifest) {
+  auto one = archive(key("a"), head('b', 2, kSavedAt));
+  one.previous = head('a', 1, kSavedAt);
+  std::vector<std::string> blobs;
+  for (size_t i = 0; i < api::kMostDistrusted + 40; ++i) {
+    const std::string number = std::to_string(1000 + i);
+    blobs.push_back("sha256:" + std::string(60, '0') + number);
+  }
+  one.head.blobs.insert(one.head.blobs.end(), blobs.begin(), blobs.end());
+  for (const std::string& blob : blobs) {
+    mark_suspect(one, blob, "web-1", kSavedAt);
+    ASSERT_LE(one.distrusted.size(), api::kMostDistrusted);
+    ASSERT_EQ(usable_head(one), &one.previous);
+    ASSERT_EQ(manifests_to_check(one), std::vector<std::string>{digest('b')});
+  }
+  ASSERT_TRUE(mark_corrupt(one, digest('b'), kSavedAt));
+  EXPECT_LE(one.distrusted.size(), api::kMostDistrusted);
+  EXPECT_EQ(usable_head(one)->manifest_digest, digest('a'));
+}
+
 TEST(LoadDecision, AnArchiveThatIsBeingDeletedIsNotGiven) {
   auto gone = archive(key("a"), head('a', 3, kSavedAt));
   gone.metadata.deleting = true;
