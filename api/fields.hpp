@@ -20,15 +20,20 @@
 
 // A struct's fields as a table: their names in JSON, once for reading, checking and writing.
 //
+//   struct Lamp {
+//     int watts = 0;
+//     std::string color;
+//   };
 //   template <>
-//   inline constexpr auto kFields<CompileCacheSpec::Retention> = std::tuple{
-//       field_of("unusedFor", &CompileCacheSpec::Retention::unused_for),
-//       field_of("keepPerGPU", &CompileCacheSpec::Retention::keep_per_gpu, kAtLeastOne)};
+//   inline constexpr auto kFields<Lamp> = std::tuple{
+//       field_of("watts", &Lamp::watts, at_least_one), field_of("color", &Lamp::color)};
+//
+// and then
 //
 //   FieldReader reader("spec");
-//   reader.read(json, spec);                     // what is absent or null keeps its default
-//   if (!reader.error().empty()) ...             // "spec.retention.keepPerGPU: must be at least 1"
-//   write_value(out, spec, Write::kUnusual);     // a JSON object; reading it gives the same struct
+//   reader.read(json, lamp);                     // what is absent or null keeps its default
+//   if (!reader.error().empty()) ...             // "spec.watts: must be at least 1"
+//   write_value(out, lamp, Write::kUnusual);     // a JSON object; reading it gives the same struct
 //
 // Structs with a table may be members of each other, in std::optional, in std::vector, and the
 // alternatives of a std::variant: {"volume": {...}} is the one whose kKind is "volume".

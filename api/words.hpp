@@ -9,17 +9,19 @@
 // An enumeration whose values have words, which agents, the operator, users and Prometheus read.
 // The one table of an enumeration stands beside it:
 //
-//   enum class Match { kNone, kExact, kCompatible };
+//   enum class Answer { kYes, kNo };
 //   template <>
-//   inline constexpr auto kWords<Match> = std::to_array<Word<Match>>(
-//       {{Match::kNone, "none"}, {Match::kExact, "exact"}, {Match::kCompatible, "compatible"}});
+//   inline constexpr auto kWords<Answer> =
+//       std::to_array<Word<Answer>>({{Answer::kYes, "yes"}, {Answer::kNo, "no"}});
 //
-//   to_string(Match::kExact)        // "exact"
-//   parse_word<Match>("exact")      // Match::kExact; nothing for a word that is not in the table
+// and then
+//
+//   to_string(Answer::kYes);       // "yes"
+//   parse_word<Answer>("yes");     // Answer::kYes; nothing for a word that is not in the table
 //
 // Agents and operators of different releases talk to each other while one replaces the other, so a
-// word may be unknown. What it means then is said by the type of the field: std::optional<Match> is
-// empty (as it is for the empty word, which is how "nothing" is written); a plain field, of an
+// word may be unknown. What it means then is said by the type of the field: std::optional<Answer>
+// is empty (as it is for the empty word, which is how "nothing" is written); a plain field, of an
 // enumeration that has kUnknownMeans, has that value. Either is the safe side. A table has the
 // values in the order of the enumeration. Pure; safe from any thread.
 

@@ -7,8 +7,9 @@ namespace compilecache::agent {
 // Runs work in a process of its own, for a program that must end successfully and in time whatever
 // the work does:
 //
-//   const SubprocessEnd ended = run_in_subprocess(
-//       [&](const std::function<void()>& leaving) { run_load(config, process, leaving, false); });
+//   const SubprocessEnd ended = run_in_subprocess([&](const std::function<void()>& leaving) {
+//     run_load(config, store, process, leaving, false);
+//   });
 //
 // A crash of the work does not end this process. Nor does a thread that hangs in the kernel for
 // good (on a FUSE file system whose server does not answer; on NFS a killed thread ends): work that

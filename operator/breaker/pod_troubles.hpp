@@ -15,7 +15,7 @@
 // Which injected pods of one CompileCache are in trouble on our account, and since when: a sign
 // (startup_diagnosis.hpp) has to last before it counts. No clock and no I/O.
 //
-//   PodTroubles troubles(settings.breaker, pods);
+//   PodTroubles troubles(settings.breaker, ledger);
 //   troubles.expect(cache.status.stuck_pods);     // what the previous leader found
 //   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 //

@@ -19,11 +19,10 @@
 // status counts a pod for (CacheStats), what it started with and how it ended (CrashWatch), in what
 // trouble it is (PodTroubles), which save it told of last (EffectService).
 //
-//   struct StartedPod { std::string archive, manifest; };
 //   PodLedger ledger;
 //   ledger.edit<StartedPod>("uid-1", [&](StartedPod& pod) { pod.manifest = manifest; });
-//   if (const auto pod = ledger.find<StartedPod>("uid-1")) use(pod->manifest);
-//   ledger.on_end([&](const std::string& ns, const std::string& uid) { ... });
+//   if (const auto pod = ledger.find<StartedPod>("uid-1")) ...
+//   ledger.on_end([&](const std::string& ns, const std::string& uid) { ...
 //   ledger.end("ml", "uid-1");      // it was deleted: nothing is known of it any more
 //
 // A pod may be reported before the watch has shown it, and after it is gone; at `most` pods the one

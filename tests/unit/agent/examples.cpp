@@ -17,9 +17,11 @@
 
 namespace compilecache::agent::examples {
 
-inline void subprocess(const api::AgentConfig& config, const Process& process) {
-  const SubprocessEnd ended = run_in_subprocess(
-      [&](const std::function<void()>& leaving) { run_load(config, process, leaving, false); });
+inline void subprocess(const api::AgentConfig& config, store::Store& store,
+                       const Process& process) {
+  const SubprocessEnd ended = run_in_subprocess([&](const std::function<void()>& leaving) {
+    run_load(config, store, process, leaving, false);
+  });
 }
 
 inline void machine(const saver::Settings& settings, const saver::State& state,

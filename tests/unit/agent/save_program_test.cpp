@@ -139,7 +139,7 @@ TEST_F(Save, PodsThatWaitForItLearnThatItCompilesOn) {
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body;
   EXPECT_EQ(commit["complete"], false);
-  EXPECT_GE(commit["still_ms"], config_.quiet_period_ms);
+  EXPECT_GE(commit["still_ms"], config_.save.quiet_period.count());
   EXPECT_GT(commit["notices_within_ms"], 0);
   const auto told = [&] {
     const auto reports = operator_.calls("POST", "/v1/effect");

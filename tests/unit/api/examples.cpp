@@ -4,16 +4,59 @@
 #include <vector>
 
 #include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
+#include "api/fields.hpp"
 #include "api/recent_pods.hpp"
+#include "api/store_ref.hpp"
+#include "api/words.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wunused-value"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-namespace compilecache::api::examples {
+namespace compilecache::api {
+
+enum class Answer { kYes, kNo };
+template <>
+inline constexpr auto kWords<Answer> = std::to_array<Word<Answer>>({{Answer::kYes, "yes"},
+                                                                    {Answer::kNo, "no"}});
+
+inline std::string at_least_one(const int& watts) { return watts < 1 ? "must be at least 1" : ""; }
+struct Lamp {
+  int watts = 0;
+  std::string color;
+};
+template <>
+inline constexpr auto kFields<Lamp> =
+    std::tuple{field_of("watts", &Lamp::watts, at_least_one), field_of("color", &Lamp::color)};
+
+namespace examples {
+
+inline bool fields(const nlohmann::json& json, Lamp& lamp, JsonWriter& out) {
+  FieldReader reader("spec");
+  reader.read(json, lamp);
+  if (!reader.error().empty()) return false;
+  write_value(out, lamp, Write::kUnusual);
+  return true;
+}
+
+inline void words() {
+  to_string(Answer::kYes);
+  parse_word<Answer>("yes");
+}
+
+struct Traffic {
+  void begin(const std::string& store, const std::string& pod_uid);
+};
+inline void store_ref(const CompileCache& cache, Traffic& traffic, const std::string& pod_uid) {
+  const auto store = store_of(cache);
+  traffic.begin(store->id(), pod_uid);
+  store->volume()->claim;
+}
 
 inline void key() {
   KeyBasis basis = {};
@@ -29,6 +72,7 @@ inline size_t recent_pods(const std::vector<RecentPod>& pods) {
   return length;
 }
 
-}  // namespace compilecache::api::examples
+}  // namespace examples
+}  // namespace compilecache::api
 
 #pragma GCC diagnostic pop

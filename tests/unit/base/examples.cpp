@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/json_writer.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "base/openssl_ptr.hpp"
 #include "base/sha256.hpp"
 #include "base/sha256_pair.hpp"
@@ -36,6 +37,37 @@ inline Status errors(const Path& path, const std::string& name) {
   if (!manifest) return unexpected(manifest.error().with("loading archive " + name));
   return {};
 }
+
+class Finishing {
+ public:
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ GUARDED_BY(mutex_) = false;
+
+  void finish() {
+    const MutexLock lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+  }
+  bool wait(std::chrono::seconds patience) {
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, patience, [this]() REQUIRES(mutex_) { return done_; });
+  }
+};
+
+class Counter {
+ public:
+  void add() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    add_locked();
+  }
+
+ private:
+  void add_locked() REQUIRES(mutex_) { ++count_; }
+
+  Mutex mutex_;
+  int count_ GUARDED_BY(mutex_) = 0;
+};
 
 inline void json_writer() {
   JsonWriter out;

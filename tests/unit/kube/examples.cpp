@@ -30,7 +30,9 @@
 namespace compilecache::kube::examples {
 
 using Json = nlohmann::json;
-struct Pod {};
+struct Pod {
+  std::string owner_uid;
+};
 struct Controllers {
   void start() {}
   void stop() {}
@@ -108,11 +110,14 @@ inline void resource(const Client& client) {
   const Resource widgets{"example.com", "v1", "widgets"};
 }
 
-inline bool store(WorkQueue& queue) {
+inline bool store(WorkQueue& queue, const std::string& uid) {
   Store<Pod> pods;
   pods.add_handlers(
       {.on_change = [&](const std::string& key, auto before, auto after) { queue.add(key); }});
   if (auto pod = pods.get("ml/web-1")) return true;
+
+  Store<Pod>::Index by_owner(pods, [](const Pod& pod) { return pod.owner_uid; });
+  for (const auto& pod : by_owner.list(uid)) return !pod->owner_uid.empty();
   return false;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/time_format.hpp"
 #include "http/server.hpp"
 #include "kube/leader_election.hpp"
 #include "kube/worker.hpp"
@@ -28,11 +29,13 @@
 #include "operator/breaker/breaker_keeper.hpp"
 #include "operator/breaker/event_sightings.hpp"
 #include "operator/breaker/pod_troubles.hpp"
+#include "operator/breaker/replacement.hpp"
 #include "operator/breaker/startup_diagnosis.hpp"
 #include "operator/caches/cache_stats.hpp"
 #include "operator/caches/compile_cache_controller.hpp"
 #include "operator/caches/counters_backup.hpp"
 #include "operator/caches/heard_pods.hpp"
+#include "operator/caches/status_decision.hpp"
 #include "operator/caches/status_writer.hpp"
 #include "operator/certificates/certificate_files.hpp"
 #include "operator/certificates/certificate_keeper.hpp"
@@ -42,6 +45,7 @@
 #include "operator/cluster/refusals.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics_access.hpp"
+#include "operator/pods/pod_ledger.hpp"
 #include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
 #include "operator/settings/settings.hpp"
@@ -195,10 +199,10 @@ inline void breaker_keeper(const kube::Client& client, const Settings& settings,
   const Duration again = keeper.act(*cache, sight, verdict);
 }
 
-inline StatusDecision status_decision(const CachePtr& cache, const StorageVerdict& verdict,
+inline StatusDecision status_decision(const api::CompileCache& cache, const StorageVerdict& verdict,
                                       const ClusterView& view, const std::string& ns,
                                       const std::string& name, const Settings& settings) {
-  StatusInput seen{.cache = *cache, .counted = cache->status, .storage = verdict};
+  StatusInput seen{.cache = cache, .counted = cache.status, .storage = verdict};
   seen.archives = view.archives_of(ns, name);
   const StatusDecision decided = decide_status(seen, settings.breaker);
   return decided;
@@ -218,11 +222,10 @@ inline int event_sightings(const std::vector<SeenEvent>& events, EventSightings&
   return news;
 }
 
-inline void pod_troubles(const Settings& settings, const api::CompileCache& cache,
-                         const std::vector<PodLook>& pods,
+inline void pod_troubles(const Settings& settings, PodLedger& ledger,
+                         const api::CompileCache& cache, const std::vector<PodLook>& pods,
                          const std::map<std::string, std::string>& failed_mounts, WallTime now) {
-  PodLedger pods_known;
-  PodTroubles troubles(settings.breaker, pods_known);
+  PodTroubles troubles(settings.breaker, ledger);
   troubles.expect(cache.status.stuck_pods);
   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 }
@@ -261,6 +264,23 @@ inline void heard_pods(const Settings& settings, const PodView& pod, Monotonic n
   heard.seen(pod, now);
   heard.spoke(pod);
   const Silence silence = heard.silence("ml", "transformer", now);
+  if (silence.turned) heard.announce("ml");
+}
+
+inline std::string replacement(const StuckPods& seen, const std::set<std::string>& replaced,
+                               const Settings::Breaker& rules) {
+  const Replacement next = choose_replacement(seen, {.open = true, .replaced = replaced}, rules);
+  if (next.pod != nullptr) return next.pod->uid;
+  return "";
+}
+
+inline std::string pod_ledger(const std::string& manifest) {
+  PodLedger ledger;
+  ledger.edit<StartedPod>("uid-1", [&](StartedPod& pod) { pod.manifest = manifest; });
+  if (const auto pod = ledger.find<StartedPod>("uid-1")) return pod->manifest;
+  ledger.on_end([&](const std::string& ns, const std::string& uid) { (void)(ns + uid); });
+  ledger.end("ml", "uid-1");
+  return "";
 }
 
 inline Status status_writer(StatusWriter& writer, const api::CompileCache& cache,
