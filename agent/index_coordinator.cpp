@@ -34,7 +34,7 @@ class IndexCoordinator : public Coordinator {
       return unexpected(made.error());
     }
     api::SaveAnswer answer;
-    answer.decision = "granted";
+    answer.decision = api::SaveDecision::kGranted;
     answer.id = "by-hand";
     answer.lock_timeout_ms = kLockTimeoutMs;
     answer.key = *key;

@@ -59,12 +59,12 @@ std::string boot_id() {
 api::LoadedReport loaded_report(const std::string& cache, const LoadStatus& status) {
   api::LoadedReport report;
   report.cache = cache;
-  report.outcome = api::to_string(status.outcome);
+  report.outcome = status.outcome;
   report.reason = status.reason;
   report.message = status.message;
   report.archive = status.archive;
   report.manifest_digest = status.manifest_digest;
-  report.match = api::to_string(status.match);
+  report.match = status.match;
   report.source = status.source;
   report.corrupt_digest = status.corrupt_digest;
   report.generation = status.generation;

@@ -14,7 +14,7 @@ json status_json(const LoadStatus& status) {
   json object{{"outcome", api::to_string(status.outcome)},
               {"reason", status.reason},
               {"message", status.message},
-              {"source", status.source},
+              {"source", api::to_string(status.source)},
               {"match", api::to_string(status.match)},
               {"archive", status.archive},
               {"manifestDigest", status.manifest_digest},
@@ -37,11 +37,12 @@ json status_json(const LoadStatus& status) {
 
 LoadStatus status_of(const json& object) {
   LoadStatus status;
-  status.outcome = api::parse_outcome(object.value("outcome", "")).value_or(api::Outcome::kError);
+  status.outcome =
+      api::parse_word<api::Outcome>(object.value("outcome", "")).value_or(api::Outcome::kError);
   status.reason = object.value("reason", "");
   status.message = object.value("message", "");
-  status.source = object.value("source", "");
-  status.match = api::parse_match(object.value("match", "")).value_or(api::Match::kNone);
+  status.source = api::parse_word<api::LoadSource>(object.value("source", ""));
+  status.match = api::parse_word<api::Match>(object.value("match", "")).value_or(api::Match::kNone);
   status.archive = object.value("archive", "");
   status.manifest_digest = object.value("manifestDigest", "");
   status.generation = object.value("generation", int64_t{0});

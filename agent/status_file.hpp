@@ -21,7 +21,7 @@ struct LoadStatus {
   api::Outcome outcome = api::Outcome::kDoesNotExist;
   std::string reason;  // a word
   std::string message;
-  std::string source;  // "operator", "index" or empty
+  std::optional<api::LoadSource> source;
   api::Match match = api::Match::kNone;
   std::string archive, manifest_digest, gpu_product;
   int64_t generation = 0;

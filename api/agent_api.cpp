@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/json_fields.hpp"
+#include "api/json_words.hpp"
 
 namespace compilecache::api {
 

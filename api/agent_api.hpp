@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/archive_key.hpp"
+#include "api/outcomes.hpp"
+#include "api/words.hpp"
 #include "base/error.hpp"
 
 // What agents and the operator say to each other: HTTPS, JSON, `Authorization: Bearer` with the
@@ -33,11 +36,18 @@ struct LoadRequest {
   int64_t waited_ms = 0, waited_for_place_ms = 0;
 };
 
+enum class LoadDecision { kNone, kLoad, kWait };
+template <>
+inline constexpr auto kWords<LoadDecision> = std::to_array<Word<LoadDecision>>(
+    {{LoadDecision::kNone, "none"}, {LoadDecision::kLoad, "load"}, {LoadDecision::kWait, "wait"}});
+template <>
+inline constexpr auto kUnknownMeans<LoadDecision> = LoadDecision::kNone;
+
 struct LoadAnswer {
-  std::string decision;  // "load", "none", "wait"
-  std::string reason;    // one word why not: "no_archive", "gpu_product_unknown", "suspect", ...
+  LoadDecision decision = LoadDecision::kNone;
+  std::string reason;  // one word why not: "no_archive", "gpu_product_unknown", "suspect", ...
   int64_t retry_after_ms = 0;
-  std::string match;  // "exact", "compatible"
+  std::optional<Match> match;  // of what is to be loaded
   std::string archive;
   std::string manifest_digest;
   int64_t generation = 0;
@@ -49,11 +59,12 @@ struct LoadAnswer {
 
 struct LoadedReport {
   std::string cache;
-  std::string outcome;  // SUCCESS, SKIPPED, ERROR, DOES_NOT_EXIST
-  std::string reason;   // word; "corrupt", "timeout", "directory_filled", ...
+  std::optional<Outcome> outcome;
+  std::string reason;  // word; "corrupt", "timeout", "directory_filled", ...
   std::string message;
-  std::string archive, manifest_digest, match;
-  std::string source;          // "operator", "index"
+  std::string archive, manifest_digest;
+  std::optional<Match> match;
+  std::optional<LoadSource> source;
   std::string corrupt_digest;  // the blob whose bytes are not what its name says
   int64_t generation = 0;
   int64_t milliseconds = 0, bytes = 0, files = 0;
@@ -78,8 +89,17 @@ struct SaveRequest {
   bool asked = false;       // by the application, which knows that it has compiled everything
 };
 
+enum class SaveDecision { kRefused, kGranted, kBusy };
+template <>
+inline constexpr auto kWords<SaveDecision> =
+    std::to_array<Word<SaveDecision>>({{SaveDecision::kRefused, "refused"},
+                                       {SaveDecision::kGranted, "granted"},
+                                       {SaveDecision::kBusy, "busy"}});
+template <>
+inline constexpr auto kUnknownMeans<SaveDecision> = SaveDecision::kRefused;
+
 struct SaveAnswer {
-  std::string decision;  // "granted", "busy", "refused"
+  SaveDecision decision = SaveDecision::kRefused;
   std::string reason;
   int64_t retry_after_ms = 0;
   std::string id;  // of this save; in the later paths
@@ -122,10 +142,10 @@ struct CommitAnswer {
 
 struct EffectReport {
   std::string cache;
-  std::string effect;  // full, partial, none, unused, unknown; empty: the pod loaded nothing
+  std::optional<Effect> effect;  // nothing: the pod loaded nothing
   // What this saver said last and an operator has heard: it is counted, though perhaps not known to
   // the one that leads now.
-  std::string counted_effect;
+  std::optional<Effect> counted_effect;
   std::string reason;
   bool final_report = false;
   bool compiling = false;  // more is being compiled since the last save
@@ -135,7 +155,7 @@ struct EffectReport {
   // key, by name.
   std::vector<std::string> new_names, differing;
   // The last save's outcome, where one was tried.
-  std::string save_outcome;  // SUCCESS, SKIPPED, ERROR or empty
+  std::optional<Outcome> save_outcome;
   std::string save_reason, save_message;
   // Files and directories of the application that the saver may not read, and the user who owns
   // (most of) them; -1: there are none.
@@ -161,9 +181,17 @@ struct FoundArchive {
 // Before both comes "adopt" where it is about to take over a store of another cluster. What may be
 // long is told in pages, each a message that may be repeated: "adopt" with some of the archives,
 // "inventory", before "end", with the blobs after one digest up to another.
+enum class SweepPhase { kAdopt, kBegin, kInventory, kEnd };
+template <>
+inline constexpr auto kWords<SweepPhase> =
+    std::to_array<Word<SweepPhase>>({{SweepPhase::kAdopt, "adopt"},
+                                     {SweepPhase::kBegin, "begin"},
+                                     {SweepPhase::kInventory, "inventory"},
+                                     {SweepPhase::kEnd, "end"}});
+
 struct SweepRequest {
   std::string cache;
-  std::string phase;  // "adopt", "begin", "inventory", "end"
+  std::optional<SweepPhase> phase;  // nothing: not one that this release knows
   // adopt:
   std::vector<FoundArchive> found;
   // inventory, end: all blobs that are there whose digests are after `after` and, where `up_to` is

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "api/json_fields.hpp"
+#include "api/json_words.hpp"
 #include "api/names.hpp"
 #include "base/json_writer.hpp"
 
@@ -168,6 +169,8 @@ void write(JsonWriter& out, const T& object) {
     out.begin_array();
     for (const auto& item : object) write(out, item);
     out.end_array();
+  } else if constexpr (Worded<T>) {
+    out.value(to_string(object));
   } else {
     out.value(object);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/archive_key.hpp"
+#include "api/choices.hpp"
 #include "api/compile_cache.hpp"
 #include "base/error.hpp"
 #include "frameworks/framework.hpp"
@@ -43,7 +44,7 @@ struct AgentConfig {
   std::vector<Directory> directories;
   std::string control_path = "/compilecache/cache/control";
 
-  std::string mode = "ReadWrite";
+  Mode mode = Mode::kReadWrite;
   KeyBasis key_basis;
 
   // Times in milliseconds.
@@ -53,7 +54,7 @@ struct AgentConfig {
   int64_t ephemeral_limit_bytes =
       0;  // of the pod; 0: none. An archive over half of it is not loaded.
 
-  std::string save_policy = "OnChange";
+  SavePolicy save_policy = SavePolicy::kOnChange;
   int64_t quiet_period_ms = 30'000;
   // Until this pod has saved for the first time; 0: the same.
   int64_t first_quiet_period_ms = 0;
@@ -90,7 +91,7 @@ struct InjectionStatus {
   // "container:VARIABLE", and the paths at which our volumes are mounted.
   std::vector<std::string> variables, mounts;
   std::vector<std::string> frameworks;
-  std::string mode = "ReadWrite";
+  Mode mode = Mode::kReadWrite;
   int64_t wait_for_first_ms = 0;
   KeyBasis key_basis;
   bool operator==(const InjectionStatus&) const = default;

@@ -38,6 +38,19 @@ class SpecReader {
     }
   }
 
+  template <Worded Enum>
+  void read_word(const char* section, const char* name, Enum& into) {
+    std::string word;
+    if (find(section, name) == nullptr) return;
+    read(section, name, word);
+    if (!error_.empty()) return;
+    if (const auto known = parse_word<Enum>(word)) {
+      into = *known;
+    } else {
+      refuse(section, name, "\"" + word + "\" is none of " + all_words<Enum>());
+    }
+  }
+
   void read_duration(const char* section, const char* name, milliseconds& into) {
     std::string text;
     if (!read_text(section, name, text)) return;
@@ -107,7 +120,7 @@ void read_spec(SpecReader& reader, CompileCacheSpec& spec) {
   reader.read_duration("load", "waitForFirst", spec.load.wait_for_first);
   reader.read_duration("load", "timeout", spec.load.timeout);
 
-  reader.read("save", "policy", spec.save.policy);
+  reader.read_word("save", "policy", spec.save.policy);
   reader.read_duration("save", "quietPeriod", spec.save.quiet_period);
   reader.read_duration("save", "atTermination", spec.save.at_termination);
   reader.read_bytes("save", "maxArchiveSize", spec.save.max_archive_size);
@@ -150,10 +163,6 @@ void check_spec(SpecReader& reader, const CompileCacheSpec& spec) {
   if (spec.storage.sub_path.starts_with('/') ||
       spec.storage.sub_path.find("..") != std::string::npos) {
     reader.refuse("storage", "subPath", "must be a relative path without \"..\"");
-  }
-  if (!contains({"OnChange", "Once", "Never"}, spec.save.policy)) {
-    reader.refuse("save", "policy",
-                  "\"" + spec.save.policy + "\" is none of OnChange, Once, Never");
   }
   if (spec.save.run_as_user && !is_user(*spec.save.run_as_user)) {
     reader.refuse("save", "runAsUser", "must be from 0 to " + std::to_string(kLargestUser));

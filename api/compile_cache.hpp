@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/choices.hpp"
 #include "api/conditions.hpp"
 #include "api/recent_pods.hpp"
 #include "base/error.hpp"
@@ -56,7 +57,7 @@ struct CompileCacheSpec {
     bool operator==(const Load&) const = default;
   } load;
   struct Save {
-    std::string policy = "OnChange";  // OnChange, Once, Never
+    SavePolicy policy = SavePolicy::kOnChange;
     milliseconds quiet_period{30'000};
     milliseconds at_termination{15'000};
     uint64_t max_archive_size = 1ULL << 30;

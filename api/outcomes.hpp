@@ -1,32 +1,71 @@
 #pragma once
 
-#include <optional>
-#include <string_view>
-
+#include "api/words.hpp"
 #include "frameworks/worth.hpp"
 
-// Words that users meet in the status, in metrics, in Events and in logs. One spelling everywhere.
+// What became of loads and saves, and what they were worth: the words that users meet in the
+// status, in metrics, in Events, in logs and in the control directory. One spelling everywhere.
 
 namespace compilecache::api {
 
 // What became of a load or a save, as in status.json and in the control directory.
 enum class Outcome { kSuccess, kSkipped, kError, kDoesNotExist };
-std::string_view to_string(Outcome outcome);  // "SUCCESS", "SKIPPED", "ERROR", "DOES_NOT_EXIST"
-std::optional<Outcome> parse_outcome(std::string_view text);
+template <>
+inline constexpr auto kWords<Outcome> =
+    std::to_array<Word<Outcome>>({{Outcome::kSuccess, "SUCCESS"},
+                                  {Outcome::kSkipped, "SKIPPED"},
+                                  {Outcome::kError, "ERROR"},
+                                  {Outcome::kDoesNotExist, "DOES_NOT_EXIST"}});
 
 // How the archive that a pod was given fits its key.
 enum class Match { kNone, kExact, kCompatible };
-std::string_view to_string(Match match);  // "none", "exact", "compatible"
-std::optional<Match> parse_match(std::string_view text);
+template <>
+inline constexpr auto kWords<Match> = std::to_array<Word<Match>>(
+    {{Match::kNone, "none"}, {Match::kExact, "exact"}, {Match::kCompatible, "compatible"}});
+
+// Who told a loader which archive: the operator, or the index on the volume.
+enum class LoadSource { kOperator, kIndex };
+template <>
+inline constexpr auto kWords<LoadSource> = std::to_array<Word<LoadSource>>(
+    {{LoadSource::kOperator, "operator"}, {LoadSource::kIndex, "index"}});
+
+// What became of a pod's load, as it is counted: in the CompileCache's status and in
+// compilecache_loads_total.
+enum class LoadOutcome { kExact, kCompatible, kMissing, kFailed };
+template <>
+inline constexpr auto kWords<LoadOutcome> =
+    std::to_array<Word<LoadOutcome>>({{LoadOutcome::kExact, "exact"},
+                                      {LoadOutcome::kCompatible, "compatible"},
+                                      {LoadOutcome::kMissing, "none", "missing"},
+                                      {LoadOutcome::kFailed, "failed"}});
+// Whether the pod was given an archive.
+constexpr bool is_warm(LoadOutcome load) {
+  return load == LoadOutcome::kExact || load == LoadOutcome::kCompatible;
+}
+
+// What became of a pod's save, as it is counted: in the CompileCache's status and in
+// compilecache_saves_total.
+enum class SaveOutcome { kCommitted, kUnchanged, kRefused, kFailed };
+template <>
+inline constexpr auto kWords<SaveOutcome> =
+    std::to_array<Word<SaveOutcome>>({{SaveOutcome::kCommitted, "committed"},
+                                      {SaveOutcome::kUnchanged, "unchanged"},
+                                      {SaveOutcome::kRefused, "refused"},
+                                      {SaveOutcome::kFailed, "failed"}});
 
 // What a loaded archive was worth to the pod.
 using frameworks::Effect;
-std::string_view to_string(Effect effect);  // "full", "partial", "none", "unused", "unknown"
-std::optional<Effect> parse_effect(std::string_view text);
+template <>
+inline constexpr auto kWords<Effect> = std::to_array<Word<Effect>>({{Effect::kUnused, "unused"},
+                                                                    {Effect::kFull, "full"},
+                                                                    {Effect::kPartial, "partial"},
+                                                                    {Effect::kNone, "none"},
+                                                                    {Effect::kUnknown, "unknown"}});
 
-// compilecache.dev/mode
-enum class Mode { kReadWrite, kReadOnly, kRefresh, kDisabled, kForceCold };
-std::string_view to_string(Mode mode);
-std::optional<Mode> parse_mode(std::string_view text);
+// How a sweep Job ended, in compilecache_sweeps_total.
+enum class SweepOutcome { kDone, kFailed };
+template <>
+inline constexpr auto kWords<SweepOutcome> = std::to_array<Word<SweepOutcome>>(
+    {{SweepOutcome::kDone, "done"}, {SweepOutcome::kFailed, "failed"}});
 
 }  // namespace compilecache::api

@@ -14,21 +14,21 @@ namespace compilecache::api {
 struct RecentPod {
   std::string pod, pod_uid, node, gpu_product, archive;
   ArchiveKey key;    // empty: it was not known
-  std::string load;  // exact, compatible, none, failed
+  std::string load;  // a word of LoadOutcome
   int64_t generation = 0;
   int64_t milliseconds = 0;
   // Of these: how long the operator told it to wait and for what; how long it asked which archive.
   int64_t wait_milliseconds = 0, ask_milliseconds = 0;
   std::string wait_reason;
   int64_t bytes = 0;
-  std::string effect;  // full, partial, none, unused, unknown; empty: not yet known
+  std::string effect;  // a word of Effect; empty: not yet known
   std::string reason, message;
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   std::vector<std::string> compiled;   // some of the new entries
   std::vector<std::string> differing;  // in the framework's own key, by name
   int64_t compile_milliseconds = 0;    // as far as its new files tell
   int64_t saved_milliseconds = 0;      // by the archive, an estimate
-  std::string save, save_reason;       // committed, unchanged, refused, failed; empty: none yet
+  std::string save, save_reason;       // a word of SaveOutcome; empty: none yet
   std::string time;
   bool operator==(const RecentPod&) const = default;
 };

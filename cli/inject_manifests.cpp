@@ -65,7 +65,8 @@ void for_each_template(Manifest& value, const std::string& path, const Visit& vi
   if (is_annotated_template(value)) {
     visit(value, path);
   } else if (value.is_object()) {
-    const bool off = text_at(value, "annotations", api::kModeAnnotation) == "Disabled";
+    const bool off =
+        text_at(value, "annotations", api::kModeAnnotation) == api::to_string(api::Mode::kDisabled);
     if (!off && !text_at(value, "annotations", api::kCacheAnnotation).empty()) {
       stray(path + "/annotations");
     }

@@ -116,7 +116,7 @@ class Teller {
     }
     if (injection_) {
       story_.injected = true;
-      story_.mode = injection_->mode;
+      story_.mode = api::to_string(injection_->mode);
       story_.version = injection_->version;
       story_.frameworks = injection_->frameworks;
       story_.containers = injection_->containers;
@@ -124,9 +124,9 @@ class Teller {
     }
     using Reason = api::InjectionReason;
     if (story_.cache.empty()) return because(Reason::kNotAnnotated);
-    const std::string mode = annotation(pod_, api::kModeAnnotation);
-    if (mode == "Disabled") return because(Reason::kDisabled);
-    if (mode == "ForceCold") return because(Reason::kForcedCold);
+    const auto mode = api::parse_word<api::Mode>(annotation(pod_, api::kModeAnnotation));
+    if (mode == api::Mode::kDisabled) return because(Reason::kDisabled);
+    if (mode == api::Mode::kForceCold) return because(Reason::kForcedCold);
     if (said_at_admission()) return;
     if (facts_.cache_unread || facts_.events_unread) {
       story_.injection = "unknown";
@@ -187,7 +187,18 @@ class Teller {
     if (key.contains(api::kGpuProductPart)) {
       story_.key_archive = api::archive_name(story_.cache, key);
     }
-    if (!recent_ || recent_->load != "exact") tell_nearest(key);
+    if (load_outcome() != api::LoadOutcome::kExact) tell_nearest(key);
+  }
+
+  // Nothing: not reported, or in a word that only another release knows.
+  [[nodiscard]] std::optional<api::LoadOutcome> load_outcome() const {
+    return recent_ ? api::parse_word<api::LoadOutcome>(recent_->load) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<api::SaveOutcome> save_outcome() const {
+    return recent_ ? api::parse_word<api::SaveOutcome>(recent_->save) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<api::Effect> effect() const {
+    return recent_ ? api::parse_word<api::Effect>(recent_->effect) : std::nullopt;
   }
 
   void tell_nearest(const api::ArchiveKey& key) {
@@ -214,9 +225,9 @@ class Teller {
     story_.archive = recent_->archive;
     story_.generation = recent_->generation;
     story_.bytes = recent_->bytes;
-    if (story_.load == "exact") {
+    if (load_outcome() == api::LoadOutcome::kExact) {
       story_.load_why = "the archive of this very key";
-    } else if (story_.load == "compatible") {
+    } else if (load_outcome() == api::LoadOutcome::kCompatible) {
       story_.load_why = "the newest archive that differs in the image only";
     } else {
       story_.load_reason = recent_->reason;
@@ -342,8 +353,7 @@ class Teller {
     story_.compile_seconds = static_cast<double>(recent_->compile_milliseconds) / 1000;
     story_.seconds_saved = static_cast<double>(recent_->saved_milliseconds) / 1000;
     story_.effect = recent_->effect;
-    const auto effect = api::parse_effect(recent_->effect);
-    if (effect) story_.effect_why = effect_sentence(*effect);
+    if (const auto known = effect()) story_.effect_why = effect_sentence(*known);
   }
 
   static std::string effect_sentence(api::Effect effect) {
@@ -393,7 +403,8 @@ class Teller {
     }
     advise_trust();
     if (const auto* known = find_save_reason(story_.save_reason);
-        known != nullptr && (story_.save == "refused" || story_.save == "failed")) {
+        known != nullptr && (save_outcome() == api::SaveOutcome::kRefused ||
+                             save_outcome() == api::SaveOutcome::kFailed)) {
       change(std::string(known->change));
     }
     if (recent_ && story_.seconds_saved > 0 &&
@@ -419,12 +430,13 @@ class Teller {
   }
 
   void advise_effect() {
-    if (story_.effect == "none") {
+    if (effect() == api::Effect::kNone) {
       for (const std::string& name : story_.differing) change(advice_on_factor(name));
       if (story_.differing.empty()) change(advice_on_a_miss());
-    } else if (story_.effect == "partial" && story_.save != "committed") {
+    } else if (effect() == api::Effect::kPartial &&
+               save_outcome() != api::SaveOutcome::kCommitted) {
       change("nothing, when this pod's save is committed: the next pod loads the new entries too");
-    } else if (story_.effect == "unknown") {
+    } else if (effect() == api::Effect::kUnknown) {
       change(
           "mount the node's disk with relatime instead of noatime to see the effect; the cache "
           "works all the same");
@@ -449,7 +461,7 @@ class Teller {
   }
 
   std::string advice_on_a_miss() const {
-    if (story_.load == "compatible") {
+    if (load_outcome() == api::LoadOutcome::kCompatible) {
       return "another image often has another PyTorch, whose keys differ: once this pod's save is "
              "committed the next pod of this image loads its own archive";
     }

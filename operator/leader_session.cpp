@@ -257,7 +257,7 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     enqueue(ns, cache, Duration::zero());
   };
   hooks.sweep_reported = [this](const PodView& pod, const api::SweepRequest& request) {
-    if (request.phase != "end") return;
+    if (request.phase != api::SweepPhase::kEnd) return;
     sweeper->reported(kube::object_key(pod.ns, request.cache), pod.owner ? pod.owner->uid : "",
                       request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());

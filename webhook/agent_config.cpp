@@ -58,8 +58,8 @@ int64_t at_termination(const AgentConfigInput& input) {
 int64_t first_quiet_period(const AgentConfigInput& input) {
   const std::string_view policy = text_member(spec_of(input.pod), "restartPolicy");
   const bool ends = policy == "Never" || policy == "OnFailure";
-  const bool saves_again =
-      input.cache.spec.save.policy == "OnChange" && input.annotations.mode == api::Mode::kReadWrite;
+  const bool saves_again = input.cache.spec.save.policy == api::SavePolicy::kOnChange &&
+                           input.annotations.mode == api::Mode::kReadWrite;
   if (!ends || !saves_again || input.annotations.quiet_period) return 0;
   const milliseconds first = input.settings.first_quiet_period;
   return first < input.cache.spec.save.quiet_period ? first.count() : 0;
@@ -98,7 +98,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
     config.directories.push_back({*directory.framework, directory.path});
   }
   config.control_path = api::kControlPath;
-  config.mode = to_string(input.annotations.mode);
+  config.mode = input.annotations.mode;
   config.key_basis = key_basis(input);
   config.fallback_compatible = spec.load.fallback_compatible;
   config.wait_for_first_ms = wait_for_first(input);

@@ -100,7 +100,7 @@ Decided<PodAnnotations> read_annotations(const Json& pod) {
                    "and '.'");
   }
   if (const auto mode = annotation(pod, api::kModeAnnotation)) {
-    const auto parsed = api::parse_mode(*mode);
+    const auto parsed = api::parse_word<api::Mode>(*mode);
     if (!parsed) {
       return invalid(api::kModeAnnotation, *mode,
                      "allowed are ReadWrite, ReadOnly, Refresh, Disabled and ForceCold");

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "api/outcomes.hpp"
+#include "api/choices.hpp"
 #include "webhook/decision.hpp"
 #include "webhook/pod_json.hpp"
 

@@ -76,7 +76,7 @@ class Loader {
     }
     if (filled() && !forget_what_may_be_torn()) return keep_what_is_there();
     if (after_crash) return give_up("internal", "a loader crashed; see its log");
-    if (config_.mode == "Refresh") {
+    if (config_.mode == api::Mode::kRefresh) {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
     }
     LoadChoice choice = choose_archive(
@@ -92,7 +92,7 @@ class Loader {
     if (!choice.load) return finish(status_.outcome, status_.reason, status_.message);
     log_info("found the archive", {{"archive", status_.archive},
                                    {"match", std::string(api::to_string(status_.match))},
-                                   {"source", status_.source},
+                                   {"source", std::string(api::to_string(status_.source))},
                                    {"digest", status_.manifest_digest}});
     load(choice.budget);
   }

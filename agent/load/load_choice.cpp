@@ -88,7 +88,7 @@ class Chooser {
         waited_for_ = kNoAnswer;
         continue;
       }
-      if (!answer || answer->decision != "wait") {
+      if (!answer || answer->decision != api::LoadDecision::kWait) {
         asked_ += took;
         return answer;
       }
@@ -96,7 +96,7 @@ class Chooser {
       const auto pause = std::max(milliseconds(answer->retry_after_ms), kShortestPoll);
       waited_for_ = answer->reason;
       if (waited_ + pause > bound || !sleep_(pause)) {
-        answer->decision = "none";
+        answer->decision = api::LoadDecision::kNone;
         answer->reason = "waited_enough";
         return answer;
       }
@@ -124,15 +124,16 @@ class Chooser {
 
   void take(const api::LoadAnswer& answer) {
     LoadStatus& status = choice_.status;
-    status.source = "operator";
+    status.source = api::LoadSource::kOperator;
     status.gpu_product = answer.gpu_product;
     status.key = answer.key;
-    if (answer.decision != "load") return none(answer.reason, "the operator has no archive for us");
+    if (answer.decision != api::LoadDecision::kLoad)
+      return none(answer.reason, "the operator has no archive for us");
     choice_.load = true;
     status.archive = answer.archive;
     status.manifest_digest = answer.manifest_digest;
     status.generation = answer.generation;
-    status.match = api::parse_match(answer.match).value_or(api::Match::kExact);
+    status.match = answer.match.value_or(api::Match::kExact);
     if (answer.budget_ms > 0) {
       choice_.budget = std::min(choice_.budget, milliseconds(answer.budget_ms));
     }
@@ -141,7 +142,7 @@ class Chooser {
   void look_into_index(const Error& why) {
     if (!config_.index_fallback) return none("operator_unreachable", why.message);
     alive_();
-    choice_.status.source = "index";
+    choice_.status.source = api::LoadSource::kIndex;
     const auto key = local_key(config_, node_);
     if (!key) return none("node_unknown", key.error().message);
     choice_.status.key = *key;

@@ -48,8 +48,8 @@ void Reporter::report(const frameworks::Evidence& evidence, bool settled, bool l
 api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last) const {
   api::EffectReport report;
   report.cache = config_.cache;
-  if (load_.loaded()) report.effect = api::to_string(evidence.effect);
-  if (load_.loaded() && sent_) report.counted_effect = api::to_string(sent_->effect);
+  if (load_.loaded()) report.effect = evidence.effect;
+  if (load_.loaded() && sent_) report.counted_effect = sent_->effect;
   if (evidence.effect == api::Effect::kUnknown) report.reason = "reads_not_visible";
   report.final_report = last;
   report.compiling = compiling_;
@@ -62,7 +62,7 @@ api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last
     report.differing = evidence.differing;
   }
   if (save_) {
-    report.save_outcome = api::to_string(save_->outcome);
+    report.save_outcome = save_->outcome;
     report.save_reason = save_->reason;
     report.save_message = save_->message;
     report.unreadable_files = static_cast<int64_t>(save_->unreadable.count());

@@ -71,8 +71,8 @@ class Attempt {
         return failed(reason, answer.error().message, silent ? Next::kRetry : Next::kWhenChanged,
                       kUnansweredPause);
       }
-      if (answer->decision == "busy") return busy(*answer);
-      if (answer->decision != "granted") return refused(*answer);
+      if (answer->decision == api::SaveDecision::kBusy) return busy(*answer);
+      if (answer->decision != api::SaveDecision::kGranted) return refused(*answer);
       if (auto result = save_granted(*answer)) return std::move(*result);
       log_info("asking for the save again", {{"archive", answer->archive}});
     }
@@ -82,7 +82,9 @@ class Attempt {
 
  private:
   // The mode Refresh replaces the archive once, by all that is here.
-  [[nodiscard]] bool refreshing() const { return config_.mode == "Refresh" && state_.saves == 0; }
+  [[nodiscard]] bool refreshing() const {
+    return config_.mode == api::Mode::kRefresh && state_.saves == 0;
+  }
 
   SaveResult nothing_new(const SaveView& view) const {
     const bool nothing_at_all = head_.digest.empty() && view.held == 0;
@@ -145,7 +147,8 @@ class Attempt {
     if (!granted) return tell_of_parent(answer, granted.error());
     Head parent = std::move(*granted);
     SaveView view = parts_.watched.plan(parent.held, state_.saved_at);
-    if (config_.save_policy == "Once" && !answer.parent_digest.empty() && !refreshing()) {
+    if (config_.save_policy == api::SavePolicy::kOnce && !answer.parent_digest.empty() &&
+        !refreshing()) {
       return release_as_current(answer, std::move(parent), "saved_once");
     }
     if (view.files.empty()) return release_as_current(answer, std::move(parent), "unchanged");

@@ -339,15 +339,16 @@ Settings make_settings(const api::AgentConfig& config, const LoadStatus& load,
   settings.quiet_period = milliseconds(config.quiet_period_ms);
   settings.first_quiet_period = milliseconds(config.first_quiet_period_ms);
   settings.at_termination = milliseconds(config.at_termination_ms);
-  settings.once = config.save_policy == "Once";
+  settings.once = config.save_policy == api::SavePolicy::kOnce;
   // Once: what was loaded under this very key is the one save.
-  settings.saves = config.mode != "ReadOnly" && config.save_policy != "Never" &&
-                   !(settings.once && config.mode != "Refresh" && load.loaded() &&
+  settings.saves = config.mode != api::Mode::kReadOnly &&
+                   config.save_policy != api::SavePolicy::kNever &&
+                   !(settings.once && config.mode != api::Mode::kRefresh && load.loaded() &&
                      load.match == api::Match::kExact);
-  if (config.mode == "ReadOnly") {
+  if (config.mode == api::Mode::kReadOnly) {
     settings.why_not = "the pod's mode is ReadOnly";
-  } else if (config.save_policy != "OnChange") {
-    settings.why_not = "spec.save.policy is " + config.save_policy;
+  } else if (config.save_policy != api::SavePolicy::kOnChange) {
+    settings.why_not = "spec.save.policy is " + std::string(api::to_string(config.save_policy));
   }
   settings.awaited = config.wait_for_first_ms != 0 && !load.loaded();
   settings.reports_load =

@@ -48,7 +48,7 @@ class Sweeper {
     begun_ = std::chrono::floor<std::chrono::seconds>(clock_.wall());
     api::SweepRequest begin;
     begin.cache = config_.cache;
-    begin.phase = "begin";
+    begin.phase = api::SweepPhase::kBegin;
     const auto plan = coordinator_.sweep(begin, kPatience);
     if (!plan) {
       log_error("cannot ask what to sweep", {{"error", plan.error().message}});
@@ -76,7 +76,7 @@ class Sweeper {
     size_t next = 0;
     do {
       api::SweepRequest page;
-      page.phase = "adopt";
+      page.phase = api::SweepPhase::kAdopt;
       size_t length = 0;
       while (next < found.size() && (page.found.empty() || length < kBytesInAPage)) {
         length += length_of(found[next]);
@@ -216,7 +216,7 @@ class Sweeper {
     page.corrupt = report_.corrupt;
     for (const auto& blob : *blobs) {
       if (page.inventory.size() == kBlobsInAPage) {
-        page.phase = "inventory";
+        page.phase = api::SweepPhase::kInventory;
         page.up_to = page.inventory.back().digest;
         if (!tell(page, "cannot tell the operator what is there")) return false;
         page = {.after = page.up_to};
@@ -229,7 +229,7 @@ class Sweeper {
   }
 
   bool tell_end() {
-    report_.phase = "end";
+    report_.phase = api::SweepPhase::kEnd;
     if (!tell(report_, "cannot tell the operator of the sweep")) return false;
     log_info("swept", {{"blobs", std::to_string(blobs_)},
                        {"removed_blobs", std::to_string(report_.removed_blobs)},

@@ -162,21 +162,22 @@ Result<api::LoadAnswer> AgentHandlers::load(const Caller& caller, const api::Loa
   judge_first(caller, answer, situation);
   if (situation.first_is_compiling) answer = decide_load(situation);
   const std::string claim = caller.ns() + "/" + spec.storage.claim_name;
-  if (answer.decision == "load" &&
+  if (answer.decision == api::LoadDecision::kLoad &&
       !parts_.traffic.begin(claim, caller.pod->uid, milliseconds(answer.budget_ms))) {
     situation.too_many_loads = true;
     situation.waiting = parts_.traffic.waiting(claim);
     answer = decide_load(situation);
   }
   // A pod that waits asks again and again.
-  if (answer.decision == "wait" && request.waited_ms > 0) return answer;
-  log_info("load decided", {{"reason", answer.decision == "load" ? answer.match : answer.reason},
-                            {"decision", answer.decision},
-                            {"namespace", caller.ns()},
-                            {"cache", situation.cache},
-                            {"pod", caller.pod->name},
-                            {"archive", answer.archive},
-                            {"gpu_product", answer.gpu_product}});
+  if (answer.decision == api::LoadDecision::kWait && request.waited_ms > 0) return answer;
+  log_info("load decided",
+           {{"reason", answer.match ? std::string(api::to_string(answer.match)) : answer.reason},
+            {"decision", std::string(api::to_string(answer.decision))},
+            {"namespace", caller.ns()},
+            {"cache", situation.cache},
+            {"pod", caller.pod->name},
+            {"archive", answer.archive},
+            {"gpu_product", answer.gpu_product}});
   return answer;
 }
 
@@ -232,12 +233,13 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
   if (can_be_prepared(report.reason) && hooks_.sweep_wanted) {
     hooks_.sweep_wanted(caller.ns(), cache);
   }
-  const bool again = report.outcome == api::to_string(api::Outcome::kSkipped) &&
+  const bool again = report.outcome == api::Outcome::kSkipped &&
                      parts_.stats.load_of(caller.key(), caller.pod->uid).has_value();
   if (again) return {};  // init containers ran again over a directory that is filled
 
-  const std::string load = load_word(report);
-  const bool warm = load == "exact" || load == "compatible";
+  const api::LoadOutcome load = load_outcome(report);
+  const std::string load_word(api::to_string(load));
+  const bool warm = api::is_warm(load);
   const std::string product = product_of(caller);
   const std::string reason = cut(report.reason, kReasonLength);
   const std::string why = reason + ": " + cut(report.message, kMessageLength);
@@ -259,34 +261,36 @@ Status AgentHandlers::loaded(const Caller& caller, const api::LoadedReport& repo
        .ask_milliseconds = std::max<int64_t>(0, report.asked_ms),
        .bytes = warm ? std::max<int64_t>(0, report.bytes) : 0,
        .wait_reason = wait_word(report.waited_for),
-       .message = load == "failed" ? cut(report.message, kStatusMessageLength) : "",
+       .message =
+           load == api::LoadOutcome::kFailed ? cut(report.message, kStatusMessageLength) : "",
        .compile_seconds =
            warm ? compile_seconds_of(caller, report.archive, report.manifest_digest) : 0});
   note_start(caller, warm ? report.archive : "", warm ? report.manifest_digest : "");
-  parts_.metrics.load({caller.ns(), cache, product, load == "none" ? "missing" : load,
+  parts_.metrics.load({caller.ns(), cache, product, load,
                        static_cast<double>(report.milliseconds) / 1000,
                        std::max<int64_t>(0, report.bytes)});
   if (warm && parts_.view.archive(caller.ns(), report.archive) != nullptr) {
-    parts_.registry.loaded(caller.ns(), report.archive,
-                           load == "exact" ? api::Match::kExact : api::Match::kCompatible);
+    parts_.registry.loaded(
+        caller.ns(), report.archive,
+        load == api::LoadOutcome::kExact ? api::Match::kExact : api::Match::kCompatible);
   }
   if (warm) {
     event(caller, false, "CacheLoaded",
-          "loaded archive " + report.archive + " (" + load + ") in " +
+          "loaded archive " + report.archive + " (" + load_word + ") in " +
               std::to_string(report.milliseconds) + " ms, " + std::to_string(report.waited_ms) +
               " ms of them waiting");
-  } else if (load == "failed") {
+  } else if (load == api::LoadOutcome::kFailed) {
     event(caller, true, "CacheLoadFailed", "starts cold: " + why);
   } else {
     event(caller, false, "CacheMissing", "starts cold: " + reason + " (key " + key_text(key) + ")");
   }
-  log_info("loaded", {{"reason", warm ? load : reason},
-                      {"outcome", cut(report.outcome, kReasonLength)},
+  log_info("loaded", {{"reason", warm ? load_word : reason},
+                      {"outcome", std::string(api::to_string(report.outcome))},
                       {"namespace", caller.ns()},
                       {"cache", cache},
                       {"pod", caller.pod->name},
                       {"archive", cut(report.archive, 253)},
-                      {"source", cut(report.source, kReasonLength)},
+                      {"source", std::string(api::to_string(report.source))},
                       {"milliseconds", std::to_string(report.milliseconds)},
                       {"waited_ms", std::to_string(report.waited_ms)},
                       {"waited_for", wait_word(report.waited_for)},
@@ -312,7 +316,7 @@ SaveContext AgentHandlers::save_context(const Caller& caller, const api::Archive
   context.save = cache.spec.save;
   context.key = key;
   context.image_id = caller.pod->image_id();
-  context.refresh = caller.pod->injection->mode == "Refresh";
+  context.refresh = caller.pod->injection->mode == api::Mode::kRefresh;
   context.loaded_manifest = parts_.crashes.manifest_of(caller.pod->uid);
   for (const std::string& manifest : parts_.stats.crashing(caller.key())) {
     context.crashing.insert(manifest);
@@ -350,11 +354,11 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
   const auto key = app_key(caller);
   if (!key) return unexpected(key.error().with("asking for a save"));
   api::SaveAnswer answer;
-  if (const std::string& mode = caller.pod->injection->mode; mode == "ReadOnly") {
-    answer.decision = "refused";
+  if (caller.pod->injection->mode == api::Mode::kReadOnly) {
+    answer.decision = api::SaveDecision::kRefused;
     answer.reason = "mode_read_only";
   } else if (std::string why = doubt_head(caller, *key, request); !why.empty()) {
-    answer.decision = "busy";
+    answer.decision = api::SaveDecision::kBusy;
     answer.reason = why;
     answer.retry_after_ms = kChecking.count();
   } else {
@@ -362,13 +366,13 @@ Result<api::SaveAnswer> AgentHandlers::request_save(const Caller& caller,
     if (!asked) return asked;
     answer = std::move(*asked);
   }
-  if (answer.decision == "granted") {
+  if (answer.decision == api::SaveDecision::kGranted) {
     const std::lock_guard lock(mutex_);
     if (granted_.size() > kRemembered) granted_.clear();
     granted_.emplace(answer.id, clock_.monotonic());
   } else {
     log_info("save not granted", {{"reason", answer.reason},
-                                  {"decision", answer.decision},
+                                  {"decision", std::string(api::to_string(answer.decision))},
                                   {"namespace", caller.ns()},
                                   {"cache", caller.cache->metadata.name},
                                   {"pod", caller.pod->name}});
@@ -405,9 +409,9 @@ Result<api::CommitAnswer> AgentHandlers::commit(const Caller& caller, const std:
   }
   if (committed->repeated) return committed->answer;
   const api::CommitAnswer& answer = committed->answer;
-  parts_.stats.saved(caller.key(), SaveSeen::kCommitted, answer.saved_at);
+  parts_.stats.saved(caller.key(), api::SaveOutcome::kCommitted, answer.saved_at);
   parts_.stats.update_recent(caller.key(), caller.pod->uid, [](api::RecentPod& pod) {
-    pod.save = "committed";
+    pod.save = api::to_string(api::SaveOutcome::kCommitted);
     pod.save_reason.clear();
   });
   parts_.metrics.commit(caller.ns(), cache, seconds_since_grant(id));
@@ -451,20 +455,21 @@ void AgentHandlers::learn_owner(const Caller& caller, const api::EffectReport& r
 // Reports repeat the last save's outcome; each change of it counts once. Commits were counted when
 // they were made.
 void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& report) {
-  const auto outcome = api::parse_outcome(report.save_outcome);
+  const std::optional<api::Outcome> outcome = report.save_outcome;
   if (!outcome) return;
   {
-    const std::string said = report.save_outcome + "/" + cut(report.save_reason, kReasonLength);
+    const std::string said =
+        std::string(api::to_string(*outcome)) + "/" + cut(report.save_reason, kReasonLength);
     const bool is_news = parts_.pods.edit<SavingPod>(
         caller.pod->uid, [&](SavingPod& pod) { return std::exchange(pod.said, said) != said; });
     if (!is_news) return;
   }
   const std::string& cache = caller.cache->metadata.name;
-  const auto count = [&](SaveSeen seen, const char* word) {
+  const auto count = [&](api::SaveOutcome seen) {
     parts_.stats.saved(caller.key(), seen, "");
-    parts_.metrics.save(caller.ns(), cache, word);
+    parts_.metrics.save(caller.ns(), cache, seen);
     parts_.stats.update_recent(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
-      pod.save = word;
+      pod.save = api::to_string(seen);
       pod.save_reason = cut(report.save_reason, kReasonLength);
     });
   };
@@ -477,15 +482,15 @@ void AgentHandlers::count_save(const Caller& caller, const api::EffectReport& re
     return event(caller, true, "CacheSaveIncomplete", why);
   }
   if (*outcome == api::Outcome::kSuccess || is_idle(report.save_reason)) return;
-  if (is_unchanged(report.save_reason)) return count(SaveSeen::kUnchanged, "unchanged");
+  if (is_unchanged(report.save_reason)) return count(api::SaveOutcome::kUnchanged);
   if (*outcome == api::Outcome::kError && report.save_reason != "too_large") {
-    count(SaveSeen::kFailed, "failed");
+    count(api::SaveOutcome::kFailed);
     if (can_be_prepared(report.save_reason) && hooks_.sweep_wanted) {
       hooks_.sweep_wanted(caller.ns(), cache);
     }
     return event(caller, true, "CacheSaveFailed", why);
   }
-  count(SaveSeen::kRefused, "refused");
+  count(api::SaveOutcome::kRefused);
   if (const auto key = key_of(caller)) {
     parts_.traffic.gives_up(caller.ns() + "/" + api::archive_name(cache, *key), caller.pod->uid);
   }
@@ -513,14 +518,14 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
     pod.compiled = cut(report.new_names, kToldNames);
     pod.differing = cut(report.differing, kToldDiffering);
   });
-  const auto effect = api::parse_effect(report.effect);
-  if (const auto counted = api::parse_effect(report.counted_effect)) {
-    parts_.stats.recall(caller.key(), caller.pod->uid, *counted);
+  const std::optional<api::Effect> effect = report.effect;
+  if (report.counted_effect) {
+    parts_.stats.recall(caller.key(), caller.pod->uid, *report.counted_effect);
   }
   const auto load = parts_.stats.load_of(caller.key(), caller.pod->uid);
   // There is an effect only of something that was loaded. A pod that loaded under an earlier leader
   // may be unknown here; then its own word has to do.
-  const bool warm = load ? *load == "exact" || *load == "compatible" : report.loaded_entries > 0;
+  const bool warm = load ? api::is_warm(*load) : report.loaded_entries > 0;
   if (!effect || !warm) return {};
   const std::string product = product_of(caller);
   const auto move = parts_.stats.effect(
@@ -537,7 +542,7 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
     parts_.registry.effect(caller.ns(), move.archive, move.before, *effect);
   }
   const std::string& cache = caller.cache->metadata.name;
-  parts_.metrics.effect(caller.ns(), cache, product, report.effect);
+  parts_.metrics.effect(caller.ns(), cache, product, *effect);
   if (*effect == api::Effect::kNone) {
     event(caller, true, "CacheNotEffective",
           "loaded archive " + move.archive +
@@ -547,7 +552,7 @@ Status AgentHandlers::effect(const Caller& caller, const api::EffectReport& repo
           "loaded archive " + move.archive + " and used it; " + compiled_anew(report));
   }
   log_info("effect judged", {{"reason", cut(report.reason, kReasonLength)},
-                             {"effect", report.effect},
+                             {"effect", std::string(api::to_string(*effect))},
                              {"namespace", caller.ns()},
                              {"cache", cache},
                              {"pod", caller.pod->name},

@@ -49,26 +49,31 @@ Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
   if (!caller.sweeper) {
     return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " is no sweep Job's pod");
   }
-  if (request.phase == "adopt") {
-    if (const Status done = adopt(caller, request); !done) return unexpected(done.error());
-    return api::SweepAnswer{};
+  if (!request.phase) {
+    return fail(ErrorCode::kInvalid,
+                "reading a SweepRequest: phase is none of " + api::all_words<api::SweepPhase>());
   }
-  if (request.phase == "begin") {
-    auto answer = sweep_begins(caller);
-    if (answer && hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
-    return answer;
+  Result<api::SweepAnswer> answer;
+  Status done;
+  switch (*request.phase) {
+    case api::SweepPhase::kAdopt:
+      done = adopt(caller, request);
+      break;
+    case api::SweepPhase::kBegin:
+      answer = sweep_begins(caller);
+      break;
+    case api::SweepPhase::kInventory:
+      done = take_inventory(caller, request);
+      break;
+    case api::SweepPhase::kEnd:
+      done = sweep_ends(caller, request);
+      break;
   }
-  if (request.phase == "inventory") {
-    if (const Status done = take_inventory(caller, request); !done) return unexpected(done.error());
-    return api::SweepAnswer{};
-  }
-  if (request.phase == "end") {
-    if (const Status done = sweep_ends(caller, request); !done) return unexpected(done.error());
-    if (hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
-    return api::SweepAnswer{};
-  }
-  return fail(ErrorCode::kInvalid,
-              "reading a SweepRequest: phase is neither adopt nor begin nor inventory nor end");
+  if (!done) return unexpected(done.error());
+  const bool counts =
+      request.phase == api::SweepPhase::kBegin || request.phase == api::SweepPhase::kEnd;
+  if (counts && answer && hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
+  return answer;
 }
 
 // Doing it twice does what doing it once does: the Job may die before its marker is in the store.
@@ -295,7 +300,7 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   parts_.stats.swept(caller.key(), {.time = format_time(facts.now),
                                     .freed_bytes = request.freed_bytes,
                                     .removed_incomplete = request.removed_incomplete});
-  parts_.metrics.sweep(caller.ns(), cache, "done");
+  parts_.metrics.sweep(caller.ns(), cache, api::SweepOutcome::kDone);
   log_info("sweep ended", {{"reason", "job_ended"},
                            {"namespace", caller.ns()},
                            {"cache", cache},

@@ -1,6 +1,5 @@
 #include "operator/agents/agent_words.hpp"
 
-#include "api/outcomes.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
@@ -23,12 +22,12 @@ std::vector<std::string> cut(const std::vector<std::string>& texts, size_t count
   return kept;
 }
 
-// Not the agent's word but one of ours, so that labels and logs stay bounded.
-std::string load_word(const api::LoadedReport& report) {
-  const auto outcome = api::parse_outcome(report.outcome);
-  if (!outcome || *outcome == api::Outcome::kError) return "failed";
-  if (*outcome != api::Outcome::kSuccess) return "none";
-  return report.match == "compatible" ? "compatible" : "exact";
+// One that an agent of another release says in words that are not known has failed.
+api::LoadOutcome load_outcome(const api::LoadedReport& report) {
+  if (!report.outcome || report.outcome == api::Outcome::kError) return api::LoadOutcome::kFailed;
+  if (report.outcome != api::Outcome::kSuccess) return api::LoadOutcome::kMissing;
+  return report.match == api::Match::kCompatible ? api::LoadOutcome::kCompatible
+                                                 : api::LoadOutcome::kExact;
 }
 
 std::string wait_word(const std::string& said) {

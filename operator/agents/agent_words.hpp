@@ -20,8 +20,8 @@ std::string cut(const std::string& text, size_t length);
 // At most that many texts, each cut to 100 bytes.
 std::vector<std::string> cut(const std::vector<std::string>& texts, size_t count);
 
-// The load's outcome: exact, compatible, none, failed.
-std::string load_word(const api::LoadedReport& report);
+// What the load is counted as.
+api::LoadOutcome load_outcome(const api::LoadedReport& report);
 // For what a loader waited, if it is one of our own words; else empty.
 std::string wait_word(const std::string& said);
 

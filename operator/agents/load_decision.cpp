@@ -24,14 +24,14 @@ constexpr milliseconds kLongestSettling{30'000};
 
 api::LoadAnswer none(std::string reason) {
   api::LoadAnswer answer;
-  answer.decision = "none";
+  answer.decision = api::LoadDecision::kNone;
   answer.reason = std::move(reason);
   return answer;
 }
 
 api::LoadAnswer wait(std::string reason, milliseconds left) {
   api::LoadAnswer answer;
-  answer.decision = "wait";
+  answer.decision = api::LoadDecision::kWait;
   answer.reason = std::move(reason);
   answer.retry_after_ms = std::clamp(left, milliseconds(1), kAskAgain).count();
   return answer;
@@ -54,7 +54,7 @@ api::LoadAnswer wait_for_first(const LoadSituation& situation, milliseconds wait
 struct Choice {
   const api::CompileCacheArchive* archive = nullptr;
   const api::ArchiveHead* head = nullptr;
-  const char* match = "";
+  api::Match match = api::Match::kNone;
 };
 
 Choice choose(const LoadSituation& situation) {
@@ -63,12 +63,12 @@ Choice choose(const LoadSituation& situation) {
     if (archive->metadata.deleting) continue;
     const api::ArchiveHead* head = usable_head(*archive);
     if (head == nullptr) continue;
-    if (archive->key == *situation.key) return {archive.get(), head, "exact"};
+    if (archive->key == *situation.key) return {archive.get(), head, api::Match::kExact};
     if (!situation.fallback_compatible || !api::is_compatible(archive->key, *situation.key))
       continue;
     // RFC 3339 in UTC sorts by time.
     if (best.head == nullptr || head->saved_at > best.head->saved_at) {
-      best = {archive.get(), head, "compatible"};
+      best = {archive.get(), head, api::Match::kCompatible};
     }
   }
   return best;
@@ -86,7 +86,7 @@ std::string why_none(const LoadSituation& situation) {
 
 api::LoadAnswer load(const Choice& choice, milliseconds budget) {
   api::LoadAnswer answer;
-  answer.decision = "load";
+  answer.decision = api::LoadDecision::kLoad;
   answer.match = choice.match;
   answer.archive = choice.archive->metadata.name;
   answer.manifest_digest = choice.head->manifest_digest;
@@ -98,7 +98,7 @@ api::LoadAnswer load(const Choice& choice, milliseconds budget) {
 }
 
 api::LoadAnswer decide(const LoadSituation& situation) {
-  if (situation.mode == "Refresh") return none("mode_refresh");
+  if (situation.mode == api::Mode::kRefresh) return none("mode_refresh");
   const milliseconds waited = situation.waited - situation.waited_for_place;
   if (situation.first_is_compiling && waited < situation.wait_for_first) {
     return wait_for_first(situation, waited);

@@ -7,6 +7,7 @@
 
 #include "api/agent_api.hpp"
 #include "api/archive_key.hpp"
+#include "api/choices.hpp"
 #include "api/compile_cache_archive.hpp"
 
 // Which archive a pod gets before it starts, or none, or "ask again".
@@ -26,7 +27,7 @@ struct LoadSituation {
   std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives;  // of this CompileCache
 
   // What the CompileCache and the pod ask for.
-  std::string mode = "ReadWrite";
+  api::Mode mode = api::Mode::kReadWrite;
   bool fallback_compatible = true;
   std::chrono::milliseconds timeout{120'000};
   std::chrono::milliseconds wait_for_first{0};

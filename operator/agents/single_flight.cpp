@@ -38,12 +38,13 @@ void AgentHandlers::judge_first(const Caller& caller, const api::LoadAnswer& dec
   const auto alive = [&](const std::string& pod, const std::string& uid) {
     return compiles_on(caller.ns(), pod, uid);
   };
-  if (decided.decision == "load" && decided.match == "exact") {
+  if (decided.decision == api::LoadDecision::kLoad && decided.match == api::Match::kExact) {
     situation.first_is_compiling = parts_.traffic.holds(archive, caller.pod->uid, alive);
-  } else if (decided.decision == "none" && situation.mode != "Refresh") {
+  } else if (decided.decision == api::LoadDecision::kNone &&
+             situation.mode != api::Mode::kRefresh) {
     // Half of what the others wait for it: then the next one has the other half.
-    const bool can_save =
-        situation.mode != "ReadOnly" && refusal(save_context(caller, *situation.key)).empty();
+    const bool can_save = situation.mode != api::Mode::kReadOnly &&
+                          refusal(save_context(caller, *situation.key)).empty();
     situation.first_is_compiling = parts_.traffic.goes_second(
         archive, caller.pod->name, caller.pod->uid,
         can_save ? situation.wait_for_first / 2 : milliseconds(0), alive);

@@ -19,7 +19,7 @@ std::string key_of(const std::string& ns, const std::string& name) { return ns +
 
 api::SaveAnswer refused(const std::string& reason) {
   api::SaveAnswer answer;
-  answer.decision = "refused";
+  answer.decision = api::SaveDecision::kRefused;
   answer.reason = reason;
   return answer;
 }
@@ -59,7 +59,7 @@ SaveCoordinator::SaveCoordinator(ArchiveWriter& writer, CacheLocks& locks, const
 
 api::SaveAnswer SaveCoordinator::busy(const std::string& reason, milliseconds at_most) const {
   api::SaveAnswer answer;
-  answer.decision = "busy";
+  answer.decision = api::SaveDecision::kBusy;
   answer.reason = reason;
   // Spread over half the time, so that all who wait do not come back at once.
   const double part = 0.5 + random_fraction(random_) / 2;
@@ -248,7 +248,7 @@ api::SaveAnswer SaveCoordinator::granted(const SaveContext& context,
                                          const api::SaveRequest& request,
                                          const api::CompileCacheArchive& archive) const {
   api::SaveAnswer answer;
-  answer.decision = "granted";
+  answer.decision = api::SaveDecision::kGranted;
   answer.id = archive.metadata.name + "." + std::to_string(archive.lock.fence);
   answer.fence = archive.lock.fence;
   answer.lock_timeout_ms = context.save.lock_timeout.count();

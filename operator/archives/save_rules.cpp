@@ -137,7 +137,7 @@ int64_t next_generation(const api::CompileCacheArchive& archive) {
 
 // Why there will be no save at all, or "".
 std::string refusal(const SaveContext& context) {
-  if (context.save.policy == "Never") return "policy_never";
+  if (context.save.policy == api::SavePolicy::kNever) return "policy_never";
   const auto& allowed = context.save.allowed_service_accounts;
   if (!allowed.empty() &&
       std::find(allowed.begin(), allowed.end(), context.service_account) == allowed.end()) {
@@ -154,7 +154,7 @@ std::string refusal(const SaveContext& context, const api::SaveRequest& request,
   }
   const api::ArchiveHead* head = usable_head(archive);
   if (head == nullptr || request.refresh) return "";
-  if (context.save.policy == "Once") return "saved_once";
+  if (context.save.policy == api::SavePolicy::kOnce) return "saved_once";
   if (request.new_files == 0 && request.have_digest == archive.head.manifest_digest) {
     return "already_current";
   }

@@ -9,17 +9,23 @@
 namespace compilecache::controller {
 namespace {
 
-int64_t* load_counter_of(api::LoadCounters& counters, const std::string& load) {
-  if (load == "exact") return &counters.exact;
-  if (load == "compatible") return &counters.compatible;
-  if (load == "none") return &counters.missing;
-  if (load == "failed") return &counters.failed;
-  return nullptr;
+int64_t& load_counter_of(api::LoadCounters& counters, api::LoadOutcome load) {
+  switch (load) {
+    case api::LoadOutcome::kExact:
+      return counters.exact;
+    case api::LoadOutcome::kCompatible:
+      return counters.compatible;
+    case api::LoadOutcome::kMissing:
+      return counters.missing;
+    case api::LoadOutcome::kFailed:
+      break;
+  }
+  return counters.failed;
 }
 
-void count_load(api::LoadCounters& counters, const std::string& load, int64_t by) {
-  if (int64_t* counter = load_counter_of(counters, load))
-    *counter = std::max<int64_t>(0, *counter + by);
+void count_load(api::LoadCounters& counters, api::LoadOutcome load, int64_t by) {
+  int64_t& counter = load_counter_of(counters, load);
+  counter = std::max<int64_t>(0, counter + by);
 }
 
 void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by) {
@@ -41,7 +47,10 @@ void belong(CountedPod& pod, const std::string& cache) {
   if (pod.cache != cache) pod = {.cache = cache};
 }
 
-bool went_well(const api::RecentPod& pod) { return pod.load != "failed" && pod.effect != "none"; }
+bool went_well(const api::RecentPod& pod) {
+  return pod.load != api::to_string(api::LoadOutcome::kFailed) &&
+         pod.effect != api::to_string(api::Effect::kNone);
+}
 
 }  // namespace
 
@@ -60,14 +69,13 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
   if (entry.seeded) return;
   entry.seeded = true;
   api::CompileCacheStatus& totals = entry.totals;
-  for (const char* load : {"exact", "compatible", "none", "failed"}) {
+  for (const auto& load : api::kWords<api::LoadOutcome>) {
     api::LoadCounters before = status.loads;
-    count_load(totals.loads, load, *load_counter_of(before, load));
+    count_load(totals.loads, load.value, load_counter_of(before, load.value));
   }
-  for (const api::Effect effect : {api::Effect::kFull, api::Effect::kPartial, api::Effect::kNone,
-                                   api::Effect::kUnused, api::Effect::kUnknown}) {
+  for (const auto& effect : api::kWords<api::Effect>) {
     api::EffectCounters before = status.effect;
-    count_effect(totals.effect, effect, counter_of(before, effect));
+    count_effect(totals.effect, effect.value, counter_of(before, effect.value));
   }
   totals.saves.committed += status.saves.committed;
   totals.saves.unchanged += status.saves.unchanged;
@@ -79,9 +87,9 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
     pods_.edit<CountedPod>(pod.pod_uid, [&](CountedPod& counted) {
       if (counted.cache == cache) return;
       counted = {.cache = cache,
-                 .load = pod.load,
+                 .load = api::parse_word<api::LoadOutcome>(pod.load),
                  .archive = pod.archive,
-                 .effect = api::parse_effect(pod.effect),
+                 .effect = api::parse_word<api::Effect>(pod.effect),
                  .seconds_saved = static_cast<double>(pod.saved_milliseconds) / 1000,
                  .worth = {},
                  .generation = pod.generation};
@@ -160,7 +168,7 @@ void CacheStats::loaded(const std::string& cache, const LoadSeen& seen) {
     Entry& entry = entries_[cache];
     pods_.edit<CountedPod>(seen.pod_uid, [&](CountedPod& pod) {
       belong(pod, cache);
-      count_load(entry.totals.loads, pod.load, -1);
+      if (pod.load) count_load(entry.totals.loads, *pod.load, -1);
       count_load(entry.totals.loads, seen.load, 1);
       pod.load = seen.load;
       pod.archive = seen.archive;
@@ -172,7 +180,7 @@ void CacheStats::loaded(const std::string& cache, const LoadSeen& seen) {
       recent.node = seen.node;
       recent.gpu_product = seen.gpu_product;
       recent.archive = seen.archive;
-      recent.load = seen.load;
+      recent.load = api::to_string(seen.load);
       recent.milliseconds = seen.milliseconds;
       recent.reason = seen.reason;
       recent.time = seen.time;
@@ -234,22 +242,22 @@ void CacheStats::update_recent(const std::string& cache, const std::string& pod_
   changed(cache);
 }
 
-void CacheStats::saved(const std::string& cache, SaveSeen seen, const std::string& time) {
+void CacheStats::saved(const std::string& cache, api::SaveOutcome seen, const std::string& time) {
   {
     const std::lock_guard lock(mutex_);
     api::CompileCacheStatus& totals = entries_[cache].totals;
     switch (seen) {
-      case SaveSeen::kCommitted:
+      case api::SaveOutcome::kCommitted:
         ++totals.saves.committed;
         totals.last_save_time = time;
         break;
-      case SaveSeen::kUnchanged:
+      case api::SaveOutcome::kUnchanged:
         ++totals.saves.unchanged;
         break;
-      case SaveSeen::kRefused:
+      case api::SaveOutcome::kRefused:
         ++totals.saves.refused;
         break;
-      case SaveSeen::kFailed:
+      case api::SaveOutcome::kFailed:
         ++totals.saves.failed;
         break;
     }
@@ -371,10 +379,9 @@ std::optional<double> CacheStats::worth_of(const std::string& cache,
   return pod_of(cache, pod_uid).worth;
 }
 
-std::optional<std::string> CacheStats::load_of(const std::string& cache,
-                                               const std::string& pod_uid) const {
-  const std::string load = pod_of(cache, pod_uid).load;
-  return load.empty() ? std::nullopt : std::optional(load);
+std::optional<api::LoadOutcome> CacheStats::load_of(const std::string& cache,
+                                                    const std::string& pod_uid) const {
+  return pod_of(cache, pod_uid).load;
 }
 
 std::set<std::string> CacheStats::archives_in_use(const std::string& cache,

@@ -34,7 +34,7 @@ namespace compilecache::controller {
 // A loader's report, as far as the status tells it.
 struct LoadSeen {
   std::string pod, pod_uid, node, gpu_product, archive;
-  std::string load;  // exact, compatible, none, failed
+  api::LoadOutcome load = api::LoadOutcome::kMissing;
   int64_t milliseconds = 0;
   std::string reason;  // why not, one word
   std::string time;    // RFC 3339
@@ -54,12 +54,11 @@ struct EffectSeen {
   std::string time;
 };
 
-enum class SaveSeen { kCommitted, kUnchanged, kRefused, kFailed };
-
 // What a pod counts for now, to be taken back when it changes its mind. In the ledger.
 struct CountedPod {
   std::string cache;  // "namespace/name", whose counters these are
-  std::string load, archive;
+  std::optional<api::LoadOutcome> load;
+  std::string archive;
   std::optional<api::Effect> effect;
   double seconds_saved = 0;
   std::optional<double> worth;  // of what it loaded
@@ -103,7 +102,7 @@ class CacheStats {
   void update_recent(const std::string& cache, const std::string& pod_uid,
                      const RecentChange& change);
   // `time` is that of a commit and becomes last_save_time.
-  void saved(const std::string& cache, SaveSeen seen, const std::string& time);
+  void saved(const std::string& cache, api::SaveOutcome seen, const std::string& time);
   // Archives that collection has thrown away; they count for the sweep that reports next.
   void archives_removed(const std::string& cache, int64_t count);
   // removed_archives is filled in here.
@@ -131,9 +130,9 @@ class CacheStats {
   // How long others compiled what a running pod loaded; nothing when that is not known.
   [[nodiscard]] std::optional<double> worth_of(const std::string& cache,
                                                const std::string& pod_uid) const;
-  // What a running pod was given ("exact", "compatible", ...); nothing when it did not report.
-  [[nodiscard]] std::optional<std::string> load_of(const std::string& cache,
-                                                   const std::string& pod_uid) const;
+  // What became of a running pod's load; nothing when it did not report.
+  [[nodiscard]] std::optional<api::LoadOutcome> load_of(const std::string& cache,
+                                                        const std::string& pod_uid) const;
   // Archives that pods loaded which are still there: not to be collected.
   [[nodiscard]] std::set<std::string> archives_in_use(const std::string& cache,
                                                       const std::set<std::string>& alive) const;

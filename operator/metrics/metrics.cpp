@@ -126,10 +126,10 @@ void Metrics::load(const LoadMetric& load) {
   const std::map<std::string, std::string> labels{
       {"namespace", load.ns}, {"cache", load.cache}, {"gpu_product", load.gpu_product}};
   auto with_outcome = labels;
-  with_outcome["outcome"] = load.outcome;
+  with_outcome["outcome"] = api::metric_label(load.outcome);
   const std::lock_guard lock(impl_->series_mutex);
   impl_->series_of(impl_->loads, with_outcome).Increment();
-  if (load.outcome == "exact" || load.outcome == "compatible") {
+  if (api::is_warm(load.outcome)) {
     impl_->series_of(impl_->load_seconds, labels, kTransferSeconds).Observe(load.seconds);
     impl_->series_of(impl_->loaded_bytes, labels).Increment(static_cast<double>(load.bytes));
   }
@@ -137,26 +137,28 @@ void Metrics::load(const LoadMetric& load) {
 
 void Metrics::commit(const std::string& ns, const std::string& cache,
                      std::optional<double> seconds) {
-  save(ns, cache, "committed");
+  save(ns, cache, api::SaveOutcome::kCommitted);
   if (!seconds) return;
   const std::lock_guard lock(impl_->series_mutex);
   impl_->series_of(impl_->save_seconds, {{"namespace", ns}, {"cache", cache}}, kTransferSeconds)
       .Observe(*seconds);
 }
 
-void Metrics::save(const std::string& ns, const std::string& cache, const std::string& outcome) {
+void Metrics::save(const std::string& ns, const std::string& cache, api::SaveOutcome outcome) {
+  const std::string label(api::metric_label(outcome));
   const std::lock_guard lock(impl_->series_mutex);
-  impl_->series_of(impl_->saves, {{"namespace", ns}, {"cache", cache}, {"outcome", outcome}})
+  impl_->series_of(impl_->saves, {{"namespace", ns}, {"cache", cache}, {"outcome", label}})
       .Increment();
 }
 
 void Metrics::effect(const std::string& ns, const std::string& cache,
-                     const std::string& gpu_product, const std::string& effect) {
+                     const std::string& gpu_product, api::Effect effect) {
+  const std::string label(api::metric_label(effect));
   const std::lock_guard lock(impl_->series_mutex);
   impl_
       ->series_of(
           impl_->effects,
-          {{"namespace", ns}, {"cache", cache}, {"gpu_product", gpu_product}, {"effect", effect}})
+          {{"namespace", ns}, {"cache", cache}, {"gpu_product", gpu_product}, {"effect", label}})
       .Increment();
 }
 
@@ -165,9 +167,10 @@ void Metrics::webhook_request(const std::string& reason, double seconds) {
   impl_->webhook_seconds.Observe(seconds);
 }
 
-void Metrics::sweep(const std::string& ns, const std::string& cache, const std::string& outcome) {
+void Metrics::sweep(const std::string& ns, const std::string& cache, api::SweepOutcome outcome) {
+  const std::string label(api::metric_label(outcome));
   const std::lock_guard lock(impl_->series_mutex);
-  impl_->series_of(impl_->sweeps, {{"namespace", ns}, {"cache", cache}, {"outcome", outcome}})
+  impl_->series_of(impl_->sweeps, {{"namespace", ns}, {"cache", cache}, {"outcome", label}})
       .Increment();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/outcomes.hpp"
 #include "operator/metrics/cache_gauges.hpp"
 
 // What Prometheus is told, on the plain port's /metrics. Names follow Prometheus' conventions;
@@ -33,9 +34,9 @@ namespace compilecache::controller {
 
 struct LoadMetric {
   std::string ns, cache, gpu_product;
-  std::string outcome;  // exact, compatible, missing, failed
-  double seconds = 0;   // of those that were loaded
-  int64_t bytes = 0;    // likewise
+  api::LoadOutcome outcome = api::LoadOutcome::kMissing;
+  double seconds = 0;  // of those that were loaded
+  int64_t bytes = 0;   // likewise
 };
 
 class Metrics {
@@ -48,12 +49,12 @@ class Metrics {
   void load(const LoadMetric& load);
   // `seconds`: from the grant of the lock to the new head; nothing when another leader granted it.
   void commit(const std::string& ns, const std::string& cache, std::optional<double> seconds);
-  // Of a save that was not committed: unchanged, refused, failed.
-  void save(const std::string& ns, const std::string& cache, const std::string& outcome);
+  // A save that was not committed.
+  void save(const std::string& ns, const std::string& cache, api::SaveOutcome outcome);
   void effect(const std::string& ns, const std::string& cache, const std::string& gpu_product,
-              const std::string& effect);
+              api::Effect effect);
   void webhook_request(const std::string& reason, double seconds);
-  void sweep(const std::string& ns, const std::string& cache, const std::string& outcome);
+  void sweep(const std::string& ns, const std::string& cache, api::SweepOutcome outcome);
   void reconcile(bool succeeded);
 
   // The CompileCache is gone: its series go too.

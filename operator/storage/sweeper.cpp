@@ -215,7 +215,7 @@ std::vector<SweepJob> Sweeper::jobs_of_claim(const api::CompileCache& cache) con
 
 void Sweeper::failed(State& state, const api::CompileCache& cache,
                      const std::string& trouble) const {
-  metrics_.sweep(cache.metadata.ns, cache.metadata.name, "failed");
+  metrics_.sweep(cache.metadata.ns, cache.metadata.name, api::SweepOutcome::kFailed);
   ++state.failures;
   state.asked = true;  // what it was for is still to be done
   state.trouble = trouble;

@@ -146,11 +146,13 @@ std::string crowd_save(CrowdPod& pod, const std::string& manifest, double compil
     const auto save = pod.coordinator->begin_save(
         {.attempt = pod.name + "." + std::to_string(attempt), .new_files = 3}, kPatience);
     if (!save) return save.error().message;
-    if (save->decision == "busy") {
+    if (save->decision == api::SaveDecision::kBusy) {
       rest(milliseconds(save->retry_after_ms));
       continue;
     }
-    if (save->decision != "granted") return save->decision + ": " + save->reason;
+    if (save->decision != api::SaveDecision::kGranted) {
+      return std::string(api::to_string(save->decision)) + ": " + save->reason;
+    }
     const auto committed = pod.coordinator->commit_save(save->id,
                                                         {.fence = save->fence,
                                                          .parent_digest = save->parent_digest,

@@ -43,10 +43,11 @@ class SingleFlight : public OperatorTest {
   template <typename Cold>
   void run(AgentCrowd& crowd, Cold cold) {
     crowd.run([&](CrowdPod& pod, const agent::LoadChoice& choice) {
-      api::LoadedReport report{.outcome = choice.load ? "SUCCESS" : "DOES_NOT_EXIST",
-                               .reason = choice.status.reason};
+      api::LoadedReport report{
+          .outcome = choice.load ? api::Outcome::kSuccess : api::Outcome::kDoesNotExist,
+          .reason = choice.status.reason};
       report.archive = choice.status.archive;
-      report.match = api::to_string(choice.status.match);
+      report.match = choice.status.match;
       report.waited_ms = choice.status.waited_ms;
       report.waited_for = choice.status.waited_for;
       if (choice.load) std::this_thread::sleep_for(kLoad);

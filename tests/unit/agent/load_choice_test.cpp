@@ -37,8 +37,9 @@ class WaitingOperator : public Coordinator {
       return fail(ErrorCode::kTimeout, "no answer");
     }
     api::LoadAnswer answer;
-    answer.decision = request.waited_ms < until_ms_ ? "wait" : "load";
-    answer.match = "exact";
+    answer.decision =
+        request.waited_ms < until_ms_ ? api::LoadDecision::kWait : api::LoadDecision::kLoad;
+    answer.match = api::Match::kExact;
     answer.retry_after_ms = 1000;
     answer.budget_ms = budget_ms;
     return answer;
@@ -135,7 +136,7 @@ milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout
       config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(choice.load) << choice.status.message;
-  EXPECT_EQ(choice.status.source, "index");
+  EXPECT_EQ(choice.status.source, api::LoadSource::kIndex);
   return choice.budget;
 }
 
@@ -183,7 +184,7 @@ TEST(LoadChoice, WhoIsToldNotToAskGoesByTheIndexAtOnce) {
       config, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
   EXPECT_EQ(coordinator.asked, 0);
   EXPECT_FALSE(choice.operator_answered) << "so the saver reports the load, if it can";
-  EXPECT_EQ(choice.status.source, "index");
+  EXPECT_EQ(choice.status.source, api::LoadSource::kIndex);
 }
 
 TEST(LoadChoice, DoesNotWaitForEver) {

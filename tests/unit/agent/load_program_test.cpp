@@ -331,7 +331,7 @@ TEST_F(Load, SigtermEndsALoadWithSuccess) {
 TEST_F(Load, ModeRefreshLoadsNothing) {
   with_operator();
   operator_.set_head(put_archive(kFiles).manifest, 1);
-  config_.mode = "Refresh";
+  config_.mode = api::Mode::kRefresh;
   EXPECT_EQ(run("load"), 0);
   expect_cold("SKIPPED", "refresh");
 }

@@ -764,23 +764,27 @@ TEST(SaveMachine, WhateverHappensItNeverEndsBeforeThePodAndThenInTime) {
 
 TEST(SaveMachine, WhichPodsSave) {
   struct Case {
-    const char *mode, *policy;
+    api::Mode mode;
+    api::SavePolicy policy;
     api::Match loaded;
     bool saves;
     const char* why_not;
   };
-  using api::Match;
+  using api::Match, api::Mode, api::SavePolicy;
   for (const auto& [mode, policy, loaded, saves, why_not] :
-       {Case{"ReadWrite", "OnChange", Match::kExact, true, ""},
-        Case{"ReadWrite", "OnChange", Match::kNone, true, ""},
-        Case{"Refresh", "OnChange", Match::kNone, true, ""},
-        Case{"ReadOnly", "OnChange", Match::kNone, false, "the pod's mode is ReadOnly"},
-        Case{"ReadWrite", "Never", Match::kNone, false, "spec.save.policy is Never"},
-        Case{"ReadWrite", "Once", Match::kNone, true, "spec.save.policy is Once"},
+       {Case{Mode::kReadWrite, SavePolicy::kOnChange, Match::kExact, true, ""},
+        Case{Mode::kReadWrite, SavePolicy::kOnChange, Match::kNone, true, ""},
+        Case{Mode::kRefresh, SavePolicy::kOnChange, Match::kNone, true, ""},
+        Case{Mode::kReadOnly, SavePolicy::kOnChange, Match::kNone, false,
+             "the pod's mode is ReadOnly"},
+        Case{Mode::kReadWrite, SavePolicy::kNever, Match::kNone, false,
+             "spec.save.policy is Never"},
+        Case{Mode::kReadWrite, SavePolicy::kOnce, Match::kNone, true, "spec.save.policy is Once"},
         // What was loaded under this very key is the one save.
-        Case{"ReadWrite", "Once", Match::kExact, false, "spec.save.policy is Once"},
-        Case{"ReadWrite", "Once", Match::kCompatible, true, "spec.save.policy is Once"},
-        Case{"Refresh", "Once", Match::kExact, true, "spec.save.policy is Once"}}) {
+        Case{Mode::kReadWrite, SavePolicy::kOnce, Match::kExact, false, "spec.save.policy is Once"},
+        Case{Mode::kReadWrite, SavePolicy::kOnce, Match::kCompatible, true,
+             "spec.save.policy is Once"},
+        Case{Mode::kRefresh, SavePolicy::kOnce, Match::kExact, true, "spec.save.policy is Once"}}) {
     api::AgentConfig config;
     config.mode = mode;
     config.save_policy = policy;
@@ -788,9 +792,10 @@ TEST(SaveMachine, WhichPodsSave) {
     load.match = loaded;
     if (loaded != Match::kNone) load.outcome = api::Outcome::kSuccess;
     const Settings settings = make_settings(config, load, {});
-    EXPECT_EQ(settings.saves, saves) << mode << ", " << policy;
-    EXPECT_EQ(settings.why_not, why_not) << mode << ", " << policy;
-    EXPECT_EQ(settings.once, std::string(policy) == "Once");
+    const std::string words = std::string(to_string(mode)) + ", " + std::string(to_string(policy));
+    EXPECT_EQ(settings.saves, saves) << words;
+    EXPECT_EQ(settings.why_not, why_not) << words;
+    EXPECT_EQ(settings.once, policy == SavePolicy::kOnce);
   }
 }
 

@@ -709,10 +709,13 @@ TEST_F(Save, AskedForWithNothingThereItSaysSo) {
 
 TEST_F(Save, AskedForWhereItIsOffItSaysWhy) {
   struct Case {
-    const char *mode, *policy, *message;
+    api::Mode mode;
+    api::SavePolicy policy;
+    const char* message;
   };
-  for (const Case& off : {Case{"ReadOnly", "OnChange", "the pod's mode is ReadOnly"},
-                          Case{"ReadWrite", "Never", "spec.save.policy is Never"}}) {
+  for (const Case& off :
+       {Case{api::Mode::kReadOnly, api::SavePolicy::kOnChange, "the pod's mode is ReadOnly"},
+        Case{api::Mode::kReadWrite, api::SavePolicy::kNever, "spec.save.policy is Never"}}) {
     config_.mode = off.mode;
     config_.save_policy = off.policy;
     AgentProcess saver = start("save");
@@ -785,20 +788,20 @@ TEST_F(Save, AfterACompatibleLoadOnlyNewAndReadFilesTravel) {
 }
 
 TEST_F(Save, ReadOnlyAndNeverSaveNothing) {
-  for (const auto& [mode, policy] :
-       {std::pair{"ReadOnly", "OnChange"}, std::pair{"ReadWrite", "Never"}}) {
+  for (const auto& [mode, policy] : {std::pair{api::Mode::kReadOnly, api::SavePolicy::kOnChange},
+                                     std::pair{api::Mode::kReadWrite, api::SavePolicy::kNever}}) {
     config_.mode = mode;
     config_.save_policy = policy;
-    write(std::string("ab/") + mode, "x");
+    write("ab/" + std::string(api::to_string(mode)), "x");
     AgentProcess saver = start("save", {"--debug"});
     EXPECT_TRUE(sees(saver, "new=yes busy=no still=yes save=no")) << saver.log();
     EXPECT_EQ(end(saver), 0);
-    EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << mode;
+    EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << api::to_string(mode);
   }
 }
 
 TEST_F(Save, OnceIsOnce) {
-  config_.save_policy = "Once";
+  config_.save_policy = api::SavePolicy::kOnce;
   AgentProcess saver = start("save", {"--debug"});
   write("ab/one", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
@@ -809,7 +812,7 @@ TEST_F(Save, OnceIsOnce) {
 }
 
 TEST_F(Save, OnceIsNotOverByAnArchiveOfAnotherKey) {
-  config_.save_policy = "Once";
+  config_.save_policy = api::SavePolicy::kOnce;
   load_archive();
   auto noted = status();
   noted["match"] = "compatible";
@@ -823,7 +826,7 @@ TEST_F(Save, OnceIsNotOverByAnArchiveOfAnotherKey) {
 
 TEST_F(Save, RefreshReplacesTheArchiveAndThenExtendsItsOwn) {
   operator_.set_head(put_archive({{"torch/old", "x"}}).manifest, 5);
-  config_.mode = "Refresh";
+  config_.mode = api::Mode::kRefresh;
   AgentProcess saver = start("save");
   write("ab/new", "x");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();

@@ -4,8 +4,10 @@
 #include <set>
 #include <string>
 
+#include "api/choices.hpp"
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
+#include "api/outcomes.hpp"
 #include "tests/unit/api/full_recent_pod.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
@@ -167,6 +169,32 @@ CompileCacheArchive full_archive() {
   archive.last_used_time = "time";
   archive.conditions.push_back({"Suspect", "False", "Whole", "", "time", 1});
   return archive;
+}
+
+template <Worded Enum>
+std::set<std::string> metric_labels() {
+  std::set<std::string> labels;
+  for (const auto& known : kWords<Enum>) labels.emplace(known.metric);
+  return labels;
+}
+
+// A counter for each word of its enumeration.
+TEST(CompileCacheCrd, WordsAreThoseOfTheTables) {
+  const json spec = schema("crds/compilecaches.yaml", "spec");
+  EXPECT_EQ(spec["properties"]["save"]["properties"]["policy"]["enum"].get<std::set<std::string>>(),
+            metric_labels<SavePolicy>());
+  const json status = schema("crds/compilecaches.yaml", "status")["properties"];
+  EXPECT_EQ(leaves(status["loads"], ""), metric_labels<LoadOutcome>());
+  EXPECT_EQ(leaves(status["effect"], ""), metric_labels<Effect>());
+  EXPECT_EQ(leaves(status["saves"], ""), metric_labels<SaveOutcome>());
+  const json recent = status["recent"]["items"]["properties"];
+  const auto expect_told = [&](const char* field, std::string_view word) {
+    EXPECT_NE(recent[field]["description"].get<std::string>().find(word), std::string::npos)
+        << field << ": " << word;
+  };
+  for (const auto& known : kWords<LoadOutcome>) expect_told("load", known.word);
+  for (const auto& known : kWords<Effect>) expect_told("effect", known.word);
+  for (const auto& known : kWords<SaveOutcome>) expect_told("save", known.word);
 }
 
 TEST(CompileCacheArchiveCrd, TheObjectHasTheFieldsOfTheSchema) {

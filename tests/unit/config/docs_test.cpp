@@ -1,10 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
+#include <set>
 #include <string>
 
+#include "api/choices.hpp"
 #include "api/names.hpp"
+#include "api/outcomes.hpp"
 #include "api/reasons.hpp"
+#include "base/strings.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
@@ -48,6 +53,56 @@ TEST(Docs, TheReadmeNamesEveryFieldOfACompileCache) {
           << section << "." << name;
     }
   }
+}
+
+template <Worded Enum>
+void expect_named(const std::string& file) {
+  const std::string page = read_source_file(file);
+  for (const auto& known : kWords<Enum>) {
+    EXPECT_NE(page.find("`" + std::string(known.metric) + "`"), std::string::npos)
+        << file << " lacks " << known.metric;
+  }
+}
+
+TEST(Docs, EachWordIsNamedWhereItsLikesAre) {
+  expect_named<Mode>("README.md");
+  expect_named<SavePolicy>("README.md");
+  expect_named<LoadOutcome>("README.md");
+  expect_named<Effect>("README.md");
+  expect_named<Effect>("docs/architecture.md");
+  expect_named<Outcome>("docs/applications.md");
+  const std::string answers = read_source_file("docs/applications.md");
+  for (const auto& known : kWords<Outcome>) {
+    EXPECT_NE(answers.find("\n| `" + std::string(known.word) + "` | "), std::string::npos)
+        << known.word << " has no row among the answers to the application";
+  }
+}
+
+// "outcome" in the expressions of alerts and dashboards.
+template <Worded Enum>
+void expect_known_labels(const std::string& metric, const std::string& label) {
+  std::set<std::string> known;
+  for (const auto& word : kWords<Enum>) known.emplace(word.metric);
+  int found = 0;
+  for (const char* file :
+       {"config/components/prometheus-operator/rules.yaml", "config/monitoring/dashboard.json",
+        "config/monitoring/rules_test.yaml"}) {
+    const std::string text = read_source_file(file);
+    const std::regex selector(metric + R"(\{[^}]*\b)" + label + R"(!?=~?\\?"([a-z|]+))");
+    for (std::sregex_iterator it(text.begin(), text.end(), selector), end; it != end; ++it) {
+      for (const std::string& word : split((*it)[1].str(), '|')) {
+        EXPECT_TRUE(known.contains(word)) << file << ": " << metric << " has no " << word;
+        ++found;
+      }
+    }
+  }
+  EXPECT_GT(found, 0) << metric;
+}
+
+TEST(Docs, AlertsAndDashboardsAskForLabelsThatThereAre) {
+  expect_known_labels<LoadOutcome>("compilecache_loads_total", "outcome");
+  expect_known_labels<SaveOutcome>("compilecache_saves_total", "outcome");
+  expect_known_labels<Effect>("compilecache_effect_total", "effect");
 }
 
 // Also the rooms of a folder, which have a library each.

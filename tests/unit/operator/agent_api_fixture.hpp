@@ -121,7 +121,7 @@ class AgentApiTest : public ::testing::Test {
   int save(const std::string& pod, char manifest) {
     const auto answer = call<api::SaveAnswer>(
         "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
-    EXPECT_EQ(answer.decision, "granted") << answer.reason;
+    EXPECT_EQ(answer.decision, api::SaveDecision::kGranted) << answer.reason;
     return send("POST", "/v1/saves/" + answer.id + "/commit", pod,
                 api::dump(api::CommitRequest{.fence = answer.fence,
                                              .parent_digest = answer.parent_digest,
@@ -130,7 +130,7 @@ class AgentApiTest : public ::testing::Test {
                                              .compile_seconds = 40}))
         .status;
   }
-  void report_loaded(const std::string& pod, const std::string& outcome, const std::string& match,
+  void report_loaded(const std::string& pod, api::Outcome outcome, std::optional<api::Match> match,
                      const std::string& corrupt = {}) {
     const auto archive = archives.archives.begin()->second;
     api::LoadedReport report{.cache = "transformer", .outcome = outcome, .match = match};
@@ -142,10 +142,10 @@ class AgentApiTest : public ::testing::Test {
   }
   void report_cold(const std::string& pod) {
     const api::LoadedReport report{
-        .cache = "transformer", .outcome = "DOES_NOT_EXIST", .reason = "no_archive"};
+        .cache = "transformer", .outcome = api::Outcome::kDoesNotExist, .reason = "no_archive"};
     EXPECT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
   }
-  void report_effect(const std::string& pod, const std::string& effect, double compile_seconds) {
+  void report_effect(const std::string& pod, api::Effect effect, double compile_seconds) {
     EXPECT_EQ(
         send("POST", "/v1/effect", pod,
              api::dump(api::EffectReport{
@@ -159,12 +159,13 @@ class AgentApiTest : public ::testing::Test {
     return status;
   }
   api::SweepAnswer begin_sweep() {
-    return call<api::SweepAnswer>("/v1/sweeps", "job",
-                                  api::SweepRequest{.cache = "transformer", .phase = "begin"});
+    return call<api::SweepAnswer>(
+        "/v1/sweeps", "job",
+        api::SweepRequest{.cache = "transformer", .phase = api::SweepPhase::kBegin});
   }
   void end_sweep(const std::string& inventory, const std::vector<std::string>& corrupt = {},
                  const std::vector<std::string>& verified = {}) {
-    api::SweepRequest request{.cache = "transformer", .phase = "end"};
+    api::SweepRequest request{.cache = "transformer", .phase = api::SweepPhase::kEnd};
     request.verified = verified;
     for (const char fill : inventory) request.inventory.push_back({digest(fill), 1});
     request.corrupt = corrupt;
@@ -183,8 +184,8 @@ class AgentApiTest : public ::testing::Test {
   }
   int adopt(const std::vector<api::FoundArchive>& found) {
     return send("POST", "/v1/sweeps", "job",
-                api::dump(
-                    api::SweepRequest{.cache = "transformer", .phase = "adopt", .found = found}))
+                api::dump(api::SweepRequest{
+                    .cache = "transformer", .phase = api::SweepPhase::kAdopt, .found = found}))
         .status;
   }
   // As somebody does it with kubectl, or the garbage collector.
@@ -202,7 +203,8 @@ class AgentApiTest : public ::testing::Test {
   }
 
   Settings settings;
-  std::string mode = "ReadWrite", image = "torch:1";
+  api::Mode mode = api::Mode::kReadWrite;
+  std::string image = "torch:1";
   milliseconds wait_for_first{0};
   FakeClock clock;
   ClusterStores stores;

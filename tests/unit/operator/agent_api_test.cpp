@@ -20,18 +20,18 @@ class AgentApi : public test::AgentApiTest {};
 
 TEST_F(AgentApi, ColdSaveWarm) {
   const auto cold = load("a");
-  EXPECT_EQ(cold.decision, "none");
+  EXPECT_EQ(cold.decision, api::LoadDecision::kNone);
   EXPECT_EQ(cold.reason, "no_archive");
   EXPECT_EQ(cold.gpu_product, "NVIDIA-H100-80GB-HBM3");
   EXPECT_EQ(save("a", '1'), 200);
   const auto warm = load("b");
-  EXPECT_EQ(warm.decision, "load");
-  EXPECT_EQ(warm.match, "exact");
+  EXPECT_EQ(warm.decision, api::LoadDecision::kLoad);
+  EXPECT_EQ(warm.match, api::Match::kExact);
   EXPECT_EQ(warm.manifest_digest, digest('1'));
   EXPECT_EQ(warm.budget_ms, 20'000) << "half of the compile time";
-  report_loaded("b", "SUCCESS", "exact");
-  report_effect("b", "unused", 0);
-  report_effect("b", "full", 0);
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  report_effect("b", api::Effect::kUnused, 0);
+  report_effect("b", api::Effect::kFull, 0);
   const auto now = status();
   EXPECT_EQ(now.loads.exact, 1);
   EXPECT_EQ(now.effect, (api::EffectCounters{.full = 1}));
@@ -101,7 +101,7 @@ TEST_F(AgentApi, GarbageIsAnsweredNotServed) {
 TEST_F(AgentApi, ALockThatWasLostIsAConflict) {
   const api::SaveRequest request{.cache = "transformer", .attempt = "1", .new_files = 1};
   const auto save = call<api::SaveAnswer>("/v1/saves", "a", request);
-  EXPECT_EQ(call<api::SaveAnswer>("/v1/saves", "b", request).decision, "busy");
+  EXPECT_EQ(call<api::SaveAnswer>("/v1/saves", "b", request).decision, api::SaveDecision::kBusy);
   const std::string renew = api::dump(api::RenewRequest{.fence = save.fence});
   EXPECT_EQ(send("PUT", "/v1/saves/" + save.id, "a", renew).status, 200);
   EXPECT_EQ(send("PUT", "/v1/saves/" + save.id, "b", renew).status, 409);
@@ -110,57 +110,58 @@ TEST_F(AgentApi, ALockThatWasLostIsAConflict) {
 }
 
 TEST_F(AgentApi, ReadOnlyPodsDoNotSave) {
-  mode = "ReadOnly";
+  mode = api::Mode::kReadOnly;
   add_pod("reader");
   const auto answer = call<api::SaveAnswer>(
       "/v1/saves", "reader",
       api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
-  EXPECT_EQ(answer.decision, "refused");
+  EXPECT_EQ(answer.decision, api::SaveDecision::kRefused);
   EXPECT_EQ(answer.reason, "mode_read_only");
 }
 
 TEST_F(AgentApi, TheSecondColdPodWaitsForTheFirst) {
   wait_for_first = seconds(60);
   for (const char* pod : {"a", "b"}) add_pod(pod);
-  EXPECT_EQ(load("a").decision, "none");
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
   EXPECT_EQ(load("b").reason, "waiting_for_first");
-  EXPECT_EQ(load("a").decision, "none") << "the first itself does not wait";
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone) << "the first itself does not wait";
   auto ended = std::make_shared<PodView>(*view.pod("ml", "a"));
   ended->phase = "Failed";
   stores.pods.upsert("ml/a", ended);
-  EXPECT_EQ(load("b").decision, "none") << "the first is dead, so the next goes ahead";
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kNone)
+      << "the first is dead, so the next goes ahead";
 }
 
 TEST_F(AgentApi, AFirstThatCrashesOrCannotSaveIsNotWaitedFor) {
   wait_for_first = seconds(60);
   for (const char* pod : {"a", "b"}) add_pod(pod);
-  EXPECT_EQ(load("a").decision, "none");
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
   EXPECT_EQ(load("b").reason, "waiting_for_first");
   auto crashing = std::make_shared<PodView>(*view.pod("ml", "a"));
   crashing->containers = std::make_shared<const std::vector<ContainerView>>(
       std::vector<ContainerView>{{.name = "server", .restarts = 1}});
   stores.pods.upsert("ml/a", crashing);
-  EXPECT_EQ(load("b").decision, "none");
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kNone);
   api::EffectReport refused{.cache = "transformer"};
-  refused.save_outcome = "ERROR";
+  refused.save_outcome = api::Outcome::kError;
   refused.save_reason = "too_large";
   add_pod("c");
   EXPECT_EQ(load("c").reason, "waiting_for_first");
   ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(refused)).status, 200);
-  EXPECT_EQ(load("c").decision, "none");
-  mode = "ReadOnly";
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kNone);
+  mode = api::Mode::kReadOnly;
   clock.advance(seconds(60));
   add_pod("a");
   add_pod("b");
-  EXPECT_EQ(load("a").decision, "none");
-  EXPECT_EQ(load("b").decision, "none") << "the one before it will not save";
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kNone) << "the one before it will not save";
 }
 
 TEST_F(AgentApi, WhoWaitsIsLetGoWhenTheFirstSeemsToBeDone) {
   wait_for_first = seconds(600);
   for (const char* pod : {"a", "b"}) add_pod(pod);
-  EXPECT_EQ(load("a").decision, "none");
-  EXPECT_EQ(load("b").decision, "wait");
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kWait);
   ASSERT_EQ(save("a", '1'), 200);  // after 40 s of compiling, and no silence to speak of
   EXPECT_EQ(load("b").reason, "waiting_for_first");
   clock.advance(seconds(19));
@@ -170,18 +171,18 @@ TEST_F(AgentApi, WhoWaitsIsLetGoWhenTheFirstSeemsToBeDone) {
   EXPECT_EQ(load("b").reason, "waiting_for_first");
   ASSERT_EQ(save("a", '2'), 200);
   clock.advance(seconds(20));
-  EXPECT_EQ(load("b").decision, "load");
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kLoad);
   EXPECT_EQ(load("b").generation, 2);
 }
 
 TEST_F(AgentApi, APodThatWaitsIsLoggedOnce) {
   wait_for_first = seconds(60);
   for (const char* pod : {"a", "b"}) add_pod(pod);
-  EXPECT_EQ(load("a").decision, "none");
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
   ::testing::internal::CaptureStderr();
   for (const int64_t waited : {0, 100, 200}) {
     const api::LoadRequest request{.cache = "transformer", .waited_ms = waited};
-    EXPECT_EQ(call<api::LoadAnswer>("/v1/load", "b", request).decision, "wait");
+    EXPECT_EQ(call<api::LoadAnswer>("/v1/load", "b", request).decision, api::LoadDecision::kWait);
   }
   const std::string log = ::testing::internal::GetCapturedStderr();
   const size_t first = log.find("load decided");
@@ -191,11 +192,11 @@ TEST_F(AgentApi, APodThatWaitsIsLoggedOnce) {
 
 TEST_F(AgentApi, AFailedLoadIsColdAndSaid) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "ERROR", "");
+  report_loaded("b", api::Outcome::kError, {});
   EXPECT_EQ(status().loads.failed, 1);
   EXPECT_EQ(events.reasons.back(), "CacheLoadFailed");
   // Cold pods have no effect to judge.
-  report_effect("b", "none", 40);
+  report_effect("b", api::Effect::kNone, 40);
   EXPECT_EQ(status().effect, api::EffectCounters{});
 }
 
@@ -203,7 +204,8 @@ TEST_F(AgentApi, AFailedLoadIsColdAndSaid) {
 TEST_F(AgentApi, TheStatusTellsThePodsStory) {
   ASSERT_EQ(save("a", '1'), 200);
   const auto given = load("b");
-  api::LoadedReport loaded{.cache = "transformer", .outcome = "SUCCESS", .match = "exact"};
+  api::LoadedReport loaded{
+      .cache = "transformer", .outcome = api::Outcome::kSuccess, .match = api::Match::kExact};
   loaded.archive = given.archive;
   loaded.generation = given.generation;
   loaded.milliseconds = 5200;
@@ -212,13 +214,13 @@ TEST_F(AgentApi, TheStatusTellsThePodsStory) {
   loaded.asked_ms = 3;
   loaded.bytes = 1234;
   ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(loaded)).status, 200);
-  api::EffectReport effect{.cache = "transformer", .effect = "none"};
+  api::EffectReport effect{.cache = "transformer", .effect = api::Effect::kNone};
   effect.loaded_entries = 9;
   effect.new_entries = 7;
   effect.compile_seconds = 12.5;
   effect.new_names = {"vllm/torch_compile_cache/0/artifact_1", std::string(300, 'x')};
   effect.differing = {"VLLM_PORT", "config_hash"};
-  effect.save_outcome = "SKIPPED";
+  effect.save_outcome = api::Outcome::kSkipped;
   effect.save_reason = "unchanged";
   ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(effect)).status, 200);
 
@@ -242,7 +244,7 @@ TEST_F(AgentApi, TheStatusTellsThePodsStory) {
 }
 
 TEST_F(AgentApi, AColdPodsStoryIsToldToo) {
-  api::LoadedReport cold{.cache = "transformer", .outcome = "DOES_NOT_EXIST"};
+  api::LoadedReport cold{.cache = "transformer", .outcome = api::Outcome::kDoesNotExist};
   cold.reason = "no_archive";
   cold.waited_for = "whatever an agent says";
   ASSERT_EQ(send("POST", "/v1/loaded", "a", api::dump(cold)).status, 200);
@@ -264,8 +266,9 @@ TEST_F(AgentApi, AColdPodsStoryIsToldToo) {
 // Forty seconds of compiling, of which the app read a part.
 TEST_F(AgentApi, TimeSavedIsTheShareThatWasRead) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
-  api::EffectReport partly{.cache = "transformer", .effect = "partial", .compile_seconds = 30};
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  api::EffectReport partly{
+      .cache = "transformer", .effect = api::Effect::kPartial, .compile_seconds = 30};
   partly.loaded_entries = 8;
   partly.read_entries = 2;
   partly.new_entries = 6;
@@ -279,23 +282,23 @@ TEST_F(AgentApi, TimeSavedIsTheShareThatWasRead) {
 
 TEST_F(AgentApi, ALoaderThatRunsAgainIsNotCountedAgain) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
-  report_loaded("b", "SKIPPED", "");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  report_loaded("b", api::Outcome::kSkipped, {});
   EXPECT_EQ(status().loads, (api::LoadCounters{.exact = 1}));
 }
 
 TEST_F(AgentApi, SaveOutcomesAreCountedOnce) {
-  api::EffectReport report{.cache = "transformer", .effect = "unused"};
-  report.save_outcome = "SKIPPED";
+  api::EffectReport report{.cache = "transformer", .effect = api::Effect::kUnused};
+  report.save_outcome = api::Outcome::kSkipped;
   report.save_reason = "too_large";
   for (int i = 0; i < 3; ++i) send("POST", "/v1/effect", "a", api::dump(report));
   EXPECT_EQ(status().saves, (api::SaveCounters{.refused = 1}));
-  report.save_outcome = "ERROR";
+  report.save_outcome = api::Outcome::kError;
   send("POST", "/v1/effect", "a", api::dump(report));
   EXPECT_EQ(status().saves, (api::SaveCounters{.refused = 2})) << "too_large is no failure";
   report.save_reason = "commit_failed";
   send("POST", "/v1/effect", "a", api::dump(report));
-  report.save_outcome = "SKIPPED";
+  report.save_outcome = api::Outcome::kSkipped;
   report.save_reason = "unchanged";
   send("POST", "/v1/effect", "a", api::dump(report));
   report.save_reason = "nothing_to_save";
@@ -319,8 +322,8 @@ TEST_F(AgentApi, ACommitThatIsRepeatedCountsOnce) {
 
 TEST_F(AgentApi, ANewLeaderCountsNoVerdictAgain) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
-  report_effect("b", "full", 0);
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  report_effect("b", api::Effect::kFull, 0);
   ASSERT_EQ(status().effect.full, 1);
   ASSERT_EQ(status().seconds_saved, 40);
   ASSERT_EQ(save("a", '2'), 200);  // the archive grows, and is worth more
@@ -335,8 +338,8 @@ TEST_F(AgentApi, ANewLeaderCountsNoVerdictAgain) {
     stats.forget("ml/transformer");
     meet_cache();
     const api::EffectReport again{.cache = "transformer",
-                                  .effect = "full",
-                                  .counted_effect = "full",
+                                  .effect = api::Effect::kFull,
+                                  .counted_effect = api::Effect::kFull,
                                   .loaded_entries = 3,
                                   .read_entries = 3};
     ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(again)).status, 200);
@@ -409,7 +412,7 @@ TEST_F(AgentApi, TheOwnerOfUnreadableFilesIsLearned) {
 
 TEST_F(AgentApi, AStoreThatIsGoneIsMadeAnewAtTheFirstFailure) {
   api::EffectReport failed{.cache = "transformer"};
-  failed.save_outcome = "ERROR";
+  failed.save_outcome = api::Outcome::kError;
   failed.save_reason = "volume_full";
   ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(failed)).status, 200);
   EXPECT_EQ(sweeps_wanted, 0) << "no sweep helps";
@@ -420,7 +423,7 @@ TEST_F(AgentApi, AStoreThatIsGoneIsMadeAnewAtTheFirstFailure) {
   EXPECT_EQ(sweeps_wanted, 1);
   EXPECT_EQ(status().saves.failed, 2);
   api::LoadedReport missing{
-      .cache = "transformer", .outcome = "DOES_NOT_EXIST", .reason = "store_missing"};
+      .cache = "transformer", .outcome = api::Outcome::kDoesNotExist, .reason = "store_missing"};
   ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(missing)).status, 200);
   EXPECT_EQ(sweeps_wanted, 2);
 }
@@ -428,7 +431,7 @@ TEST_F(AgentApi, AStoreThatIsGoneIsMadeAnewAtTheFirstFailure) {
 TEST_F(AgentApi, ASaveThatIsNotWholeIsTold) {
   report_cold("a");
   api::EffectReport saved{.cache = "transformer"};
-  saved.save_outcome = "SUCCESS";
+  saved.save_outcome = api::Outcome::kSuccess;
   saved.save_reason = "too_many_files";
   ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(saved)).status, 200);
   EXPECT_EQ(status().recent.list().at(0).save_reason, "too_many_files");
@@ -460,13 +463,13 @@ TEST_F(AgentApi, AnInventoryInPagesIsAsGoodAsOneInOne) {
   for (const char manifest : {'1', '2', '3', '4'}) ASSERT_EQ(save("a", manifest), 200);
   clock.advance(minutes(5));
   begin_sweep();
-  api::SweepRequest page{.cache = "transformer", .phase = "inventory"};
+  api::SweepRequest page{.cache = "transformer", .phase = api::SweepPhase::kInventory};
   page.inventory = {{digest('1'), 1}};
   page.up_to = digest('1');
   for (int repeated = 0; repeated < 2; ++repeated) {
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
   }
-  api::SweepRequest end{.cache = "transformer", .phase = "end"};
+  api::SweepRequest end{.cache = "transformer", .phase = api::SweepPhase::kEnd};
   for (const char blob : {'2', '3', '4'}) end.inventory.push_back({digest(blob), 1});
   end.after = digest('1');
   EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
@@ -486,7 +489,7 @@ TEST_F(AgentApi, WhatIsNotInTheStatusYetIsNotDeleted) {
 }
 
 TEST_F(AgentApi, AVolumeThatCannotBeUsedChangesNoList) {
-  api::SweepRequest request{.cache = "transformer", .phase = "end"};
+  api::SweepRequest request{.cache = "transformer", .phase = api::SweepPhase::kEnd};
   request.storage_error = "read-only file system";
   EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(request)).status, 200);
   EXPECT_EQ(status().last_sweep.time, "");
@@ -497,7 +500,7 @@ TEST_F(AgentApi, ANodeWithoutALabelMakesTheLoaderWait) {
   node->name = "n1";
   node->facts = {"", "amd64", "", ""};
   stores.nodes.upsert("n1", node);
-  EXPECT_EQ(load("a").decision, "wait");
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kWait);
   EXPECT_EQ(load("a").reason, "gpu_product_unknown");
   add_pod("cpu", "");
   EXPECT_EQ(load("cpu").gpu_product, "cpu-amd64");
@@ -508,17 +511,17 @@ TEST_F(AgentApi, OnlySoManyLoadAtOnceAndWhoIsDoneMakesRoom) {
   for (int i = 0; i < 49; ++i) {
     ASSERT_TRUE(traffic.begin("ml/claim", "uid-of-" + std::to_string(i), minutes(10)));
   }
-  EXPECT_EQ(load("b").decision, "load");
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kLoad);
   EXPECT_EQ(load("c").reason, "too_many_loads");
-  report_loaded("b", "SUCCESS", "exact");
-  EXPECT_EQ(load("c").decision, "load");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kLoad);
 }
 
 TEST_F(AgentApi, AWaitForAPlaceIsNoLongerThanTheWholeWait) {
   ASSERT_EQ(save("a", '1'), 200);
   const api::LoadRequest odd{
       .cache = "transformer", .waited_ms = 0, .waited_for_place_ms = 3'600'000};
-  EXPECT_EQ(call<api::LoadAnswer>("/v1/load", "b", odd).decision, "load");
+  EXPECT_EQ(call<api::LoadAnswer>("/v1/load", "b", odd).decision, api::LoadDecision::kLoad);
 }
 
 }  // namespace

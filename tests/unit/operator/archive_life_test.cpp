@@ -14,7 +14,7 @@ class ArchiveLife : public test::AgentApiTest {};
 TEST_F(ArchiveLife, AReportThatNamesNothingMarksNothing) {
   ASSERT_EQ(save("a", '1'), 200);
   const api::LoadedReport report{.cache = "transformer",
-                                 .outcome = "ERROR",
+                                 .outcome = api::Outcome::kError,
                                  .reason = "corrupt",
                                  .archive = archive().metadata.name};
   ASSERT_EQ(send("POST", "/v1/loaded", "b", api::dump(report)).status, 200);
@@ -25,7 +25,7 @@ TEST_F(ArchiveLife, AReportThatNamesNothingMarksNothing) {
 TEST_F(ArchiveLife, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
   ASSERT_EQ(save("a", '1'), 200);
   ASSERT_EQ(save("a", '2'), 200);
-  report_loaded("b", "ERROR", "", digest('2'));
+  report_loaded("b", api::Outcome::kError, {}, digest('2'));
   EXPECT_EQ(sweeps_wanted, 1);
   EXPECT_TRUE(is_suspect(archives.archives.begin()->second));
   EXPECT_EQ(load("c").manifest_digest, digest('1')) << "the generation before takes its place";
@@ -44,8 +44,8 @@ TEST_F(ArchiveLife, ACorruptArchiveIsSuspectAtOnceAndCorruptAfterASweep) {
 
 TEST_F(ArchiveLife, ASuspectArchiveThatIsWholeIsHandedOutAgain) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "ERROR", "", digest('1'));
-  EXPECT_EQ(load("c").decision, "none");
+  report_loaded("b", api::Outcome::kError, {}, digest('1'));
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kNone);
   EXPECT_EQ(load("c").reason, "suspect") << "there is no generation before it";
   EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('1')});
   end_sweep("1", {}, {digest('1')});
@@ -60,7 +60,7 @@ TEST_F(ArchiveLife, ASaverThatFindsTheHeadCorruptSavesFromScratch) {
       "/v1/saves", "b",
       api::SaveRequest{
           .cache = "transformer", .attempt = "2", .corrupt_digest = digest('1'), .new_files = 1});
-  EXPECT_EQ(granted.decision, "granted") << granted.reason;
+  EXPECT_EQ(granted.decision, api::SaveDecision::kGranted) << granted.reason;
   EXPECT_EQ(granted.parent_digest, "");
   EXPECT_EQ(granted.condemned, std::vector<std::string>{digest('1')});
   EXPECT_TRUE(is_suspect(archive()));
@@ -73,7 +73,7 @@ TEST_F(ArchiveLife, ASaverThatDoesNotSeeTheHeadWaitsForASweep) {
   const api::SaveRequest request{
       .cache = "transformer", .attempt = "2", .missing_digest = digest('1'), .new_files = 1};
   const auto answer = call<api::SaveAnswer>("/v1/saves", "b", request);
-  EXPECT_EQ(answer.decision, "busy");
+  EXPECT_EQ(answer.decision, api::SaveDecision::kBusy);
   EXPECT_EQ(answer.reason, "archive_being_checked");
   EXPECT_EQ(sweeps_wanted, 1);
   EXPECT_FALSE(is_suspect(archive())) << "another node may see it";
@@ -101,7 +101,7 @@ TEST_F(ArchiveLife, AHeadWhoseBlobsAreGoneIsFoundByASweep) {
 
 TEST_F(ArchiveLife, WhatIsSavedAfterCorruptionIsWholeAndNewer) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "ERROR", "", digest('1'));
+  report_loaded("b", api::Outcome::kError, {}, digest('1'));
   end_sweep("1", {digest('1')});
   EXPECT_TRUE(is_corrupt(archive()));
   EXPECT_EQ(load("c").reason, "corrupt");
@@ -117,7 +117,7 @@ TEST_F(ArchiveLife, WhatIsSavedAfterCorruptionIsWholeAndNewer) {
 
 TEST_F(ArchiveLife, AReportAboutBytesThatNoHeadHasMakesNothingSuspect) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "ERROR", "", digest('9'));
+  report_loaded("b", api::Outcome::kError, {}, digest('9'));
   EXPECT_FALSE(is_suspect(archive()));
   EXPECT_EQ(load("c").manifest_digest, digest('1'));
 }
@@ -131,12 +131,12 @@ TEST_F(ArchiveLife, UseIsKeptAndWrittenAtABoundedRate) {
     show(after);
   };
   for (int second = 0; second < 20; ++second) {
-    for (int i = 0; i < 50; ++i) report_loaded("b", "SUCCESS", "exact");
+    for (int i = 0; i < 50; ++i) report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
     registry.flush();
     clock.advance(seconds(1));
   }
   EXPECT_EQ(writes, 4) << "one in five seconds, however many pods load";
-  report_loaded("c", "SUCCESS", "exact");
+  report_loaded("c", api::Outcome::kSuccess, api::Match::kExact);
   const std::string last = format_time(clock.wall());
   clock.advance(seconds(30));
   registry.flush();
@@ -146,7 +146,7 @@ TEST_F(ArchiveLife, UseIsKeptAndWrittenAtABoundedRate) {
 
 TEST_F(ArchiveLife, UseNeverGoesBackInTime) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   // The next leader has written a later one.
   archives.archives.begin()->second.last_used_time = "2099-01-01T00:00:00Z";
   registry.flush(true);
@@ -156,12 +156,12 @@ TEST_F(ArchiveLife, UseNeverGoesBackInTime) {
 
 TEST_F(ArchiveLife, AnArchiveDeletedUnderItsPodsStaysDeleted) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   const auto granted = call<api::SaveAnswer>(
       "/v1/saves", "c", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
   delete_archives();
   EXPECT_EQ(load("c").reason, "no_archive");
-  report_effect("b", "full", 0);
+  report_effect("b", api::Effect::kFull, 0);
   registry.flush(true);
   EXPECT_TRUE(archives.archives.empty()) << "its pods' reports do not bring it back";
   EXPECT_EQ(status().effect.full, 1) << "and are counted all the same";
@@ -198,7 +198,7 @@ TEST_F(ArchiveLife, ArchivesOfAnotherClusterAreHandedOut) {
   ASSERT_EQ(adopt({found_archive('7', "torch:1"), found_archive('8', "torch:2")}), 200);
   ASSERT_EQ(archives.archives.size(), 2U);
   const auto answer = load("a");
-  EXPECT_EQ(answer.match, "exact");
+  EXPECT_EQ(answer.match, api::Match::kExact);
   EXPECT_EQ(answer.manifest_digest, digest('7'));
   EXPECT_EQ(begin_sweep().archives.size(), 2U) << "so the index keeps them";
   end_sweep("78f");
@@ -243,11 +243,11 @@ TEST_F(ArchiveLife, AHeadWhoseBlobsAreInSeveralPagesIsFoundByThemTogether) {
   const auto tell = [&](const std::vector<api::BlobInfo>& last) {
     clock.advance(minutes(5));
     begin_sweep();
-    api::SweepRequest first{.cache = "transformer", .phase = "inventory"};
+    api::SweepRequest first{.cache = "transformer", .phase = api::SweepPhase::kInventory};
     first.inventory = {{digest('2'), 1}};
     first.up_to = digest('2');
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(first)).status, 200);
-    api::SweepRequest end{.cache = "transformer", .phase = "end"};
+    api::SweepRequest end{.cache = "transformer", .phase = api::SweepPhase::kEnd};
     end.inventory = last;
     end.after = digest('2');
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
@@ -259,7 +259,7 @@ TEST_F(ArchiveLife, AHeadWhoseBlobsAreInSeveralPagesIsFoundByThemTogether) {
 
 TEST_F(ArchiveLife, UseThatCouldNotBeWrittenIsWrittenLater) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   archives.fault = [] { return test::FakeArchives::Fault::kLostRequest; };
   registry.flush(true);
   archives.fault = [] { return test::FakeArchives::Fault::kNone; };
@@ -277,7 +277,7 @@ class SharedBlob : public ArchiveLife {
   api::SaveAnswer ask(const std::string& pod) {
     const auto answer = call<api::SaveAnswer>(
         "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
-    EXPECT_EQ(answer.decision, "granted") << answer.reason;
+    EXPECT_EQ(answer.decision, api::SaveDecision::kGranted) << answer.reason;
     return answer;
   }
   int commit(const std::string& pod, const api::SaveAnswer& answer, char manifest) {
@@ -297,7 +297,7 @@ class SharedBlob : public ArchiveLife {
   void report_corrupt_blob(const std::string& pod) {
     const auto loaded = with_image("torch:1");
     const api::LoadedReport report{.cache = "transformer",
-                                   .outcome = "ERROR",
+                                   .outcome = api::Outcome::kError,
                                    .archive = loaded.metadata.name,
                                    .manifest_digest = loaded.head.manifest_digest,
                                    .corrupt_digest = digest('f')};
@@ -341,7 +341,7 @@ class Adoption : public ArchiveLife {
 
 TEST_F(Adoption, AnArchiveThatWasFoundCorruptHereIsSavedAnewAndNotTakenOver) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "ERROR", "", digest('1'));
+  report_loaded("b", api::Outcome::kError, {}, digest('1'));
   end_sweep("1", {digest('1')});
   ASSERT_TRUE(is_corrupt(archive()));
   EXPECT_EQ(adopt({found_archive('7', image)}), 200);
@@ -353,7 +353,7 @@ TEST_F(Adoption, NothingGoesIntoTheArchiveOfADeletedCompileCache) {
                 "/v1/saves", "a",
                 api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1})
                 .decision,
-            "granted");
+            api::SaveDecision::kGranted);
   cache.metadata.uid = "made-anew";
   put_cache();
   EXPECT_EQ(adopt({found_archive('7', image)}), 200);

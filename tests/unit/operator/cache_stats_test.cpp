@@ -17,12 +17,12 @@ struct Stats : OwnLedger, CacheStats {
   explicit Stats(size_t recent_limit) : CacheStats(recent_limit, pods) {}
 };
 
-LoadSeen load(const std::string& pod, const std::string& word) {
+LoadSeen load(const std::string& pod, api::LoadOutcome outcome) {
   return {.pod = pod,
           .pod_uid = "uid-" + pod,
           .node = "n1",
           .archive = "a1",
-          .load = word,
+          .load = outcome,
           .milliseconds = 12,
           .time = "2026-01-02T03:04:05Z"};
 }
@@ -38,9 +38,9 @@ api::CompileCacheStatus status_of(const CacheStats& stats) {
 TEST(CacheStats, CountsAndListsLoads) {
   Stats stats(32);
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("a", "exact"));
-  stats.loaded(kCache, load("b", "none"));
-  stats.loaded(kCache, load("c", "failed"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
+  stats.loaded(kCache, load("b", api::LoadOutcome::kMissing));
+  stats.loaded(kCache, load("c", api::LoadOutcome::kFailed));
   const auto status = status_of(stats);
   EXPECT_EQ(status.loads, (api::LoadCounters{.exact = 1, .missing = 1, .failed = 1}));
   const auto recent = status.recent.list();
@@ -52,7 +52,7 @@ TEST(CacheStats, CountsAndListsLoads) {
 TEST(CacheStats, AVerdictIsOnePerPodAndMoves) {
   Stats stats(32);
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("a", "exact"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   EXPECT_FALSE(stats.effect(kCache, effect("a", api::Effect::kUnused)).before);
   const auto move = stats.effect(kCache, effect("a", api::Effect::kFull, 30));
   EXPECT_EQ(move.before, api::Effect::kUnused);
@@ -67,14 +67,14 @@ TEST(CacheStats, AVerdictIsOnePerPodAndMoves) {
 TEST(CacheStats, OutlivesALeader) {
   Stats first(32);
   first.seed(kCache, {});
-  first.loaded(kCache, load("a", "exact"));
+  first.loaded(kCache, load("a", api::LoadOutcome::kExact));
   first.effect(kCache, effect("a", api::Effect::kPartial, 30));
-  first.saved(kCache, SaveSeen::kCommitted, "2026-01-02T03:04:05Z");
+  first.saved(kCache, api::SaveOutcome::kCommitted, "2026-01-02T03:04:05Z");
   first.set_condemned(kCache, {{"sha256:x", "2026-01-02T03:04:05Z"}});
   Stats second(32);
   second.seed(kCache, status_of(first));
   second.effect(kCache, effect("a", api::Effect::kFull, 40));
-  second.loaded(kCache, load("b", "exact"));
+  second.loaded(kCache, load("b", api::LoadOutcome::kExact));
   const auto status = status_of(second);
   EXPECT_EQ(status.loads.exact, 2);
   EXPECT_EQ(status.effect, (api::EffectCounters{.full = 1}));
@@ -86,7 +86,7 @@ TEST(CacheStats, OutlivesALeader) {
 
 TEST(CacheStats, WithoutASeedTheStatusIsLeftAlone) {
   Stats stats(32);
-  stats.loaded(kCache, load("a", "exact"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   api::CompileCacheStatus status;
   status.loads.exact = 41;
   stats.fill(kCache, status);
@@ -99,13 +99,15 @@ TEST(CacheStats, WithoutASeedTheStatusIsLeftAlone) {
 TEST(CacheStats, KeepsPodsThatDidNotGoWellLongest) {
   Stats stats(4);
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("bad", "failed"));
-  for (const char* pod : {"a", "b", "c", "d", "e"}) stats.loaded(kCache, load(pod, "exact"));
+  stats.loaded(kCache, load("bad", api::LoadOutcome::kFailed));
+  for (const char* pod : {"a", "b", "c", "d", "e"})
+    stats.loaded(kCache, load(pod, api::LoadOutcome::kExact));
   const auto recent = status_of(stats).recent.list();
   ASSERT_EQ(recent.size(), 4U);
   EXPECT_EQ(recent[0].pod, "bad");
   EXPECT_EQ(recent[3].pod, "e");
-  for (const char* pod : {"1", "2", "3", "4", "5"}) stats.loaded(kCache, load(pod, "failed"));
+  for (const char* pod : {"1", "2", "3", "4", "5"})
+    stats.loaded(kCache, load(pod, api::LoadOutcome::kFailed));
   const auto later = status_of(stats).recent.list();
   EXPECT_TRUE(std::any_of(later.begin(), later.end(), [](const auto& p) { return p.pod == "e"; }))
       << "a good one is still shown";
@@ -114,11 +116,11 @@ TEST(CacheStats, KeepsPodsThatDidNotGoWellLongest) {
 TEST(CacheStats, KnowsWhichArchivesAreInUse) {
   Stats stats(32);
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("a", "exact"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   EXPECT_EQ(stats.archives_in_use(kCache, {"uid-a"}), std::set<std::string>{"a1"});
   EXPECT_TRUE(stats.archives_in_use(kCache, {}).empty())
       << "a pod that ended under an earlier leader holds nothing";
-  EXPECT_EQ(stats.load_of(kCache, "uid-a"), "exact");
+  EXPECT_EQ(stats.load_of(kCache, "uid-a"), api::LoadOutcome::kExact);
   stats.pods.end("ml", "uid-a");
   EXPECT_TRUE(stats.archives_in_use(kCache, {"uid-a"}).empty());
   EXPECT_EQ(status_of(stats).loads.exact, 1);
@@ -127,15 +129,15 @@ TEST(CacheStats, KnowsWhichArchivesAreInUse) {
 TEST(CacheStats, AForgottenCompileCachesPodsCountAnew) {
   Stats stats(32);
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("a", "exact"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   stats.seed("ml/other", {});
-  stats.loaded("ml/other", load("b", "exact"));
+  stats.loaded("ml/other", load("b", api::LoadOutcome::kExact));
   stats.forget(kCache);
   EXPECT_FALSE(stats.load_of(kCache, "uid-a"));
-  EXPECT_EQ(stats.load_of("ml/other", "uid-b"), "exact");
+  EXPECT_EQ(stats.load_of("ml/other", "uid-b"), api::LoadOutcome::kExact);
   EXPECT_FALSE(stats.load_of(kCache, "uid-b")) << "it counts for another CompileCache";
   stats.seed(kCache, {});
-  stats.loaded(kCache, load("a", "failed"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kFailed));
   EXPECT_EQ(status_of(stats).loads, (api::LoadCounters{.failed = 1}));
 }
 
@@ -172,7 +174,7 @@ TEST(CacheStats, SaysThatSomethingChanged) {
   Stats stats(32);
   int changes = 0;
   stats.on_change([&](const std::string& cache) { changes += cache == kCache; });
-  stats.loaded(kCache, load("a", "exact"));
+  stats.loaded(kCache, load("a", api::LoadOutcome::kExact));
   stats.effect(kCache, effect("a", api::Effect::kFull));
   stats.set_condemned(kCache, {});
   EXPECT_EQ(changes, 2);

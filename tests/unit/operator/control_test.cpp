@@ -175,8 +175,9 @@ class ControlTest : public ::testing::Test {
     PodView pod{
         .ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
     stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-    stats.loaded("ml/transformer",
-                 {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+    stats.loaded(
+        "ml/transformer",
+        {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = api::LoadOutcome::kExact});
   }
 
   FakeApiServer server;
@@ -398,16 +399,19 @@ TEST_F(ControlTest, AConflictThatStaysIsTriedEverMoreRarely) {
 }
 
 TEST_F(ControlTest, TheSeriesOfADeletedCompileCacheGo) {
-  metrics.save("ml", "transformer", "committed");
-  metrics.save("ml", "other", "committed");
-  metrics.load({.ns = "ml", .cache = "transformer", .gpu_product = "H100", .outcome = "exact"});
+  metrics.save("ml", "transformer", api::SaveOutcome::kCommitted);
+  metrics.save("ml", "other", api::SaveOutcome::kCommitted);
+  metrics.load({.ns = "ml",
+                .cache = "transformer",
+                .gpu_product = "H100",
+                .outcome = api::LoadOutcome::kExact});
   reconcile_and_see();
   ASSERT_NE(metrics.text().find("cache=\"transformer\""), std::string::npos);
   stores.caches.erase("ml/transformer", nullptr);
   ASSERT_TRUE(reconcile());
   EXPECT_EQ(metrics.text().find("cache=\"transformer\""), std::string::npos) << metrics.text();
   EXPECT_NE(metrics.text().find("cache=\"other\""), std::string::npos);
-  metrics.save("ml", "transformer", "committed");
+  metrics.save("ml", "transformer", api::SaveOutcome::kCommitted);
   EXPECT_NE(metrics.text().find("cache=\"transformer\""), std::string::npos) << "made anew";
 }
 
@@ -664,8 +668,9 @@ TEST_F(ControlTest, AnArchiveThatStaysInUseIsNotLookedAtEachSecond) {
   put_archive("old", hours(900));
   PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
   stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-  stats.loaded("ml/transformer",
-               {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = "exact"});
+  stats.loaded(
+      "ml/transformer",
+      {.pod = "web", .pod_uid = "u-1", .archive = "old", .load = api::LoadOutcome::kExact});
   report();
   for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
   see_jobs();
@@ -701,8 +706,9 @@ TEST_F(ControlTest, WhatIsInUseStays) {
   saving.clear();
 
   run_pod("Running");
-  stats.loaded("ml/transformer",
-               {.pod = "web", .pod_uid = "u-1", .archive = old_one(), .load = "exact"});
+  stats.loaded(
+      "ml/transformer",
+      {.pod = "web", .pod_uid = "u-1", .archive = old_one(), .load = api::LoadOutcome::kExact});
   EXPECT_TRUE(left("a pod has loaded it"));
   api::CompileCache cache = *stores.caches.get("ml/transformer");
   stats.fill("ml/transformer", cache.status);
@@ -789,7 +795,7 @@ TEST_F(ControlTest, WhatAPodLoadedLongAgoStaysWhileItRuns) {
     stats.loaded("ml/transformer", {.pod = "other",
                                     .pod_uid = "other-" + std::to_string(i),
                                     .archive = "new",
-                                    .load = "exact"});
+                                    .load = api::LoadOutcome::kExact});
   }
   reconcile_and_see();
   EXPECT_EQ(all(kArchives).size(), 2u);
@@ -804,7 +810,7 @@ TEST_F(ControlTest, ACompileCacheThatIsMadeAnewBeginsItsCountsAnew) {
     const json status = server.objects(kCaches).at("ml/transformer").at("status");
     return status.value("/saves/unchanged"_json_pointer, 0);
   };
-  stats.saved("ml/transformer", SaveSeen::kUnchanged, "");
+  stats.saved("ml/transformer", api::SaveOutcome::kUnchanged, "");
   EXPECT_EQ(unchanged(), 1);
   server.erase(kCaches, "ml", "transformer");
   put_cache({});
@@ -820,8 +826,9 @@ TEST_F(ControlTest, WhatAFailedFirstSaveLeavesGoesThoughItsPodRuns) {
   stores.archives.upsert("ml/blank", std::make_shared<const api::CompileCacheArchive>(blank));
   PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .phase = "Running", .cache = "transformer"};
   stores.pods.upsert("ml/web", std::make_shared<const PodView>(pod));
-  stats.loaded("ml/transformer",
-               {.pod = "web", .pod_uid = "u-1", .archive = "blank", .load = "exact"});
+  stats.loaded(
+      "ml/transformer",
+      {.pod = "web", .pod_uid = "u-1", .archive = "blank", .load = api::LoadOutcome::kExact});
   const size_t jobs_before = all(kJobs).size();
   reconcile_and_see();
   EXPECT_TRUE(all(kArchives).empty());
@@ -833,7 +840,7 @@ TEST_F(ControlTest, AThousandReportsAreOneWrite) {
   reconcile_and_see();
   const size_t before = writes();
   for (int i = 0; i < 1000; ++i) {
-    stats.saved("ml/transformer", SaveSeen::kUnchanged, "");
+    stats.saved("ml/transformer", api::SaveOutcome::kUnchanged, "");
     const auto done = reconcile();
     ASSERT_TRUE(done);
     see_cache(server.objects(kCaches).at("ml/transformer"));
@@ -853,7 +860,8 @@ TEST_F(ControlTest, ANewLeaderCountsOnAlsoWhenItsStoreLagsBehind) {
   last["status"]["loads"]["exact"] = 7;  // written by the leader before; our store does not know
   server.put(kCaches, last);
   ASSERT_TRUE(controller.take_over());
-  stats.loaded("ml/transformer", {.pod = "web-1", .pod_uid = "u-1", .load = "exact"});
+  stats.loaded("ml/transformer",
+               {.pod = "web-1", .pod_uid = "u-1", .load = api::LoadOutcome::kExact});
   reconcile();
   see_cache(server.objects(kCaches).at("ml/transformer"));
   clock.advance(settings.status_interval);

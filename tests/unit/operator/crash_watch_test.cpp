@@ -173,7 +173,7 @@ class CrashTrust : public test::AgentApiTest {
 TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
   ASSERT_EQ(save("a", '1'), 200);
   ASSERT_EQ(save("a", '2'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   test::crash(crashes, "uid-b", "b", 3);
   judge();
   EXPECT_EQ(suspicion(), "True PodsCrashed");
@@ -196,7 +196,7 @@ TEST_F(CrashTrust, TheGenerationBeforeTakesItsPlaceUntilAnotherIsSaved) {
 
 TEST_F(CrashTrust, WhatMakesPodsCrashIsNotSavedAgainAfterTheNextSave) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   test::crash(crashes, "uid-b", "b", 3);
   judge();
   ASSERT_EQ(save("c", '3'), 200);
@@ -210,7 +210,7 @@ TEST_F(CrashTrust, WhatMakesPodsCrashIsNotSavedAgainAfterTheNextSave) {
 
 TEST_F(CrashTrust, ANewLeaderBelievesWhatThePodSaysThatItLoaded) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   test::crash(crashes, "uid-b", "b", 3);
   judge();
   pods.drop<StartedPod>("uid-b");  // what a new leader knows of it
@@ -226,11 +226,11 @@ TEST_F(CrashTrust, WhatMakesPodsOfAnotherImageCrashIsNotSavedUnderTheirKey) {
   ASSERT_EQ(save("a", '1'), 200);
   image = "torch:2";
   add_pod("b");
-  ASSERT_EQ(load("b").match, "compatible");
-  report_loaded("b", "SUCCESS", "compatible");
+  ASSERT_EQ(load("b").match, api::Match::kCompatible);
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kCompatible);
   // Granted before it is known.
   const auto granted = ask("b", {.loaded_digest = digest('1')});
-  ASSERT_EQ(granted.decision, "granted");
+  ASSERT_EQ(granted.decision, api::SaveDecision::kGranted);
   ASSERT_NE(granted.archive, report_of_b());
   test::crash(crashes, "uid-b", "b", 3);
   for (const Blame& blame : crashes.blame("ml/" + report_of_b())) {
@@ -247,7 +247,7 @@ TEST_F(CrashTrust, WhatMakesPodsOfAnotherImageCrashIsNotSavedUnderTheirKey) {
 
 TEST_F(CrashTrust, AnArchiveThatIsAcquittedIsHandedOutAgain) {
   ASSERT_EQ(save("a", '1'), 200);
-  report_loaded("b", "SUCCESS", "exact");
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   test::crash(crashes, "uid-b", "b", 3);
   judge();
   EXPECT_EQ(load("c").reason, "suspect");

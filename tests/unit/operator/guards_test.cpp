@@ -37,7 +37,7 @@ class Guards : public test::AgentApiTest {
   }
   // The first page of an inventory.
   void tell_page(const std::vector<api::BlobInfo>& inventory, const std::string& up_to) {
-    api::SweepRequest page{.cache = "transformer", .phase = "inventory"};
+    api::SweepRequest page{.cache = "transformer", .phase = api::SweepPhase::kInventory};
     page.inventory = inventory;
     page.up_to = up_to;
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
@@ -138,7 +138,8 @@ TEST_F(Guards, ANewLeaderGivesTheHolderOfALockItsTime) {
 
 TEST_F(Guards, ANewLeaderLetsNothingBeDeletedUntilWhatTheOneBeforeLetThroughIsThere) {
   change_leader();
-  const std::string begin = api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"});
+  const std::string begin =
+      api::dump(api::SweepRequest{.cache = "transformer", .phase = api::SweepPhase::kBegin});
   ASSERT_EQ(next_leader("/v1/sweeps", "job", begin), 200);
   EXPECT_TRUE(api::parse<api::SweepAnswer>(last_answer.body)->deletable.empty());
   clock.advance(minutes(9));
@@ -156,7 +157,7 @@ TEST_F(Guards, ANewLeaderMissesNoBlobOfAHeadThatMayBeYoung) {
   archives.archives.begin()->second.head.saved_at = format_time(clock.wall() - hours(1));
   change_leader();
   const auto sweep_finds_nothing = [&] {
-    for (const char* phase : {"begin", "end"}) {
+    for (const auto phase : {api::SweepPhase::kBegin, api::SweepPhase::kEnd}) {
       const api::SweepRequest request{.cache = "transformer", .phase = phase};
       EXPECT_EQ(next_leader("/v1/sweeps", "job", api::dump(request)), 200);
     }
@@ -223,7 +224,7 @@ TEST_F(Guards, ASuspectGenerationBeforeTheHeadIsNotKept) {
   mark_suspect(now, digest('1'), "web", "2026-01-02T03:04:05Z");
   mark_suspect(now, digest('2'), "web", "2026-01-02T03:04:05Z");
   show(now);
-  EXPECT_EQ(load("c").decision, "none") << "neither is handed out";
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kNone) << "neither is handed out";
   ASSERT_EQ(save("b", '3'), 200);
   EXPECT_FALSE(archive().previous.exists()) << "nor is the bad one handed out later";
 }
@@ -235,17 +236,18 @@ TEST_F(Guards, OnlyAJobsPodSweeps) {
         OwnerView{"batch/v1", job ? "Job" : "ReplicaSet", "x", "y"});
     stores.sweep_pods.upsert("ml/job", std::make_shared<const PodView>(pod));
     const std::string begin =
-        api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"});
+        api::dump(api::SweepRequest{.cache = "transformer", .phase = api::SweepPhase::kBegin});
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", begin).status, job ? 200 : 403);
     EXPECT_EQ(send("POST", "/v1/sweeps", "a", begin).status, 403);
   }
   PodView bare = *stores.sweep_pods.get("ml/job");
   bare.owner = nullptr;
   stores.sweep_pods.upsert("ml/job", std::make_shared<const PodView>(bare));
-  EXPECT_EQ(send("POST", "/v1/sweeps", "job",
-                 api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"}))
-                .status,
-            403)
+  EXPECT_EQ(
+      send("POST", "/v1/sweeps", "job",
+           api::dump(api::SweepRequest{.cache = "transformer", .phase = api::SweepPhase::kBegin}))
+          .status,
+      403)
       << "a label alone is anybody's to set";
 }
 
@@ -270,7 +272,8 @@ TEST_F(Guards, APodDoesNothingToTheArchiveOfAnotherCompileCache) {
   theirs.lock = {"uid-a/1", "a", 7, ""};
   archives.archives["ml/zother-1"] = theirs;
   show(theirs);
-  api::LoadedReport report{.cache = "transformer", .outcome = "ERROR", .reason = "corrupt"};
+  api::LoadedReport report{
+      .cache = "transformer", .outcome = api::Outcome::kError, .reason = "corrupt"};
   report.archive = "zother-1";
   report.corrupt_digest = digest('1');
   EXPECT_EQ(send("POST", "/v1/loaded", "b", api::dump(report)).status, 200);
@@ -287,7 +290,7 @@ TEST_F(Guards, APodDoesNothingToTheArchiveOfAnotherCompileCache) {
 
 TEST_F(Guards, AJobSweepsTheCompileCacheOfItsLabelAlone) {
   EXPECT_EQ(send("POST", "/v1/sweeps", "job",
-                 api::dump(api::SweepRequest{.cache = "another", .phase = "begin"}))
+                 api::dump(api::SweepRequest{.cache = "another", .phase = api::SweepPhase::kBegin}))
                 .status,
             403);
 }
@@ -317,7 +320,7 @@ TEST_F(Guards, AHeadThatIsWholeIsReplacedByAPodOfModeRefreshAlone) {
         .status;
   };
   EXPECT_EQ(replace("b"), 409) << "what others saved would be gone";
-  mode = "Refresh";
+  mode = api::Mode::kRefresh;
   add_pod("b");
   EXPECT_EQ(replace("b"), 200);
 }

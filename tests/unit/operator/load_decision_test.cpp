@@ -47,10 +47,10 @@ LoadSituation situation(const std::vector<api::CompileCacheArchive>& archives) {
 TEST(LoadDecision, GivesTheExactArchive) {
   const auto newer = archive(key("b"), head('b', 9, "2026-02-01T00:00:00Z"));
   const auto exact = archive(key("a"), head('a', 3, kSavedAt));
-  EXPECT_EQ(decide_load(situation({exact, newer})).match, "exact") << "in any order";
+  EXPECT_EQ(decide_load(situation({exact, newer})).match, api::Match::kExact) << "in any order";
   const auto answer = decide_load(situation({newer, exact}));
-  EXPECT_EQ(answer.decision, "load");
-  EXPECT_EQ(answer.match, "exact");
+  EXPECT_EQ(answer.decision, api::LoadDecision::kLoad);
+  EXPECT_EQ(answer.match, api::Match::kExact);
   EXPECT_EQ(answer.manifest_digest, digest('a'));
   EXPECT_EQ(answer.generation, 3);
   EXPECT_EQ(answer.gpu_product, "NVIDIA-H100");
@@ -64,37 +64,37 @@ TEST(LoadDecision, FallsBackToTheNewestCompatibleOne) {
       archive(key("d"), head('d', 1, "2026-02-01T00:00:00Z")),
       archive(key("a", "NVIDIA-A100"), head('e', 1, "2026-09-01T00:00:00Z"))};
   const auto answer = decide_load(situation(archives));
-  EXPECT_EQ(answer.match, "compatible");
+  EXPECT_EQ(answer.match, api::Match::kCompatible);
   EXPECT_EQ(answer.manifest_digest, digest('c'));
 
   LoadSituation exact_only = situation(archives);
   exact_only.fallback_compatible = false;
-  EXPECT_EQ(decide_load(exact_only).decision, "none");
+  EXPECT_EQ(decide_load(exact_only).decision, api::LoadDecision::kNone);
   EXPECT_EQ(decide_load(exact_only).reason, "no_archive");
 }
 
 TEST(LoadDecision, NeverCrossesGpuProducts) {
   const auto answer =
       decide_load(situation({archive(key("a", "NVIDIA-A100"), head('e', 1, kSavedAt))}));
-  EXPECT_EQ(answer.decision, "none");
+  EXPECT_EQ(answer.decision, api::LoadDecision::kNone);
 }
 
 TEST(LoadDecision, WaitsForTheLabelAndThenGoesCold) {
   LoadSituation s = situation({});
   s.key = fail(ErrorCode::kUnavailable, "no label");
   s.waited = seconds(3);
-  EXPECT_EQ(decide_load(s).decision, "wait");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kWait);
   EXPECT_EQ(decide_load(s).reason, "gpu_product_unknown");
   EXPECT_GT(decide_load(s).retry_after_ms, 0);
   s.waited = s.label_wait;
-  EXPECT_EQ(decide_load(s).decision, "none");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kNone);
   EXPECT_EQ(decide_load(s).reason, "gpu_product_unknown");
 }
 
 TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
   LoadSituation s = situation({});
   s.first_is_compiling = true;
-  EXPECT_EQ(decide_load(s).decision, "none") << "the user did not ask for it";
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kNone) << "the user did not ask for it";
   s.wait_for_first = seconds(60);
   EXPECT_EQ(decide_load(s).reason, "waiting_for_first");
   // Rarer with time, and each at its own moment.
@@ -111,7 +111,7 @@ TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
   s.waited = milliseconds(59'900);
   EXPECT_EQ(decide_load(s).retry_after_ms, 100);
   s.waited = seconds(60);
-  EXPECT_EQ(decide_load(s).decision, "none");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kNone);
 }
 
 TEST(LoadDecision, APodThatIsHeldGetsWhatThereIsAtItsBound) {
@@ -120,7 +120,7 @@ TEST(LoadDecision, APodThatIsHeldGetsWhatThereIsAtItsBound) {
   s.wait_for_first = seconds(60);
   EXPECT_EQ(decide_load(s).reason, "waiting_for_first");
   s.waited = seconds(60);
-  EXPECT_EQ(decide_load(s).decision, "load");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kLoad);
   EXPECT_EQ(decide_load(s).budget_ms, 120'000) << "its load has a bound of its own";
 }
 
@@ -130,7 +130,7 @@ TEST(LoadDecision, TheWaitForAPlaceIsCountedByItself) {
   s.too_many_loads = true;
   s.waited = seconds(600);
   EXPECT_EQ(decide_load(s).reason, "too_many_loads");
-  EXPECT_EQ(decide_load(s).decision, "wait");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kWait);
   s.waited_for_place = seconds(100);
   s.too_many_loads = false;
   EXPECT_EQ(decide_load(s).budget_ms, 20'000) << "what is left of it";
@@ -158,7 +158,7 @@ TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
   LoadSituation s = situation({archive(key("a"), head('a', 3, kSavedAt))});
   s.too_many_loads = true;
   EXPECT_EQ(decide_load(s).reason, "too_many_loads");
-  EXPECT_EQ(decide_load(s).decision, "wait");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kWait);
   EXPECT_EQ(decide_load(s).retry_after_ms, 100);
   s.waiting = 60;
   EXPECT_EQ(decide_load(s).retry_after_ms, 600) << "so that all together do not ask too often";
@@ -167,13 +167,13 @@ TEST(LoadDecision, TooManyLoadsWaitWithinTheBudget) {
   s.waited = s.waited_for_place = seconds(118);
   EXPECT_EQ(decide_load(s).retry_after_ms, 500) << "some more times within the budget";
   s.waited = s.waited_for_place = seconds(120);
-  EXPECT_EQ(decide_load(s).decision, "none");
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kNone);
 }
 
 TEST(LoadDecision, RefreshLoadsNothing) {
   LoadSituation s = situation({archive(key("a"), head('a', 3, kSavedAt))});
-  s.mode = "Refresh";
-  EXPECT_EQ(decide_load(s).decision, "none");
+  s.mode = api::Mode::kRefresh;
+  EXPECT_EQ(decide_load(s).decision, api::LoadDecision::kNone);
   EXPECT_EQ(decide_load(s).reason, "mode_refresh");
 }
 
@@ -279,7 +279,7 @@ TEST(ArchiveTrust, CrashesAndCorruptionDoNotHideEachOther) {
 TEST(LoadDecision, AnArchiveThatIsBeingDeletedIsNotGiven) {
   auto gone = archive(key("a"), head('a', 3, kSavedAt));
   gone.metadata.deleting = true;
-  EXPECT_EQ(decide_load(situation({gone})).decision, "none");
+  EXPECT_EQ(decide_load(situation({gone})).decision, api::LoadDecision::kNone);
 }
 
 }  // namespace

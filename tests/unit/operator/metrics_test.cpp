@@ -31,13 +31,13 @@ std::string read_file(const std::string& path) {
 
 // One of everything that happens.
 void let_all_happen(Metrics& metrics) {
-  metrics.load({"ml", "llama", "NVIDIA-H100", "exact", 0.2, 1000});
-  metrics.load({"ml", "llama", "NVIDIA-H100", "failed"});
+  metrics.load({"ml", "llama", "NVIDIA-H100", api::LoadOutcome::kExact, 0.2, 1000});
+  metrics.load({"ml", "llama", "NVIDIA-H100", api::LoadOutcome::kFailed});
   metrics.commit("ml", "llama", 1.5);
-  metrics.save("ml", "llama", "refused");
-  metrics.effect("ml", "llama", "NVIDIA-H100", "full");
+  metrics.save("ml", "llama", api::SaveOutcome::kRefused);
+  metrics.effect("ml", "llama", "NVIDIA-H100", api::Effect::kFull);
   metrics.webhook_request("injected", 0.002);
-  metrics.sweep("ml", "llama", "done");
+  metrics.sweep("ml", "llama", api::SweepOutcome::kDone);
   metrics.reconcile(true);
   metrics.set_leader([] { return true; });
   metrics.set_queue_depth([] { return 3.0; });

@@ -25,8 +25,8 @@ TEST(MetricsText, CountsByBoundedLabels) {
   Metrics metrics;
   bool leads = false;
   metrics.set_leader([&] { return leads; });
-  metrics.load({"ml", "transformer", "H100", "exact", 0.2});
-  metrics.save("ml", "transformer", "committed");
+  metrics.load({"ml", "transformer", "H100", api::LoadOutcome::kExact, 0.2});
+  metrics.save("ml", "transformer", api::SaveOutcome::kCommitted);
   metrics.webhook_request("injected", 0.001);
   auto has = [&](const char* line) {
     const bool found = metrics.text().find(line) != std::string::npos;

@@ -67,7 +67,7 @@ class SaveCoordinatorTest : public ::testing::Test {
 
 TEST_F(SaveCoordinatorTest, TheFirstSaveMakesTheArchive) {
   const auto save = ask(pod("a"));
-  EXPECT_EQ(save.decision, "granted");
+  EXPECT_EQ(save.decision, api::SaveDecision::kGranted);
   EXPECT_EQ(save.fence, 1);
   EXPECT_EQ(save.generation, 1);
   EXPECT_EQ(save.parent_digest, "");
@@ -85,12 +85,12 @@ TEST_F(SaveCoordinatorTest, TheFirstSaveMakesTheArchive) {
 TEST_F(SaveCoordinatorTest, OneAtATimeAndTheNextExtendsTheHead) {
   const auto first = ask(pod("a"));
   const auto second = ask(pod("b"));
-  EXPECT_EQ(second.decision, "busy");
+  EXPECT_EQ(second.decision, api::SaveDecision::kBusy);
   EXPECT_EQ(second.reason, "locked");
   EXPECT_GT(second.retry_after_ms, 0);
   ASSERT_TRUE(commit(pod("a"), first, '1'));
   const auto third = ask(pod("b"));
-  EXPECT_EQ(third.decision, "granted");
+  EXPECT_EQ(third.decision, api::SaveDecision::kGranted);
   EXPECT_EQ(third.fence, 2);
   EXPECT_EQ(third.parent_digest, digest('1'));
   ASSERT_TRUE(commit(pod("b"), third, '2'));
@@ -101,13 +101,13 @@ TEST_F(SaveCoordinatorTest, OneAtATimeAndTheNextExtendsTheHead) {
 TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
   const auto slow = ask(pod("a"));
   clock.advance(seconds(29));
-  EXPECT_EQ(ask(pod("b")).decision, "busy");
+  EXPECT_EQ(ask(pod("b")).decision, api::SaveDecision::kBusy);
   ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence, seconds(30)));
   clock.advance(seconds(29));
-  EXPECT_EQ(ask(pod("b")).decision, "busy") << "it was heard of";
+  EXPECT_EQ(ask(pod("b")).decision, api::SaveDecision::kBusy) << "it was heard of";
   clock.advance(seconds(1));
   const auto next = ask(pod("b"));
-  EXPECT_EQ(next.decision, "granted");
+  EXPECT_EQ(next.decision, api::SaveDecision::kGranted);
   EXPECT_EQ(next.fence, 2);
   const auto late = commit(pod("a"), slow, '1');
   ASSERT_FALSE(late);
@@ -141,7 +141,7 @@ TEST_F(SaveCoordinatorTest, ACommitWhoseAnswerWasLostIsAnsweredTheSame) {
 TEST_F(SaveCoordinatorTest, APodWhoseAttemptWasLostGetsANewFence) {
   const auto lost = ask(pod("a"));
   const auto again = ask(pod("a"));
-  EXPECT_EQ(again.decision, "granted");
+  EXPECT_EQ(again.decision, api::SaveDecision::kGranted);
   EXPECT_EQ(again.fence, 2);
   EXPECT_FALSE(commit(pod("a"), lost, '1'));
   EXPECT_TRUE(commit(pod("a"), again, '1'));
@@ -155,10 +155,10 @@ TEST_F(SaveCoordinatorTest, ANewLeaderGivesTheHolderOneFullTimeout) {
   next.take_over(archive(), seconds(30));
   EXPECT_TRUE(next.is_saving("ml", archive().metadata.name));
   clock.advance(seconds(29));
-  EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
+  EXPECT_EQ(ask(pod("b"), &next).decision, api::SaveDecision::kBusy);
   ASSERT_TRUE(next.renew("ml", "uid-a", save.id, save.fence, seconds(30)));
   clock.advance(seconds(20));
-  EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
+  EXPECT_EQ(ask(pod("b"), &next).decision, api::SaveDecision::kBusy);
   EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
 }
 
@@ -173,7 +173,7 @@ TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderBringsNoLockBackThatACommitHa
   };
   EXPECT_FALSE(next.renew("ml", "uid-a", save.id, save.fence, seconds(30)));
   EXPECT_FALSE(next.is_saving("ml", archive().metadata.name));
-  EXPECT_EQ(ask(pod("b"), &next).decision, "granted");
+  EXPECT_EQ(ask(pod("b"), &next).decision, api::SaveDecision::kGranted);
 }
 
 TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderIsForTheCompileCachesTimeout) {
@@ -186,7 +186,7 @@ TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderIsForTheCompileCachesTimeout)
   clock.advance(seconds(290));
   SaveContext other = pod("b");
   other.save.lock_timeout = seconds(300);
-  EXPECT_EQ(ask(other, &next).decision, "busy");
+  EXPECT_EQ(ask(other, &next).decision, api::SaveDecision::kBusy);
 }
 
 TEST_F(SaveCoordinatorTest, ReleaseFreesTheLockAndKeepsTheFence) {
@@ -222,27 +222,27 @@ TEST_F(SaveCoordinatorTest, ANewLeaderTakesAllThatIsListedForTheRunningJobs) {
 }
 
 TEST_F(SaveCoordinatorTest, AtMostSoManySavesOfOneClaim) {
-  EXPECT_EQ(ask(pod("a", "1")).decision, "granted");
+  EXPECT_EQ(ask(pod("a", "1")).decision, api::SaveDecision::kGranted);
   const auto second = ask(pod("b", "2"));
-  EXPECT_EQ(second.decision, "granted");
+  EXPECT_EQ(second.decision, api::SaveDecision::kGranted);
   EXPECT_EQ(ask(pod("c", "3")).reason, "too_many_saves");
   SaveContext elsewhere = pod("d", "4");
   elsewhere.claim_name = "other";
-  EXPECT_EQ(ask(elsewhere).decision, "granted");
+  EXPECT_EQ(ask(elsewhere).decision, api::SaveDecision::kGranted);
   ASSERT_TRUE(commit(pod("b", "2"), second, '1'));
-  EXPECT_EQ(ask(pod("c", "3")).decision, "granted");
+  EXPECT_EQ(ask(pod("c", "3")).decision, api::SaveDecision::kGranted);
 }
 
 TEST_F(SaveCoordinatorTest, PoliciesAndAccounts) {
   SaveContext never = pod("a");
-  never.save.policy = "Never";
+  never.save.policy = api::SavePolicy::kNever;
   EXPECT_EQ(ask(never).reason, "policy_never");
   SaveContext foreign = pod("a");
   foreign.save.allowed_service_accounts = {"builder"};
   EXPECT_EQ(ask(foreign).reason, "service_account_not_allowed");
   EXPECT_TRUE(archives.archives.empty());
   SaveContext once = pod("a");
-  once.save.policy = "Once";
+  once.save.policy = api::SavePolicy::kOnce;
   ASSERT_TRUE(commit(once, ask(once), '1'));
   EXPECT_EQ(ask(once).reason, "saved_once");
 }
@@ -251,13 +251,14 @@ TEST_F(SaveCoordinatorTest, WhatIsInTheHeadAlreadyNeedsNoSave) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
   const auto answer =
       saves.request(pod("b"), {.attempt = "x", .have_digest = digest('1'), .new_files = 0});
-  EXPECT_EQ(answer->decision, "refused");
+  EXPECT_EQ(answer->decision, api::SaveDecision::kRefused);
   EXPECT_EQ(answer->reason, "already_current");
   const api::SaveRequest anew{
       .attempt = "y", .have_digest = digest('1'), .new_files = 0, .refresh = true};
-  EXPECT_EQ(saves.request(pod("b"), anew)->decision, "granted") << "the mode Refresh wants it anew";
+  EXPECT_EQ(saves.request(pod("b"), anew)->decision, api::SaveDecision::kGranted)
+      << "the mode Refresh wants it anew";
   const api::SaveRequest more{.attempt = "z", .have_digest = digest('1'), .new_files = 1};
-  EXPECT_EQ(saves.request(pod("b"), more)->decision, "granted");
+  EXPECT_EQ(saves.request(pod("b"), more)->decision, api::SaveDecision::kGranted);
 }
 
 TEST_F(SaveCoordinatorTest, AMovedTagStartsFromScratch) {
@@ -487,7 +488,7 @@ TEST_F(SaveCoordinatorTest, ADeposedLeaderTakesNoLockBackThatAnotherHasGranted) 
   SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
   next.take_over(seen, seconds(30));
   clock.advance(seconds(31));
-  ASSERT_EQ(ask(pod("b"), &next).decision, "granted");
+  ASSERT_EQ(ask(pod("b"), &next).decision, api::SaveDecision::kGranted);
   EXPECT_TRUE(saves.break_expired(seen, seconds(30)).value()) << "somebody is saving";
   EXPECT_EQ(archive().lock.pod, "b");
   EXPECT_EQ(archive().lock.fence, 2);
@@ -503,9 +504,9 @@ TEST_F(SaveCoordinatorTest, ALeaderThatMeetsAHolderForTheFirstTimeGivesItItsTime
   ask(pod("a"));
   CacheLocks other_locks;
   SaveCoordinator next(archives, other_locks, guard, 2, clock, seeded_random(2));
-  EXPECT_EQ(ask(pod("b"), &next).decision, "busy");
+  EXPECT_EQ(ask(pod("b"), &next).decision, api::SaveDecision::kBusy);
   clock.advance(seconds(30));
-  EXPECT_EQ(ask(pod("b"), &next).decision, "granted");
+  EXPECT_EQ(ask(pod("b"), &next).decision, api::SaveDecision::kGranted);
 }
 
 TEST_F(SaveCoordinatorTest, WhoHasFallenSilentCountsNoMore) {
@@ -515,7 +516,7 @@ TEST_F(SaveCoordinatorTest, WhoHasFallenSilentCountsNoMore) {
   ASSERT_TRUE(saves.is_saving("ml", silent));
   clock.advance(seconds(30));
   EXPECT_FALSE(saves.is_saving("ml", silent));
-  EXPECT_EQ(ask(pod("c", "3")).decision, "granted");
+  EXPECT_EQ(ask(pod("c", "3")).decision, api::SaveDecision::kGranted);
 }
 
 TEST_F(SaveCoordinatorTest, NothingIsSavedIntoAnArchiveThatIsBeingDeleted) {

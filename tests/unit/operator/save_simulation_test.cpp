@@ -211,7 +211,7 @@ class Simulation {
     auto pod = make_pod(saver.pod);
     pod->cache = "cache";
     auto injection = std::make_shared<api::InjectionStatus>();
-    injection->mode = "ReadWrite";
+    injection->mode = api::Mode::kReadWrite;
     injection->key_basis = {
         .parts = {"GPUProduct"}, .gpu_resource = "nvidia.com/gpu", .gpu_count = 1};
     pod->injection = std::move(injection);
@@ -287,7 +287,7 @@ class Simulation {
     busy_ = leader_.get();
     (void)leader_->handlers.loaded(caller(*leader_, pick().pod),
                                    {.cache = "cache",
-                                    .outcome = "ERROR",
+                                    .outcome = api::Outcome::kError,
                                     .reason = "corrupt",
                                     .archive = archive.metadata.name,
                                     .manifest_digest = head->manifest_digest,
@@ -335,7 +335,7 @@ class Simulation {
   void ask(Saver& saver, Leader& leader) {
     const auto answer = leader.handlers.request_save(
         caller(leader, saver.pod), {.attempt = std::to_string(++saver.attempts), .new_files = 1});
-    if (answer && answer->decision == "granted") saver.save = *answer;
+    if (answer && answer->decision == api::SaveDecision::kGranted) saver.save = *answer;
   }
 
   // Writes the blobs that are missing, as the archive writer does.
@@ -388,13 +388,13 @@ class Simulation {
     if (below(2) == 0) write_status();
     if (job_ && faulty_ && below(20) == 0) return job_.reset();  // it dies
     if (!job_) {
-      const auto answer = tell({.phase = "begin"});
+      const auto answer = tell({.phase = api::SweepPhase::kBegin});
       if (answer) job_ = Job{answer->deletable, answer->check};
     } else if (job_->deleted < job_->deletable.size()) {
       flipped_.erase(job_->deletable[job_->deleted]);
       swept_ += static_cast<int>(volume_.erase(job_->deletable[job_->deleted++]));
     } else {
-      api::SweepRequest report{.phase = "end"};
+      api::SweepRequest report{.phase = api::SweepPhase::kEnd};
       for (const std::string& digest : volume_) report.inventory.push_back({digest, 1});
       for (const std::string& manifest : job_->check) {
         (is_whole(manifest) ? report.verified : report.corrupt).push_back(manifest);

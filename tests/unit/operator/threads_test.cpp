@@ -60,7 +60,7 @@ class Threads : public AgentApiTest {
         send("POST", "/v1/saves", pod,
              api::dump(api::SaveRequest{
                  .cache = "transformer", .attempt = std::to_string(random()), .new_files = 1})));
-    if (!answer || answer->decision != "granted") return;
+    if (!answer || answer->decision != api::SaveDecision::kGranted) return;
     api::CommitRequest request{.fence = answer->fence,
                                .parent_digest = answer->parent_digest,
                                .manifest_digest = digest("0123456789"[random() % 10])};
@@ -75,12 +75,12 @@ class Threads : public AgentApiTest {
   }
 
   void sweep() {
-    const auto begun = parse<api::SweepAnswer>(
-        send("POST", "/v1/sweeps", "job",
-             api::dump(api::SweepRequest{.cache = "transformer", .phase = "begin"})));
+    const auto begun = parse<api::SweepAnswer>(send(
+        "POST", "/v1/sweeps", "job",
+        api::dump(api::SweepRequest{.cache = "transformer", .phase = api::SweepPhase::kBegin})));
     if (!begun) return;
     swept_ += volume_.remove(begun->deletable);
-    api::SweepRequest end{.cache = "transformer", .phase = "end"};
+    api::SweepRequest end{.cache = "transformer", .phase = api::SweepPhase::kEnd};
     for (const std::string& blob : volume_.blobs()) end.inventory.push_back({blob, 1});
     send("POST", "/v1/sweeps", "job", api::dump(end));
     write_status();

@@ -340,7 +340,8 @@ TEST(Injection, PodsThatEndByThemselvesSaveFirstAfterAShorterSilence) {
             7000);
   EXPECT_EQ(first(annotated(api::kQuietPeriodAnnotation, "1m")), 0) << "the pod's own word counts";
   EXPECT_EQ(first(spec([](auto& s) { s.save.quiet_period = std::chrono::seconds(2); })), 0);
-  EXPECT_EQ(first(spec([](auto& s) { s.save.policy = "Once"; })), 0) << "that would be a part";
+  EXPECT_EQ(first(spec([](auto& s) { s.save.policy = api::SavePolicy::kOnce; })), 0)
+      << "that would be a part";
   EXPECT_EQ(first(annotated(api::kModeAnnotation, "Refresh")), 0) << "a part would replace all";
 }
 
