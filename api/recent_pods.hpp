@@ -10,7 +10,7 @@
 namespace compilecache::api {
 
 // One pod's story in a line. Texts and lists are bounded where they are filled in
-// (operator/agents/agent_handlers.cpp), as many of these are in one object.
+// (operator/agents/heard_load.cpp), as many of these are in one object.
 struct RecentPod {
   std::string pod, pod_uid, node, gpu_product, archive;
   ArchiveKey key;    // empty: it was not known

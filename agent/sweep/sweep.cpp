@@ -19,9 +19,10 @@ using std::chrono::milliseconds;
 
 // A Job is in no hurry, and the leader may be changing.
 constexpr Patience kPatience{60'000};
-// Of one message; the operator takes no more than 2 MiB.
+// Of one message, well below what the operator takes.
 constexpr size_t kBlobsInAPage = 5000;
 constexpr size_t kBytesInAPage = 512U << 10;
+static_assert(kBytesInAPage * 2 <= api::kLongestSweepMessage);
 
 // About as long as it is as JSON.
 size_t length_of(const api::FoundArchive& found) {

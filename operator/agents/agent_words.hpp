@@ -12,6 +12,10 @@
 
 namespace compilecache::controller {
 
+// Of what they say, so many bytes are told: of a reason, an archive's name, a message; and of a
+// message in statuses, which hold hundreds of pods at most: a pod's own words are below 3 KB there.
+inline constexpr size_t kReasonLength = 64, kArchiveNameLength = 253, kMessageLength = 512;
+inline constexpr size_t kStatusMessageLength = 256;
 // Of a report's lists of names, those that are told.
 inline constexpr size_t kToldNames = 6, kToldDiffering = 12;
 
