@@ -76,13 +76,13 @@ ErrorCode code_of(int status) {
 
 template <typename Message>
 Result<Message> parse(const std::string& text) {
-  auto object = parse_json(text, "a message of the agent API");
+  const std::string name(message_name<Message>());
+  auto object = parse_json(text, "a " + name);
   if (!object) return unexpected(object.error());
   try {
     return object->get<Message>();
   } catch (const nlohmann::json::exception& error) {
-    return fail(ErrorCode::kInvalid,
-                std::string("reading a message of the agent API: ") + error.what());
+    return fail(ErrorCode::kInvalid, "reading a " + name + ": " + error.what());
   }
 }
 
@@ -91,7 +91,18 @@ std::string dump(const Message& message) {
   return nlohmann::json(message).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+template <typename Message>
+constexpr std::string_view kMessageName;
+
+template <typename Message>
+std::string_view message_name() {
+  return kMessageName<Message>;
+}
+
 #define COMPILECACHE_MESSAGE(Message)                          \
+  template <>                                                  \
+  constexpr std::string_view kMessageName<Message> = #Message; \
+  template std::string_view message_name<Message>();           \
   template Result<Message> parse<Message>(const std::string&); \
   template std::string dump<Message>(const Message&);
 

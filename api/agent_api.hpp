@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/archive_key.hpp"
@@ -14,15 +16,10 @@
 // What agents and the operator say to each other: HTTPS, JSON, `Authorization: Bearer` with the
 // projected token. The pod is taken from the token, never from a message.
 //
-//   POST   /v1/load               LoadRequest    -> LoadAnswer
-//   POST   /v1/loaded             LoadedReport   -> {}
-//   POST   /v1/saves              SaveRequest    -> SaveAnswer
-//   PUT    /v1/saves/{id}         RenewRequest   -> {}            (409 when the lock was lost)
-//   POST   /v1/saves/{id}/commit  CommitRequest  -> CommitAnswer  (409: an old fence, or a digest
-//                                                                  that is condemned)
-//   DELETE /v1/saves/{id}         -> {}
-//   POST   /v1/effect             EffectReport   -> {}
-//   POST   /v1/sweeps             SweepRequest   -> SweepAnswer
+//   const Result<LoadRequest> request = parse<LoadRequest>(body);
+//   response.body = dump(LoadAnswer{.reason = "no_archive"});
+//
+// Which call takes and gives which message is in docs/agent-api.md.
 //
 // Errors: status >= 400 and {"error": {"code": "Conflict", "message": "..."}}, code as in
 // base/error.hpp.
@@ -224,6 +221,15 @@ struct SweepAnswer {
   std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
 };
+
+// A message is at most so long, in bytes: a few hundred are usual, and a sweep's pages are long
+// (5,000 blobs are 500 KB). A longer one is refused.
+inline constexpr size_t kLongestMessage = 256U << 10;
+inline constexpr size_t kLongestSweepMessage = 2U << 20;
+
+// "LoadRequest"
+template <typename Message>
+std::string_view message_name();
 
 // Converts between JSON text and message. parse() fails with kInvalid and names the message and the
 // field.

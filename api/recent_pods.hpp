@@ -10,7 +10,7 @@
 namespace compilecache::api {
 
 // One pod's load, effect and save, in short. Texts and lists are bounded where they are filled in
-// (operator/agents/agent_handlers.cpp), since one object holds many of these.
+// (operator/agents/heard_load.cpp), since one object holds many of these.
 struct RecentPod {
   std::string pod, pod_uid, node, gpu_product, archive;
   ArchiveKey key;    // empty: it was not known

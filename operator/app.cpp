@@ -25,6 +25,7 @@
 #include "kube/leader_election.hpp"
 #include "kube/reflector.hpp"
 #include "operator/agents/agent_endpoint.hpp"
+#include "operator/agents/agent_routes.hpp"
 #include "operator/caches/invalid_caches.hpp"
 #include "operator/certificates/certificate_files.hpp"
 #include "operator/certificates/certificate_keeper.hpp"
@@ -54,9 +55,6 @@ constexpr seconds kWebhookPatience{10};
 // An I/O thread that was held up for so long loses connections, or will never go on.
 constexpr seconds kSlow{2};
 constexpr seconds kHeldUp{20};
-// A sweep tells what it found in pages of half a megabyte. Not much more, since a body is read
-// before it is known who sends it.
-constexpr size_t kLongestInventory = 2U << 20;
 
 std::string identity(const OperatorOptions& options) {
   std::array<char, 256> host{};
@@ -255,7 +253,8 @@ Status Operator::listen() {
       });
   if (!webhook) return unexpected(webhook.error());
   http::ServerOptions agent_options = server_options(options_.agent_port, true);
-  agent_options.limits.body_bytes = kLongestInventory;
+  // No more, since a body is read before it is known who sends it.
+  agent_options.limits.body_bytes = longest_agent_message();
   auto agents =
       http::Server::start(agent_options, [this](http::Request request, http::Responder respond) {
         answer_agent(std::move(request), std::move(respond));

@@ -19,9 +19,10 @@ using std::chrono::milliseconds;
 
 // A Job is in no hurry, and the leader may be changing.
 constexpr Patience kPatience{60'000};
-// The bounds of one message; the operator accepts no more than 2 MiB.
+// The bounds of one message, well below what the operator takes.
 constexpr size_t kBlobsInAPage = 5000;
 constexpr size_t kBytesInAPage = 512U << 10;
+static_assert(kBytesInAPage * 2 <= api::kLongestSweepMessage);
 
 // The approximate length of its JSON.
 size_t length_of(const api::FoundArchive& found) {

@@ -12,6 +12,10 @@
 
 namespace compilecache::controller {
 
+// How many bytes of agents' texts are kept: of a reason, an archive's name, a message; and of a
+// message in statuses, which hold hundreds of pods at most: a pod's own words are below 3 KB there.
+inline constexpr size_t kReasonLength = 64, kArchiveNameLength = 253, kMessageLength = 512;
+inline constexpr size_t kStatusMessageLength = 256;
 // How many names of a report's lists are kept.
 inline constexpr size_t kToldNames = 6, kToldDiffering = 12;
 

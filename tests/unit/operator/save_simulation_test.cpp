@@ -1,6 +1,6 @@
 // Many savers, crashes, pauses, lost requests and replies, changes of leader, deposed leaders that
 // go on for a while, archives that are deleted, blobs in which a byte flips, and sweeps, against
-// the real handlers of the agent API with simulated clocks: each replica's is minutes off. After
+// the real services of the agent API with simulated clocks: each replica's is minutes off. After
 // each step:
 //   fences only grow, and a commit carries the fence of the lock that it ends
 //   no committed key is lost from an archive, while the archive lives and its head is trusted
@@ -21,7 +21,7 @@
 #include "api/names.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
-#include "operator/agents/agent_handlers.hpp"
+#include "operator/agents/agent_services.hpp"
 #include "operator/archives/archive_trust.hpp"
 #include "operator/storage/sweep_ledger.hpp"
 #include "tests/unit/operator/fake_archives.hpp"
@@ -80,11 +80,11 @@ struct Leader {
         saves(archives, locks, guard, 3, clock, seeded_random(seed)),
         registry(archives, seconds(5), clock),
         traffic(50, clock),
-        handlers({view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats,
+        services({view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats,
                   pods, metrics, events},
                  settings, {}, clock) {
     for (const auto& cache : view.caches()) stats.seed(cache->metadata.key(), cache->status);
-    handlers.take_over();
+    services.take_over();
   }
   const MachineClock clock;
   TokenAuth auth;
@@ -98,7 +98,7 @@ struct Leader {
   CacheStats stats{32, pods};
   Metrics metrics;
   NoEvents events;
-  AgentHandlers handlers;
+  AgentServices services;
 };
 
 struct Saver {
@@ -285,13 +285,13 @@ class Simulation {
     if (bad.empty() && faulty_ && below(6) == 0) bad = head->blobs.front();
     if (bad.empty()) return;
     busy_ = leader_.get();
-    (void)leader_->handlers.loaded(caller(*leader_, pick().pod),
-                                   {.cache = "cache",
-                                    .outcome = api::Outcome::kError,
-                                    .reason = "corrupt",
-                                    .archive = archive.metadata.name,
-                                    .manifest_digest = head->manifest_digest,
-                                    .corrupt_digest = bad});
+    (void)leader_->services.loads.loaded(caller(*leader_, pick().pod),
+                                         {.cache = "cache",
+                                          .outcome = api::Outcome::kError,
+                                          .reason = "corrupt",
+                                          .archive = archive.metadata.name,
+                                          .manifest_digest = head->manifest_digest,
+                                          .corrupt_digest = bad});
   }
 
   static void crash(Saver& saver) {
@@ -320,8 +320,8 @@ class Simulation {
     } else if (!saver.written) {
       write(saver, *leader);
     } else if (below(3) == 0) {
-      const Status renewed =
-          leader->handlers.renew(caller(*leader, saver.pod), saver.save->id, {saver.save->fence});
+      const Status renewed = leader->services.saves.renew(caller(*leader, saver.pod),
+                                                          saver.save->id, {saver.save->fence});
       if (!renewed && renewed.error().code == ErrorCode::kConflict) crash(saver);
     } else {
       commit(saver, *leader);
@@ -329,11 +329,11 @@ class Simulation {
   }
 
   static Caller caller(Leader& leader, const std::string& pod) {
-    return leader.handlers.caller(pod, "").value();
+    return leader.services.callers.identify(pod, "").value();
   }
 
   void ask(Saver& saver, Leader& leader) {
-    const auto answer = leader.handlers.request_save(
+    const auto answer = leader.services.saves.request(
         caller(leader, saver.pod), {.attempt = std::to_string(++saver.attempts), .new_files = 1});
     if (answer && answer->decision == api::SaveDecision::kGranted) saver.save = *answer;
   }
@@ -351,7 +351,7 @@ class Simulation {
                                .parent_digest = saver.save->parent_digest,
                                .manifest_digest = digest_of(text)};
     if (request.manifest_digest == request.parent_digest) {  // somebody saved it all
-      (void)leader.handlers.release(caller(leader, saver.pod), saver.save->id);
+      (void)leader.services.saves.release(caller(leader, saver.pod), saver.save->id);
       saver.compiled.clear();
       return crash(saver);
     }
@@ -368,13 +368,13 @@ class Simulation {
   void commit(Saver& saver, Leader& leader) {
     const std::string outer = std::exchange(parent_, saver.written->parent_digest);
     const auto done =
-        leader.handlers.commit(caller(leader, saver.pod), saver.save->id, *saver.written);
+        leader.services.saves.commit(caller(leader, saver.pod), saver.save->id, *saver.written);
     parent_ = outer;
     if (done) {
       saver.compiled.clear();
       crash(saver);
     } else if (done.error().code == ErrorCode::kConflict) {
-      (void)leader.handlers.release(caller(leader, saver.pod), saver.save->id);
+      (void)leader.services.saves.release(caller(leader, saver.pod), saver.save->id);
       crash(saver);
       // It comes back later, as agents do.
       saver.paused_until = clock_.monotonic() + seconds(60);
@@ -411,7 +411,7 @@ class Simulation {
   }
   Result<api::SweepAnswer> tell(api::SweepRequest request) {
     request.cache = "cache";
-    return leader_->handlers.sweep(caller(*leader_, "job-H100"), request);
+    return leader_->services.sweeps.sweep(caller(*leader_, "job-H100"), request);
   }
 
   std::set<std::string> referenced() {

@@ -1,11 +1,10 @@
-// The calls of sweep Jobs, part of agent_handlers.hpp.
+#include "operator/agents/sweep_service.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/time_format.hpp"
-#include "operator/agents/agent_handlers.hpp"
 #include "operator/archives/adoption.hpp"
 #include "operator/archives/archive_trust.hpp"
 #include "operator/storage/sweep_ledger.hpp"
@@ -29,7 +28,10 @@ std::vector<api::CondemnedBlob> persisted(const std::vector<api::CondemnedBlob>&
 
 }  // namespace
 
-Result<std::vector<SaveInFlight>> AgentHandlers::in_flight(
+SweepService::SweepService(Parts parts)
+    : parts_(std::move(parts)), leading_since_(parts_.clock.monotonic()) {}
+
+Result<std::vector<SaveInFlight>> SweepService::in_flight(
     const Caller& caller, const std::vector<api::CompileCacheArchive>& archives) {
   std::vector<SaveInFlight> saves;
   for (const api::CompileCacheArchive& archive : archives) {
@@ -40,8 +42,8 @@ Result<std::vector<SaveInFlight>> AgentHandlers::in_flight(
   return saves;
 }
 
-Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
-                                              const api::SweepRequest& request) {
+Result<api::SweepAnswer> SweepService::sweep(const Caller& caller,
+                                             const api::SweepRequest& request) {
   if (!request.cache.empty() && request.cache != caller.cache->metadata.name) {
     return fail(ErrorCode::kForbidden, "pod " + caller.pod->name + " sweeps CompileCache " +
                                            caller.cache->metadata.name + ", not " + request.cache);
@@ -72,12 +74,12 @@ Result<api::SweepAnswer> AgentHandlers::sweep(const Caller& caller,
   if (!done) return unexpected(done.error());
   const bool counts =
       request.phase == api::SweepPhase::kBegin || request.phase == api::SweepPhase::kEnd;
-  if (counts && answer && hooks_.sweep_reported) hooks_.sweep_reported(*caller.pod, request);
+  if (counts && answer && parts_.reported) parts_.reported(*caller.pod, request);
   return answer;
 }
 
 // Doing it twice does what doing it once does: the Job may die before its marker is in the store.
-Status AgentHandlers::adopt(const Caller& caller, const api::SweepRequest& request) {
+Status SweepService::adopt(const Caller& caller, const api::SweepRequest& request) {
   const api::CompileCache& cache = *caller.cache;
   if (!cache.spec.storage || !cache.spec.storage->adopt) {
     return fail(ErrorCode::kForbidden, "taking over a store: spec.storage.adopt of CompileCache " +
@@ -88,7 +90,7 @@ Status AgentHandlers::adopt(const Caller& caller, const api::SweepRequest& reque
   for (const auto& blob : parts_.stats.condemned(caller.key())) condemned.insert(blob.digest);
   int64_t adopted = 0;
   for (const api::FoundArchive& found : request.found) {
-    const auto archive = adopted_archive(cache, found, clock_.wall());
+    const auto archive = adopted_archive(cache, found, parts_.clock.wall());
     Status taken = archive ? take_in(*archive, condemned) : Status(unexpected(archive.error()));
     // What the API server would not take stays garbage; anything else is tried again.
     if (!taken && taken.error().code != ErrorCode::kInvalid) return taken;
@@ -109,8 +111,8 @@ Status AgentHandlers::adopt(const Caller& caller, const api::SweepRequest& reque
   return {};
 }
 
-Status AgentHandlers::take_in(const api::CompileCacheArchive& archive,
-                              const std::set<std::string>& condemned) {
+Status SweepService::take_in(const api::CompileCacheArchive& archive,
+                             const std::set<std::string>& condemned) {
   if (is_distrusted(archive.head, condemned)) {
     return fail(ErrorCode::kInvalid, "taking over archive " + archive.metadata.name +
                                          ": it was deleted, its blobs are condemned");
@@ -133,13 +135,13 @@ Status AgentHandlers::take_in(const api::CompileCacheArchive& archive,
 
 // Only heads that are a while old: a network file system may show new files late. Those that the
 // leader before us committed, by its own clock, are so once we have led for that long.
-void AgentHandlers::note_heads(const Caller& caller,
-                               const std::vector<api::CompileCacheArchive>& archives) {
+void SweepService::note_heads(const Caller& caller,
+                              const std::vector<api::CompileCacheArchive>& archives) {
   std::set<std::string> manifests;
-  const bool led_long_enough = clock_.monotonic() - leading_since_ >= kSettle;
+  const bool led_long_enough = parts_.clock.monotonic() - leading_since_ >= kSettle;
   for (const api::CompileCacheArchive& archive : archives) {
     const auto saved = parse_time(archive.head.saved_at);
-    if (led_long_enough && saved && clock_.wall() - *saved > kSettle)
+    if (led_long_enough && saved && parts_.clock.wall() - *saved > kSettle)
       manifests.insert(archive.head.manifest_digest);
   }
   const std::lock_guard lock(mutex_);
@@ -148,9 +150,9 @@ void AgentHandlers::note_heads(const Caller& caller,
 
 // A head whose blobs the Job did not find is handed out no more until the next one has read it. A
 // page tells of the blobs within its bounds alone.
-Status AgentHandlers::miss_blobs(const Caller& caller,
-                                 const std::vector<api::CompileCacheArchive>& archives,
-                                 const api::SweepRequest& page) {
+Status SweepService::miss_blobs(const Caller& caller,
+                                const std::vector<api::CompileCacheArchive>& archives,
+                                const api::SweepRequest& page) {
   std::set<std::string> expected;
   {
     const std::lock_guard lock(mutex_);
@@ -171,14 +173,12 @@ Status AgentHandlers::miss_blobs(const Caller& caller,
     const auto marked =
         parts_.registry.suspect(caller.ns(), archive.metadata.name, *missing, caller.pod->name);
     if (!marked) return unexpected(marked.error());
-    if (*marked && hooks_.sweep_wanted) {
-      hooks_.sweep_wanted(caller.ns(), caller.cache->metadata.name);
-    }
+    if (*marked) parts_.wishes.want(caller);
   }
   return {};
 }
 
-Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
+Result<api::SweepAnswer> SweepService::sweep_begins(const Caller& caller) {
   const std::string& cache = caller.cache->metadata.name;
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
   const auto archives = parts_.archives.list(caller.ns(), cache);
@@ -204,11 +204,11 @@ Result<api::SweepAnswer> AgentHandlers::sweep_begins(const Caller& caller) {
   if (!saves) return unexpected(saves.error().with("beginning a sweep"));
   // A commit that the previous leader let through may still be on its way, and what it condemned
   // has a time of its clock.
-  const auto grace = grace_of(settings_.sweep.grace, caller.cache->spec);
-  if (clock_.monotonic() - leading_since_ >= grace) {
+  const auto grace = grace_of(parts_.settings.sweep.grace, caller.cache->spec);
+  if (parts_.clock.monotonic() - leading_since_ >= grace) {
     answer.deletable = deletable_digests(
         persisted(parts_.stats.condemned(caller.key()), caller.cache->status.condemned),
-        referenced_digests(*archives), clock_.wall(), grace);
+        referenced_digests(*archives), parts_.clock.wall(), grace);
   }
   parts_.guard.begins(caller.key(), answer.deletable, *saves);
   log_info("sweep begins", {{"reason", "job_began"},
@@ -239,8 +239,8 @@ LedgerFacts ledger_facts(const api::SweepRequest& request,
 }  // namespace
 
 // What the Job found of the archives that it was asked to check; `archives` is as they are then.
-Status AgentHandlers::take_verdicts(const Caller& caller, const api::SweepRequest& request,
-                                    std::vector<api::CompileCacheArchive>& archives) {
+Status SweepService::take_verdicts(const Caller& caller, const api::SweepRequest& request,
+                                   std::vector<api::CompileCacheArchive>& archives) {
   for (const api::CompileCacheArchive& archive : archives) {
     // A manifest that is not this archive's changes nothing.
     for (const std::string& manifest : request.verified) {
@@ -259,7 +259,7 @@ Status AgentHandlers::take_verdicts(const Caller& caller, const api::SweepReques
 
 // A page of what is there. Judged by itself, so that neither a repeated page nor one that another
 // leader heard does harm; the Job still has its list.
-Status AgentHandlers::take_inventory(const Caller& caller, const api::SweepRequest& request) {
+Status SweepService::take_inventory(const Caller& caller, const api::SweepRequest& request) {
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
   auto archives = parts_.archives.list(caller.ns(), caller.cache->metadata.name);
   if (!archives) return unexpected(archives.error().with("taking a sweep's inventory"));
@@ -268,14 +268,14 @@ Status AgentHandlers::take_inventory(const Caller& caller, const api::SweepReque
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("taking a sweep's inventory"));
   LedgerFacts facts =
-      ledger_facts(request, *archives, parts_.stats.condemned(caller.key()), clock_.wall());
+      ledger_facts(request, *archives, parts_.stats.condemned(caller.key()), parts_.clock.wall());
   facts.handed = parts_.guard.handed(caller.key());
   facts.saves_in_flight = !saves->empty();
   parts_.stats.set_condemned(caller.key(), condemn(facts));
   return {};
 }
 
-Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& request) {
+Status SweepService::sweep_ends(const Caller& caller, const api::SweepRequest& request) {
   const std::string& cache = caller.cache->metadata.name;
   if (!request.storage_error.empty()) {
     log_warn("the volume cannot be used", {{"reason", "storage_error"},
@@ -292,7 +292,7 @@ Status AgentHandlers::sweep_ends(const Caller& caller, const api::SweepRequest& 
   const auto saves = in_flight(caller, *archives);
   if (!saves) return unexpected(saves.error().with("ending a sweep"));
   LedgerFacts facts =
-      ledger_facts(request, *archives, parts_.stats.condemned(caller.key()), clock_.wall());
+      ledger_facts(request, *archives, parts_.stats.condemned(caller.key()), parts_.clock.wall());
   facts.handed = parts_.guard.ends(caller.key(), *saves);
   facts.saves_in_flight = !saves->empty();
   const auto condemned = condemn(facts);

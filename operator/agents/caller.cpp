@@ -1,0 +1,106 @@
+#include "operator/agents/caller.hpp"
+
+#include <utility>
+
+namespace compilecache::controller {
+namespace {
+
+constexpr size_t kKeyLength = 1024;
+
+}  // namespace
+
+Callers::Callers(const ClusterView& view, TokenAuth& auth, CallerHooks hooks)
+    : view_(view), auth_(auth), hooks_(std::move(hooks)) {}
+
+Result<std::shared_ptr<const PodView>> Callers::pod_of(const TokenIdentity& identity) const {
+  auto pod = view_.pod(identity.ns, identity.pod);
+  if (pod == nullptr || pod->uid != identity.pod_uid) {
+    // Created a moment ago, perhaps under the name of one that has just gone.
+    if (!hooks_.fetch_pod)
+      return fail(ErrorCode::kForbidden, "pod " + identity.pod + " is unknown");
+    auto fetched = hooks_.fetch_pod(identity.ns, identity.pod);
+    if (!fetched && fetched.error().code != ErrorCode::kNotFound) {
+      return unexpected(fetched.error().with("looking up the caller's pod"));
+    }
+    if (!fetched || fetched->uid != identity.pod_uid) {
+      return fail(ErrorCode::kForbidden, "pod " + identity.ns + "/" + identity.pod +
+                                             " is gone; its token is no longer served");
+    }
+    pod = std::make_shared<const PodView>(std::move(*fetched));
+  }
+  return pod;
+}
+
+Result<Caller> Callers::identify(std::string_view token, std::string_view peer) const {
+  auto identity = auth_.identify(token, peer);
+  if (!identity) return unexpected(identity.error());
+  auto pod = pod_of(*identity);
+  if (!pod) return unexpected(pod.error());
+  Caller caller{std::move(*identity), std::move(*pod), nullptr, false};
+  caller.sweeper =
+      !caller.pod->sweep.empty() && caller.pod->owner && caller.pod->owner->kind == "Job";
+  if (!caller.sweeper && (caller.pod->cache.empty() || !caller.pod->injection)) {
+    return fail(
+        ErrorCode::kForbidden,
+        "pod " + caller.ns() + "/" + caller.pod->name +
+            " does not carry our injection; only pods that the webhook injected are served");
+  }
+  if (!caller.sweeper && hooks_.spoke) hooks_.spoke(*caller.pod);
+  const std::string& name = caller.sweeper ? caller.pod->sweep : caller.pod->cache;
+  caller.cache = view_.cache(caller.ns(), name);
+  if (caller.cache == nullptr || caller.cache->metadata.deleting) {
+    return fail(ErrorCode::kNotFound, "CompileCache " + caller.ns() + "/" + name +
+                                          " is gone; create it again to load and save");
+  }
+  return caller;
+}
+
+Status check_application(const Caller& caller, const std::string& named) {
+  if (!named.empty() && named != caller.cache->metadata.name) {
+    return fail(ErrorCode::kForbidden, "pod " + caller.pod->name +
+                                           " was injected for CompileCache " +
+                                           caller.cache->metadata.name + ", not for " + named);
+  }
+  if (caller.sweeper) {
+    return fail(ErrorCode::kForbidden, "a sweep Job's pod neither loads nor saves");
+  }
+  return {};
+}
+
+Result<api::ArchiveKey> key_of(const ClusterView& view, const Caller& caller) {
+  const auto facts = view.node(caller.node());
+  if (!facts) {
+    return fail(ErrorCode::kUnavailable, "node " + caller.node() + " is not known yet; ask again");
+  }
+  return api::make_key(caller.pod->injection->key_basis, *facts);
+}
+
+std::string product_of(const ClusterView& view, const Caller& caller) {
+  const auto key = key_of(view, caller);
+  if (!key) return "";
+  const auto product = key->find(api::kGpuProductPart);
+  return product == key->end() ? "" : product->second;
+}
+
+api::ArchiveKey displayable_key(const ClusterView& view, const Caller& caller) {
+  const auto key = key_of(view, caller);
+  if (!key) return {};
+  size_t length = 0;
+  for (const auto& [part, value] : *key) length += part.size() + value.size();
+  return length <= kKeyLength ? *key : api::ArchiveKey{};
+}
+
+std::string archive_of(const Caller& caller, const api::ArchiveKey& key) {
+  return caller.ns() + "/" + api::archive_name(caller.cache->metadata.name, key);
+}
+
+void record_event(kube::EventSink& events, const Caller& caller, kube::EventType type,
+                  const std::string& reason, const std::string& message) {
+  kube::ObjectReference object{"v1", "Pod", caller.ns(), caller.pod->name, caller.pod->uid};
+  if (const auto& owner = caller.pod->owner) {
+    object = {owner->api_version, owner->kind, caller.ns(), owner->name, owner->uid};
+  }
+  events.record({object, type, reason, "pod " + caller.pod->name + ": " + message});
+}
+
+}  // namespace compilecache::controller

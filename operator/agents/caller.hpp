@@ -1,0 +1,81 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/archive_key.hpp"
+#include "api/compile_cache.hpp"
+#include "api/store_ref.hpp"
+#include "base/error.hpp"
+#include "kube/events.hpp"
+#include "operator/agents/token_auth.hpp"
+#include "operator/cluster/cluster_view.hpp"
+
+// Who calls the agent API: the live pod whose token was shown, and its CompileCache.
+//
+//   Callers callers(view, auth, {.spoke = ..., .fetch_pod = ...});
+//   const Result<Caller> caller = callers.identify(bearer_token, peer);
+//
+// Thread-safe. identify() may block on the API server; all parts must outlive it.
+
+namespace compilecache::controller {
+
+struct Caller {
+  TokenIdentity identity;
+  std::shared_ptr<const PodView> pod;
+  std::shared_ptr<const api::CompileCache> cache;
+  bool sweeper = false;  // a sweep Job's pod, not an application's
+
+  [[nodiscard]] const std::string& ns() const { return identity.ns; }
+  // "namespace/name" of the CompileCache
+  [[nodiscard]] std::string key() const { return cache->metadata.key(); }
+  [[nodiscard]] const std::string& node() const {
+    return identity.node.empty() ? pod->node : identity.node;
+  }
+  // The store whose limits the caller's loads count for; nothing where it keeps no archives.
+  [[nodiscard]] std::optional<api::StoreRef> store() const { return api::store_of(*cache); }
+};
+
+struct CallerHooks {
+  // An application's pod has called, whatever it asks for.
+  std::function<void(const PodView& pod)> spoke;
+  // A pod that the view does not have yet, from the API server; kNotFound when there is none.
+  std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
+};
+
+class Callers {
+ public:
+  Callers(const ClusterView& view, TokenAuth& auth, CallerHooks hooks);
+
+  // kUnauthorized, kForbidden (no pod of ours), kNotFound (its CompileCache is gone), kUnavailable.
+  Result<Caller> identify(std::string_view token, std::string_view peer) const;
+
+ private:
+  [[nodiscard]] Result<std::shared_ptr<const PodView>> pod_of(const TokenIdentity& identity) const;
+
+  const ClusterView& view_;
+  TokenAuth& auth_;
+  const CallerHooks hooks_;
+};
+
+// An application's pod, and `named`, where a message names a CompileCache, is its own; kForbidden.
+Status check_application(const Caller& caller, const std::string& named);
+
+// What the cluster says of an application's pod. kUnavailable: its node is not known yet.
+Result<api::ArchiveKey> key_of(const ClusterView& view, const Caller& caller);
+// "" where it is not known.
+std::string product_of(const ClusterView& view, const Caller& caller);
+// For people; empty when it is not known, or so long that it would fill the status.
+api::ArchiveKey displayable_key(const ClusterView& view, const Caller& caller);
+
+// "namespace/archive" of the caller's exact key.
+std::string archive_of(const Caller& caller, const api::ArchiveKey& key);
+
+// An Event on whatever owns the pod.
+void record_event(kube::EventSink& events, const Caller& caller, kube::EventType type,
+                  const std::string& reason, const std::string& message);
+
+}  // namespace compilecache::controller

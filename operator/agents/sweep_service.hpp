@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/agent_api.hpp"
+#include "base/clock.hpp"
+#include "operator/agents/caller.hpp"
+#include "operator/agents/sweep_wishes.hpp"
+#include "operator/archives/archive_client.hpp"
+#include "operator/archives/archive_registry.hpp"
+#include "operator/archives/save_coordinator.hpp"
+#include "operator/archives/sweep_guard.hpp"
+#include "operator/caches/cache_stats.hpp"
+#include "operator/metrics/metrics.hpp"
+#include "operator/settings/settings.hpp"
+
+// What sweep Jobs ask and tell: what is live, what may be deleted, what they found. What follows
+// from it is decided in operator/storage/sweep_ledger.hpp.
+//
+//   SweepService sweeps({saves, locks, guard, archives, registry, wishes, stats, metrics, settings,
+//                        clock, reported});
+//   Result<api::SweepAnswer> answer = sweeps.sweep(caller, {.phase = api::SweepPhase::kBegin});
+//
+// Thread-safe; calls block on the API server.
+
+namespace compilecache::controller {
+
+class SweepService {
+ public:
+  struct Parts {
+    SaveCoordinator& saves;
+    CacheLocks& locks;
+    SweepGuard& guard;
+    ArchiveClient& archives;
+    ArchiveRegistry& registry;
+    const SweepWishes& wishes;
+    CacheStats& stats;
+    Metrics& metrics;
+    const Settings& settings;
+    const Clock& clock;
+    // A Job said that it begins or ended. `pod` is the Job's; `owner` in it names the Job.
+    std::function<void(const PodView& pod, const api::SweepRequest& request)> reported;
+  };
+
+  explicit SweepService(Parts parts);
+
+  Result<api::SweepAnswer> sweep(const Caller& caller, const api::SweepRequest& request);
+
+ private:
+  // Saves that hold a lock and were heard of lately; what dead ones left is taken back.
+  Result<std::vector<SaveInFlight>> in_flight(
+      const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
+  Status adopt(const Caller& caller, const api::SweepRequest& request);
+  Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
+  void note_heads(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
+  Status miss_blobs(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives,
+                    const api::SweepRequest& page);
+  Result<api::SweepAnswer> sweep_begins(const Caller& caller);
+  Status take_verdicts(const Caller& caller, const api::SweepRequest& request,
+                       std::vector<api::CompileCacheArchive>& archives);
+  Status take_inventory(const Caller& caller, const api::SweepRequest& request);
+  Status sweep_ends(const Caller& caller, const api::SweepRequest& request);
+
+  const Parts parts_;
+  const Monotonic leading_since_;
+  std::mutex mutex_;
+  // Manifests that a sweep Job must find, by CompileCache: heads when it began.
+  std::map<std::string, std::set<std::string>> heads_at_begin_;
+};
+
+}  // namespace compilecache::controller
