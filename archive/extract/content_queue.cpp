@@ -67,7 +67,7 @@ class ContentQueue::Worker {
   };
 
   bool fill() {
-    const std::lock_guard lock(queue_.mutex_);
+    const MutexLock lock(queue_.mutex_);
     for (Lane& lane : lanes_) {
       if (lane.content || queue_.ready_.empty()) continue;
       auto content = std::move(queue_.ready_.front());
@@ -105,7 +105,7 @@ class ContentQueue::Worker {
       if (!done) return;
     }
     const Lane gone = std::exchange(lane, {});  // its buffer is given back without the lock
-    const std::lock_guard lock(queue_.mutex_);
+    const MutexLock lock(queue_.mutex_);
     Content& content = *gone.content;
     if (content.taken < content.pieces.size()) {
       queue_.ready_.push_back(gone.content);
@@ -128,7 +128,7 @@ std::shared_ptr<ContentQueue::Content> ContentQueue::begin(std::unique_ptr<Outpu
 void ContentQueue::add(const std::shared_ptr<Content>& content, std::span<const uint8_t> bytes,
                        std::shared_ptr<const void> owner) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     content->pieces.push_back({bytes, std::move(owner)});
     if (!std::exchange(content->known, true)) ready_.push_back(content);
   }

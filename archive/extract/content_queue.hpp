@@ -2,10 +2,10 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "archive/extract/output_file.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::archive {
 
@@ -40,8 +40,9 @@ class ContentQueue {
   uint64_t waiting_bytes_ = 0;  // of what was added since the last task was posted
   size_t waiting_pieces_ = 0;
 
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<Content>> ready_;  // have a piece, and no thread is at them
+  Mutex mutex_;
+  // They have a piece, and no thread is at them.
+  std::deque<std::shared_ptr<Content>> ready_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::archive

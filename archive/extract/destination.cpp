@@ -150,7 +150,7 @@ Result<std::shared_ptr<const Fd>> Destination::opened(const Folder& folder) {
     return std::find_if(roots_.begin(), roots_.end(), same)->fd;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto known = open_.find(&folder); known != open_.end()) return known->second;
   }
   auto above = opened(*folder.parent);
@@ -158,7 +158,7 @@ Result<std::shared_ptr<const Fd>> Destination::opened(const Folder& folder) {
   auto fd = std::make_shared<const Fd>(uninterrupted(
       [&] { return ::openat((*above)->get(), folder.name.c_str(), kOpenDirectoryFlags); }));
   if (!fd->valid()) return unexpected(local_error("opening directory " + folder.path(), errno));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (open_.size() >= kMaxOpenDirectories) open_.clear();
   open_[&folder] = fd;
   return fd;
@@ -183,22 +183,29 @@ Result<Fd> Destination::create(const Place& place) {
 }
 
 void Destination::remember(const FolderPtr& parent, const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   made_.push_back({parent, name});
 }
 
 Status Destination::remove_created() {
+  std::vector<Place> made;
+  {
+    const MutexLock lock(mutex_);
+    made.swap(made_);
+  }
   std::string left;
-  for (auto it = made_.rbegin(); it != made_.rend(); ++it) {
+  for (auto it = made.rbegin(); it != made.rend(); ++it) {
     const auto folder = opened(*it->folder);
     if (!folder || !remove_tree((*folder)->get(), it->name.c_str())) left = it->path();
   }
   for (auto it = made_roots_.rbegin(); it != made_roots_.rend(); ++it) {
     if (!remove_tree(AT_FDCWD, it->c_str())) left = *it;
   }
-  open_.clear();
-  made_.clear();
   made_roots_.clear();
+  {
+    const MutexLock lock(mutex_);
+    open_.clear();
+  }
   if (left.empty()) return {};
   return fail(ErrorCode::kIo, "removing what was created: " + left +
                                   " is still there; empty it before the app starts");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "archive/extract/extract.hpp"
 #include "archive/fs.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 
 // Where an extraction writes: makes directories beneath the mapped ones without following links,
 // and remembers what it made, so that all of it can be removed again.
@@ -86,9 +86,11 @@ class Destination {
   std::vector<std::string> made_roots_;
   std::unordered_set<FolderPtr, ChildHash, ChildEqual> folders_;
 
-  std::mutex mutex_;
-  std::unordered_map<const Folder*, std::shared_ptr<const Fd>> open_;  // a bounded number
-  std::vector<Place> made_;  // whatever was made in a directory that was there before
+  Mutex mutex_;
+  // A bounded number.
+  std::unordered_map<const Folder*, std::shared_ptr<const Fd>> open_ GUARDED_BY(mutex_);
+  // Whatever was made in a directory that was there before.
+  std::vector<Place> made_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::archive

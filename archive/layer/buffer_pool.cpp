@@ -5,12 +5,12 @@
 namespace compilecache::archive {
 
 bool BufferPool::fits(uint64_t size) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return used_ == 0 || used_ + size <= limit_;
 }
 
 uint64_t BufferPool::held_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return used_ + idle_;
 }
 
@@ -19,7 +19,7 @@ BufferPool::Shared BufferPool::take(size_t size) {
   {
     // Freed before another is made, and not under the lock: the kernel takes its time.
     std::vector<std::unique_ptr<Buffer>> in_the_way;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     buffer = take_spare(size);
     used_ += buffer ? buffer->capacity() : size;
     in_the_way = spares_in_the_way();
@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<BufferPool::Buffer>> BufferPool::spares_in_the_way()
 void BufferPool::give_back(Buffer* buffer) {
   {
     std::unique_ptr<Buffer> owned(buffer);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     used_ -= owned->capacity();
     if (used_ + idle_ + owned->capacity() <= limit_) {
       idle_ += owned->capacity();

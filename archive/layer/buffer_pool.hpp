@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "archive/layer/large_bytes.hpp"
 #include "archive/layer/shared_state.hpp"
+#include "base/mutex.hpp"
 
 namespace compilecache::archive {
 
@@ -47,16 +47,16 @@ class BufferPool {
 
  private:
   void give_back(Buffer* buffer);
-  // With the lock; the buffer is not to be freed with it.
-  std::unique_ptr<Buffer> take_spare(size_t size);
-  std::vector<std::unique_ptr<Buffer>> spares_in_the_way();
+  // The buffer is not to be freed with the lock held.
+  std::unique_ptr<Buffer> take_spare(size_t size) REQUIRES(mutex_);
+  std::vector<std::unique_ptr<Buffer>> spares_in_the_way() REQUIRES(mutex_);
 
   const uint64_t limit_;
   Activity& activity_;
-  mutable std::mutex mutex_;
-  uint64_t used_ = 0;  // capacities of the buffers in use
-  uint64_t idle_ = 0;  // and of the spare ones
-  std::vector<std::unique_ptr<Buffer>> spare_;
+  mutable Mutex mutex_;
+  uint64_t used_ GUARDED_BY(mutex_) = 0;  // capacities of the buffers in use
+  uint64_t idle_ GUARDED_BY(mutex_) = 0;  // and of the spare ones
+  std::vector<std::unique_ptr<Buffer>> spare_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::archive

@@ -13,7 +13,7 @@ FrameCompressor::FrameCompressor(BlobWriter& blob, const CompressorSettings& set
 
 FrameCompressor::~FrameCompressor() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -42,23 +42,22 @@ Status FrameCompressor::append(std::span<const uint8_t> bytes) {
 Status FrameCompressor::submit() {
   if (threads_.empty()) start_threads();
   {
-    std::unique_lock lock(mutex_);
-    Slot& slot = current();
-    slot.state = State::kFilled;
+    const MutexLock lock(mutex_);
+    current().state = State::kFilled;
     ++filled_;
-    if (threads_.empty()) {
-      ++taken_;
-      if (!own_) own_ = std::make_unique<FramePacker>(settings_);
-      pack(slot, *own_, lock);
-    }
+    if (threads_.empty()) ++taken_;
   }
   changed_.notify_all();
+  if (threads_.empty()) {
+    if (!own_) own_ = std::make_unique<FramePacker>(settings_);
+    pack(slots_[(filled_ - 1) % slots_.size()], *own_);
+  }
   return filled_ < slots_.size() ? Status{} : wait_until_written(filled_ - slots_.size() + 1);
 }
 
 Status FrameCompressor::wait_until_written(size_t frames) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !status_ || written_ >= frames; });
+  const MutexLock lock(mutex_);
+  changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !status_ || written_ >= frames; });
   return status_;
 }
 
@@ -72,37 +71,33 @@ void FrameCompressor::start_threads() {
 
 void FrameCompressor::work() {
   FramePacker packer(settings_);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !status_ || taken_ < filled_; });
+    changed_.wait(mutex_,
+                  [this]() REQUIRES(mutex_) { return stopping_ || !status_ || taken_ < filled_; });
     if (stopping_ || !status_) return;
     Slot& slot = slots_[taken_++ % slots_.size()];
-    pack(slot, packer, lock);
+    lock.unlock();
+    pack(slot, packer);
+    lock.lock();
   }
-}
-
-// With the lock held before and after.
-void FrameCompressor::pack(Slot& slot, FramePacker& packer, std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
-  Result<std::vector<Frame>> frames;
-  try {
-    frames = packer.pack({slot.bytes.get(), FramePacker::kGap + slot.plain});
-  } catch (const std::exception& problem) {
-    frames = fail(ErrorCode::kInternal, std::string("compressing a frame: ") + problem.what());
-  }
-  lock.lock();
-  if (!frames) {
-    if (status_) status_ = unexpected(frames.error());
-  } else {
-    slot.frames = std::move(*frames);
-    slot.state = State::kPacked;
-    write_packed(lock);
-  }
-  changed_.notify_all();
 }
 
 // Whoever has packed a frame writes all that is ready, in order, one thread at a time.
-void FrameCompressor::write_packed(std::unique_lock<std::mutex>& lock) {
+void FrameCompressor::pack(Slot& packed, FramePacker& packer) {
+  Result<std::vector<Frame>> frames;
+  try {
+    frames = packer.pack({packed.bytes.get(), FramePacker::kGap + packed.plain});
+  } catch (const std::exception& problem) {
+    frames = fail(ErrorCode::kInternal, std::string("compressing a frame: ") + problem.what());
+  }
+  MutexLock lock(mutex_);
+  if (frames) {
+    packed.frames = std::move(*frames);
+    packed.state = State::kPacked;
+  } else if (status_) {
+    status_ = unexpected(frames.error());
+  }
   while (status_ && !writing_ && slots_[written_ % slots_.size()].state == State::kPacked) {
     Slot& slot = slots_[written_ % slots_.size()];
     writing_ = true;
@@ -112,7 +107,7 @@ void FrameCompressor::write_packed(std::unique_lock<std::mutex>& lock) {
     writing_ = false;
     if (!written) {
       status_ = written;
-      return;
+      break;
     }
     table_.frames.insert(table_.frames.end(), slot.frames.begin(), slot.frames.end());
     slot.plain = 0;
@@ -121,6 +116,7 @@ void FrameCompressor::write_packed(std::unique_lock<std::mutex>& lock) {
     written_bytes_ = blob_.size();
     changed_.notify_all();
   }
+  changed_.notify_all();
 }
 
 Status FrameCompressor::write(const Slot& slot) {
@@ -130,25 +126,27 @@ Status FrameCompressor::write(const Slot& slot) {
 }
 
 uint64_t FrameCompressor::written_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return written_bytes_;
 }
 
 Status FrameCompressor::finish() {
   Slot& last = current();
   if (last.plain > 0 && filled_ == 0) {  // one frame in all: not worth a thread
-    std::unique_lock lock(mutex_);
-    ++filled_;
-    ++taken_;
+    {
+      const MutexLock lock(mutex_);
+      ++filled_;
+      ++taken_;
+    }
     own_ = std::make_unique<FramePacker>(settings_);
-    pack(last, *own_, lock);
+    pack(last, *own_);
   } else if (last.plain > 0) {
     if (auto done = submit(); !done) return done;
   }
   if (auto done = wait_until_written(filled_); !done) return done;
   const std::string table = encode_seek_table(table_);
   auto written = blob_.write({reinterpret_cast<const uint8_t*>(table.data()), table.size()});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   written_bytes_ = blob_.size();
   return written;
 }

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "archive/layer/large_bytes.hpp"
 #include "archive/layer/seek_table.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 
 // Cuts a stream into frames, compresses them in parallel and writes them in order, then the seek
 // table. The bytes written depend on the input and the settings alone, not on the threads.
@@ -55,25 +54,24 @@ class FrameCompressor {
   Status wait_until_written(size_t frames);
   void start_threads();
   void work();
-  void pack(Slot& slot, FramePacker& packer, std::unique_lock<std::mutex>& lock);
-  void write_packed(std::unique_lock<std::mutex>& lock);
+  void pack(Slot& slot, FramePacker& packer) EXCLUDES(mutex_);
   Status write(const Slot& slot);
 
   BlobWriter& blob_;
   const CompressorSettings settings_;
   uint64_t plain_bytes_ = 0;
 
-  mutable std::mutex mutex_;  // for all below
-  std::condition_variable changed_;
-  std::vector<Slot> slots_;  // a slot's content is its holder's alone, by its state
-  size_t filled_ = 0;        // frames handed to the workers; only the caller changes it
-  size_t taken_ = 0;         // frames that a worker has begun
-  size_t written_ = 0;       // frames in the blob
-  bool writing_ = false;     // somebody writes the oldest
-  uint64_t written_bytes_ = 0;
-  SeekTable table_;
-  Status status_;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Slot> slots_;              // a slot's content is its holder's alone, by its state
+  size_t filled_ = 0;                    // frames handed to the workers; only the caller changes it
+  size_t taken_ GUARDED_BY(mutex_) = 0;  // frames that a worker has begun
+  size_t written_ GUARDED_BY(mutex_) = 0;    // frames in the blob
+  bool writing_ GUARDED_BY(mutex_) = false;  // somebody writes the oldest
+  uint64_t written_bytes_ GUARDED_BY(mutex_) = 0;
+  SeekTable table_;  // of whoever writes; after finish() of everybody
+  Status status_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
   std::unique_ptr<FramePacker> own_;  // for the caller's thread
 };

@@ -16,40 +16,42 @@ TaskPool::TaskPool(unsigned threads) {
 TaskPool::~TaskPool() {
   drain();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   posted_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void TaskPool::post_urgent(Task task) { push(urgent_, std::move(task)); }
+void TaskPool::post_urgent(Task task) { push(Urgency::kUrgent, std::move(task)); }
 
-void TaskPool::post(Task task) { push(normal_, std::move(task)); }
+void TaskPool::post(Task task) { push(Urgency::kNormal, std::move(task)); }
 
-void TaskPool::push(std::deque<Task>& queue, Task task) {
+void TaskPool::push(Urgency urgency, Task task) {
   if (threads_.empty()) return task();
   {
-    const std::lock_guard lock(mutex_);
-    queue.push_back(std::move(task));
+    const MutexLock lock(mutex_);
+    (urgency == Urgency::kUrgent ? urgent_ : normal_).push_back(std::move(task));
   }
   posted_.notify_one();
 }
 
 void TaskPool::drain() {
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [this] { return idle(); });
+  const MutexLock lock(mutex_);
+  idle_.wait(mutex_, [this]() REQUIRES(mutex_) { return idle(); });
 }
 
 bool TaskPool::drain_for(std::chrono::milliseconds longest) {
-  std::unique_lock lock(mutex_);
-  return idle_.wait_for(lock, longest, [this] { return idle(); });
+  const MutexLock lock(mutex_);
+  return idle_.wait_for(mutex_, longest, [this]() REQUIRES(mutex_) { return idle(); });
 }
 
 void TaskPool::work() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    posted_.wait(lock, [this] { return stopping_ || !urgent_.empty() || !normal_.empty(); });
+    posted_.wait(mutex_, [this]() REQUIRES(mutex_) {
+      return stopping_ || !urgent_.empty() || !normal_.empty();
+    });
     std::deque<Task>& queue = urgent_.empty() ? normal_ : urgent_;
     if (queue.empty()) return;
     {

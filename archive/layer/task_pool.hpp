@@ -1,12 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace compilecache::archive {
 
@@ -25,8 +25,8 @@ class TaskPool {
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
 
-  void post_urgent(Task task);
-  void post(Task task);
+  void post_urgent(Task task) EXCLUDES(mutex_);
+  void post(Task task) EXCLUDES(mutex_);
   // Until no task is queued or running. Not to be called by a task.
   void drain();
   // The same for a while; false: there are still some.
@@ -34,17 +34,19 @@ class TaskPool {
 
  private:
   void work();
-  // With the lock.
-  [[nodiscard]] bool idle() const { return urgent_.empty() && normal_.empty() && running_ == 0; }
-  void push(std::deque<Task>& queue, Task task);
+  [[nodiscard]] bool idle() const REQUIRES(mutex_) {
+    return urgent_.empty() && normal_.empty() && running_ == 0;
+  }
+  enum class Urgency { kUrgent, kNormal };
+  void push(Urgency urgency, Task task) EXCLUDES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable posted_;
-  std::condition_variable idle_;
-  std::deque<Task> urgent_;
-  std::deque<Task> normal_;
-  size_t running_ = 0;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar posted_;
+  CondVar idle_;
+  std::deque<Task> urgent_ GUARDED_BY(mutex_);
+  std::deque<Task> normal_ GUARDED_BY(mutex_);
+  size_t running_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
