@@ -1,8 +1,6 @@
 #include "operator/agents/agent_api.hpp"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,10 +66,10 @@ struct AgentApi::Impl {
 
   AgentServices services;
   const int threads;
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stopping = false;
-  FairQueue<Task> waiting;
+  Mutex mutex;
+  CondVar wake;
+  bool stopping GUARDED_BY(mutex) = false;
+  FairQueue<Task> waiting GUARDED_BY(mutex);
   std::vector<std::thread> workers;
 };
 
@@ -110,12 +108,12 @@ Response AgentApi::Impl::safely(const Request& request) {
 }
 
 void AgentApi::Impl::work() {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   for (;;) {
     auto next = waiting.pop();
     if (!next) {
       if (stopping && waiting.empty()) return;
-      wake.wait(lock);
+      wake.wait(mutex);
       continue;
     }
     lock.unlock();
@@ -140,7 +138,7 @@ void AgentApi::start() {
 
 void AgentApi::stop() {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     impl_->stopping = true;
   }
   impl_->wake.notify_all();
@@ -156,7 +154,7 @@ void AgentApi::handle(Request request, http::Responder respond) {
   Impl::Task task{std::move(request), std::move(respond)};
   Queue::Pushed pushed = Queue::Pushed::kFull;
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     if (!impl_->stopping) pushed = impl_->waiting.push(sender, std::move(task));
   }
   if (pushed == Queue::Pushed::kYes) {

@@ -13,14 +13,14 @@
 // docs/agent-api.md is made.
 //
 //   const RouteMatch match = find_route("POST", "/v1/saves/transformer-1.17/commit");
-//   if (match.route != nullptr) ...  match.route->serve(services, caller, match.id, body);
+//   if (match.route != nullptr) match.route->serve(services, caller, match.id, body);
 //
 // A new call: its messages (api/agent_api.hpp), a method of a service, a row here, a method of the
 // agents' client (agent/coordinator.hpp). Pure but for serve(); safe from any thread.
 
 namespace compilecache::controller {
 
-// Of a message of api/agent_api.hpp, for the docs.
+// What the docs say of a message of api/agent_api.hpp.
 struct MessageDoc {
   std::string_view (*name)();  // "LoadRequest"
   std::string (*fields)();     // JSON with nothing said

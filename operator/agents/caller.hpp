@@ -16,7 +16,7 @@
 
 // Who calls the agent API: the live pod whose token was shown, and its CompileCache.
 //
-//   Callers callers(view, auth, {.spoke = ..., .fetch_pod = ...});
+//   const Callers callers(view, auth, {...});
 //   const Result<Caller> caller = callers.identify(bearer_token, peer);
 //
 // Thread-safe. identify() may block on the API server; all parts must outlive it.

@@ -18,7 +18,7 @@ std::string address_of(std::string_view peer) {
 
 bool CallerAllowance::take(std::string_view peer) {
   const std::string caller = address_of(peer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Monotonic now = clock_.monotonic();
   if (left_.size() >= kMaxCallers && !left_.contains(caller)) {
     // Whoever has all of it is as good as unknown.
@@ -37,7 +37,7 @@ bool CallerAllowance::take(std::string_view peer) {
 }
 
 void CallerAllowance::give_back(std::string_view peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = left_.find(address_of(peer));
   if (found != left_.end()) found->second.tokens += 1;
 }

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 
 // How many bad tokens each address may show: a hundred at once and five more in each second, since
 // each one costs the API server a review. What turns out to be good costs its caller nothing.
@@ -35,8 +35,8 @@ class CallerAllowance {
   };
 
   const Clock& clock_;
-  std::mutex mutex_;
-  std::map<std::string, Left, std::less<>> left_;  // by address
+  Mutex mutex_;
+  std::map<std::string, Left, std::less<>> left_ GUARDED_BY(mutex_);  // by address
 };
 
 }  // namespace compilecache::controller

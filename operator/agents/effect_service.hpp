@@ -17,7 +17,7 @@
 // What savers report while their pod runs: what the loaded archive was worth, what became of the
 // last save, whose files cannot be read.
 //
-//   EffectService effects({view, pods, stats, registry, traffic, wishes, metrics, events, clock});
+//   EffectService effects(parts);
 //   effects.effect(caller, {.cache = "transformer", .effect = api::Effect::kFull});
 //
 // Thread-safe; does not block.

@@ -15,7 +15,7 @@
 
 // Loads: which archive a pod gets before it starts, and what became of that.
 //
-//   LoadService loads({view, traffic, stats, contexts, wishes, settings, clock}, load_sinks(...));
+//   LoadService loads(parts, load_sinks(...));
 //   Result<api::LoadAnswer> answer = loads.load(caller, {.cache = "transformer"});
 //
 // Thread-safe; loaded() blocks on the API server where an archive turns out to be corrupt.

@@ -13,7 +13,7 @@ LoadTraffic::LoadTraffic(int max_concurrent_loads, const Clock& clock)
 
 bool LoadTraffic::begin(const std::string& store, const std::string& pod_uid,
                         std::chrono::milliseconds budget) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Pods& pods = loading_[store];
   const Monotonic now = clock_.monotonic();
   std::erase_if(pods, [&](const auto& item) { return item.second <= now; });
@@ -30,7 +30,7 @@ bool LoadTraffic::begin(const std::string& store, const std::string& pod_uid,
 }
 
 size_t LoadTraffic::waiting(const std::string& what) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = waiting_.find(what);
   if (found == waiting_.end()) return 0;
   const Monotonic now = clock_.monotonic();
@@ -41,7 +41,7 @@ size_t LoadTraffic::waiting(const std::string& what) {
 }
 
 void LoadTraffic::end(const std::string& store, const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = loading_.find(store);
   if (found == loading_.end()) return;
   found->second.erase(pod_uid);
@@ -51,7 +51,7 @@ void LoadTraffic::end(const std::string& store, const std::string& pod_uid) {
 bool LoadTraffic::goes_second(const std::string& archive, const std::string& pod,
                               const std::string& pod_uid, std::chrono::milliseconds tenure,
                               const Alive& alive) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   First& first = first_[archive];
   const Monotonic now = clock_.monotonic();
   if (first.uid == pod_uid) return false;
@@ -68,7 +68,7 @@ bool LoadTraffic::goes_second(const std::string& archive, const std::string& pod
 
 void LoadTraffic::saved(const std::string& archive, const std::string& pod,
                         const std::string& pod_uid, std::chrono::milliseconds settle) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto first = first_.find(archive);
   if (first == first_.end()) return;
   const Monotonic now = clock_.monotonic();
@@ -82,7 +82,7 @@ void LoadTraffic::saved(const std::string& archive, const std::string& pod,
 }
 
 void LoadTraffic::compiling(const std::string& archive, const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto first = first_.find(archive);
   if (first == first_.end() || first->second.uid != pod_uid || !first->second.saved) return;
   // Until it commits again; who waits has a bound.
@@ -91,7 +91,7 @@ void LoadTraffic::compiling(const std::string& archive, const std::string& pod_u
 
 bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
                         const Alive& alive) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto first = first_.find(archive);
   if (first == first_.end() || !first->second.saved || first->second.uid == pod_uid) return false;
   const Monotonic now = clock_.monotonic();
@@ -105,7 +105,7 @@ bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
 }
 
 void LoadTraffic::gone(const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto* places : {&loading_, &waiting_}) {
     for (auto& [what, pods] : *places) pods.erase(pod_uid);
     std::erase_if(*places, [](const auto& entry) { return entry.second.empty(); });
@@ -114,7 +114,7 @@ void LoadTraffic::gone(const std::string& pod_uid) {
 }
 
 void LoadTraffic::gives_up(const std::string& archive, const std::string& pod_uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto first = first_.find(archive);
   if (first != first_.end() && first->second.uid == pod_uid) first_.erase(first);
 }

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 
 // Knows which pods are loading now, and which pod of a key went first. Both are in the leader's
 // memory; after a change of leader they start empty, which may cost a moment of too many loads or a
@@ -66,10 +66,11 @@ class LoadTraffic {
   };
   const size_t limit_;
   const Clock& clock_;
-  std::mutex mutex_;
-  using Pods = std::map<std::string, Monotonic>;   // by uid, until
-  std::map<std::string, Pods> loading_, waiting_;  // by store; waiting also by archive
-  std::map<std::string, First> first_;             // by "namespace/archive"
+  Mutex mutex_;
+  using Pods = std::map<std::string, Monotonic>;            // by uid, until
+  std::map<std::string, Pods> loading_ GUARDED_BY(mutex_);  // by store
+  std::map<std::string, Pods> waiting_ GUARDED_BY(mutex_);  // by store, and by archive
+  std::map<std::string, First> first_ GUARDED_BY(mutex_);   // by "namespace/archive"
 };
 
 }  // namespace compilecache::controller

@@ -55,7 +55,7 @@ Result<api::SaveAnswer> SaveService::request(const Caller& caller,
     answer = std::move(*asked);
   }
   if (answer.decision == api::SaveDecision::kGranted) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (granted_.size() > kRemembered) granted_.clear();
     granted_.emplace(answer.id, parts_.clock.monotonic());
   } else {
@@ -124,7 +124,7 @@ Status SaveService::release(const Caller& caller, const std::string& id) {
 
 // Nothing when this process has not granted it. Forgets the grant.
 std::optional<double> SaveService::seconds_since_grant(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto granted = granted_.extract(id);
   if (granted.empty()) return std::nullopt;
   return std::chrono::duration<double>(parts_.clock.monotonic() - granted.mapped()).count();

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "api/agent_api.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "kube/events.hpp"
 #include "operator/agents/caller.hpp"
 #include "operator/agents/load_traffic.hpp"
@@ -18,9 +18,8 @@
 
 // Saves: may this pod save now, is it still at it, what it has written.
 //
-//   SaveService saves({view, coordinator, contexts, wishes, stats, traffic, metrics, events,
-//   clock}); Result<api::SaveAnswer> answer = saves.request(caller, {.cache = "transformer",
-//   .attempt = "1"});
+//   SaveService saves(parts);
+//   Result<api::SaveAnswer> answer = saves.request(caller, {.cache = "transformer"});
 //
 // The rules are operator/archives/save_coordinator.hpp's. Thread-safe; calls block on the API
 // server.
@@ -58,8 +57,8 @@ class SaveService {
   std::optional<double> seconds_since_grant(const std::string& id);
 
   const Parts parts_;
-  std::mutex mutex_;
-  std::map<std::string, Monotonic> granted_;  // save's id: when
+  Mutex mutex_;
+  std::map<std::string, Monotonic> granted_ GUARDED_BY(mutex_);  // save's id: when
 };
 
 }  // namespace compilecache::controller

@@ -144,7 +144,7 @@ void SweepService::note_heads(const Caller& caller,
     if (led_long_enough && saved && parts_.clock.wall() - *saved > kSettle)
       manifests.insert(archive.head.manifest_digest);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   heads_at_begin_[caller.key()] = std::move(manifests);
 }
 
@@ -155,7 +155,7 @@ Status SweepService::miss_blobs(const Caller& caller,
                                 const api::SweepRequest& page) {
   std::set<std::string> expected;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     expected = page.up_to.empty() ? std::exchange(heads_at_begin_[caller.key()], {})
                                   : heads_at_begin_[caller.key()];
   }

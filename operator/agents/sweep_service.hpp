@@ -2,13 +2,13 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "api/agent_api.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "operator/agents/caller.hpp"
 #include "operator/agents/sweep_wishes.hpp"
 #include "operator/archives/archive_client.hpp"
@@ -22,8 +22,7 @@
 // What sweep Jobs ask and tell: what is live, what may be deleted, what they found. What follows
 // from it is decided in operator/storage/sweep_ledger.hpp.
 //
-//   SweepService sweeps({saves, locks, guard, archives, registry, wishes, stats, metrics, settings,
-//                        clock, reported});
+//   SweepService sweeps(parts);
 //   Result<api::SweepAnswer> answer = sweeps.sweep(caller, {.phase = api::SweepPhase::kBegin});
 //
 // Thread-safe; calls block on the API server.
@@ -68,9 +67,9 @@ class SweepService {
 
   const Parts parts_;
   const Monotonic leading_since_;
-  std::mutex mutex_;
+  Mutex mutex_;
   // Manifests that a sweep Job must find, by CompileCache: heads when it began.
-  std::map<std::string, std::set<std::string>> heads_at_begin_;
+  std::map<std::string, std::set<std::string>> heads_at_begin_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

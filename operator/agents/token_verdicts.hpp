@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/sha256.hpp"
 
 // A cache of verdicts on bearer tokens. It keeps only their SHA-256.
@@ -31,7 +31,7 @@ class TokenVerdicts {
 
   std::optional<Verdict> find(std::string_view token) const {
     const std::string hash = sha256_hex(token);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = known_.find(hash);
     if (found == known_.end() || clock_.monotonic() >= found->second.until) return std::nullopt;
     return found->second.verdict;
@@ -39,7 +39,7 @@ class TokenVerdicts {
 
   void remember(std::string_view token, Verdict verdict, std::chrono::milliseconds believe_for) {
     std::string hash = sha256_hex(token);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Monotonic now = clock_.monotonic();
     if (known_.size() >= most_) {
       std::erase_if(known_, [&](const auto& item) { return item.second.until <= now; });
@@ -55,8 +55,8 @@ class TokenVerdicts {
   };
   const size_t most_;
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Known> known_;
+  mutable Mutex mutex_;
+  std::map<std::string, Known> known_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

@@ -25,22 +25,24 @@ void CrashWatch::loaded(const std::string& archive, const std::string& manifest,
 
 void CrashWatch::seen(const PodEnds& seen) {
   const MutexLock lock(mutex_);
+  StartedPod known;
+  int crashes = 0;
   pods_.edit_known<StartedPod>(seen.uid, [&](StartedPod& pod) {
-    int crashes = 0;
     for (const ContainerEnd& end : seen.ends) {
       int& before = pod.ends[end.container];
       if (end.count > before && end.crash) ++crashes;
       before = std::max(before, end.count);
     }
-    if (crashes == 0) return;
-    Tally& tally = archives_[pod.archive][pod.manifest];
-    if (pod.crashes == 0) {
-      ++tally.crashed;
-      if (tally.names.size() < kNames) tally.names.push_back(seen.name);
-    }
     pod.crashes += crashes;
-    tally.most_crashes = std::max(tally.most_crashes, pod.crashes);
+    known = pod;
   });
+  if (crashes == 0) return;
+  Tally& tally = archives_[known.archive][known.manifest];
+  if (known.crashes == crashes) {
+    ++tally.crashed;
+    if (tally.names.size() < kNames) tally.names.push_back(seen.name);
+  }
+  tally.most_crashes = std::max(tally.most_crashes, known.crashes);
 }
 
 void CrashWatch::forget(const std::string& archive) {

@@ -70,7 +70,7 @@ BreakerKeeper::BreakerKeeper(kube::Client client, const Settings& settings, cons
       clock_(clock) {}
 
 std::shared_ptr<BreakerKeeper::State> BreakerKeeper::state_of(const api::CompileCache& cache) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::shared_ptr<State>& state = states_[cache.metadata.key()];
   if (state != nullptr) return state;
   state = std::make_shared<State>(State{.troubles = PodTroubles(settings_.breaker, pods_),
@@ -83,7 +83,7 @@ std::shared_ptr<BreakerKeeper::State> BreakerKeeper::state_of(const api::Compile
 void BreakerKeeper::forget(const std::string& cache) {
   const auto [ns, name] = kube::split_key(cache);
   for (const auto& pod : view_.pods_of(ns, name)) pods_.drop<TroubledPod>(pod->uid);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   states_.erase(cache);
 }
 
@@ -276,7 +276,7 @@ Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
   if (!state.written_open) state.written_open = clock_.monotonic();
   Replacement next;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const Monotonic now = clock_.monotonic();
     next = choose_replacement(seen,
                               {.open = state.breaker.open,
@@ -292,7 +292,7 @@ Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
     state.replaced.insert(next.pod->uid);
     return next.again;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   replaced_last_ = clock_.monotonic() + kAfterRefusal;
   return kAfterRefusal + settings_.breaker.replace_interval;
 }

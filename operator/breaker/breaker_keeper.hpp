@@ -2,12 +2,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "kube/client.hpp"
 #include "kube/events.hpp"
 #include "operator/breaker/breaker.hpp"
@@ -94,9 +94,9 @@ class BreakerKeeper {
   kube::EventSink& events_;
   const bool replace_;
   const Clock& clock_;
-  std::mutex mutex_;  // guards what follows
-  std::map<std::string, std::shared_ptr<State>> states_;
-  std::optional<Monotonic> replaced_last_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<State>> states_ GUARDED_BY(mutex_);
+  std::optional<Monotonic> replaced_last_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

@@ -64,7 +64,7 @@ void CacheStats::changed(const std::string& cache) const {
 }
 
 void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry& entry = entries_[cache];
   if (entry.seeded) return;
   entry.seeded = true;
@@ -110,7 +110,7 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
 }
 
 void CacheStats::fill(const std::string& cache, api::CompileCacheStatus& status) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(cache);
   if (found == entries_.end() || !found->second.seeded) return;
   const api::CompileCacheStatus& totals = found->second.totals;
@@ -127,7 +127,7 @@ void CacheStats::fill(const std::string& cache, api::CompileCacheStatus& status)
 }
 
 void CacheStats::forget(const std::string& cache) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.erase(cache);
   pods_.drop_if<CountedPod>([&](const CountedPod& pod) { return pod.cache == cache; });
 }
@@ -164,7 +164,7 @@ void CacheStats::set_recent(Entry& entry, std::vector<api::RecentPod> recent) co
 
 void CacheStats::loaded(const std::string& cache, const LoadSeen& seen) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = entries_[cache];
     pods_.edit<CountedPod>(seen.pod_uid, [&](CountedPod& pod) {
       belong(pod, cache);
@@ -199,7 +199,7 @@ void CacheStats::loaded(const std::string& cache, const LoadSeen& seen) {
 CacheStats::EffectMove CacheStats::effect(const std::string& cache, const EffectSeen& seen) {
   EffectMove move;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = entries_[cache];
     pods_.edit<CountedPod>(seen.pod_uid, [&](CountedPod& pod) {
       belong(pod, cache);
@@ -225,7 +225,7 @@ CacheStats::EffectMove CacheStats::effect(const std::string& cache, const Effect
 }
 
 void CacheStats::recall(const std::string& cache, const std::string& pod_uid, api::Effect counted) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pods_.edit<CountedPod>(pod_uid, [&](CountedPod& pod) {
     if (pod.cache != cache) pod = {.cache = cache, .effect = counted};
   });
@@ -234,7 +234,7 @@ void CacheStats::recall(const std::string& cache, const std::string& pod_uid, ap
 void CacheStats::update_recent(const std::string& cache, const std::string& pod_uid,
                                const RecentChange& change) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto entry = entries_.find(cache);
     if (entry == entries_.end()) return;
     if (!revise(entry->second, pod_uid, Missing::kLeave, change)) return;
@@ -244,7 +244,7 @@ void CacheStats::update_recent(const std::string& cache, const std::string& pod_
 
 void CacheStats::saved(const std::string& cache, api::SaveOutcome seen, const std::string& time) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     api::CompileCacheStatus& totals = entries_[cache].totals;
     switch (seen) {
       case api::SaveOutcome::kCommitted:
@@ -266,13 +266,13 @@ void CacheStats::saved(const std::string& cache, api::SaveOutcome seen, const st
 }
 
 void CacheStats::archives_removed(const std::string& cache, int64_t count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_[cache].removed_archives += count;
 }
 
 void CacheStats::swept(const std::string& cache, api::LastSweep sweep) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = entries_[cache];
     sweep.removed_archives = std::exchange(entry.removed_archives, 0);
     entry.totals.last_sweep = std::move(sweep);
@@ -283,7 +283,7 @@ void CacheStats::swept(const std::string& cache, api::LastSweep sweep) {
 void CacheStats::set_condemned(const std::string& cache,
                                std::vector<api::CondemnedBlob> condemned) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     api::CompileCacheStatus& totals = entries_[cache].totals;
     if (totals.condemned == condemned) return;
     totals.condemned = std::move(condemned);
@@ -292,7 +292,7 @@ void CacheStats::set_condemned(const std::string& cache,
 }
 
 std::vector<api::CondemnedBlob> CacheStats::condemned(const std::string& cache) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<api::CondemnedBlob>()
                                  : found->second.totals.condemned;
@@ -307,7 +307,7 @@ void CacheStats::add_crashing(std::vector<std::string>& known, const std::string
 
 void CacheStats::add_crashing(const std::string& cache, const std::string& manifest) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<std::string>& known = entries_[cache].totals.crashing;
     const std::vector<std::string> before = known;
     add_crashing(known, manifest);
@@ -318,14 +318,14 @@ void CacheStats::add_crashing(const std::string& cache, const std::string& manif
 
 void CacheStats::remove_crashing(const std::string& cache, const std::string& manifest) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::erase(entries_[cache].totals.crashing, manifest) == 0) return;
   }
   changed(cache);
 }
 
 std::vector<std::string> CacheStats::crashing(const std::string& cache) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(cache);
   return found == entries_.end() ? std::vector<std::string>() : found->second.totals.crashing;
 }
@@ -333,7 +333,7 @@ std::vector<std::string> CacheStats::crashing(const std::string& cache) const {
 bool CacheStats::note_owner(const std::string& cache, const std::string& image, int64_t user,
                             const std::string& time) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<api::FileOwner>& owners = entries_[cache].totals.file_owners;
     const bool known = std::any_of(owners.begin(), owners.end(), [&](const auto& owner) {
       return owner.image == image && owner.user == user;
@@ -348,7 +348,7 @@ bool CacheStats::note_owner(const std::string& cache, const std::string& image, 
 bool CacheStats::refuse_owners(const std::string& cache) {
   bool any = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (api::FileOwner& owner : entries_[cache].totals.file_owners) {
       any = !std::exchange(owner.refused, true) || any;
     }

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "api/compile_cache.hpp"
 #include "api/outcomes.hpp"
+#include "base/mutex.hpp"
 #include "operator/pods/pod_ledger.hpp"
 
 // Statistics that the leader keeps for each CompileCache: the counters, the recent pods, the time
@@ -159,8 +159,8 @@ class CacheStats {
   const size_t recent_limit_;
   PodLedger& pods_;
   ChangeHandler on_change_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Entry> entries_;
+  mutable Mutex mutex_;
+  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

@@ -63,7 +63,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& ke
     return kube::Reconciled{.again_after = pause_after_conflict(key)};
   }
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     conflicts_.erase(key);
   }
   parts_.metrics.reconcile(done.has_value());
@@ -72,7 +72,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile(const std::string& ke
 
 // Somebody wrote first; the change reaches our store in a moment, or later where its watch is slow.
 Duration CompileCacheController::pause_after_conflict(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const int before = conflicts_[key]++;
   return std::min<Duration>(kAfterConflict * (1 << std::min(before, 10)), kLongestAfterConflict);
 }
@@ -167,14 +167,14 @@ void CompileCacheController::on_first_seen(const api::CompileCache& cache) {
   const std::string key = cache.metadata.key();
   bool another = false;  // of the same name, deleted and made anew
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     std::string& uid = met_[key];
     if (uid == cache.metadata.uid) return;
     another = !uid.empty();
   }
   if (another) forget(key);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     met_[key] = cache.metadata.uid;
   }
   parts_.stats.seed(key, cache.status);
@@ -187,7 +187,7 @@ void CompileCacheController::forget(const std::string& key) {
   parts_.breaker.forget(key);
   parts_.writer.forget(key);
   parts_.metrics.forget(kube::split_key(key).ns, kube::split_key(key).name);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   met_.erase(key);
   archives_.erase(key);
   conflicts_.erase(key);
@@ -214,13 +214,13 @@ Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCac
 
 Result<VolumeView> CompileCacheController::volume(const std::string& name) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     auto known = volumes_.find(name);
     if (known != volumes_.end()) return known->second;
   }
   auto object = parts_.client.get(kube::resources::kPersistentVolumes, "", name);
   if (!object) return unexpected(object.error().with("reading PersistentVolume " + name));
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return volumes_[name] = parse_volume(*object);
 }
 
@@ -235,7 +235,7 @@ void CompileCacheController::notice_deleted(const api::CompileCache& cache) {
   }
   bool deleted = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto [seen, first] = archives_.try_emplace(cache.metadata.key());
     std::set<std::string>& before = seen->second;
     // Archives that were deleted while there was no leader show as a difference from the number in

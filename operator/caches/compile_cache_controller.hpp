@@ -2,13 +2,13 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "kube/client.hpp"
 #include "kube/events.hpp"
 #include "kube/worker.hpp"
@@ -103,11 +103,14 @@ class CompileCacheController {
 
   const ControllerParts parts_;
   const Clock& clock_;
-  std::mutex mutex_;
-  std::map<std::string, VolumeView> volumes_;  // by name; node affinity does not change
-  std::map<std::string, std::string> met_;     // CompileCaches that were taken over, to their uid
-  std::map<std::string, int> conflicts_;       // in a row, by CompileCache
-  std::map<std::string, std::set<std::string>> archives_;  // uids, as last seen, by CompileCache
+  Mutex mutex_;
+  std::map<std::string, VolumeView> volumes_
+      GUARDED_BY(mutex_);  // by name; node affinity does not change
+  std::map<std::string, std::string> met_
+      GUARDED_BY(mutex_);  // CompileCaches that were taken over, to their uid
+  std::map<std::string, int> conflicts_ GUARDED_BY(mutex_);  // in a row, by CompileCache
+  std::map<std::string, std::set<std::string>> archives_
+      GUARDED_BY(mutex_);  // uids, as last seen, by CompileCache
 };
 
 }  // namespace compilecache::controller

@@ -24,18 +24,18 @@ void HeardPods::on_change(std::function<void(const std::string&)> handler) {
 }
 
 void HeardPods::begin() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   begun_ = true;
 }
 
 void HeardPods::take_over(const std::string& ns) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Namespace& where = namespaces_[ns];
   where.in_a_row = std::max(where.in_a_row, rules_.unheard_pods);
 }
 
 void HeardPods::seen(const PodView& pod, Monotonic now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto [found, is_new] = namespaces_[pod.ns].pods.try_emplace(pod.uid);
   Pod& known = found->second;
   if (is_new) known = {.cache = pod.cache, .name = pod.name, .judged = begun_};
@@ -43,7 +43,7 @@ void HeardPods::seen(const PodView& pod, Monotonic now) {
 }
 
 void HeardPods::gone(const std::string& ns, const std::string& uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto where = namespaces_.find(ns);
   if (where == namespaces_.end()) return;
   where->second.pods.erase(uid);
@@ -54,7 +54,7 @@ void HeardPods::gone(const std::string& ns, const std::string& uid) {
 void HeardPods::spoke(const PodView& pod) {
   bool ask_again = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Namespace& where = namespaces_[pod.ns];
     ask_again = where.in_a_row >= rules_.unheard_pods;
     where.in_a_row = 0;
@@ -82,7 +82,7 @@ bool HeardPods::count(Namespace& where, Monotonic now) const {
 
 Silence HeardPods::silence(const std::string& ns, const std::string& cache, Monotonic now) {
   Silence silence;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto where = namespaces_.find(ns);
   if (where == namespaces_.end()) return silence;
   silence.turned = count(where->second, now);

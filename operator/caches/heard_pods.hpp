@@ -2,12 +2,12 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/settings/settings.hpp"
 
@@ -79,9 +79,9 @@ class HeardPods {
 
   const Settings::Agent rules_;
   std::function<void(const std::string&)> on_change_;
-  std::mutex mutex_;
-  bool begun_ = false;
-  std::map<std::string, Namespace> namespaces_;
+  Mutex mutex_;
+  bool begun_ GUARDED_BY(mutex_) = false;
+  std::map<std::string, Namespace> namespaces_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

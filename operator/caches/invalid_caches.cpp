@@ -10,7 +10,7 @@ Result<api::CompileCache> InvalidCaches::parse(const nlohmann::json& object) {
   const std::string key = api::object_meta(object).key();
   std::function<void(const std::string&)> tell;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (parsed) {
       invalid_.erase(key);
       return parsed;
@@ -30,19 +30,19 @@ Result<api::CompileCache> InvalidCaches::parse(const nlohmann::json& object) {
 }
 
 void InvalidCaches::set_handler(std::function<void(const std::string&)> on_invalid) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   on_invalid_ = std::move(on_invalid);
 }
 
 std::optional<InvalidCache> InvalidCaches::get(const std::string& key) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = invalid_.find(key);
   if (found == invalid_.end()) return std::nullopt;
   return found->second;
 }
 
 void InvalidCaches::forget(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   invalid_.erase(key);
 }
 

@@ -2,13 +2,13 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "api/compile_cache.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 
 // CompileCaches whose spec cannot be read. The store keeps only those that can be; the others are
 // kept here, so that the controller can report the error in their status. Thread-safe.
@@ -30,9 +30,9 @@ class InvalidCaches {
   void forget(const std::string& key);
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, InvalidCache> invalid_;  // by "namespace/name"
-  std::function<void(const std::string& key)> on_invalid_;
+  mutable Mutex mutex_;
+  std::map<std::string, InvalidCache> invalid_ GUARDED_BY(mutex_);  // by "namespace/name"
+  std::function<void(const std::string& key)> on_invalid_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

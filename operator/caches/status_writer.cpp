@@ -55,19 +55,19 @@ Result<Duration> StatusWriter::patch(const api::CompileCache& cache, json status
     if (written.error().code == ErrorCode::kNotFound) return Duration::zero();
     return unexpected(written.error().with("writing the status of CompileCache " + key));
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   written_[key] = clock_.monotonic();
   return Duration::zero();
 }
 
 void StatusWriter::forget(const std::string& cache) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   written_.erase(cache);
 }
 
 Duration StatusWriter::left(const std::string& cache) const {
   if (flush_immediately_) return Duration::zero();
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = written_.find(cache);
   if (found == written_.end()) return Duration::zero();
   const Duration since = clock_.monotonic() - found->second;

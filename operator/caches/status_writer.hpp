@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "api/compile_cache.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "kube/client.hpp"
 
 // Writes the status of CompileCaches: only what has changed, and each at most once in an interval,
@@ -43,8 +43,8 @@ class StatusWriter {
   const Duration interval_;
   const Clock& clock_;
   std::atomic<bool> flush_immediately_{false};
-  mutable std::mutex mutex_;
-  std::map<std::string, Monotonic> written_;  // "namespace/name" to when
+  mutable Mutex mutex_;
+  std::map<std::string, Monotonic> written_ GUARDED_BY(mutex_);  // "namespace/name" to when
 };
 
 }  // namespace compilecache::controller

@@ -34,14 +34,14 @@ void PodLedger::drop(Records::iterator record, std::type_index section) {
 
 void PodLedger::end(const std::string& ns, const std::string& uid) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = records_.find(uid); found != records_.end()) erase(found);
   }
   for (const EndHandler& handler : handlers_) handler(ns, uid);
 }
 
 size_t PodLedger::size() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return records_.size();
 }
 

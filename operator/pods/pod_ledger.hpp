@@ -5,13 +5,14 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <typeindex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 // What the leader knows of each injected pod, by uid: one map for all who know something, so that
 // there is one place where a pod ends and one where what is known of pods is bounded. Each concern
@@ -49,7 +50,7 @@ class PodLedger {
   // does.
   template <typename Section, typename Change>
   auto edit(const std::string& uid, Change change) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::any& section = record(uid).sections[std::type_index(typeid(Section))];
     if (!section.has_value()) section = Section{};
     return change(*std::any_cast<Section>(&section));
@@ -57,8 +58,8 @@ class PodLedger {
   // The same where there is one; false: there is none.
   template <typename Section, typename Change>
   bool edit_known(const std::string& uid, Change change) {
-    const std::lock_guard lock(mutex_);
-    Section* section = section_of<Section>(uid);
+    const MutexLock lock(mutex_);
+    Section* section = section_of<Section>(records_, uid);
     if (section == nullptr) return false;
     touch(records_.find(uid)->second);
     change(*section);
@@ -66,13 +67,13 @@ class PodLedger {
   }
   template <typename Section>
   [[nodiscard]] std::optional<Section> find(const std::string& uid) const {
-    const std::lock_guard lock(mutex_);
-    const Section* section = section_of<Section>(uid);
+    const MutexLock lock(mutex_);
+    const Section* section = section_of<Section>(records_, uid);
     return section == nullptr ? std::nullopt : std::optional<Section>(*section);
   }
   template <typename Section>
   void drop(const std::string& uid) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = records_.find(uid); found != records_.end()) {
       drop(found, std::type_index(typeid(Section)));
     }
@@ -80,10 +81,10 @@ class PodLedger {
   // Looks at all pods.
   template <typename Section, typename Condition>
   void drop_if(Condition condition) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto next = records_.begin(); next != records_.end();) {
       const auto at = next++;
-      const Section* section = section_of<Section>(at->first);
+      const Section* section = section_of<Section>(records_, at->first);
       if (section != nullptr && condition(*section)) drop(at, std::type_index(typeid(Section)));
     }
   }
@@ -100,28 +101,27 @@ class PodLedger {
   };
   using Records = std::unordered_map<std::string, Record>;
 
-  Record& record(const std::string& uid);
-  void touch(Record& record);
-  void erase(Records::iterator record);
-  void drop(Records::iterator record, std::type_index section);
-  template <typename Section>
-  [[nodiscard]] const Section* section_of(const std::string& uid) const {
-    const auto found = records_.find(uid);
-    if (found == records_.end()) return nullptr;
+  Record& record(const std::string& uid) REQUIRES(mutex_);
+  void touch(Record& record) REQUIRES(mutex_);
+  void erase(Records::iterator record) REQUIRES(mutex_);
+  void drop(Records::iterator record, std::type_index section) REQUIRES(mutex_);
+  // The section in `records`, which are const or not; nullptr: there is none.
+  template <typename Section, typename Map>
+  static auto* section_of(Map& records, const std::string& uid) {
+    const auto found = records.find(uid);
+    if (found == records.end())
+      return decltype(std::any_cast<Section>(&found->second.sections.begin()->second)){};
     const auto section = found->second.sections.find(std::type_index(typeid(Section)));
-    if (section == found->second.sections.end()) return nullptr;
+    if (section == found->second.sections.end())
+      return decltype(std::any_cast<Section>(&section->second)){};
     return std::any_cast<Section>(&section->second);
-  }
-  template <typename Section>
-  Section* section_of(const std::string& uid) {
-    return const_cast<Section*>(std::as_const(*this).section_of<Section>(uid));
   }
 
   const size_t most_;
   std::vector<EndHandler> handlers_;
-  mutable std::mutex mutex_;
-  Records records_;  // by uid
-  Order order_;
+  mutable Mutex mutex_;
+  Records records_ GUARDED_BY(mutex_);  // by uid
+  Order order_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

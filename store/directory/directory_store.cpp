@@ -33,7 +33,7 @@ std::string DirectoryStore::blob_path(const std::string& digest) const {
 
 Result<std::shared_ptr<const BlobFolder>> DirectoryStore::folder(
     const std::shared_ptr<const BlobFolder>& instead_of) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (folder_ == nullptr || folder_ == instead_of) {
     folder_ = nullptr;
     auto opened = BlobFolder::open(path_);
@@ -48,7 +48,7 @@ Result<std::unique_ptr<archive::BlobReader>> DirectoryStore::open(
   if (auto good = archive::check_digest(blob.digest); !good) return unexpected(good.error());
   std::shared_ptr<const BlobFolder> held;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held = folder_;
   }
   if (held != nullptr) {

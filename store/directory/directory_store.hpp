@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "store/offline_index.hpp"
 #include "store/store.hpp"
 #include "store/upkeep.hpp"
@@ -64,8 +64,8 @@ class DirectoryStore : public Store, public OfflineIndex, public Upkeep {
       const std::shared_ptr<const BlobFolder>& instead_of) const;
 
   const std::string path_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const BlobFolder> folder_;  // with the mutex; null until it is needed
+  mutable Mutex mutex_;
+  mutable std::shared_ptr<const BlobFolder> folder_ GUARDED_BY(mutex_);  // null until it is needed
 };
 
 }  // namespace compilecache::store

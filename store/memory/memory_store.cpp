@@ -55,12 +55,12 @@ class MemoryStore::Writer : public archive::BlobWriter {
 };
 
 void MemoryStore::put(const std::string& digest, std::string content) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blobs_[digest] = {std::make_shared<const std::string>(std::move(content)), clock_.wall()};
 }
 
 std::optional<std::string> MemoryStore::take(const std::string& digest) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = blobs_.find(digest);
   if (found == blobs_.end()) return std::nullopt;
   std::string content = *found->second.content;
@@ -69,7 +69,7 @@ std::optional<std::string> MemoryStore::take(const std::string& digest) {
 }
 
 void MemoryStore::put_index(std::string text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   index_ = std::move(text);
 }
 
@@ -81,7 +81,7 @@ Status MemoryStore::check_prepared() const {
 Result<std::unique_ptr<archive::BlobReader>> MemoryStore::open(
     const archive::Descriptor& blob) const {
   if (auto good = archive::check_digest(blob.digest); !good) return unexpected(good.error());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = blobs_.find(blob.digest);
   if (found == blobs_.end()) return missing(blob.digest);
   return std::make_unique<Reader>(found->second.content);
@@ -89,14 +89,14 @@ Result<std::unique_ptr<archive::BlobReader>> MemoryStore::open(
 
 Result<uint64_t> MemoryStore::size_of(const std::string& digest) const {
   if (auto good = archive::check_digest(digest); !good) return unexpected(good.error());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = blobs_.find(digest);
   if (found == blobs_.end()) return missing(digest);
   return found->second.content->size();
 }
 
 Result<std::unique_ptr<archive::BlobWriter>> MemoryStore::create(const std::string&) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto prepared = check_prepared(); !prepared) return unexpected(prepared.error());
   return std::make_unique<Writer>(*this);
 }
@@ -104,7 +104,7 @@ Result<std::unique_ptr<archive::BlobWriter>> MemoryStore::create(const std::stri
 Result<archive::WrittenBlob> MemoryStore::commit(std::string content,
                                                  const std::vector<std::string>& rewrite) {
   archive::WrittenBlob written{digest_of(content), content.size(), false};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Blob& blob = blobs_[written.digest];
   const bool condemned = std::find(rewrite.begin(), rewrite.end(), written.digest) != rewrite.end();
   if (!condemned && blob.content != nullptr && *blob.content == content) {
@@ -116,23 +116,23 @@ Result<archive::WrittenBlob> MemoryStore::commit(std::string content,
 }
 
 Status MemoryStore::sync() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return check_prepared();
 }
 
 Trouble MemoryStore::trouble(const Error&, Use) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return owner_ ? Trouble::kOther : Trouble::kMissing;
 }
 
 Index MemoryStore::read_index() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!owner_) return {{}, {check_prepared().error().message}};
   return parse_index(index_, kIndexSource);
 }
 
 Status MemoryStore::write_index(const std::vector<IndexEntry>& entries) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto prepared = check_prepared(); !prepared) return prepared;
   index_ = index_text(entries);
   return {};
@@ -140,7 +140,7 @@ Status MemoryStore::write_index(const std::vector<IndexEntry>& entries) {
 
 Status MemoryStore::update_index(const IndexEntry& entry) {
   if (auto usable = check_entry(entry, describe()); !usable) return usable;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto prepared = check_prepared(); !prepared) return prepared;
   std::vector<IndexEntry> entries = parse_index(index_, kIndexSource).entries;
   if (put_entry(entries, entry)) index_ = index_text(entries);
@@ -149,7 +149,7 @@ Status MemoryStore::update_index(const IndexEntry& entry) {
 
 Status MemoryStore::note_node_product(const std::string& node, const std::string& product) {
   if (auto usable = check_node_note(node, product); !usable) return usable;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto prepared = check_prepared(); !prepared) return prepared;
   products_[node] = product;
   return {};
@@ -157,14 +157,14 @@ Status MemoryStore::note_node_product(const std::string& node, const std::string
 
 Result<std::string> MemoryStore::node_product(const std::string& node) const {
   if (auto usable = check_node_name(node); !usable) return unexpected(usable.error());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = products_.find(node);
   if (found != products_.end()) return found->second;
   return fail(ErrorCode::kNotFound, "no note of node " + node + " in memory");
 }
 
 Result<PreparedStore> MemoryStore::prepare(const StoreOwner& owner, bool adopt) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   PreparedStore prepared;
   prepared.created = !owner_;
   if (owner_ && *owner_ != owner) {
@@ -177,13 +177,13 @@ Result<PreparedStore> MemoryStore::prepare(const StoreOwner& owner, bool adopt) 
 }
 
 Result<StoreOwner> MemoryStore::owner() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (owner_) return *owner_;
   return fail(ErrorCode::kNotFound, "the store in memory is not prepared");
 }
 
 Result<StoreProbe> MemoryStore::probe() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto prepared = check_prepared(); !prepared) return unexpected(prepared.error());
   StoreProbe probe;
   probe.free_bytes = probe.total_bytes = UINT64_MAX;
@@ -192,7 +192,7 @@ Result<StoreProbe> MemoryStore::probe() {
 }
 
 Result<std::vector<StoredBlob>> MemoryStore::list() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!owner_) return fail(ErrorCode::kNotFound, "the store in memory is not prepared");
   std::vector<StoredBlob> blobs;
   for (const auto& [digest, blob] : blobs_)
@@ -209,7 +209,7 @@ Result<SweepCounts> MemoryStore::remove(const std::vector<std::string>& digests)
     if (auto good = archive::check_digest(digest); !good)
       return unexpected(good.error().with("deleting blobs; nothing was deleted"));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   SweepCounts counts;
   for (const std::string& digest : digests) {
     const auto found = blobs_.find(digest);

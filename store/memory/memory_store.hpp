@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "archive/blob_store.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "store/offline_index.hpp"
 #include "store/store.hpp"
 #include "store/upkeep.hpp"
@@ -73,17 +73,16 @@ class MemoryStore : public Store, public OfflineIndex, public Upkeep {
     WallTime modified{};
   };
 
-  // With the lock. kIo: not prepared yet.
-  [[nodiscard]] Status check_prepared() const;
+  // kIo: not prepared yet.
+  [[nodiscard]] Status check_prepared() const REQUIRES(mutex_);
   Result<archive::WrittenBlob> commit(std::string content, const std::vector<std::string>& rewrite);
 
   const Clock& clock_;
-  // All below with the lock.
-  mutable std::mutex mutex_;
-  std::optional<StoreOwner> owner_;
-  std::map<std::string, Blob> blobs_;  // by digest
-  std::string index_;                  // as a file has it
-  std::map<std::string, std::string> products_;
+  mutable Mutex mutex_;
+  std::optional<StoreOwner> owner_ GUARDED_BY(mutex_);
+  std::map<std::string, Blob> blobs_ GUARDED_BY(mutex_);  // by digest
+  std::string index_ GUARDED_BY(mutex_);                  // as a file has it
+  std::map<std::string, std::string> products_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::store

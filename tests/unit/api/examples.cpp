@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "api/agent_api.hpp"
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
 #include "api/fields.hpp"
@@ -56,6 +57,15 @@ inline void store_ref(const CompileCache& cache, Traffic& traffic, const std::st
   const auto store = store_of(cache);
   traffic.begin(store->id(), pod_uid);
   store->volume()->claim;
+}
+
+struct Response {
+  std::string body;
+};
+inline bool agent_api(const std::string& body, Response& response) {
+  const Result<LoadRequest> request = parse<LoadRequest>(body);
+  response.body = dump(LoadAnswer{.reason = "no_archive"});
+  return request.has_value();
 }
 
 inline void key() {

@@ -12,9 +12,19 @@
 #include "kube/leader_election.hpp"
 #include "kube/worker.hpp"
 #include "operator/agents/agent_api.hpp"
+#include "operator/agents/agent_routes.hpp"
+#include "operator/agents/agent_services.hpp"
+#include "operator/agents/caller.hpp"
 #include "operator/agents/caller_allowance.hpp"
+#include "operator/agents/effect_service.hpp"
 #include "operator/agents/fair_queue.hpp"
+#include "operator/agents/heard_load.hpp"
 #include "operator/agents/load_decision.hpp"
+#include "operator/agents/load_service.hpp"
+#include "operator/agents/save_contexts.hpp"
+#include "operator/agents/save_service.hpp"
+#include "operator/agents/sweep_service.hpp"
+#include "operator/agents/sweep_wishes.hpp"
 #include "operator/agents/token_auth.hpp"
 #include "operator/agents/token_verdicts.hpp"
 #include "operator/archives/adoption.hpp"
@@ -99,6 +109,72 @@ inline bool fair_queue(const std::string& sender, std::function<void()> task) {
 inline void load_decision(const api::KeyBasis& basis, const api::NodeFacts& node) {
   LoadSituation situation{.cache = "transformer", .key = make_key(basis, node), .archives = {}};
   api::LoadAnswer answer = decide_load(situation);
+}
+
+inline void agent_routes(AgentServices& services, const Caller& caller, const std::string& body) {
+  const RouteMatch match = find_route("POST", "/v1/saves/transformer-1.17/commit");
+  if (match.route != nullptr) match.route->serve(services, caller, match.id, body);
+}
+
+inline void agent_services(const AgentApiParts& parts, const Settings& settings,
+                           const AgentApiHooks& hooks, const Clock& clock, const std::string& token,
+                           const std::string& peer, const api::LoadRequest& request) {
+  AgentServices services(parts, settings, hooks, clock);
+  services.take_over();
+  const auto caller = services.callers.identify(token, peer);
+  auto answer = services.loads.load(*caller, request);
+}
+
+inline Result<Caller> callers(const ClusterView& view, TokenAuth& auth,
+                              const std::string& bearer_token, const std::string& peer) {
+  const Callers callers(view, auth, {});
+  const Result<Caller> caller = callers.identify(bearer_token, peer);
+  return caller;
+}
+
+inline void effect_service(const EffectService::Parts& parts, const Caller& caller) {
+  EffectService effects(parts);
+  effects.effect(caller, {.cache = "transformer", .effect = api::Effect::kFull});
+}
+
+inline void heard_load(const ClusterView& view, const Caller& caller,
+                       const api::LoadedReport& report, const Clock& clock, CacheStats& stats,
+                       CrashWatch& crashes, Metrics& metrics, ArchiveRegistry& registry,
+                       kube::EventSink& events) {
+  const HeardLoad heard = hear_load(view, caller, report, clock.wall());
+  for (const LoadSink& sink : load_sinks(view, stats, crashes, metrics, registry, events))
+    sink(caller, heard);
+}
+
+inline void load_service(const LoadService::Parts& parts, const Caller& caller,
+                         const std::vector<LoadSink>& (*load_sinks)()) {
+  LoadService loads(parts, load_sinks());
+  Result<api::LoadAnswer> answer = loads.load(caller, {.cache = "transformer"});
+}
+
+inline std::string save_contexts(const ClusterView& view, const CrashWatch& crashes,
+                                 const CacheStats& stats, const Caller& caller,
+                                 const api::ArchiveKey& key) {
+  const SaveContexts contexts(view, crashes, stats);
+  const std::string why_not = refusal(contexts.of(caller, key));
+  return why_not;
+}
+
+inline void save_service(const SaveService::Parts& parts, const Caller& caller) {
+  SaveService saves(parts);
+  Result<api::SaveAnswer> answer = saves.request(caller, {.cache = "transformer"});
+}
+
+inline void sweep_service(const SweepService::Parts& parts, const Caller& caller) {
+  SweepService sweeps(parts);
+  Result<api::SweepAnswer> answer = sweeps.sweep(caller, {.phase = api::SweepPhase::kBegin});
+}
+
+inline void sweep_wishes(const ClusterView& view, ArchiveRegistry& registry,
+                         const SweepWishes::Wanted& sweep_wanted, const Caller& caller,
+                         const std::string& digest) {
+  SweepWishes wishes(view, registry, sweep_wanted);
+  wishes.distrust(caller, "transformer-3f9a1c04b2", digest);
 }
 
 inline bool token_auth(const kube::Client& client, const Settings& settings, const Clock& clock,
