@@ -1,0 +1,209 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/operator/control_fixture.hpp"
+
+// The Jobs that prepare and sweep a store: when, with which rights, and what becomes of their
+// reports.
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::hours;
+using std::chrono::seconds;
+using test::ControlTest;
+using test::kCaches;
+using test::kJobs;
+
+TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
+  put_claim();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_EQ(condition("Reconciling").at("reason"), "Preparing");
+  json job = all(kJobs)[0];
+  job["status"]["active"] = 1;
+  server.put(kJobs, job);
+  see_jobs();
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "one at a time";
+  report();
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_EQ(events.records.back().reason, "Ready");
+}
+
+TEST_F(ControlTest, AVolumeThatCannotBeUsedIsSaidSo) {
+  put_claim();
+  reconcile_and_see();
+  report("fsync: No space left on device");
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "StoreUnusable");
+  EXPECT_NE(condition("Ready").at("message").get<std::string>().find("No space left"),
+            std::string::npos);
+}
+
+TEST_F(ControlTest, AJobWhosePodIsNotLetThroughIsReplacedByOneWithLess) {
+  put_claim();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  const json first = all(kJobs)[0];
+  EXPECT_FALSE(runs_unprivileged(first));
+  refuse_pods(R"(Error creating: pods "x" is forbidden: violates PodSecurity "restricted:latest")");
+  reconcile_and_see();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_NE(all(kJobs)[0]["metadata"]["name"], first["metadata"]["name"]);
+  EXPECT_TRUE(runs_unprivileged(all(kJobs)[0]));
+}
+
+TEST_F(ControlTest, AJobWhosePodIsLateIsWaitedFor) {
+  put_claim();
+  reconcile_and_see();
+  const json first = all(kJobs).at(0);
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_EQ(all(kJobs)[0]["metadata"]["name"], first["metadata"]["name"]);
+  EXPECT_EQ(condition("Ready").at("reason"), "CannotPrepare");
+  refuse_pods(R"(Error creating: pods "x" is forbidden: exceeded quota: q)");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u) << "with less it would not do either";
+  EXPECT_NE(condition("Ready").at("message").get<std::string>().find("exceeded quota"),
+            std::string::npos);
+}
+
+TEST_F(ControlTest, AnotherPodSecurityLevelIsTriedAnew) {
+  put_claim();
+  reconcile_and_see();
+  refuse_pods("violates PodSecurity");
+  reconcile_and_see();
+  reconcile_and_see();
+  ASSERT_TRUE(runs_unprivileged(all(kJobs).at(0)));
+  report();
+  set_job_status({{"conditions", {{{"type", "Complete"}, {"status", "True"}}}}});
+  server.put(
+      "/api/v1/namespaces",
+      {{"metadata",
+        {{"name", "ml"}, {"labels", {{"pod-security.kubernetes.io/enforce", "baseline"}}}}}});
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  sweeper.ask("ml/transformer");
+  reconcile_and_see();
+  EXPECT_FALSE(runs_unprivileged(all(kJobs).at(0)));
+}
+
+TEST_F(ControlTest, AVolumeThatCannotBeUsedUnprivilegedIsTriedWithMoreAgain) {
+  put_claim();
+  reconcile_and_see();
+  refuse_pods("violates PodSecurity");
+  reconcile_and_see();
+  reconcile_and_see();
+  ASSERT_TRUE(runs_unprivileged(all(kJobs).at(0)));
+  report("mkdir: Permission denied");
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  server.erase("/api/v1/events", "ml", "refused");
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_FALSE(runs_unprivileged(all(kJobs).at(0)));
+}
+
+// How far the API server's clock is from ours.
+class ClocksApart : public ControlTest, public ::testing::WithParamInterface<hours> {};
+
+TEST_P(ClocksApart, ASweepAndAProbeEndWell) {
+  job_made = clock.wall() + GetParam();
+  put_claim();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  const int64_t probe = sweeper.probe("ml/transformer", "");
+  set_job_status({{"active", 1}});
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "one at a time";
+  EXPECT_EQ(sweeper.probed("ml/transformer", probe), Sweeper::Probed::kPending)
+      << "it began before";
+  report();
+  set_job_status({{"conditions", {{{"type", "Complete"}, {"status", "True"}}}}});
+  const std::string first = all(kJobs).at(0)["metadata"]["uid"];
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_EQ(metrics.text().find(R"(outcome="failed")"), std::string::npos) << metrics.text();
+  ASSERT_EQ(all(kJobs).size(), 2u) << "the probe follows";
+  for (const json& job : all(kJobs)) {
+    const std::string uid = job["metadata"]["uid"];
+    if (uid != first) sweeper.reported("ml/transformer", uid, "");
+  }
+  reconcile_and_see();
+  EXPECT_EQ(sweeper.probed("ml/transformer", probe), Sweeper::Probed::kSucceeded);
+}
+
+INSTANTIATE_TEST_SUITE_P(AheadAndBehind, ClocksApart, ::testing::Values(hours(2), hours(-2)),
+                         [](const auto& apart) { return apart.index == 0 ? "Ahead" : "Behind"; });
+
+TEST_F(ControlTest, AProbeWhoseJobIsDeletedHasFailedAndIsMadeAgain) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  reconcile_and_see();
+  const int64_t probe = sweeper.probe("ml/transformer", "node7");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_EQ(sweeper.probed("ml/transformer", probe), Sweeper::Probed::kFailed);
+  for (int i = 0; i < 3 && all(kJobs).empty(); ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u);
+}
+
+TEST_F(ControlTest, AReportBeforeTheControllerMetTheCacheCounts) {
+  put_claim();
+  sweeper.reported("ml/transformer", "uid-of-an-earlier-leaders-job", "");
+  reconcile_and_see();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  EXPECT_TRUE(all(kJobs).empty());
+}
+
+TEST_F(ControlTest, ASweepFollowsWhenSomebodyDeletesAnArchive) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  put_archive("mine", hours(1));
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_TRUE(all(kJobs).empty());
+  stores.archives.erase("ml/mine", nullptr);
+  for (int i = 0; i < 6; ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u) << "the volume's index still names it";
+}
+
+TEST_F(ControlTest, ASweepFollowsWhenAnArchiveWasDeletedWhileNobodyLed) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  stats.swept("ml/transformer", {.time = format_time(clock.wall())});
+  for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+  for (const char* name : {"mine", "other"}) put_archive(name, hours(1));
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_EQ(server.objects(kCaches).at("ml/transformer").at("status").at("archives"), 2);
+  const auto jobs_of_a_new_leader = [&] {
+    CompileCacheController next{parts(), clock};
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_TRUE(next.reconcile("ml/transformer"));
+      see_cache(server.objects(kCaches).at("ml/transformer"));
+      see_jobs();
+      clock.advance(seconds(10));
+    }
+    return all(kJobs).size();
+  };
+  EXPECT_EQ(jobs_of_a_new_leader(), 0u) << "nothing is gone";
+  stores.archives.erase("ml/other", nullptr);
+  EXPECT_EQ(jobs_of_a_new_leader(), 1u) << "the volume's index still names it";
+}
+
+}  // namespace
+}  // namespace compilecache::controller
