@@ -13,6 +13,8 @@
 // It adds to a null pointer before its first push (later releases do not), which clang's sanitizer
 // for undefined behaviour would report each time.
 #ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wignored-attributes"  // of functions that were defined before
 #pragma clang attribute push(__attribute__((no_sanitize("pointer-overflow"))), apply_to = function)
 #endif
 
@@ -23,4 +25,5 @@
 
 #ifdef __clang__
 #pragma clang attribute pop
+#pragma clang diagnostic pop
 #endif

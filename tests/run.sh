@@ -174,7 +174,8 @@ run_fuzz() {
 }
 
 # For what looks at each source of the programs by itself.
-each_source=(-DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF)
+each_source=(-DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF
+  -DCOMPILECACHE_WERROR=ON)
 
 # What a file takes from those that a unity build happens to put before it is missing here. With clang, so that it also looks for
 # what is read or written without its lock (an error: cmake/CompilerSettings.cmake).
@@ -183,9 +184,9 @@ run_sources() {
   configure_and_build "$build/sources" compilecache-operator compilecache-agent kubectl-compilecache -- \
     "${each_source[@]}" || code=1
   if [ $code -eq 0 ]; then
-    echo "sources: each file of the programs compiles by itself; what a lock guards is touched with it held"
+    echo "sources: each file of the programs compiles by itself and without a warning; what a lock guards is touched with it held"
   else
-    echo "sources: NOT every file of the programs compiles by itself, or what a lock guards is touched without it"
+    echo "sources: NOT every file of the programs compiles by itself and without a warning, or what a lock guards is touched without it"
   fi >"$results/sources"
   echo "count $code 1" >>"$results/sources"
   return $code

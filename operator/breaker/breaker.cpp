@@ -129,7 +129,6 @@ void judge_closed(BreakerVerdict& verdict, const BreakerState& before, const Bre
 void judge_open(BreakerVerdict& verdict, const BreakerInput& sight, const Settings::Breaker& rules,
                 WallTime now) {
   BreakerState& state = verdict.state;
-  const Duration pause = pause_of(state, rules);
   const WallTime earliest =
       state.since.value_or(now) +
       std::chrono::duration_cast<WallTime::duration>(pause_of({.openings = state.openings}, rules));
