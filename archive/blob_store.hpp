@@ -15,7 +15,7 @@
 //   auto blob = store.create(kLayerMediaType);
 //   (*blob)->write(bytes);
 //   auto written = (*blob)->commit({});      // the store has it, by its digest
-//   ... other blobs ...
+//   ...                                      // other blobs
 //   store.sync();                            // now all are durable
 //
 //   auto reader = store.open({kLayerMediaType, written->digest, written->size});

@@ -20,9 +20,12 @@ namespace compilecache::archive {
 //
 //   Packer packer(chunk);
 //   auto packed = packer.pack(layer, sources, plan);
-//   if (!packed && packer.changed()) ...            // without that one: once more
-//   if (auto ended = layer.end(); !ended) ... packer.beyond_ratio(layer, limits.max_ratio)
-//   packer.forget();                                // for the next attempt; its memory stays
+//   if (!packed && packer.changed()) ...   // try again without that file
+//   if (auto ended = layer.end(); !ended) {
+//     const auto useless = packer.beyond_ratio(layer, limits.max_ratio);
+//     ...                                  // try again without these
+//   }
+//   packer.forget();                       // before the next attempt; its memory stays
 //
 // Not thread-safe.
 class Packer {

@@ -12,7 +12,7 @@ import re
 import sys
 
 # Folders whose examples are not checked.
-WITHOUT = ("archive", "store", "tests", "build")
+WITHOUT = ("tests", "build")
 LINE = re.compile(r"\s*//(   +\S.*|\s*)$")
 
 

@@ -1,0 +1,83 @@
+// The examples in the headers of store/, word for word (tests/support/header_examples.py). They are
+// compiled and never run.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "archive/extract/extract.hpp"
+#include "archive/format.hpp"
+#include "archive/write/write.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "store/access/open.hpp"
+#include "store/access/transfer.hpp"
+#include "store/directory/directory_store.hpp"
+#include "store/index.hpp"
+#include "store/memory/memory_store.hpp"
+#include "store/offline_index.hpp"
+#include "store/store.hpp"
+#include "store/upkeep.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+namespace compilecache::store_examples {
+
+using namespace store;
+
+inline void transfer(Store& store, Store& other_store, const std::string& digest) {
+  export_archive(store, digest, "/tmp/llama.tar", {});
+  import_archive(other_store, "/tmp/llama.tar", {});
+}
+
+inline void directory_store(const StoreOwner& owner, const archive::WriteRequest& request) {
+  DirectoryStore store("/mnt/caches/llama");
+  store.prepare(owner, false);
+  auto saved = archive::write_archive(store, request);
+}
+
+inline void index(const archive::WriteResult& saved, std::string text) {
+  IndexEntry entry{saved.archive.manifest,
+                   saved.archive.manifest_bytes,
+                   {{archive::kAnnotationName, "llama-3f2a91"},
+                    {archive::kAnnotationGeneration, "7"},
+                    {"dev.compilecache.key.GPUProduct", "NVIDIA-H100-80GB-HBM3"}}};
+  Index index = parse_index(text, "/mnt/caches/llama/index.json");
+  if (put_entry(index.entries, entry)) text = index_text(index.entries);
+}
+
+inline void memory_store(const Clock& clock, const StoreOwner& owner,
+                         const archive::WriteRequest& request) {
+  MemoryStore store(clock);
+  store.prepare(owner, false);
+  auto saved = archive::write_archive(store, request);
+  store.put(saved->archive.config, "not what it was");
+  EXPECT_EQ(archive::verify(store, saved->archive.manifest).error().code, ErrorCode::kCorrupt);
+}
+
+inline void any_store(const std::string& path, const archive::WriteRequest& request,
+                      const IndexEntry& entry) {
+  const auto store = open_store(path);
+  auto saved = archive::write_archive(*store, request);
+  if (OfflineIndex* index = store->offline_index()) index->update_index(entry);
+  if (Upkeep* upkeep = store->upkeep()) upkeep->list();
+}
+
+inline void upkeep(Upkeep& upkeep, const StoreOwner& owner, bool adopt,
+                   const std::vector<std::string>& condemned) {
+  const auto prepared = upkeep.prepare(owner, adopt);
+  const auto probe = upkeep.probe();
+  upkeep.remove_incomplete(std::chrono::minutes(1), probe->now);
+  upkeep.remove(condemned);
+}
+
+}  // namespace compilecache::store_examples
+
+#pragma GCC diagnostic pop
