@@ -11,7 +11,7 @@
 #include "archive/format.hpp"
 #include "base/error.hpp"
 
-// What an archive says of itself: a manifest (which blobs) and a config (which files).
+// The documents of an archive: the manifest lists its blobs, the config its files.
 //
 //   auto manifest = read_manifest(store, digest);
 //   if (!manifest) return unexpected(manifest.error());   // kNotFound: gone; kCorrupt: damaged
@@ -32,7 +32,7 @@ struct Manifest {
   Annotations annotations;
 };
 
-// What kAnnotationCompileSeconds says; 0: not known, or no time that anybody compiles.
+// The value of kAnnotationCompileSeconds; 0: unknown, or implausible.
 double compile_seconds(const Annotations& annotations);
 
 struct FileEntry {
@@ -41,11 +41,11 @@ struct FileEntry {
   bool executable = false;
   ContentHash sha256{};
   uint32_t layer = 0;  // the layer that holds the content
-  // The path under which that layer holds it, where that is another one: equal files are stored
+  // The path under which that layer holds the content, if it is another one: equal files are stored
   // once.
   std::string from;
-  // When the file was last written, in nanoseconds since 1970; an archive of 0.1 does not say. Of
-  // equal files each has its own.
+  // When the file was last written, in nanoseconds since 1970; archives of release 0.1 do not have
+  // it. Each of several equal files has its own.
   std::optional<int64_t> modified_ns;
 
   [[nodiscard]] const std::string& stored_as() const { return from.empty() ? path : from; }
@@ -53,7 +53,7 @@ struct FileEntry {
 
 struct LayerStats {
   uint64_t plain_bytes = 0;    // of the tar stream
-  uint64_t content_bytes = 0;  // of the files in it, superseded ones included
+  uint64_t content_bytes = 0;  // of the files in it, including superseded ones
 };
 
 inline constexpr size_t kMostNotes = 64, kLongestNote = 64U << 10;
@@ -61,24 +61,24 @@ inline constexpr size_t kMostNotes = 64, kLongestNote = 64U << 10;
 struct Config {
   std::vector<FileEntry> files;    // sorted by path, paths unique
   std::vector<LayerStats> layers;  // as many as the manifest's
-  // What its writers noted about it, by name; nothing here depends on them. At most kMostNotes, of
+  // Notes of the archive's writers, by name; nothing here depends on them. At most kMostNotes, of
   // kLongestNote bytes each.
   std::map<std::string, std::string> notes;
 
-  // Null when the archive does not hold it.
+  // Returns null if the archive does not have the file.
   [[nodiscard]] const FileEntry* find(std::string_view path) const;
-  // Sum of the files' sizes, equal files counted each.
+  // The sum of the files' sizes; each of several equal files counts.
   [[nodiscard]] uint64_t plain_bytes() const;
 };
 
-// The size and the blobs of an archive: what a commit reports.
+// The size and the blobs of an archive, which a commit reports.
 struct ArchiveInfo {
   std::string manifest;  // digest
   uint64_t manifest_bytes = 0;
   std::string config;               // digest
   std::vector<std::string> layers;  // digests, oldest first
   uint64_t compressed_bytes = 0;    // of all blobs, manifest and config included
-  uint64_t plain_bytes = 0;         // as Config::plain_bytes
+  uint64_t plain_bytes = 0;         // see Config::plain_bytes
   uint64_t files = 0;
 
   // Every blob that the archive needs: manifest, config, layers.
@@ -87,13 +87,13 @@ struct ArchiveInfo {
 
 ArchiveInfo describe(const Manifest& manifest, const Config& config);
 
-// Reads and checks the manifest blob. kInvalid: `digest` is none; kNotFound: no such blob;
-// kCorrupt: its bytes are not what the digest promises; kInvalid: not an archive of ours, or of a
-// version that this program does not know (the message says which).
+// Reads and checks the manifest blob. kNotFound: no such blob; kCorrupt: its bytes do not match the
+// digest; kInvalid: `digest` is not a digest, the blob is not an archive of ours, or of a version
+// that this program does not know (the message says which).
 Result<Manifest> read_manifest(const BlobStore& store, const std::string& digest,
                                const Limits& limits = {});
 
-// Reads and checks the manifest's config blob; errors as above.
+// Reads and checks the manifest's config blob. Errors as above.
 Result<Config> read_config(const BlobStore& store, const Manifest& manifest,
                            const Limits& limits = {});
 

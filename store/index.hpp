@@ -7,8 +7,8 @@
 #include "archive/manifest.hpp"
 #include "base/error.hpp"
 
-// The index of a store, OCI's index.json: a copy of the truth (which is in the API server) for OCI
-// tools and for loads without the operator. Pure.
+// The index of a store in the form of OCI's index.json: a copy of the truth (which is in the API
+// server) for OCI tools and for loads without the operator. Pure.
 //
 //   IndexEntry entry{saved.archive.manifest, saved.archive.manifest_bytes,
 //                    {{archive::kAnnotationName, "llama-3f2a91"},
@@ -19,7 +19,7 @@
 
 namespace compilecache::store {
 
-// A larger index is read as a damaged one.
+// A larger index counts as damaged.
 inline constexpr uint64_t kMaxIndexBytes = 8ULL << 20;
 
 struct IndexEntry {
@@ -32,21 +32,22 @@ struct IndexEntry {
 };
 
 struct Index {
-  // One for each name, the highest generation, sorted by name; entries without a name all stay.
+  // Sorted by name. Of entries with the same name only the one with the highest generation is kept;
+  // entries without a name are all kept.
   std::vector<IndexEntry> entries;
-  // What could not be used, for a log line: few, however many entries are bad.
+  // Why entries could not be used, for a log line. At most a few, however many entries are bad.
   std::vector<std::string> problems;
 };
 
-// `source` is for the problems' messages.
+// `source` names the index in the problems' messages.
 Index parse_index(const std::string& text, const std::string& source);
 std::string index_text(const std::vector<IndexEntry>& entries);
 
-// kInvalid: it has no name. `store` is for the message.
+// kInvalid: the entry has no name. `store` names the store in the message.
 Status check_entry(const IndexEntry& entry, const std::string& store);
-// Adds the entry, in place of one with the same name and no higher generation, or a higher one that
-// was saved earlier: of an archive that was deleted since, whose generations began anew. False: a
-// later save was faster, and nothing changes.
+// Adds the entry. It replaces one with the same name if that has no higher generation, or was saved
+// earlier: then the archive was deleted in between, and its generations began again. False: nothing
+// is changed, as the entry that is there is newer.
 bool put_entry(std::vector<IndexEntry>& entries, const IndexEntry& entry);
 
 }  // namespace compilecache::store

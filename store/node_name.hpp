@@ -6,7 +6,7 @@
 
 namespace compilecache::store {
 
-// Both kInvalid: a node's name is a DNS subdomain, a product is one line and not empty.
+// kInvalid: the node's name is not a DNS subdomain, or the product is empty or more than one line.
 Status check_node_name(const std::string& node);
 Status check_node_note(const std::string& node, const std::string& product);
 

@@ -8,17 +8,17 @@ namespace compilecache::store {
 class OfflineIndex;
 class Upkeep;
 
-// Why a store could not be used, as far as it can tell.
+// Why a store could not be used, as far as the store itself can find out.
 enum class Trouble {
   kFull,       // no space, or over a quota
   kMissing,    // the store is not there, or not prepared
-  kForbidden,  // it is there, and we may not do that to it
-  kOther,      // the error's message says it
+  kForbidden,  // it is there, but permissions are missing
+  kOther,      // see the error's message
 };
 
 enum class Use { kRead, kWrite };
 
-// A store of blobs, with what only some kinds have beside them.
+// A store of blobs, with capabilities that only some kinds of stores have.
 //
 //   const auto store = open_store(path);                   // store/access/open.hpp
 //   auto saved = archive::write_archive(*store, request);  // blobs are all that archives need
@@ -28,11 +28,11 @@ enum class Use { kRead, kWrite };
 // Thread-safe, and so are its capabilities, which live as long as it does.
 class Store : public archive::BlobStore {
  public:
-  // A copy of which archives are current, for loads without the operator; null: it keeps none.
+  // The list of current archives, for loads without the operator; null: the store keeps none.
   virtual OfflineIndex* offline_index() { return nullptr; }
-  // Preparing, trying, listing and deleting; null: somebody else looks after it.
+  // Prepares, tests, lists and deletes; null: the store is maintained by others.
   virtual Upkeep* upkeep() { return nullptr; }
-  // Looks at the store as it is now, after it failed with `error`.
+  // Finds out why the store failed with `error`, by looking at its present state.
   [[nodiscard]] virtual Trouble trouble(const Error& error, Use use) const = 0;
 };
 

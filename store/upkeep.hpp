@@ -9,8 +9,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 
-// What the Job that looks after a store does to it: prepare it, try it, list it, delete from it.
-// Which blobs live and which are condemned is decided by the caller.
+// What a sweep Job does to a store: it prepares and tests it, lists its blobs and deletes some. The
+// caller decides which blobs are condemned.
 //
 //   const auto prepared = upkeep.prepare(owner, adopt);
 //   const auto probe = upkeep.probe();
@@ -29,16 +29,16 @@ struct StoreOwner {
 
 struct PreparedStore {
   bool created = false;  // there was no store before
-  // Whose it was before `adopt` took it over.
+  // The owner before, if `adopt` changed it.
   std::optional<StoreOwner> adopted_from;
 };
 
 struct StoreProbe {
   uint64_t free_bytes = 0;  // for unprivileged users
   uint64_t total_bytes = 0;
-  uint64_t free_inodes = 0;  // 0 where the store does not count them
+  uint64_t free_inodes = 0;  // 0: the store does not count them
   bool can_link = false;     // hard links; nothing depends on them
-  WallTime now{};            // by the clock that gives blobs their times, which may be a server's
+  WallTime now{};            // by the clock that sets blobs' times, maybe a server's
 };
 
 struct StoredBlob {
@@ -50,7 +50,7 @@ struct StoredBlob {
 struct SweepCounts {
   uint64_t removed = 0;
   uint64_t freed_bytes = 0;
-  uint64_t missing = 0;               // were not there (any more)
+  uint64_t missing = 0;               // did not exist (any more)
   std::vector<std::string> failures;  // what could not be removed, and why
 };
 
@@ -59,21 +59,21 @@ class Upkeep {
  public:
   virtual ~Upkeep() = default;
 
-  // Makes the store, or makes it whole again; calling it twice does what calling it once does.
-  // kConflict: it belongs to somebody else and `adopt` is false, or holds what is no store of ours
-  // (nothing was changed); kIo and kForbidden: the system below says no, with what to do about it.
+  // Creates the store, or repairs it; idempotent. kConflict: the store belongs to another owner and
+  // `adopt` is false, or the place has files that are not a store of ours (nothing was changed);
+  // kIo, kForbidden: a system call failed; the message says what to do.
   virtual Result<PreparedStore> prepare(const StoreOwner& owner, bool adopt) = 0;
-  // kNotFound: no store there; kCorrupt: what it says of its owner cannot be read.
+  // kNotFound: there is no store; kCorrupt: the record of its owner cannot be read.
   [[nodiscard]] virtual Result<StoreOwner> owner() const = 0;
-  // Tries what saving relies on. The error names the step that failed.
+  // Tests the operations that saving needs. The error names the step that failed.
   virtual Result<StoreProbe> probe() = 0;
-  // All blobs, sorted by digest; what is not one is not listed.
+  // Lists all blobs, sorted by digest. Other files are not listed.
   [[nodiscard]] virtual Result<std::vector<StoredBlob>> list() const = 0;
-  // Removes what writers that died left behind, if it was last written `older_than` before `now`
-  // (StoreProbe::now). A writer at work writes more often than any sensible age.
+  // Removes files that writers left behind when they died, if they were last written more than
+  // `older_than` before `now` (StoreProbe::now). A live writer writes more often than that.
   virtual Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,
                                                 WallTime now) = 0;
-  // Deletes these blobs. kInvalid, and nothing is deleted, if one of them is not a digest.
+  // Deletes these blobs. kInvalid: one of them is not a digest; nothing is deleted.
   virtual Result<SweepCounts> remove(const std::vector<std::string>& digests) = 0;
 };
 

@@ -9,9 +9,9 @@
 
 namespace compilecache::archive {
 
-// Contents on their way to their files, whole or in pieces. Each is hashed and written in order, by
-// whichever of the session's threads is free; a thread takes two at a time, as two are hashed in
-// little more than the time of one.
+// Hashes and writes file contents that come whole or in pieces. The pieces of one content are
+// processed in order, by whichever of the session's threads is free. A thread takes two contents at
+// a time, as hashing two takes little longer than hashing one.
 //
 //   auto content = ContentQueue::begin(std::move(file));
 //   queue.add(content, piece, owner);   // until the file has all its bytes
@@ -41,7 +41,7 @@ class ContentQueue {
   size_t waiting_pieces_ = 0;
 
   Mutex mutex_;
-  // They have a piece, and no thread is at them.
+  // Contents that have a piece and that no thread works on.
   std::deque<std::shared_ptr<Content>> ready_ GUARDED_BY(mutex_);
 };
 

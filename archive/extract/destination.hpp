@@ -14,16 +14,17 @@
 #include "base/error.hpp"
 #include "base/mutex.hpp"
 
-// Where an extraction writes: makes directories beneath the mapped ones without following links,
-// and remembers what it made, so that all of it can be removed again.
+// The directories that an extraction writes to. It creates directories beneath the mapped ones
+// without following links, and remembers what it created, so that all of it can be removed again.
 
 namespace compilecache::archive {
 
-// A directory of the destination. Without a descriptor, as there may be as many as there are files.
+// A directory of the destination. It has no descriptor, as there may be as many directories as
+// files.
 struct Folder {
   std::shared_ptr<const Folder> parent;  // null: one of the mapped ones
-  std::string name;                      // in its parent; of a mapped one its whole path
-  bool made = false;  // by us; then removing its topmost made parent removes all in it
+  std::string name;                      // in its parent; a mapped one has its whole path
+  bool made = false;                     // by us; removing its topmost made parent removes it too
 
   [[nodiscard]] std::string path() const { return parent ? parent->path() + "/" + name : name; }
 };
@@ -39,16 +40,16 @@ class Destination {
  public:
   static Result<std::unique_ptr<Destination>> open(const std::vector<RootMapping>& roots);
 
-  // Where this file of the archive goes, its directory made; none if its root is not mapped. From
-  // one thread only.
+  // Returns where this file of the archive goes and creates its directory; returns none if its root
+  // is not mapped. Call it from one thread only.
   Result<std::optional<Place>> locate(const std::string& archive_path);
-  // A root of the archive ("" for the whole) that is mapped.
+  // Whether the root of this path ("" for the whole archive) is mapped.
   [[nodiscard]] bool is_mapped(std::string_view archive_path) const;
 
-  // Creates the file (mode still to be set) and remembers it. Thread-safe. kConflict: there is one.
+  // Creates the file and remembers it; the caller sets its mode. Thread-safe. kConflict: it exists.
   Result<Fd> create(const Place& place);
 
-  // Removes all that was made. Not while others still create.
+  // Removes all that was created. Call it when no thread creates files any more.
   Status remove_created();
 
  private:
@@ -76,9 +77,9 @@ class Destination {
 
   Status open_root(const RootMapping& mapping);
   [[nodiscard]] const Root* root_of(std::string_view archive_path) const;
-  // Makes it where it is not there.
+  // Returns the directory, which is created if it does not exist.
   Result<FolderPtr> enter(const FolderPtr& parent, std::string_view name);
-  // Its descriptor, from those that are open or opened now. Thread-safe.
+  // Returns the folder's descriptor, which is opened if it is not open yet. Thread-safe.
   Result<std::shared_ptr<const Fd>> opened(const Folder& folder);
   void remember(const FolderPtr& parent, const std::string& name);
 
@@ -87,9 +88,9 @@ class Destination {
   std::unordered_set<FolderPtr, ChildHash, ChildEqual> folders_;
 
   Mutex mutex_;
-  // A bounded number.
+  // The open descriptors, of bounded number.
   std::unordered_map<const Folder*, std::shared_ptr<const Fd>> open_ GUARDED_BY(mutex_);
-  // Whatever was made in a directory that was there before.
+  // What was created in directories that existed before.
   std::vector<Place> made_ GUARDED_BY(mutex_);
 };
 

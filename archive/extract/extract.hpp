@@ -18,10 +18,10 @@
 //   auto loaded = extract(store, digest, options);
 //
 // Each layer is read once, from beginning to end; frames are decoded and files created in parallel;
-// nothing is synced. When anything is wrong all that was created is removed again. Manifest, config
-// and every file's content are checked against their digests, so no byte is handed over that was
-// not checked. Layers are hashed as a whole too, which finds damage in what nobody uses: all by
-// verify(), by extract() those below a bound.
+// nothing is synced. After any failure all that was created is removed again. Manifest, config and
+// every file's content are checked against their digests, so no unchecked byte is handed over.
+// Layers are also hashed as a whole, which finds damage in superseded files: verify() hashes all
+// layers, extract() those below a bound.
 
 namespace compilecache::archive {
 
@@ -34,15 +34,15 @@ struct RootMapping {
 struct ExtractOptions {
   std::vector<RootMapping> roots;
   unsigned threads = 2;
-  // Up to half of it is left to the list of files.
+  // The list of files may take up to half of it.
   uint64_t memory_bytes = kReadMemoryBytes;
-  // A digest is one chain, 18 ms for this much at 1.8 GB/s: where content hardly compresses it
-  // would take longer than everything else, which goes side by side.
+  // A digest is computed by one thread, 18 ms for this size at 1.8 GB/s. For content that hardly
+  // compresses that would take longer than all the rest, which runs in parallel.
   uint64_t hash_layers_up_to = 32ULL << 20;
   Limits limits;
   Checkpoint checkpoint;  // may be empty
-  // Asked once it is known what the archive holds, before anything is created; an error of it ends
-  // the call. May be empty.
+  // Is called when the config was read, before anything is created; if it fails, the call ends with
+  // its error. May be empty.
   std::function<Status(const Config&)> before_creating;
 };
 
@@ -54,12 +54,12 @@ struct ExtractReport {
   uint64_t skipped_files = 0;
 };
 
-// Files come out 0666 (0777 if executable) and directories 0777 whatever the umask, so that an app
-// of any user can extend them; every file's time of writing is the one that it was saved with, its
-// access time is 1970-01-01T00:00:01Z, so that a later read shows. kNotFound: a blob is missing;
-// kCorrupt: a blob is not what its digest promises, or not an archive that a writer of ours makes
-// (the message names the digest); kConflict: a file is already there; kTooLarge: over a limit;
-// kCancelled; kIo. After any error the directories are as before.
+// Creates files with mode 0666 (0777 if executable) and directories with 0777, whatever the umask,
+// so that an application of any user can extend them. Each file has the modification time with
+// which it was saved; its access time is 1970-01-01T00:00:01Z, so that later reads can be noticed.
+// kNotFound: a blob is missing; kCorrupt: a blob does not match its digest, or is no archive that
+// our writer makes (the message names the digest); kConflict: a file exists already; kTooLarge:
+// over a limit; kCancelled; kIo. After any error the directories are as before.
 Result<ExtractReport> extract(const BlobStore& store, const std::string& manifest_digest,
                               const ExtractOptions& options);
 
@@ -70,7 +70,8 @@ struct VerifyOptions {
   Checkpoint checkpoint;
 };
 
-// Reads everything and writes nothing: manifest, config, every layer, every file. Errors as above.
+// Reads and checks everything (manifest, config, layers, files) and writes nothing. Errors as
+// above.
 Result<ArchiveInfo> verify(const BlobStore& store, const std::string& manifest_digest,
                            const VerifyOptions& options = {});
 

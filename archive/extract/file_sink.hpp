@@ -12,14 +12,14 @@
 
 namespace compilecache::archive {
 
-// Takes the files of the layers and, on the session's threads, hashes them and creates them, or
-// only hashes them when there is no destination. Failures go to the session.
+// Hashes and creates the files of the layers on the session's threads; without a destination it
+// only hashes them. Failures go to the session.
 class FileSink : public LayerSink {
  public:
   // All must outlive it and the session's tasks. `destination` may be null.
   FileSink(ReadSession& session, const Config& config, Destination* destination);
 
-  // Before and after each layer is read.
+  // Call these before and after each layer is read.
   void begin_layer(uint32_t layer);
   // kCorrupt: the layer lacks files that the config expects in it.
   Status end_layer();
@@ -34,7 +34,7 @@ class FileSink : public LayerSink {
     const FileEntry* file;
     bool seen = false;
   };
-  // Those that the layer stores as one content.
+  // The wanted files that the layer stores as one content.
   std::span<Wanted> wanted_as(std::string_view path);
   static Status check(const TarEntry& entry, std::span<const Wanted> wanted);
 
@@ -43,7 +43,7 @@ class FileSink : public LayerSink {
   const Config& config_;
   Destination* destination_;
   std::vector<Wanted> wanted_;                      // of this layer, sorted by stored_as()
-  std::shared_ptr<ContentQueue::Content> current_;  // null while the layer has what nobody wants
+  std::shared_ptr<ContentQueue::Content> current_;  // null: its file is not wanted
 };
 
 }  // namespace compilecache::archive

@@ -12,8 +12,8 @@
 
 namespace compilecache::archive {
 
-// One content on its way to the places where it belongs: checked against its hash and created
-// there. Used by one thread at a time.
+// Checks one content against its hash and writes it to the places where it belongs. Used by one
+// thread at a time.
 class OutputFile {
  public:
   struct Target {
@@ -22,16 +22,16 @@ class OutputFile {
     std::optional<int64_t> modified_ns;  // none: the time of loading
   };
 
-  // All must outlive it. Without targets the content is only checked.
+  // All arguments must outlive it. Without targets the content is only checked.
   OutputFile(ReadSession& session, Destination* destination, const FileEntry& entry,
              std::vector<Target> targets)
       : session_(session), destination_(destination), entry_(entry), targets_(std::move(targets)) {}
 
   [[nodiscard]] uint64_t size() const { return entry_.size; }
-  // Has to have heard of bytes before they are taken.
+  // The caller updates this hash with the bytes before it calls take() with them.
   [[nodiscard]] Sha256& hash() { return hash_; }
-  // The next ones. With the last the hash is compared; a content that comes whole is not created
-  // when it is wrong.
+  // Takes the next bytes. After the last ones the hash is compared; a content that comes whole is
+  // only created if it is right.
   Status take(std::span<const uint8_t> bytes);
 
  private:

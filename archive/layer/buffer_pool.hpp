@@ -11,8 +11,9 @@
 
 namespace compilecache::archive {
 
-// Memory for frames under way, with a bound. Buffers go back when the last holder lets go, and are
-// used again; those that lie idle count, and go where they stand in the way of others.
+// A bounded pool of memory for frames. A buffer returns to the pool when its last holder releases
+// it, and is reused. Idle buffers count against the bound, and are freed when others need their
+// room.
 //
 // Thread-safe; must outlive its buffers.
 class BufferPool {
@@ -34,20 +35,20 @@ class BufferPool {
   };
   using Shared = std::shared_ptr<Buffer>;
 
-  // `activity` hears of every buffer that comes back.
+  // `activity` is notified of every buffer that is returned.
   BufferPool(uint64_t limit, Activity& activity) : limit_(limit), activity_(activity) {}
 
   // Whether `size` more bytes fit; always true when nothing is in use, so that one frame that is
   // larger than the bound passes.
   [[nodiscard]] bool fits(uint64_t size) const;
-  // A buffer of this size, whether it fits or not.
+  // Returns a buffer of this size, whether it fits or not.
   Shared take(size_t size);
-  // What is taken of the process's memory: buffers in use and idle ones.
+  // The memory that the pool holds: buffers in use and idle ones.
   [[nodiscard]] uint64_t held_bytes() const;
 
  private:
   void give_back(Buffer* buffer);
-  // The buffer is not to be freed with the lock held.
+  // The caller must not free the buffers while it holds the lock.
   std::unique_ptr<Buffer> take_spare(size_t size) REQUIRES(mutex_);
   std::vector<std::unique_ptr<Buffer>> spares_in_the_way() REQUIRES(mutex_);
 

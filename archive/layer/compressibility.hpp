@@ -6,14 +6,14 @@
 
 namespace compilecache::archive {
 
-// How much of these bytes zstd's fastest level leaves, in percent, as eight pieces of 8 KiB, spread
-// evenly, say. Costs a hundredth of compressing them; 0 for less than half a MiB, which is always
-// worth compressing. It cannot see what repeats at a distance, as near-equal files that are
-// compressed already do.
+// Estimates to how many percent zstd's fastest level compresses these bytes, from eight evenly
+// spread pieces of 8 KiB. Costs a hundredth of compressing them. Returns 0 for less than half a
+// MiB, which is always worth compressing. It does not notice repetition over long distances, such
+// as in near-equal files that are compressed already.
 unsigned sampled_percent(std::span<const uint8_t> bytes);
 
-// Whether much of it repeats further apart than the samples are long: places chosen by their
-// content are compared by what follows them. About as fast as memchr.
+// Whether much of the bytes repeats over distances longer than these samples. It selects places by
+// their content and compares the bytes that follow them. About as fast as memchr.
 bool repeats_at_a_distance(std::span<const uint8_t> bytes);
 
 }  // namespace compilecache::archive

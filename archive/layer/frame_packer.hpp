@@ -15,30 +15,30 @@ struct CompressorSettings {
   int level = 9;
   size_t frame_bytes = 16U << 20;
   unsigned threads = 2;
-  // zstd's tables; 0: what the level says.
+  // The sizes of zstd's tables; 0: those of the level.
   unsigned chain_log = 0;
   unsigned hash_log = 0;
   size_t memory_bytes = 92U << 20;
 };
 
-// The settings with as many threads as memory allows, and where one is too much (levels above 15 or
-// so) with smaller tables. Smaller frames would lose more than a higher level gains. What is
-// written does not depend on the threads asked for.
+// Returns the settings with as many threads as the memory allows. If even one thread needs too much
+// (at levels above about 15), the tables become smaller: smaller frames would lose more than a
+// higher level gains. What is written does not depend on the number of threads requested.
 CompressorSettings fit_memory(CompressorSettings settings);
 
-// Makes zstd frames of plain bytes, in place: one of all, or, where that gains nothing, several
-// small ones, which a reader decodes in less memory and side by side; what hardly compresses is
-// stored as it is. Used from one thread.
+// Compresses plain bytes to zstd frames, in place. It makes one large frame or, if that gains
+// nothing, several small ones, which a reader decodes in parallel and with less memory. Bytes that
+// hardly compress are stored uncompressed. Used from one thread.
 class FramePacker {
  public:
-  // What a buffer has before the plain bytes, for the headers of frames that do not shrink.
+  // The bytes of a buffer before the plain ones: room for the headers of frames that do not shrink.
   static constexpr size_t kGap = 4096;
 
   explicit FramePacker(const CompressorSettings& settings);
   ~FramePacker();
 
-  // `buffer` is kGap bytes and then the plain ones. What they become stands at its beginning
-  // afterwards: the frames, one after the other. kInternal: zstd failed.
+  // `buffer` has kGap bytes and then the plain ones. Afterwards the frames are at its beginning,
+  // one after the other. kInternal: zstd failed.
   Result<std::vector<Frame>> pack(std::span<uint8_t> buffer);
 
  private:
@@ -50,7 +50,7 @@ class FramePacker {
 
   const CompressorSettings settings_;
   std::unique_ptr<Context> context_;
-  LargeBytes room_;  // touched as far as needed
+  LargeBytes room_;  // only the part in use takes memory
 };
 
 }  // namespace compilecache::archive

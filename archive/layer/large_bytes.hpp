@@ -7,15 +7,16 @@
 namespace compilecache::archive {
 
 struct FreeBytes {
-  size_t mapped = 0;  // 0: it is the allocator's
+  size_t mapped = 0;  // 0: the memory is the allocator's
   void operator()(uint8_t* bytes) const;
 };
 
-// Bytes that are not cleared first, unlike a vector's. Fresh memory costs a page fault for each
-// 4 KiB; of what is large the kernel is asked for pages of 2 MiB, where it has such.
+// Bytes that are not cleared first, unlike those of a vector. Fresh memory costs a page fault for
+// each 4 KiB; for large buffers we request pages of 2 MiB from the kernel.
 //
-// What is large comes from the kernel and goes back to it at once. The allocator would keep what is
-// freed between two others, and how much that is depends on which thread was faster.
+// Large buffers are mapped from the kernel and unmapped as soon as they are freed. The allocator
+// would keep freed memory that lies between other allocations; how much depends on which thread was
+// faster.
 using LargeBytes = std::unique_ptr<uint8_t[], FreeBytes>;
 
 // Throws std::bad_alloc.

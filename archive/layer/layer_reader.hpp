@@ -14,8 +14,8 @@
 #include "archive/manifest.hpp"
 #include "base/error.hpp"
 
-// Reads a layer once, from beginning to end: frames are decoded by the pool's threads, the tar in
-// them is parsed in order on the calling thread, which tells the sink.
+// Reads a layer once, from beginning to end. The pool's threads decode its frames; the calling
+// thread parses the tar in them in order and calls the sink.
 
 namespace compilecache::archive {
 
@@ -24,19 +24,21 @@ struct ReadSettings {
   uint64_t memory_bytes = kReadMemoryBytes;
   Limits limits;
   Checkpoint checkpoint;
-  // Larger layers are not hashed as a whole. For who checks the content of every file, as a digest
-  // is one chain: where content hardly compresses nothing would take longer.
+  // Larger layers are not hashed as a whole. That is safe for callers that check the content of
+  // every file, and saves time: a digest is computed by one thread, which for content that hardly
+  // compresses takes longer than all the rest.
   uint64_t hash_layers_up_to = UINT64_MAX;
 };
 
-// Hears of what a layer holds.
+// Receives the content of a layer.
 class LayerSink : public TarSink {
  public:
-  // For a while nothing more comes; for those who gather.
+  // Called at the end of each frame: no more data comes for a while. A sink that gathers data can
+  // process it now.
   virtual void end_frame() {}
 };
 
-// What the layers of one read have in common. Tasks of the sink go to `pool` too and report to
+// The state that the layers of one read share. The sink's tasks also run in `pool` and report to
 // `failure`.
 class ReadSession {
  public:
@@ -47,15 +49,16 @@ class ReadSession {
         buffers(settings.memory_bytes, activity),
         pool(settings.threads) {}
 
-  // kCancelled when the checkpoint says so; the first failure of any task. On the thread that made
-  // the session.
+  // Returns the first failure of any task, and kCancelled if the checkpoint says so. Call it on the
+  // thread that made the session.
   Status check();
-  // The same for long work on any thread, which may be a task's: the others hear of what the
-  // session's own thread is told.
+  // The same for long work on any thread, also in a task. Only the session's own thread calls the
+  // checkpoint; the others see its result.
   Status check_anywhere();
-  // Until all tasks are done. When the checkpoint says so they are told to give up, and waited for.
+  // Waits until all tasks are done. If the checkpoint says so, it makes them give up, and waits for
+  // that.
   Status drain();
-  // Does what a task has to do: an error or exception of it becomes the failure of the session.
+  // Runs the work of a task. Its error or exception becomes the failure of the session.
   void guarded(const std::function<Status()>& work);
 
   const Limits limits;
@@ -71,9 +74,9 @@ class ReadSession {
   const std::thread::id thread_ = std::this_thread::get_id();
 };
 
-// kNotFound: the blob is missing; kCorrupt: it is not what its digest promises, or not a layer of
-// ours; kTooLarge: over a limit; or what the sink said, or its tasks. These may still run when it
-// returns, unless the layer was not hashed.
+// kNotFound: the blob is missing; kCorrupt: it does not match its digest, or is not a layer of
+// ours; kTooLarge: over a limit. Also returns errors of the sink and its tasks. These tasks may
+// still run when it returns, unless the layer was not hashed.
 Status read_layer(ReadSession& session, const BlobStore& store, const Descriptor& layer,
                   LayerSink& sink);
 

@@ -21,14 +21,14 @@ namespace compilecache::archive {
 // blob. Destroyed before finish(), it leaves nothing behind. Not thread-safe.
 class LayerWriter {
  public:
-  // `other_bytes`: what the archive's other layers take, for max_archive_bytes. All must outlive
-  // it.
+  // `other_bytes`: the size of the archive's other layers, for max_archive_bytes. All arguments
+  // must outlive the writer.
   static Result<std::unique_ptr<LayerWriter>> create(BlobStore& store,
                                                      const WriteSettings& settings,
                                                      const Checkpoint& checkpoint,
                                                      uint64_t other_bytes);
 
-  // A file is begun, gets exactly `size` bytes, and is ended.
+  // Begin a file, give it exactly `size` bytes, and end it.
   Status begin_file(const std::string& path, uint64_t size, bool executable);
   Status data(std::span<const uint8_t> bytes);
   Status end_file();
@@ -38,9 +38,9 @@ class LayerWriter {
   // max_archive_bytes.
   Status end();
 
-  // Of all so far.
+  // The plain bytes of all entries so far.
   [[nodiscard]] uint64_t plain_bytes() const { return compressor_.plain_bytes(); }
-  // After end(), also where that failed as kTooLarge.
+  // Valid after end(), also if that failed with kTooLarge.
   [[nodiscard]] const std::vector<Frame>& frames() const { return compressor_.frames(); }
 
   struct Finished {
@@ -48,7 +48,7 @@ class LayerWriter {
     LayerStats stats;
     uint64_t written_bytes = 0;  // 0 if the store had it already
   };
-  // After end(): puts the blob in place.
+  // Puts the blob in its place. Call it after end().
   Result<Finished> finish(const std::vector<std::string>& without);
 
  private:

@@ -6,7 +6,7 @@
 
 #include "archive/layer/seek_table.hpp"
 
-// Which files make a layer unpack to so much more than it is that no reader takes it
+// Finds the files because of which a layer exceeds the ratio that readers accept
 // (Limits::max_ratio). Pure.
 
 namespace compilecache::archive {
@@ -16,9 +16,9 @@ struct Placed {
   uint64_t begin = 0, size = 0;
 };
 
-// Indices of the files without which a reader takes the rest, the worst first. Of a frame's
-// compressed bytes each has as large a part as of its plain ones. `placed` is in the order of the
-// layer. Empty: the ratio is kept, or no file is to blame.
+// Returns the indices of files without which a reader accepts the rest, the worst first. A file's
+// share of a frame's compressed bytes is taken to be its share of the plain bytes. `placed` is in
+// the order of the layer. Empty: the ratio is kept, or no file is to blame.
 std::vector<size_t> beyond_ratio(const std::vector<Frame>& frames,
                                  const std::vector<Placed>& placed, uint64_t max_ratio);
 

@@ -28,7 +28,8 @@ struct SeekTable {
 
 std::string encode_seek_table(const SeekTable& table);
 
-// Of the last bytes of a layer: how long its table is, as the footer says. kCorrupt: no table.
+// Reads the length of a layer's table from its footer, the last bytes of the layer. kCorrupt: there
+// is no table.
 inline constexpr size_t kSeekFooterBytes = 9;
 Result<uint64_t> seek_table_bytes(std::span<const uint8_t> footer);
 

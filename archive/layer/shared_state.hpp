@@ -8,11 +8,11 @@
 #include "base/error.hpp"
 #include "base/mutex.hpp"
 
-// What the threads of one read share.
+// State that the threads of one read share.
 
 namespace compilecache::archive {
 
-// Wakes the thread that waits for any of the others to have got on. Thread-safe.
+// Wakes the thread that waits for progress of any other thread. Thread-safe.
 //
 //   const uint64_t seen = activity.count();
 //   if (!something_to_do()) activity.wait(seen, 50ms);

@@ -10,18 +10,20 @@
 #include "archive/layer/tar_writer.hpp"
 #include "base/error.hpp"
 
-// Reads the tar streams that our writer makes, and refuses every other: regular files, directories
-// and hard links to an earlier entry of the same stream, ustar and PAX path, linkpath and size.
+// Reads the tar streams that our writer makes, and refuses all others. They have regular files,
+// directories and hard links to an earlier entry of the same stream, in ustar with PAX path,
+// linkpath and size.
 
 namespace compilecache::archive {
 
-// Hears what is in a tar. Called in order, on the thread that feeds the parser.
+// Receives the content of a tar. Its methods are called in order, on the thread that feeds the
+// parser.
 class TarSink {
  public:
   virtual ~TarSink() = default;
   virtual Status begin_file(const TarEntry& entry) = 0;
-  // A piece of the file's content; `owner` keeps it alive. Together they are entry.size bytes; an
-  // empty file gets none.
+  // Receives a piece of the file's content; `owner` keeps it alive. All pieces together are
+  // entry.size bytes; an empty file has none.
   virtual Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) = 0;
   virtual Status end_file() = 0;
 };
@@ -31,13 +33,13 @@ inline uint64_t max_tar_entries(const Limits& limits) { return 4 * limits.max_en
 
 class TarParser {
  public:
-  // Both must outlive it. `max_entries` counts every entry.
+  // `sink` must outlive the parser. `max_entries` counts entries of every kind.
   TarParser(TarSink& sink, uint64_t max_entries) : sink_(sink), max_entries_(max_entries) {}
 
-  // The next bytes of the stream. kCorrupt: not a tar of ours; kTooLarge: too many entries; or what
-  // the sink said.
+  // Parses the next bytes of the stream. kCorrupt: not a tar of ours; kTooLarge: too many entries;
+  // also returns the sink's errors.
   Status feed(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner);
-  // After the last bytes.
+  // Call it after the last bytes.
   Status finish();
 
  private:

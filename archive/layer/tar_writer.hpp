@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 
-// Tar headers as every tar reads them: ustar, with a PAX header before it only where a path is too
-// long or a file too big for that. Owner 0, group 0, times 0: equal content makes equal bytes.
+// Makes tar headers that every tar program reads: ustar, with a PAX header before it only if a path
+// is too long or a file too big for ustar. Owner 0, group 0, times 0: equal content makes equal
+// bytes.
 
 namespace compilecache::archive {
 
@@ -26,7 +27,7 @@ std::string tar_header(const TarEntry& entry);
 // How many zero bytes follow `size` bytes of content.
 inline size_t tar_padding(uint64_t size) { return (kTarBlock - size % kTarBlock) % kTarBlock; }
 
-// What ends the stream.
+// The zero bytes that end the stream.
 inline constexpr size_t kTarEndBytes = 2 * kTarBlock;
 
 }  // namespace compilecache::archive

@@ -10,8 +10,8 @@
 
 namespace compilecache::archive {
 
-// A fixed number of threads and two queues: what frees memory (creating files) goes before what
-// takes it (decoding). The destructor waits for all tasks that were posted.
+// A fixed number of threads with two queues: tasks that free memory (creating files) run before
+// tasks that take it (decoding). The destructor waits for all tasks that were posted.
 //
 // post() may be called from any thread, tasks included. Without threads (none were asked for, or
 // the system grants none) the task is done before post() returns, so the caller may hold no lock
@@ -27,9 +27,9 @@ class TaskPool {
 
   void post_urgent(Task task) EXCLUDES(mutex_);
   void post(Task task) EXCLUDES(mutex_);
-  // Until no task is queued or running. Not to be called by a task.
+  // Waits until no task is queued or running. A task must not call it.
   void drain();
-  // The same for a while; false: there are still some.
+  // The same, but waits at most this long. False: there are still tasks.
   bool drain_for(std::chrono::milliseconds longest);
 
  private:

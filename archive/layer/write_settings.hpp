@@ -17,9 +17,9 @@ struct WriteSettings {
   // 16), smaller ones take less memory: archives of more than kManyFiles have no larger ones than
   // kFrameOfMany, as lists of files take memory too.
   uint64_t frame_bytes = 16ULL << 20;
-  unsigned threads = 2;                     // that compress
-  size_t compressor_bytes = 92U << 20;      // less is left where there are many files
-  uint64_t max_archive_bytes = 1ULL << 30;  // of all blobs of the archive together
+  unsigned threads = 2;                     // threads that compress
+  size_t compressor_bytes = 92U << 20;      // less if there are many files
+  uint64_t max_archive_bytes = 1ULL << 30;  // all its blobs together
   Limits limits;
 };
 

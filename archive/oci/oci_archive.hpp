@@ -20,10 +20,10 @@
 
 namespace compilecache::archive {
 
-// Destroyed before finish(), it leaves nothing. Not thread-safe.
+// If it is destroyed before finish(), it leaves no file. Not thread-safe.
 class OciArchiveWriter {
  public:
-  // kConflict: there is a file of that name.
+  // kConflict: the file exists already.
   static Result<OciArchiveWriter> create(const std::string& path);
   ~OciArchiveWriter();
   OciArchiveWriter(OciArchiveWriter&&) = default;
@@ -44,9 +44,9 @@ class OciArchiveWriter {
   Fd fd_;
 };
 
-// What an OCI archive says of itself, its blobs having gone to a store.
+// The index of an OCI archive whose blobs were put into a store.
 struct UnpackedOciArchive {
-  // Of its index: digest and reference name of each manifest.
+  // One manifest of the index: its digest and its reference name.
   struct Entry {
     std::string digest, name;
   };
@@ -55,7 +55,7 @@ struct UnpackedOciArchive {
 
 // Puts every blob of the OCI archive into the store, each checked against its name; nothing refers
 // to them yet. kCorrupt: not an OCI archive (files of an image layout in a ustar or PAX tar), or a
-// blob that is not what its name says; kTooLarge: larger than archives may be.
+// blob does not match its digest; kTooLarge: larger than archives may be.
 Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, BlobStore& store,
                                               const Limits& limits = {});
 

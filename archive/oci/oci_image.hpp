@@ -17,10 +17,11 @@ struct OciImage {
   Descriptor manifest_blob;
 };
 
-// `layers` is the archive whose layers the image has, in `store`: one layer, as layers stacked as
-// they are would lack what only the config says, copies of files in earlier layers. `annotations`
-// become the image's, with `made_of`, the digest of the archive that it was made of, beside them.
-// `architecture` is as Go and OCI name it. Errors as BlobStore::open's; kCorrupt: a layer is none.
+// Makes the image from `layers`, an archive in `store` that must have a single layer: of several,
+// the image would lack the files that only the config lists, copies of files in earlier layers. The
+// image gets `annotations` and the digest `made_of` of the archive from which it was made.
+// `architecture` has the name that Go and OCI use. Errors are those of BlobStore::open; kCorrupt: a
+// layer is not a tar in zstd frames.
 Result<OciImage> make_oci_image(const BlobStore& store, const Manifest& layers,
                                 const Annotations& annotations, const std::string& made_of,
                                 const std::string& architecture);

@@ -14,21 +14,21 @@
 
 namespace compilecache::archive {
 
-// Takes the files of a parent's layer that are still in use over into a new layer. Each content is
-// held against what the config says of it: kCorrupt.
+// Copies the files of a parent's layer that are still in use into a new layer. Each content is
+// checked against its hash in the config: kCorrupt.
 class CopySink : public LayerSink {
  public:
   // The contents of one layer, by the path under which it stores them.
   using Wanted = std::unordered_map<std::string, std::vector<FileEntry*>>;
 
-  // The entries are told where they lie now; they and the layer must outlive it.
+  // The entries are updated with their new places; they and the layer must outlive the sink.
   CopySink(LayerWriter& layer, Wanted wanted) : layer_(layer), wanted_(std::move(wanted)) {}
 
   Status begin_file(const TarEntry& entry) override;
   Status data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner) override;
   Status end_file() override;
 
-  // Whether the layer had all that was wanted.
+  // Whether the layer had all wanted contents.
   [[nodiscard]] bool complete() const { return wanted_.empty(); }
 
  private:

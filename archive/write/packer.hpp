@@ -16,7 +16,7 @@
 
 namespace compilecache::archive {
 
-// Packs the new contents of a plan into a layer, equal ones once.
+// Packs the new contents of a plan into a layer, each of several equal ones once.
 //
 //   Packer packer(chunk);
 //   auto packed = packer.pack(layer, sources, plan);
@@ -30,38 +30,39 @@ namespace compilecache::archive {
 // Not thread-safe.
 class Packer {
  public:
-  // `chunk` is memory to read into, which must outlive it.
+  // `chunk` is memory to read into; it must outlive the packer.
   explicit Packer(std::span<uint8_t> chunk) : chunk_(chunk) {}
 
-  // A file that changed in the middle of the layer: the layer is worth nothing.
+  // A file that changed while it was packed, which makes the layer useless.
   struct Changed {
     size_t source;
     LeftOut why;
   };
 
-  // The plan's files learn their digests and where their contents are. kUnavailable: changed().
+  // Sets the digests of the plan's files and the places of their contents. kUnavailable: a file
+  // changed, see changed().
   Status pack(LayerWriter& layer, const std::vector<Source>& sources, Plan& plan);
-  // Before another pack().
+  // Call it before another pack().
   void forget();
-  // Since it last forgot.
+  // The file that changed since the last forget().
   [[nodiscard]] const std::optional<Changed>& changed() const { return changed_; }
-  // Sources that make the layer that was packed one that no reader takes.
+  // The sources because of which no reader would accept the packed layer.
   [[nodiscard]] std::vector<size_t> beyond_ratio(const LayerWriter& layer,
                                                  uint64_t max_ratio) const;
 
  private:
-  // The contents of a layer, each by the index of a file of the plan that has it: there may be as
-  // many as files.
+  // The contents of a layer. Each is known by the index of a file of the plan that has it, as there
+  // may be as many contents as files.
   class Packed {
    public:
-    // The one that has the same content, or this one, which is new.
+    // Returns the index of an earlier file with the same content, or else that of this one.
     size_t add(const std::vector<FileEntry>& files, size_t file);
     void clear() { known_.clear(); }
 
    private:
     std::unordered_multimap<uint64_t, size_t> known_;  // by a part of the digest
   };
-  // What one pack() works on.
+  // The arguments of pack().
   struct Work {
     LayerWriter& layer;
     const std::vector<Source>& sources;
@@ -79,11 +80,11 @@ class Packer {
 
   const std::span<uint8_t> chunk_;
   std::array<LargeBytes, 2> whole_;  // for files that are read before packing
-  // Of one pack().
+  // The state of one pack().
   std::optional<Changed> changed_;
   Packed packed_;
   std::vector<Placed> placed_;          // in the layer
-  std::vector<size_t> placed_sources_;  // which those are
+  std::vector<size_t> placed_sources_;  // the sources of placed_
 };
 
 }  // namespace compilecache::archive

@@ -9,12 +9,12 @@
 #include "archive/write/source.hpp"
 #include "base/error.hpp"
 
-// What a save has to write, as pure functions of what the parent holds and what the sources are.
+// Pure functions that decide from the parent and the sources what a save has to write.
 
 namespace compilecache::archive {
 
-// A file that is not larger is hashed before it is packed, and so found to be equal to one that was
-// packed before.
+// Files up to this size are hashed before they are packed, so that one that is equal to an earlier
+// file is not packed again.
 inline constexpr uint64_t kWholeBytes = 4ULL << 20;
 
 // Indices of the sources whose content must be hashed to find out whether the parent has it, and
@@ -26,11 +26,11 @@ struct Candidates {
 Candidates find_candidates(const Config& parent, const std::vector<Source>& sources);
 
 struct Plan {
-  // The union, sorted. Content that has to be packed is said to be in layer `new_layer`.
+  // The union, sorted. Content that has to be packed has `new_layer` as its layer.
   std::vector<FileEntry> files;
   uint32_t new_layer = 0;
-  // Sources to pack, each a content that nothing else has, the entry of `files` that it becomes,
-  // and the entries with the same content.
+  // A source to pack, whose content nothing else has; its entry in `files`; and the other entries
+  // with the same content.
   struct Pack {
     size_t source = 0;
     size_t file = 0;
@@ -41,16 +41,16 @@ struct Plan {
   uint64_t added_plain_bytes = 0;
 };
 
-// `sources` are sorted by path, paths unique, hashed where find_candidates says so. Where a path is
-// a file in one and a directory in the other, the sources win over the parent. Takes the files out
-// of `parent`, as both lists would be much memory; its layers and notes stay.
+// `sources` are sorted by path, paths are unique, and the candidates of find_candidates are hashed.
+// If a path is a file in one and a directory in the other, the sources win over the parent. Moves
+// the files out of `parent`, as both lists would take much memory; its layers and notes stay.
 Plan make_plan(Config& parent, const std::vector<Source>& sources);
 
-// Whether one full layer is to be written in place of a delta: at kMaxLayers, or when of the stored
-// bytes no more than half would be in use.
+// Whether to write one full layer instead of a delta: at kMaxLayers, or if no more than half of the
+// stored bytes would be in use.
 bool should_compact(const Config& parent, const Plan& plan);
 
-// What a reader would refuse is not written: kTooLarge.
+// kTooLarge: a reader would refuse an archive of these files, so it is not written.
 Status check_limits(const std::vector<FileEntry>& files, const Limits& limits);
 
 }  // namespace compilecache::archive

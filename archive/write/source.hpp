@@ -11,12 +11,12 @@
 #include "archive/fs.hpp"
 #include "archive/write/source_file.hpp"
 
-// Files that may change while we read them. Each read compares the file with what it was when it
-// was first looked at, before and after.
+// Files that may change while we read them. Before and after each read the file is compared with
+// its state at the first look.
 
 namespace compilecache::archive {
 
-// What changes when a file does.
+// The attributes that change when a file changes.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -31,20 +31,20 @@ struct FileStamp {
 struct Source {
   SourceFile file;
   FileStamp stamp;
-  std::optional<ContentHash> hash;  // where it was needed to find equal files
+  std::optional<ContentHash> hash;  // if needed to find equal files
 };
 
 template <typename T>
 using SourceResult = tl::expected<T, LeftOut>;
 
-// Without opening it.
+// Does not open the file.
 SourceResult<Source> look_at(SourceFile file);
 
-// One reading of a source, from beginning to end.
+// Reads a source once, from beginning to end.
 //
 //   auto reader = SourceReader::open(source);
 //   while (...) reader->read(chunk);
-//   auto same = reader->finish();   // only now is what was read worth anything
+//   auto same = reader->finish();   // only now the bytes are known to be good
 class SourceReader {
  public:
   static SourceResult<SourceReader> open(const Source& source);
@@ -61,10 +61,11 @@ class SourceReader {
   Fd fd_;
 };
 
-// The whole content; `chunk` is memory to read into.
+// Hashes the whole content; `chunk` is memory to read into.
 SourceResult<ContentHash> hash_content(const Source& source, std::span<uint8_t> chunk);
 
-// Of a few pieces of the content: different for most files that differ, for the price of one read.
+// A hash of a few pieces of the content, for the price of one read. It differs for most files that
+// differ.
 SourceResult<uint64_t> fingerprint(const Source& source);
 
 }  // namespace compilecache::archive

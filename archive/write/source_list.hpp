@@ -13,30 +13,31 @@
 
 namespace compilecache::archive {
 
-// The files of a save: what they were when it began, and which of them it leaves out. A file that
-// was left out stays in its place until drop_left_out(), so indices hold that long. Not
+// The files of a save, as they were when it began, and which of them it leaves out. A file that is
+// left out stays in the list until drop_left_out(), so indices are valid until then. Not
 // thread-safe.
 class SourceList {
  public:
   SourceList() = default;
-  // Looks at each without opening it; what cannot be packed is left out. Sorted by path; of several
-  // with the same path the first counts.
+  // Looks at each file without opening it, and leaves out those that cannot be packed. The list is
+  // sorted by path; the first of several files with the same path counts.
   explicit SourceList(std::vector<SourceFile> files);
 
   [[nodiscard]] const std::vector<Source>& all() const { return sources_; }
-  // Since the beginning, in the order in which it was found.
+  // All files that were left out since the beginning, in that order.
   [[nodiscard]] const std::vector<LeftOut>& left_out() const { return left_out_; }
   [[nodiscard]] bool is_left_out(size_t index) const { return dropped_[index]; }
 
-  // Hashes as little as is needed to know which sources are equal to something, and drops those
-  // that cannot be read. `chunk` is memory to read into; `go_on` is asked before each file.
+  // Hashes as few sources as needed to find those that are equal to others or to the parent's
+  // files, and drops those that cannot be read. `chunk` is memory to read into; `go_on` is called
+  // before each file.
   Status find_equal_files(const Config& parent, std::span<uint8_t> chunk,
                           const std::function<Status()>& go_on);
 
-  // As kTooLarge, and with it all that is of no use without it.
+  // Leaves out the source as kTooLarge, and with it the other files of its unit.
   void leave_out_with_unit(size_t index, std::string detail);
-  // One that changed while it was read, and with it those that have changed since, too: where one
-  // did others may have, and each costs a whole attempt.
+  // Leaves out a source that changed while it was read, and all others that have changed since the
+  // beginning, as each of them would cost another attempt.
   void leave_out_changed(size_t index, const LeftOut& why);
   void drop_left_out();
 

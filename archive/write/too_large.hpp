@@ -11,11 +11,11 @@
 #include "archive/write/source_list.hpp"
 #include "base/error.hpp"
 
-// Files that no archive can hold are left out, so that the rest can be saved.
+// Leaves out files that no archive can hold, so that the rest can be saved.
 
 namespace compilecache::archive {
 
-// What the tools of one look are; all must outlive it. `chunk` is memory to read into.
+// What the check works with; all must outlive it. `chunk` is memory to read into.
 struct TooLargeCheck {
   BlobStore& store;
   const WriteSettings& settings;
@@ -23,11 +23,13 @@ struct TooLargeCheck {
   std::span<uint8_t> chunk;
 };
 
-// Those that are alone more than all may be: before any work is done on the others. A file that is
-// larger than an archive may be is packed for nothing, up to the limit, to see whether it fits.
+// Leaves out files that alone exceed the archive's limit, before any work is done on the others. A
+// file that is larger than an archive may be is compressed on trial, up to the limit, to see
+// whether it fits.
 Status leave_out_too_large(SourceList& sources, const TooLargeCheck& check);
 
-// Those that pack into so little that no reader takes the layer, by their indices.
+// Leaves out the sources with these indices, which compress so well that no reader would accept the
+// layer (Limits::max_ratio).
 void leave_out_beyond_ratio(SourceList& sources, const std::vector<size_t>& indices,
                             uint64_t max_ratio);
 

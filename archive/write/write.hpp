@@ -22,8 +22,8 @@
 //   auto saved = write_archive(store, request);
 //   if (saved && !saved->nothing_new) commit(saved->archive.manifest, saved->archive.blobs());
 //
-// The new archive is the union: what the parent holds stays unless a given file has the same path
-// with another content. When the parent has kMaxLayers layers, or half of its stored bytes would be
+// The new archive is the union: the parent's files stay unless a given file has the same path and
+// another content. When the parent has kMaxLayers layers, or half of its stored bytes would be
 // superseded, one full layer is written instead.
 //
 // All blobs are durable when the call returns; nothing refers to them until the caller commits the
@@ -36,20 +36,20 @@ struct WriteRequest {
   std::string parent;                        // digest of its manifest, or empty
   std::vector<SourceFile> files;             // what may be new; at most one for each path
   Annotations annotations;                   // of the manifest
-  std::map<std::string, std::string> notes;  // beside the parent's (Config::notes)
+  std::map<std::string, std::string> notes;  // added to the parent's (Config::notes)
   WriteSettings settings;
-  // What no archive is to hold, by its path, whoever packed it; may be empty. What the parent has
-  // of it goes, with its bytes: all else is written anew.
+  // Whether no archive may contain the file with this path, whoever packed it; may be empty. If the
+  // parent has such files, all others are written anew, so that these and their bytes are gone.
   std::function<bool(const std::string& path)> unwanted;
-  // Digests that are about to be deleted: written anew even if a blob of that name is there.
+  // Digests of blobs that are about to be deleted: they are written anew even if they exist.
   std::vector<std::string> without;
   Checkpoint checkpoint;  // may be empty
 };
 
 struct WriteResult {
-  // The parent holds everything already; `archive` describes the parent (or is empty without one).
+  // The parent has everything already; `archive` describes the parent (or is empty without one).
   bool nothing_new = false;
-  bool compacted = false;  // one full layer was written in place of a delta
+  bool compacted = false;  // one full layer was written instead of a delta
   ArchiveInfo archive;
   uint64_t added_files = 0;        // new or changed
   uint64_t added_plain_bytes = 0;  // of these
@@ -57,12 +57,12 @@ struct WriteResult {
   std::vector<LeftOut> left_out;
 };
 
-// kInvalid: settings or request make no sense; kNotFound: a blob of the parent is not there (or not
-// seen, on a network file system); kCorrupt: one is not what its digest promises; both name it and
-// are never about what is written; kTooLarge: all files together would exceed max_archive_bytes or
-// what a reader accepts (one that does so alone is left out); kUnavailable: too many files keep
-// changing, try later; kCancelled; kIo. On any error nothing is left behind but whole unreferenced
-// blobs, which the next sweep takes.
+// kInvalid: settings or request make no sense; kNotFound: a blob of the parent is missing (or not
+// yet visible, on a network file system); kCorrupt: a blob of the parent does not match its digest;
+// both name that blob and never mean the new archive; kTooLarge: all files together would exceed
+// max_archive_bytes or what a reader accepts (a file that does so alone is left out); kUnavailable:
+// too many files keep changing, try later; kCancelled; kIo. After any error nothing is left but
+// whole blobs that no head reaches, which later sweeps delete.
 Result<WriteResult> write_archive(BlobStore& store, WriteRequest request);
 
 }  // namespace compilecache::archive

@@ -10,12 +10,13 @@
 
 namespace compilecache::store {
 
-// The store at `path`, a directory on a volume. Nothing is looked at yet: whether it is there tells
-// the first call.
+// The store at `path`, a directory on a volume. The directory is not touched yet: if it is missing,
+// the first call fails.
 std::unique_ptr<Store> open_store(const std::string& path);
 
-// By hand: where nobody has put anything yet a store is made, that belongs to nobody; any other
-// place has to be one. Whoever names it knows where the links on the way lead.
+// For command lines. If the path is empty or missing, a store without an owner is made there;
+// otherwise it must be a store. Links in the path are followed, as the caller knows where they
+// lead.
 Result<std::unique_ptr<Store>> open_or_make_store(const std::string& path);
 
 }  // namespace compilecache::store

@@ -11,12 +11,12 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 
-// The blobs of a directory: written to a file beside them, synced and renamed into place, so that
-// one that is there under its name is whole.
+// The blobs of a directory. They are written to a temporary file, synced and renamed into place, so
+// that a blob under its name is always whole.
 
 namespace compilecache::store {
 
-// Its errors are never kNotFound or kCorrupt: these are about what the store has.
+// Its errors are never kNotFound or kCorrupt, which are about blobs that the store should have.
 class FileBlobWriter : public archive::BlobWriter {
  public:
   static Result<std::unique_ptr<FileBlobWriter>> create(const std::string& store);
@@ -26,8 +26,8 @@ class FileBlobWriter : public archive::BlobWriter {
 
   Status write(std::span<const uint8_t> bytes) override;
   [[nodiscard]] uint64_t size() const override { return size_; }
-  // An existing blob that stays is not touched at all, its times too: blobs never change, only
-  // their owner could touch them, and what is deleted is decided by digests, not by age.
+  // An existing blob that is kept is not touched, not even its times: blobs never change, only
+  // their owner could touch them, and sweeps decide by digest, not by age.
   Result<archive::WrittenBlob> commit(const std::vector<std::string>& rewrite) override;
 
  private:
@@ -38,19 +38,19 @@ class FileBlobWriter : public archive::BlobWriter {
   archive::Fd fd_;
   Sha256 hash_;
   uint64_t size_ = 0;
-  uint64_t begun_ = 0;  // of size_, on its way to the disk
+  uint64_t begun_ = 0;  // bytes that the kernel was asked to write out
 };
 
 // Makes the names of committed blobs durable.
 Status sync_blobs(const std::string& store);
 
-// The folder of a store's blobs, held open, so that its path is walked once. Thread-safe.
+// The folder of a store's blobs, kept open so that its path is resolved only once. Thread-safe.
 class BlobFolder {
  public:
-  // kNotFound: there is none.
+  // kNotFound: there is no such folder.
   static Result<BlobFolder> open(const std::string& store);
 
-  // Errors as archive::BlobStore::open's.
+  // Errors are those of archive::BlobStore::open.
   [[nodiscard]] Result<std::unique_ptr<archive::BlobReader>> open_blob(
       const std::string& digest) const;
 
@@ -61,7 +61,8 @@ class BlobFolder {
   archive::Fd fd_;
 };
 
-// By its path, whatever folder is held open. Errors as archive::BlobStore::size_of's.
+// Looks the blob up by its path, without a BlobFolder. Errors are those of
+// archive::BlobStore::size_of.
 Result<uint64_t> blob_size(const std::string& store, const std::string& digest);
 
 }  // namespace compilecache::store

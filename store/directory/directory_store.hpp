@@ -14,22 +14,22 @@ namespace compilecache::store {
 
 class BlobFolder;
 
-// A directory on a volume, which any number of processes on any number of nodes may use at once;
-// what lies where is in layout.hpp.
+// A store in a directory on a volume, which any number of processes on any number of nodes may use
+// at once. layout.hpp describes its files.
 //
 //   DirectoryStore store("/mnt/caches/llama");
 //   store.prepare(owner, false);
 //   auto saved = archive::write_archive(store, request);
 //
-// Nothing is looked at before the first call, and only the folder of the blobs is kept open after
-// it. Thread-safe.
+// The directory is not touched before the first call; after it only the folder of the blobs is kept
+// open. Thread-safe.
 class DirectoryStore : public Store, public OfflineIndex, public Upkeep {
  public:
   explicit DirectoryStore(std::string path);
   ~DirectoryStore() override;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Where a blob of this digest is, or would be.
+  // The path of a blob with this digest, which need not exist.
   [[nodiscard]] std::string blob_path(const std::string& digest) const;
 
   [[nodiscard]] Result<std::unique_ptr<archive::BlobReader>> open(
@@ -58,14 +58,14 @@ class DirectoryStore : public Store, public OfflineIndex, public Upkeep {
   Result<SweepCounts> remove(const std::vector<std::string>& digests) override;
 
  private:
-  // The one that is held open, or, where there is none or `instead_of` is the one that is held, one
-  // that is opened now.
+  // Returns the open folder. It is opened now if it is not open, or if the open one is
+  // `instead_of`.
   Result<std::shared_ptr<const BlobFolder>> folder(
       const std::shared_ptr<const BlobFolder>& instead_of) const;
 
   const std::string path_;
   mutable Mutex mutex_;
-  mutable std::shared_ptr<const BlobFolder> folder_ GUARDED_BY(mutex_);  // null until it is needed
+  mutable std::shared_ptr<const BlobFolder> folder_ GUARDED_BY(mutex_);  // null until needed
 };
 
 }  // namespace compilecache::store

@@ -6,13 +6,13 @@
 #include "base/error.hpp"
 #include "store/index.hpp"
 
-// index.json of a store that is a directory, as OfflineIndex says (store/offline_index.hpp).
+// Implements OfflineIndex (store/offline_index.hpp) with the index.json of a store's directory.
 
 namespace compilecache::store {
 
 Index read_index(const std::string& store);
 
-// Replaces index.json at once (temporary file, fsync, rename).
+// Replaces index.json atomically (temporary file, fsync, rename).
 Status write_index(const std::string& store, const std::vector<IndexEntry>& entries);
 
 Status update_index(const std::string& store, const IndexEntry& entry);

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// Where things lie in a store that is a directory:
+// The files of a store's directory:
 //
 //   oci-layout, index.json, blobs/sha256/<hex>   an OCI image layout
 //   compilecache.json                            whose store this is
@@ -17,7 +17,7 @@ namespace compilecache::store {
 inline std::string blobs_directory(const std::string& store) { return store + "/blobs/sha256"; }
 inline std::string nodes_directory(const std::string& store) { return store + "/nodes"; }
 
-// Of a digest as archive::is_digest() wants it.
+// The digest must be one that archive::is_digest() accepts.
 inline std::string blob_path(const std::string& store, std::string_view digest) {
   return blobs_directory(store) + "/" + std::string(digest.substr(digest.find(':') + 1));
 }

@@ -7,8 +7,8 @@
 
 namespace compilecache::store {
 
-// Tries what saving relies on: create, write, fsync, rename over an existing file, fsync of the
-// directory, remove. The error names the step that failed.
+// Tests the operations that saving needs: create, write, fsync, rename over an existing file, fsync
+// of the directory, remove. The error names the step that failed.
 Result<StoreProbe> probe_store(const std::string& store);
 
 }  // namespace compilecache::store

@@ -11,7 +11,7 @@ namespace compilecache::store {
 
 inline constexpr uint64_t kMaxSmallFile = 64U << 10;
 
-// Replaces directory/name at once and durably; writes nothing where it says so already.
+// Replaces directory/name atomically and durably; writes nothing if it has this content already.
 Status write_if_different(const std::string& directory, const std::string& name,
                           const std::string& content);
 

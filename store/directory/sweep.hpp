@@ -8,14 +8,14 @@
 #include "base/error.hpp"
 #include "store/upkeep.hpp"
 
-// What a directory's store lists and deletes, as Upkeep says (store/upkeep.hpp).
+// Lists and deletes the files of a store's directory, see Upkeep (store/upkeep.hpp).
 
 namespace compilecache::store {
 
 // Files that are not blobs (incomplete ones, .nfs…) are not listed.
 Result<std::vector<StoredBlob>> list_blobs(const std::string& store);
 
-// Files of the store named *.incomplete.
+// Removes files of the store that are named *.incomplete.
 Result<SweepCounts> remove_incomplete(const std::string& store,
                                       std::chrono::milliseconds older_than, WallTime now);
 

@@ -16,8 +16,8 @@
 
 namespace compilecache::store {
 
-// A store in this process's memory, for tests: what needs a store runs without a disk, and whatever
-// may happen to blobs on a disk can be done to them by hand.
+// A store in this process's memory, for tests. They need no disk, and can do to blobs whatever may
+// happen to them on a disk.
 //
 //   MemoryStore store(clock);
 //   store.prepare(owner, false);
@@ -25,18 +25,18 @@ namespace compilecache::store {
 //   store.put(saved->archive.config, "not what it was");    // a damaged blob
 //   EXPECT_EQ(archive::verify(store, saved->archive.manifest).error().code, ErrorCode::kCorrupt);
 //
-// It takes and refuses what a DirectoryStore does. What a writer leaves that is never committed is
-// gone with it, so there is nothing incomplete to remove. Thread-safe.
+// It accepts and refuses what a DirectoryStore does. A writer that is never committed leaves
+// nothing, so there are no incomplete blobs to remove. Thread-safe.
 class MemoryStore : public Store, public OfflineIndex, public Upkeep {
  public:
-  // The clock gives blobs their times, and must outlive the store.
+  // The clock sets the blobs' times, and must outlive the store.
   explicit MemoryStore(const Clock& clock) : clock_(clock) {}
 
-  // Puts these bytes under that name, whatever they are.
+  // Stores these bytes under that name, whether they match it or not.
   void put(const std::string& digest, std::string content);
-  // Takes the blob away; none: there is none.
+  // Removes and returns the blob; none: there is no such blob.
   std::optional<std::string> take(const std::string& digest);
-  // What the index says from now on.
+  // Replaces the text of the index.
   void put_index(std::string text);
 
   [[nodiscard]] Result<std::unique_ptr<archive::BlobReader>> open(
@@ -68,12 +68,12 @@ class MemoryStore : public Store, public OfflineIndex, public Upkeep {
   class Writer;
 
   struct Blob {
-    // Shared with readers, which go on reading what was deleted meanwhile, as on a disk.
+    // Shared with readers, which can go on reading a deleted blob, as on a disk.
     std::shared_ptr<const std::string> content;
     WallTime modified{};
   };
 
-  // kIo: not prepared yet.
+  // kIo: the store is not prepared yet.
   [[nodiscard]] Status check_prepared() const REQUIRES(mutex_);
   Result<archive::WrittenBlob> commit(std::string content, const std::vector<std::string>& rewrite);
 
@@ -81,7 +81,7 @@ class MemoryStore : public Store, public OfflineIndex, public Upkeep {
   mutable Mutex mutex_;
   std::optional<StoreOwner> owner_ GUARDED_BY(mutex_);
   std::map<std::string, Blob> blobs_ GUARDED_BY(mutex_);  // by digest
-  std::string index_ GUARDED_BY(mutex_);                  // as a file has it
+  std::string index_ GUARDED_BY(mutex_);                  // the text of index.json
   std::map<std::string, std::string> products_ GUARDED_BY(mutex_);
 };
 
