@@ -50,7 +50,7 @@ int open_at_2(int folder, const char* path, int flags, mode_t mode) {
       [&] { return static_cast<int>(::syscall(SYS_openat2, folder, path, &how, sizeof(how))); });
 }
 
-// Old kernels lack it, and sandboxes forbid it, with one error or another.
+// Old kernels lack it, and sandboxes forbid it, with different errors.
 bool has_openat2() {
   static const bool has = [] {
     const Fd root(open_at(AT_FDCWD, "/", kWay, 0));
@@ -59,7 +59,7 @@ bool has_openat2() {
   return has;
 }
 
-// Which mount a folder is on. Kernels before 5.8 tell file systems apart only.
+// The mount that a folder is on. Kernels before 5.8 only distinguish file systems.
 std::tuple<uint32_t, uint32_t, uint64_t> mount_of(int folder) {
   struct statx info {};
   if (::statx(folder, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) != 0) return {};

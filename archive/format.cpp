@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view kDigestPrefix = "sha256:";
 
-// Length of the UTF-8 sequence at the start of `text`, 0 if it is none. Overlong forms and
-// surrogates are none.
+// Length of the UTF-8 sequence at the start of `text`, 0 if it is invalid. Overlong forms and
+// surrogates are invalid.
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = at(0);
@@ -64,7 +64,7 @@ const char* path_problem(std::string_view path) {
   return nullptr;
 }
 
-// Bytes that a log or a terminal would take ill are shown as '?'.
+// Replaces bytes that could harm a log or a terminal with '?'.
 std::string printable(std::string_view path) {
   std::string shown(path.substr(0, 200));
   for (char& c : shown) {

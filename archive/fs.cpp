@@ -209,7 +209,7 @@ Status sync_file(int fd, const std::string& path) {
 Status sync_directory(const std::string& path) {
   auto fd = open_directory(path);
   if (!fd) return unexpected(fd.error());
-  // EINVAL: a file system without this; its renames are as durable as they get.
+  // EINVAL: the file system does not support it; its renames cannot be made more durable.
   if (uninterrupted([&] { return ::fsync(fd->get()); }) != 0 && errno != EINVAL)
     return unexpected(io_error("syncing directory " + path, errno));
   return {};

@@ -61,7 +61,7 @@ Result<Manifest> parse_manifest(const std::string& text) {
   return manifest;
 }
 
-// Ten days; of a stranger's larger number half would be no bound.
+// Ten days. Half of a larger, forged number would be no useful bound for a load.
 constexpr double kLongestCompile = 10 * 86'400;
 
 }  // namespace

@@ -16,7 +16,8 @@ using archive::kAnnotationGeneration;
 using archive::kAnnotationName;
 using archive::kAnnotationSavedAt;
 
-// Eight thousand archives; a store keeps a few for each GPU product. In memory 30 MB at most.
+// Enough for eight thousand archives; a store has a few for each GPU product. They take at most 30
+// MB of memory.
 constexpr size_t kMaxIndexValues = 200'000;
 
 std::optional<IndexEntry> parse_entry(const Json& json) {
@@ -47,7 +48,7 @@ bool comes_before(const IndexEntry& a, const IndexEntry& b) {
   return a.digest < b.digest;
 }
 
-// RFC 3339 in UTC sorts as text.
+// Times in UTC as RFC 3339 writes them can be compared as text.
 std::string saved_at(const IndexEntry& entry) {
   const auto found = entry.annotations.find(kAnnotationSavedAt);
   return found == entry.annotations.end() ? "" : found->second;
@@ -57,7 +58,7 @@ bool is_saved_earlier(const IndexEntry& a, const IndexEntry& b) {
   return !saved_at(a).empty() && saved_at(a) < saved_at(b);
 }
 
-// Sorted, and of each name the highest generation.
+// Sorts the entries and keeps only the highest generation of each name.
 void keep_newest(std::vector<IndexEntry>& entries) {
   std::sort(entries.begin(), entries.end(), comes_before);
   const auto older = [](const IndexEntry& a, const IndexEntry& b) {

@@ -10,10 +10,10 @@
 namespace compilecache::archive {
 namespace {
 
-// A task of this many bytes or pieces is worth handing over.
+// A task with this many bytes or pieces is worth posting to the pool.
 constexpr uint64_t kTaskBytes = 512U << 10;
 constexpr size_t kTaskPieces = 64;
-// Hashed, then written while the processor still has it at hand.
+// A slice is hashed, then written while it is still in the processor's cache.
 constexpr size_t kSliceBytes = 256U << 10;
 constexpr size_t kHashBlock = 64;
 
@@ -22,8 +22,8 @@ struct Piece {
   std::shared_ptr<const void> owner;
 };
 
-// Of two lanes with this much left: as much as can be hashed side by side, in whole blocks, and the
-// rest of what ends there.
+// Returns how many bytes of two lanes, which have this many left, to hash together: whole blocks,
+// and for a lane that ends there also its rest.
 std::array<size_t, 2> common(size_t first, size_t second) {
   const size_t both = std::min({first, second, kSliceBytes});
   const size_t blocks = both / kHashBlock * kHashBlock;
@@ -36,13 +36,14 @@ struct ContentQueue::Content {
   explicit Content(std::unique_ptr<OutputFile> to) : file(std::move(to)) {}
 
   const std::unique_ptr<OutputFile> file;
-  // All below with the queue's lock.
+  // The queue's lock guards all members below.
   std::vector<Piece> pieces;
   size_t taken = 0;    // of the pieces
-  bool known = false;  // it is in ready_, or a thread is at it
+  bool known = false;  // it is in ready_, or a thread works on it
 };
 
-// What one thread does, until nothing is ready: what was posted for it another may have done.
+// The work of one thread, until nothing is ready. Another thread may already have done the work for
+// which this task was posted.
 class ContentQueue::Worker {
  public:
   explicit Worker(ContentQueue& queue) : queue_(queue), session_(queue.session_) {}
@@ -94,7 +95,7 @@ class ContentQueue::Worker {
     }
   }
 
-  // Writes what is worth it, and lets go of a piece that is done.
+  // Writes a slice that is large enough, and releases a piece that is done.
   void proceed(Lane& lane) {
     const bool done = lane.hashed == lane.piece.bytes.size();
     if (!session_.failure.failed()) {

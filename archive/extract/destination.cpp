@@ -13,11 +13,11 @@ namespace compilecache::archive {
 namespace {
 
 constexpr mode_t kOpenToAll = 0777;
-// Any process may have 1024 descriptors; one limited to less still loads.
+// Processes may usually have 1024 descriptors; a load also works with a lower limit.
 constexpr size_t kMaxOpenDirectories = 100;
 constexpr int kOpenDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// An app of any user must be able to write there, whatever our umask is.
+// An application of any user must be able to write there, whatever our umask is.
 Status open_to_all(int fd, const Folder& folder) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return unexpected(local_error("looking at " + folder.path(), errno));
@@ -28,7 +28,7 @@ Status open_to_all(int fd, const Folder& folder) {
       errno));
 }
 
-// Removes a file or a whole directory; nothing but our own files is in there.
+// Removes a file or a whole directory, which has only files of ours.
 bool remove_tree(int parent, const char* name) {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return true;
   if (errno != EISDIR && errno != EPERM) return false;

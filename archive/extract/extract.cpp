@@ -59,7 +59,7 @@ uint64_t layer_bytes(const Manifest& manifest) {
   return sum;
 }
 
-// For frames and contents under way: less where the list of files is long.
+// The memory for frames and file contents: less if the list of files is long.
 uint64_t memory_beside(const Config& config, uint64_t bytes) {
   constexpr uint64_t kBytesOfAFile = 300;
   return bytes - std::min<uint64_t>(bytes / 2, config.files.size() * kBytesOfAFile);

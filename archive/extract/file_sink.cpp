@@ -56,7 +56,7 @@ Status FileSink::begin_file(const TarEntry& entry) {
   for (auto& [file, seen] : wanted) {
     seen = true;
     if (destination_ == nullptr) continue;
-    // A frame may have many thousands of files, and each implies up to thirty directories.
+    // A frame may have many thousands of files, each with up to thirty directories.
     if (auto fine = session_.check(); !fine) return fine;
     auto place = destination_->locate(file->path);
     if (!place) return unexpected(place.error());

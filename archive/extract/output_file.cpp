@@ -21,8 +21,9 @@ timespec time_of(int64_t nanoseconds) {
 Status set_attributes(int fd, const OutputFile::Target& target) {
   if (::fchmod(fd, target.executable ? 0777 : 0666) != 0)
     return unexpected(local_error("chmod of " + target.place.path(), errno));
-  // The first read moves the access time, also where the volume is mounted with relatime. By the
-  // time of writing build tools know what they built: ninja notes it to the nanosecond.
+  // The access time is old, so that the first read changes it even if the volume is mounted with
+  // relatime. By the modification time build tools recognise what they built: ninja records it to
+  // the nanosecond.
   const timespec modified =
       target.modified_ns ? time_of(*target.modified_ns) : timespec{0, UTIME_OMIT};
   const timespec times[2] = {{1, 0}, modified};
@@ -70,7 +71,7 @@ Status OutputFile::finish() {
 }
 
 Status OutputFile::copy_to(const Target& target) {
-  // There may be thousands of copies, and of an empty content nothing but this comes.
+  // There may be thousands of copies, and for an empty content no other check is made.
   if (auto fine = session_.check_anywhere(); !fine) return fine;
   auto created = destination_->create(target.place);
   if (!created) return unexpected(created.error());

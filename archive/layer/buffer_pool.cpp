@@ -17,7 +17,7 @@ uint64_t BufferPool::held_bytes() const {
 BufferPool::Shared BufferPool::take(size_t size) {
   std::unique_ptr<Buffer> buffer;
   {
-    // Freed before another is made, and not under the lock: the kernel takes its time.
+    // Freed before a new buffer is made, and without the lock, as unmapping is slow.
     std::vector<std::unique_ptr<Buffer>> in_the_way;
     const MutexLock lock(mutex_);
     buffer = take_spare(size);
@@ -29,8 +29,9 @@ BufferPool::Shared BufferPool::take(size_t size) {
   return {buffer.release(), [this](Buffer* done) { give_back(done); }};
 }
 
-// The one that fits best: compressed and plain frames differ much in size. What is larger than it
-// need be counts as what it is, so it must not be much larger, nor more than there is room for.
+// Takes the spare buffer that fits best, as compressed and plain frames differ much in size. A
+// buffer counts with its whole capacity, so it must not be much larger than needed, nor exceed the
+// bound.
 std::unique_ptr<BufferPool::Buffer> BufferPool::take_spare(size_t size) {
   auto best = spare_.end();
   for (auto it = spare_.begin(); it != spare_.end(); ++it) {

@@ -18,7 +18,7 @@ constexpr size_t kWorthItBelow = 512U << 10;
 // One place in about 256 * 4 bytes is compared.
 constexpr uint8_t kAnchor = 0xA5;
 constexpr uint8_t kAnchorMask = 0x03;
-// Chance alone makes no two of these equal.
+// Two pieces of this length are not equal by chance.
 constexpr size_t kComparedBytes = 16;
 constexpr size_t kRepeatsOneIn = 16;
 

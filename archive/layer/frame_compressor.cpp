@@ -65,7 +65,8 @@ void FrameCompressor::start_threads() {
   try {
     for (unsigned i = 0; i < settings_.threads; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // A limit on processes: those that there are will do, or else the caller's thread.
+    // A limit on processes was reached: the threads that exist do the work, or else the caller's
+    // thread.
   }
 }
 
@@ -83,7 +84,8 @@ void FrameCompressor::work() {
   }
 }
 
-// Whoever has packed a frame writes all that is ready, in order, one thread at a time.
+// A thread that has packed a frame then writes all frames that are ready, in order. Only one thread
+// writes at a time.
 void FrameCompressor::pack(Slot& packed, FramePacker& packer) {
   Result<std::vector<Frame>> frames;
   try {
@@ -132,7 +134,7 @@ uint64_t FrameCompressor::written_bytes() const {
 
 Status FrameCompressor::finish() {
   Slot& last = current();
-  if (last.plain > 0 && filled_ == 0) {  // one frame in all: not worth a thread
+  if (last.plain > 0 && filled_ == 0) {  // a single frame is not worth a thread
     {
       const MutexLock lock(mutex_);
       ++filled_;

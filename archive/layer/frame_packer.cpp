@@ -1,6 +1,6 @@
 #include "archive/layer/frame_packer.hpp"
 
-// For the estimate of what a context takes, and to have it in pages of our choice.
+// For the estimate of a context's memory, and for an allocator of our own.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -18,9 +18,10 @@ namespace compilecache::archive {
 namespace {
 
 constexpr unsigned kMinTableLog = 17;
-// Plain bytes of each frame where one large one would gain little.
+// Plain bytes of each frame if one large frame would gain little.
 constexpr size_t kPieceBytes = 4U << 20;
-// Of what samples leave: from here on in pieces, and pieces from here on stored.
+// Compressed size of the samples in percent: from the first value on a frame is cut into pieces,
+// and a piece is stored from the second on.
 constexpr unsigned kPiecesPercent = 50;
 constexpr unsigned kStorePercent = 97;
 
@@ -66,7 +67,7 @@ CompressorSettings fit_memory(CompressorSettings settings) {
 }
 
 struct FramePacker::Context {
-  // A context has two or three.
+  // The memory of a context: two or three blocks.
   using Blocks = std::vector<LargeBytes>;
 
   static void* take(void* blocks, size_t size) {
@@ -91,7 +92,7 @@ FramePacker::FramePacker(const CompressorSettings& settings)
   ZSTD_CCtx* zstd = context_->zstd.get();
   if (zstd == nullptr) return;
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, settings.level);
-  // Levels below 17 would not look back as far as a frame is long.
+  // The window of levels below 17 is smaller than a frame.
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_windowLog, window_log(settings.frame_bytes));
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_chainLog, static_cast<int>(settings.chain_log));
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_hashLog, static_cast<int>(settings.hash_log));

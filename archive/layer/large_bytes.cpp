@@ -17,7 +17,8 @@ LargeBytes map_bytes(size_t size) {
   const size_t whole = (size + kPage - 1) / kPage * kPage;
   void* memory = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  // Only a wish. Not aligned to it, as that would take more: the ends have small pages.
+  // A mere hint. The buffer is not aligned to huge pages, as that would take more memory: its ends
+  // have small pages.
   if (whole >= 2 * kHugePage) ::madvise(memory, whole, MADV_HUGEPAGE);
   return {static_cast<uint8_t*>(memory), FreeBytes{whole}};
 }

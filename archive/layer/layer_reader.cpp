@@ -1,6 +1,6 @@
 #include "archive/layer/layer_reader.hpp"
 
-// For ZSTD_getFrameHeader, which tells the window before any memory is taken for it.
+// For ZSTD_getFrameHeader, which returns the size of the window before memory is allocated for it.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
@@ -28,7 +28,7 @@ class SequentialReader {
     if (hash) hash_.emplace();
   }
 
-  // kCorrupt when the blob ends before.
+  // kCorrupt: the blob is shorter.
   Status read(std::span<uint8_t> out) {
     while (!out.empty()) {
       if (begin_ == end_ && out.size() >= kReadBytes) {
@@ -57,7 +57,7 @@ class SequentialReader {
   }
 
   [[nodiscard]] bool hashes() const { return hash_.has_value(); }
-  // Of all bytes of the blob, those after the last read() too.
+  // The digest of the whole blob, including the bytes after the last read().
   Result<std::string> digest() {
     for (;;) {
       auto count = next(chunk_);
@@ -123,7 +123,7 @@ class LayerReader {
         parser_(sink, max_tar_entries(session.limits)) {}
 
   ~LayerReader() {
-    // Frames under way refer to nothing of ours but the session; forget them.
+    // Frames that are still being decoded refer only to the session, so they can be dropped here.
     pending_.clear();
   }
 
@@ -147,7 +147,7 @@ class LayerReader {
     return check_end();
   }
 
-  // After a failure: whether it is because the blob is not what it was.
+  // Whether a failure was caused by damage of the blob.
   bool damaged() {
     auto digest = reader_.hashes() ? reader_.digest() : digest_from_start();
     return digest && *digest != layer_.digest;
@@ -160,7 +160,7 @@ class LayerReader {
     std::atomic<bool> ready = false;
   };
 
-  // Slow, so not without asking.
+  // Asks the checkpoint, as it is slow.
   Result<std::string> digest_from_start() {
     Sha256 hash;
     std::vector<uint8_t> chunk(kReadBytes);
@@ -255,7 +255,7 @@ class LayerReader {
     if (auto read = reader_.read(table); !read) return read;
     session_.progress.compressed_bytes += table.size();
     if (!reader_.hashes()) {
-      // What is wrong must be known while it can be said of this layer.
+      // Errors must be known before the next layer begins, so that they name this one.
       if (auto done = session_.drain(); !done) return done;
       if (table == table_bytes_) return {};
     } else {

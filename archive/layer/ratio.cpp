@@ -6,7 +6,7 @@
 namespace compilecache::archive {
 namespace {
 
-// What each file has of the compressed bytes.
+// Each file's share of the compressed bytes.
 std::vector<double> shares_of(const std::vector<Frame>& frames, const std::vector<Placed>& placed) {
   std::vector<double> shares(placed.size());
   size_t at = 0;
@@ -44,7 +44,7 @@ std::vector<size_t> beyond_ratio(const std::vector<Frame>& frames,
   };
   if (kept()) return {};
   const std::vector<double> shares = shares_of(frames, placed);
-  // How many bytes more it would have to be packed into.
+  // How many more compressed bytes the file would need.
   const auto lacks = [&](size_t i) {
     return static_cast<double>(placed[i].size) / ratio - shares[i];
   };

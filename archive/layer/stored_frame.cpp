@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kBlock = 128U << 10;
 constexpr size_t kFrameHeader = 9;
 constexpr size_t kBlockHeader = 3;
-// The content's size in four bytes, and no larger window than that.
+// The content's size has four bytes, and the window is as large as the content.
 constexpr uint8_t kDescriptor = 0x80 | 0x20;
 
 void put(uint32_t value, size_t bytes, uint8_t* out) {

@@ -16,7 +16,7 @@ tl::unexpected<Error> corrupt(const std::string& what) {
   return fail(ErrorCode::kCorrupt, "tar: " + what);
 }
 
-// Octal digits, ended by NUL or space or the field's end; nothing else.
+// Parses octal digits, ended by NUL, space or the field's end; refuses everything else.
 std::optional<uint64_t> octal(std::string_view field) {
   uint64_t value = 0;
   size_t digits = 0;
@@ -29,7 +29,7 @@ std::optional<uint64_t> octal(std::string_view field) {
   return value;
 }
 
-// Up to the first NUL; nothing but NULs may follow it.
+// Returns the text up to the first NUL, which only NULs may follow.
 std::optional<std::string> text(std::string_view field) {
   const size_t length = std::min(field.find('\0'), field.size());
   if (field.find_first_not_of('\0', length) != std::string_view::npos) return std::nullopt;
@@ -55,7 +55,7 @@ struct PaxRecord {
   size_t length = 0;
 };
 
-// "<length> <key>=<value>\n" at the start of `records`.
+// Parses "<length> <key>=<value>\n" at the start of `records`.
 std::optional<PaxRecord> next_record(std::string_view records) {
   size_t length = 0;
   const auto [end, problem] =
@@ -166,7 +166,7 @@ Status TarParser::take_header() {
   entry.path = !pax_path_.empty() ? pax_path_ : prefix->empty() ? *name : *prefix + "/" + *name;
   entry.size = *size;
   if (pax_size_ != 0) {
-    // Two sizes that both mean something are how one reader is made to see what another does not.
+    // With two different sizes, two readers could see different files.
     if (*size != 0 || pax_size_ <= kUstarMaxSize) return corrupt("PAX and ustar size disagree");
     entry.size = pax_size_;
   }

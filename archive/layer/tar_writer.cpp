@@ -11,7 +11,7 @@ constexpr uint64_t kUstarMaxSize = 077777777777ULL;  // eleven octal digits
 constexpr size_t kNameBytes = 100;
 constexpr size_t kPrefixBytes = 155;
 
-// POSIX ustar, field by field.
+// The fields of a POSIX ustar header.
 struct Header {
   char name[100];
   char mode[8];
@@ -44,7 +44,7 @@ void put_text(char (&field)[N], const std::string& text) {
   std::memcpy(field, text.data(), std::min(text.size(), N));
 }
 
-// Splits at a slash into prefix and name; false when neither way fits.
+// Writes the path, split at a slash into prefix and name if needed. False: it does not fit.
 bool put_path(Header& header, const std::string& path) {
   if (path.size() <= kNameBytes) {
     put_text(header.name, path);
@@ -86,7 +86,7 @@ Header blank(char typeflag, unsigned mode, uint64_t size) {
   return header;
 }
 
-// "<length> <key>=<value>\n", where the length counts itself.
+// Makes "<length> <key>=<value>\n", where the length includes itself.
 std::string pax_record(const std::string& key, const std::string& value) {
   const std::string rest = " " + key + "=" + value + "\n";
   size_t length = rest.size();

@@ -9,7 +9,8 @@ TaskPool::TaskPool(unsigned threads) {
   try {
     for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::exception&) {
-    // A limit on processes or memory: those that there are will do, or else whoever posts.
+    // A limit on processes or memory was reached: the threads that exist do the tasks, or else the
+    // thread that posts them.
   }
 }
 
@@ -60,7 +61,7 @@ void TaskPool::work() {
       ++running_;
       lock.unlock();
       task();
-    }  // what the task holds is gone before anybody hears that it is done
+    }  // destroys the task before it counts as done
     lock.lock();
     --running_;
     if (idle()) idle_.notify_all();

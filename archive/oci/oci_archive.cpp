@@ -20,14 +20,14 @@ namespace {
 constexpr size_t kChunkBytes = 256U << 10;
 constexpr std::string_view kBlobs = "blobs/sha256/";
 constexpr uint64_t kMaxIndexBytes = 1U << 20;
-// Of an archive's blobs and what else its file may hold (other manifests, directories).
+// The most entries of the tar: an archive's blobs, other manifests, directories.
 constexpr uint64_t kMaxTarEntries = 1000;
 
 std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// The tar's blobs go to the store, its index to memory.
+// Puts the tar's blobs into the store and keeps its index in memory.
 class LayoutSink : public TarSink {
  public:
   LayoutSink(BlobStore& store, const Limits& limits) : store_(store), limits_(limits) {}
@@ -37,7 +37,7 @@ class LayoutSink : public TarSink {
   Status begin_file(const TarEntry& entry) override {
     path_ = entry.path;
     total_ += entry.size;
-    // Nothing of ours is larger: plain bytes that do not compress, and a little.
+    // No archive of ours is larger: that is the most plain bytes, uncompressed, and a little more.
     if (total_ > limits_.max_plain_bytes + limits_.max_config_plain_bytes)
       return fail(ErrorCode::kTooLarge, "it holds more than an archive may");
     if (path_ == "index.json" && entry.size > kMaxIndexBytes)
@@ -45,7 +45,7 @@ class LayoutSink : public TarSink {
     if (!path_.starts_with(kBlobs)) return {};
     if (!is_digest("sha256:" + path_.substr(kBlobs.size())))
       return fail(ErrorCode::kCorrupt, path_ + " is not named by a SHA-256");
-    // Which of them are manifests only the index says, which comes last as often as not.
+    // Only the index says which blobs are manifests, and it may be the last entry.
     auto blob = store_.create(kLayerMediaType);
     if (!blob) return unexpected(blob.error());
     blob_ = std::move(*blob);

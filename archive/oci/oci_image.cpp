@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kImageConfigMediaType = "application/vnd.oci.image.config.v1+json";
-// The archive that an image was made of.
+// The digest of the archive that an image was made of.
 constexpr const char* kAnnotationArchive = "dev.compilecache.archive";
 constexpr size_t kPieceBytes = 256U << 10;
 
@@ -28,7 +28,7 @@ Json blob_json(const Descriptor& blob) {
   return {{"mediaType", blob.media_type}, {"digest", blob.digest}, {"size", blob.size}};
 }
 
-// Of the tar in a layer: what images call its diff_id.
+// The digest of the uncompressed tar in a layer, which images call its diff_id.
 Result<std::string> plain_digest(const BlobStore& store, const Descriptor& layer) {
   auto blob = store.open(layer);
   if (!blob) return unexpected(blob.error());

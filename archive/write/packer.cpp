@@ -9,7 +9,7 @@
 namespace compilecache::archive {
 namespace {
 
-// Smaller files hardly pack into less than a two thousandth, and there may be very many of them.
+// Smaller files hardly compress to less than a two thousandth, and there may be very many of them.
 constexpr uint64_t kSmallestToBlame = 64ULL << 10;
 
 }  // namespace
@@ -44,7 +44,7 @@ std::vector<size_t> Packer::beyond_ratio(const LayerWriter& layer, uint64_t max_
   return sources;
 }
 
-// Two files that are read as a whole are hashed together, in little more than the time of one.
+// Two files that are read as a whole are hashed together, which takes little longer than one.
 Status Packer::pack_all(const Work& work) {
   const Plan& plan = work.plan;
   const auto whole = [&](size_t i) {
@@ -101,7 +101,7 @@ Status Packer::pack_whole(const Work& work, const Plan::Pack& item, std::span<co
   return end_pack(work, item, hash);
 }
 
-// As it goes: if it changes meanwhile, the layer is worth nothing.
+// Packs the file while it is read. If it changes meanwhile, the layer is useless.
 Status Packer::pack_large(const Work& work, const Plan::Pack& item) {
   LayerWriter& layer = work.layer;
   const FileEntry& file = work.plan.files[item.file];

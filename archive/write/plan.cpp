@@ -14,7 +14,7 @@ namespace {
 
 using Paths = std::unordered_set<std::string_view>;
 
-// A content as a tar entry: hard links share the mode.
+// Identifies a content by hash and mode, as hard links in a tar share the mode.
 using ContentKey = std::pair<ContentHash, bool>;
 
 void add_parents(std::string_view path, Paths& directories) {
@@ -41,7 +41,7 @@ ContentHash empty_hash() {
   return *parse_content_hash("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-// Which of the parent's entries no source takes the place of.
+// Returns which of the parent's entries no source replaces.
 std::vector<bool> untouched(const std::vector<FileEntry>& held,
                             const std::vector<Source>& sources) {
   Paths paths;
@@ -59,20 +59,20 @@ std::vector<bool> untouched(const std::vector<FileEntry>& held,
   return stays;
 }
 
-// Where contents are stored: in the parent's layers, then in the new one.
+// The places of contents: in the parent's layers, then in the new one.
 class StoredContents {
  public:
   explicit StoredContents(const std::vector<FileEntry>& held) {
     for (const FileEntry& file : held) add(file);
   }
-  // The entry's paths must outlive this.
+  // The entry's paths must outlive this object.
   void add(const FileEntry& file) { add(file, file.stored_as()); }
   void add(const FileEntry& file, const std::string& stored_as) {
     if (file.size > 0) {
       known_.try_emplace({file.sha256, file.executable}, Stored{file.layer, &stored_as});
     }
   }
-  // Lets `file` refer to the same content if there is one.
+  // Makes `file` refer to an equal content, if there is one.
   bool refer(FileEntry& file) const {
     const auto found = known_.find({file.sha256, file.executable});
     if (file.size == 0 || found == known_.end()) return false;
@@ -100,8 +100,8 @@ FileEntry entry_of(const Source& source, uint32_t layer) {
   return file;
 }
 
-// What is packed side by side compresses together: files of one kind, of one size, whatever folders
-// they lie in. Large ones first.
+// The order in which files are packed. Neighbours compress well together if they have the same kind
+// and size, whatever their folders. Large files come first.
 std::pair<std::string_view, uint64_t> likely_alike(const FileEntry& file) {
   const std::string_view path = file.path;
   const size_t dot = path.rfind('.');
@@ -111,7 +111,8 @@ std::pair<std::string_view, uint64_t> likely_alike(const FileEntry& file) {
   return {extension ? path.substr(dot) : std::string_view(), ~file.size};
 }
 
-// The entries for what the parent does not hold as it is; what stays of the parent is marked.
+// Returns the entries of files that the parent does not have in this form, and marks those of the
+// parent's that stay.
 std::vector<FileEntry> added_entries(Config& parent, const std::vector<Source>& sources,
                                      std::vector<bool>& stays, Plan& plan) {
   std::vector<FileEntry> added;
@@ -121,7 +122,7 @@ std::vector<FileEntry> added_entries(Config& parent, const std::vector<Source>& 
     if (held != nullptr && same_content(*held, source)) {
       const auto at = static_cast<size_t>(held - parent.files.data());
       stays[at] = true;
-      // Another time alone is nothing new, but goes along with what is.
+      // A changed time alone is no reason to save, but is saved along with other changes.
       parent.files[at].modified_ns = source.stamp.modified_ns;
       continue;
     }
@@ -134,8 +135,8 @@ std::vector<FileEntry> added_entries(Config& parent, const std::vector<Source>& 
   return added;
 }
 
-// The entries move from one list to the other: two are too many where there are as many files as
-// there may be.
+// The entries are moved from one list to the other, as two lists of the largest number of files
+// would take too much memory.
 std::vector<FileEntry> take_union(Config& parent, const std::vector<Source>& sources, Plan& plan) {
   std::vector<bool> stays = untouched(parent.files, sources);
   std::vector<FileEntry> added = added_entries(parent, sources, stays, plan);
@@ -149,7 +150,8 @@ std::vector<FileEntry> take_union(Config& parent, const std::vector<Source>& sou
   return files;
 }
 
-// Which entries are a content of their own in the new layer, and which have it by another name.
+// Finds the entries whose content is packed into the new layer, and those that refer to such a
+// content.
 void find_packs(const std::vector<Source>& sources, Plan& plan) {
   std::unordered_map<std::string_view, size_t> pack_of;  // path -> pack
   size_t source = 0;
@@ -225,7 +227,7 @@ Status check_limits(const std::vector<FileEntry>& files, const Limits& limits) {
   std::string_view previous;
   for (const FileEntry& file : files) {
     plain_bytes += file.size;
-    // Twice: another path may come to store its content.
+    // Counted twice, as its content may be stored under another path.
     path_bytes += 2 * file.path.size();
     directories += new_directories(previous, file.path);
     previous = file.path;

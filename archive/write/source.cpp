@@ -45,7 +45,7 @@ bool stat_source(const SourceFile& file, struct stat& info) {
   return fd.valid() && ::fstat(fd.get(), &info) == 0;
 }
 
-// Some file systems hold years that 64 bits of nanoseconds do not: those are cut.
+// Some file systems have years that 64 bits of nanoseconds cannot express: these are clamped.
 int64_t nanoseconds(const timespec& time) {
   constexpr int64_t kMost = INT64_MAX / 1'000'000'000 - 1;
   return std::clamp<int64_t>(time.tv_sec, -kMost, kMost) * 1'000'000'000 + time.tv_nsec;
@@ -74,8 +74,8 @@ SourceResult<Source> look_at(SourceFile file) {
 
 SourceResult<SourceReader> SourceReader::open(const Source& source) {
   constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
-  // Our reading must not look like the app's: access times tell what it used. Only the file's owner
-  // (or root) may ask for that.
+  // Our reads must not look like the application's, as access times show what it used. Only the
+  // file's owner and root may request this.
   Fd fd = open_source(source.file, kFlags | O_NOATIME);
   if (!fd.valid() && errno == EPERM) fd = open_source(source.file, kFlags);
   if (!fd.valid()) return left_out(source.file, errno);

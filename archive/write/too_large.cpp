@@ -10,15 +10,15 @@
 namespace compilecache::archive {
 namespace {
 
-// What a layer has beside the content of its only file, at most.
+// The most bytes that a layer has beside the content of its only file.
 constexpr uint64_t kAroundAFile = 64ULL << 10;
 
-// It is only asked for what is larger than an archive may be.
+// Only called for files that are larger than an archive may be.
 Result<bool> fits_alone(const Source& source, const TooLargeCheck& check) {
   auto layer = LayerWriter::create(check.store, check.settings, check.checkpoint, 0);
   if (!layer) return unexpected(layer.error());
   auto reader = SourceReader::open(source);
-  if (!reader) return true;  // said where it is packed
+  if (!reader) return true;  // packing it reports the error
   const FileStamp& stamp = source.stamp;
   Status packed = (*layer)->begin_file(source.file.path, stamp.size, stamp.executable);
   for (uint64_t left = stamp.size; packed && left > 0;) {

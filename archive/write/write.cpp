@@ -18,15 +18,15 @@ namespace compilecache::archive {
 namespace {
 
 constexpr size_t kChunkBytes = 1U << 20;
-// What the lists take of the memory of a save, for each file of the archive, and what they leave to
+// The memory that a save's lists take for each file of the archive, and the least that is left for
 // the compressor.
 constexpr size_t kBytesOfAFile = 1000;
 constexpr size_t kLeastCompressorBytes = 24U << 20;
-// How often a layer is begun anew because a large file changed while it was packed, or packs into
-// too little.
+// The most attempts of a save. A layer is begun anew if a large file changed while it was packed,
+// or compressed too well for readers.
 constexpr int kMaxAttempts = 4;
 
-// One save, in as many attempts as it takes.
+// One save, with as many attempts as it needs.
 class Save {
  public:
   Save(BlobStore& store, WriteRequest request)
@@ -61,10 +61,10 @@ class Save {
   std::vector<size_t> beyond_ratio_;  // sources that made the layer of this attempt useless
 
   Manifest parent_manifest_;
-  bool rewrite_ = false;  // the parent's layers hold what is unwanted
+  bool rewrite_ = false;  // the parent's layers have unwanted files
   Config parent_;         // its files are in the plan while an attempt goes on
 
-  Manifest manifest_;  // being made
+  Manifest manifest_;  // of the new archive
   Config config_;
   WriteResult result_;
 };
@@ -88,7 +88,7 @@ Status Save::read_parent() {
   if (!manifest) return unexpected(manifest.error().with("reading the parent archive"));
   auto config = read_config(store_, *manifest, request_.settings.limits);
   if (!config) return unexpected(config.error().with("reading the parent archive"));
-  // A new manifest must not promise what is already lost.
+  // A new manifest must not name blobs that are already lost.
   for (const Descriptor& layer : manifest->layers) {
     if (auto there = check_blob_size(store_, layer); !there)
       return unexpected(there.error().with("looking at the parent archive"));
@@ -134,7 +134,7 @@ Result<WriteResult> Save::attempt() {
       leave_out_beyond_ratio(sources_, beyond_ratio_, request_.settings.limits.max_ratio);
     }
     sources_.drop_left_out();
-    // Its files went into the plan.
+    // The parent's files were moved into the plan.
     if (auto read = read_parent(); !read) return unexpected(read.error());
   }
   if (!packer_.changed()) {
@@ -176,7 +176,7 @@ Result<WriteResult> Save::write() {
 Status Save::write_delta(Plan& plan) {
   manifest_.layers = parent_manifest_.layers;
   config_.layers = parent_.layers;
-  if (plan.packs.empty()) return {};  // other names for what is there
+  if (plan.packs.empty()) return {};  // only new names for stored contents
   uint64_t others = 0;
   for (const Descriptor& layer : parent_manifest_.layers) others += layer.size;
   auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, others);
@@ -185,7 +185,7 @@ Status Save::write_delta(Plan& plan) {
   return finish_layer(**layer);
 }
 
-// All that is in use, the parent's layers first, in their order.
+// Writes all contents in use: first those of the parent's layers, in their order.
 Status Save::write_full(Plan& plan) {
   auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, 0);
   if (!layer) return unexpected(layer.error());
@@ -195,7 +195,7 @@ Status Save::write_full(Plan& plan) {
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i].empty()) continue;
-    // One thread to decode is enough: compressing what it yields takes many times longer.
+    // One thread to decode is enough, as compressing takes many times longer.
     ReadSession session(
         {1, 2 * request_.settings.limits.max_frame_bytes, request_.settings.limits, nullptr});
     CopySink sink(**layer, std::move(wanted[i]));
@@ -236,7 +236,7 @@ Result<WrittenBlob> Save::put_blob(const char* media_type, const std::string& co
   return finished;
 }
 
-// Where there are too many, the parent's go.
+// If there are too many notes, the parent's are dropped.
 void Save::take_notes() {
   for (const auto* notes : {&request_.notes, &parent_.notes}) {
     for (const auto& [name, text] : *notes) {

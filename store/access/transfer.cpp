@@ -65,13 +65,13 @@ Status begin_layout(OciArchiveWriter& out, const std::string& index) {
   return out.add("index.json", index);
 }
 
-// A folder beside the output, gone with all that is in it at the end.
+// A folder beside the output, which the destructor removes with its content.
 class WorkFolder {
  public:
   static Result<WorkFolder> create(const std::string& beside) {
     std::error_code failed;
     const auto path = std::filesystem::absolute(beside, failed);
-    // A store is made in it, behind no links.
+    // A store is never made behind a link, so links are resolved first.
     const auto folder = std::filesystem::weakly_canonical(path.parent_path(), failed);
     std::string pattern = (folder / path.filename()).string() + ".XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr)
@@ -92,7 +92,7 @@ class WorkFolder {
   std::string path_;
 };
 
-// The archive written anew as a single layer into `into`, a store of its own.
+// Writes the archive as a single layer into `into`, a store of its own.
 Result<Manifest> rewrite_as_one_layer(const BlobStore& store, const std::string& digest,
                                       const archive::Config& config, const std::string& files,
                                       Store& into) {
@@ -151,7 +151,7 @@ Result<ExportReport> export_artifact(const BlobStore& store, const Manifest& arc
   return ExportReport{archive.digest, options.name, 0};
 }
 
-// The one archive among what the file's index names.
+// Returns the only archive that the file's index names.
 Result<UnpackedOciArchive::Entry> only_entry(const UnpackedOciArchive& unpacked) {
   if (unpacked.entries.size() == 1) return unpacked.entries.front();
   return fail(ErrorCode::kInvalid,

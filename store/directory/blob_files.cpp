@@ -19,13 +19,13 @@ using archive::local_error;
 using archive::RegularFile;
 using archive::uninterrupted;
 
-// So much is worth telling the kernel to begin with.
+// After this many bytes the kernel is asked to begin writing them out.
 constexpr uint64_t kWriteBehindBytes = 8ULL << 20;
 
 constexpr size_t kHashedAtOnce = 256U << 10;
 
-// What goes wrong with a file of our own is never "not found": that would look like a parent whose
-// blob is missing.
+// Errors of files that we write are never kNotFound, which would look like a missing blob of the
+// parent.
 Error own_error(Error error) {
   if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kIo;
   return error;
@@ -36,8 +36,8 @@ Status own(const Status& status) {
   return {};
 }
 
-// Whether a file with these bytes is there: one byte may have flipped since it was written, and who
-// counted on it would make an archive that nobody can load. Seldom asked, as few blobs are equal.
+// Whether the file has these very bytes. If one had flipped since it was written, a new archive
+// that used this blob could not be loaded. Seldom called, as few blobs are equal.
 bool has_blob(const std::string& path, const archive::WrittenBlob& blob) {
   const auto file = archive::open_regular(path);
   if (!file || file->size != blob.size) return false;
@@ -52,8 +52,8 @@ bool has_blob(const std::string& path, const archive::WrittenBlob& blob) {
   return "sha256:" + hash.finish_hex() == blob.digest;
 }
 
-// A folder at a blob's place, which no file can be renamed over: moved aside, never deleted with
-// what is in it.
+// Moves aside a folder at a blob's place, as no file can be renamed over it. Its content is never
+// deleted.
 Status move_folder_aside(const std::string& store, const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return {};
@@ -110,8 +110,8 @@ Status FileBlobWriter::write(std::span<const uint8_t> bytes) {
   if (auto written = own(archive::write_all(fd_.get(), bytes, temporary_)); !written)
     return written;
   if (size_ - begun_ >= kWriteBehindBytes) {
-    // The disk works while we do, and the fsync at the end finds little left. Only a wish: what
-    // goes wrong the fsync reports.
+    // The disk writes while we compress, so that the fsync at the end has little left to do. A mere
+    // hint: the fsync reports errors.
     ::sync_file_range(fd_.get(), static_cast<off_t>(begun_), static_cast<off_t>(size_ - begun_),
                       SYNC_FILE_RANGE_WRITE);
     begun_ = size_;
@@ -143,7 +143,7 @@ Status sync_blobs(const std::string& store) {
 }
 
 Result<BlobFolder> BlobFolder::open(const std::string& store) {
-  // Nothing is read from it: O_PATH spares opening it.
+  // The folder itself is not read: O_PATH saves a round trip for opening it.
   const std::string path = blobs_directory(store);
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   Fd fd(uninterrupted([&] { return ::open(path.c_str(), kFlags); }));
@@ -156,7 +156,7 @@ Result<std::unique_ptr<archive::BlobReader>> BlobFolder::open_blob(
   const std::string path = blob_path(store_, digest);
   const std::string name = path.substr(path.rfind('/') + 1);
   auto file = archive::open_regular(fd_.get(), name, path);
-  // Also what the mount lets nobody open, such as a device.
+  // Also finds files that the mount lets nobody open, such as devices.
   struct stat info {};
   if (!file && ::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       !S_ISREG(info.st_mode)) {

@@ -17,7 +17,7 @@
 namespace compilecache::store {
 namespace {
 
-// As errno_error() writes it.
+// Whether the error's message has the text of this errno, as errno_error() writes it.
 bool says(const Error& error, int error_number) {
   return error.message.find(std::generic_category().message(error_number)) != std::string::npos;
 }
@@ -81,7 +81,7 @@ Trouble DirectoryStore::trouble(const Error& error, Use use) const {
     return Trouble::kMissing;
   }
   const int mode = X_OK | (use == Use::kWrite ? W_OK : R_OK);
-  // Of the user that we run as; access() asks for the real one.
+  // Checks the effective user, while access() checks the real one.
   const bool may = ::faccessat(AT_FDCWD, blobs.c_str(), mode, AT_EACCESS) == 0;
   if (!may && (errno == EACCES || errno == EPERM || errno == EROFS)) return Trouble::kForbidden;
   return Trouble::kOther;

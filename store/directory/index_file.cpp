@@ -11,14 +11,14 @@ namespace {
 
 constexpr const char* kIndexName = "index.json";
 
-// What an update starts from. An index that is missing or damaged is replaced; one that cannot be
-// read now is not, as the entries of others would go with it.
+// Returns the entries that an update starts from. A missing or damaged index is replaced; one that
+// cannot be read now is not, as others' entries would be lost with it.
 Result<std::vector<IndexEntry>> entries_to_update(const std::string& store) {
   const std::string path = store + "/" + kIndexName;
   auto text = archive::read_small_file(path, kMaxIndexBytes);
   if (text) return parse_index(*text, path).entries;
   const ErrorCode code = text.error().code;
-  // "Not found" is also what another client has just replaced under us (ESTALE).
+  // "Not found" may also mean that another client has just replaced the file (ESTALE).
   struct stat info {};
   const bool there = ::lstat(path.c_str(), &info) == 0 || errno != ENOENT;
   if (code == ErrorCode::kIo || code == ErrorCode::kForbidden ||

@@ -34,7 +34,7 @@ constexpr const char* kLayoutName = "oci-layout";
 constexpr const char* kLayout = R"({"imageLayoutVersion":"1.0.0"})";
 constexpr mode_t kOpenToAll = 0777;
 
-// Not knowing is an error: what is taken for missing is made anew.
+// Not knowing is an error, as files that seem to be missing would be made anew.
 Result<bool> exists(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0) return true;
@@ -42,7 +42,7 @@ Result<bool> exists(const std::string& path) {
   return unexpected(local_error("looking for " + path, errno));
 }
 
-// True: it was not there before.
+// True: it did not exist before.
 Result<bool> make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), kOpenToAll) != 0) {
     if (errno == EEXIST) return false;
@@ -53,7 +53,7 @@ Result<bool> make_directory(const std::string& path) {
   return true;
 }
 
-// Through a link lies what is not ours.
+// Refuses a link, behind which files of others may lie.
 Result<Fd> opened_itself(Fd fd, const std::string& path) {
   if (fd.valid()) return fd;
   if (errno == ENOTDIR || errno == ELOOP)
@@ -80,8 +80,8 @@ Status make_open(const Fd& directory, const std::string& path) {
   return {};
 }
 
-// A directory of the store: 0777, made durably if it is not there; if it is, its mode must do or be
-// ours to change.
+// Makes a directory of the store durably, with mode 0777. If it exists, its mode must suffice, or
+// we must be allowed to change it.
 Status make_open_directory(const std::string& path) {
   if (auto made = make_directory(path); !made) return unexpected(made.error());
   auto directory = open_directory_itself(path);
@@ -89,7 +89,7 @@ Status make_open_directory(const std::string& path) {
   return make_open(*directory, path);
 }
 
-// Whether nothing is in it but what a preparation that died has left.
+// Whether the directory is empty, apart from what a preparation that died left behind.
 Result<bool> is_empty(const Fd& directory, const std::string& path) {
   const int copy = ::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0);
   DIR* list = copy < 0 ? nullptr : ::fdopendir(copy);
@@ -110,8 +110,8 @@ Result<bool> is_empty(const Fd& directory, const std::string& path) {
   return empty;
 }
 
-// The store and the parents of it that are missing. Existing parents are somebody else's, and so is
-// a folder with something in it that does not say that it is a store.
+// Makes the store's directory and its missing parents. Existing parents belong to others, and so
+// does a folder that has files but no marker of a store.
 Status make_store_directory(const std::string& store, bool is_store) {
   Fd above = open_folder("/", O_PATH);
   for (size_t slash = store.find('/', 1); slash != std::string::npos;
@@ -119,7 +119,7 @@ Status make_store_directory(const std::string& store, bool is_store) {
     const std::string parent = store.substr(0, slash);
     auto made = make_directory(parent);
     if (!made) return unexpected(made.error());
-    // A link of the volume could lead anywhere on it.
+    // A link on the volume could lead anywhere on it.
     auto itself =
         opened_itself(step_into(above.get(), parent.substr(parent.rfind('/') + 1)), parent);
     if (!itself) return unexpected(itself.error());
@@ -150,7 +150,7 @@ std::string marker_text(const StoreOwner& owner) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// What is known of the owner before anything is touched: none, one, or something we cannot read.
+// The owner before anything is changed: none, one, or a marker that we cannot read.
 struct CurrentOwner {
   bool any = false;
   std::optional<StoreOwner> owner;
@@ -194,7 +194,7 @@ Result<PreparedStore> prepare_store(const std::string& store, const StoreOwner& 
   if (foreign) prepared.adopted_from = current->owner.value_or(StoreOwner{});
 
   if (auto made = make_store_directory(store, current->any); !made) return unexpected(made.error());
-  // The marker first: whoever comes while the rest is missing knows whose it is.
+  // The marker is written first, so that the owner is known even while the rest is missing.
   if (auto written = write_if_different(store, kMarkerName, marker_text(owner)); !written)
     return unexpected(written.error());
   for (const std::string& directory :

@@ -11,7 +11,7 @@
 namespace compilecache::store {
 namespace {
 
-// The steps of probe_store on a file of its own.
+// The steps of probe_store, with a file of its own.
 class Probe {
  public:
   explicit Probe(const std::string& store)
@@ -24,7 +24,7 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  // Into `probe`.
+  // Stores what it measures in `probe`.
   Status run(const std::string& store, StoreProbe& probe) {
     if (auto made = make(first_); !made) return unexpected(made.error());
     probe.can_link = ::link(first_.c_str(), second_.c_str()) == 0;

@@ -31,7 +31,7 @@ Result<std::vector<std::string>> names_in(const std::string& directory) {
   return names;
 }
 
-// Removes it and counts.
+// Removes the file and counts it.
 void remove_file(const std::string& path, uint64_t size, SweepCounts& counts) {
   if (::unlink(path.c_str()) == 0) {
     ++counts.removed;
@@ -74,7 +74,7 @@ Result<SweepCounts> remove_incomplete(const std::string& store,
       struct stat info {};
       const std::string path = directory + "/" + name;
       if (!archive::is_incomplete_name(name) || ::lstat(path.c_str(), &info) != 0) continue;
-      // One that stood in a blob's place; what is in it stays.
+      // A folder that was moved aside from a blob's place. It is only removed if it is empty.
       if (S_ISDIR(info.st_mode)) (void)::rmdir(path.c_str());
       if (!S_ISREG(info.st_mode) || modification_time(info) > now - older_than) continue;
       remove_file(path, static_cast<uint64_t>(info.st_size), counts);

@@ -38,7 +38,7 @@ std::string read_file(const std::string& path) {
 
 void write_tree(const std::string& root, const Tree& tree) {
   fs::create_directories(root);
-  // Written at one time, so that equal trees make equal archives.
+  // All files get the same time, so that equal trees make equal archives.
   const auto when = fs::file_time_type::clock::from_sys(
       std::chrono::sys_seconds(std::chrono::seconds(1'700'000'000)));
   for (const auto& [path, file] : tree) {

@@ -19,7 +19,7 @@ using store::StoredBlob;
 using store::StoreOwner;
 using store::SweepCounts;
 
-// Gone with everything in it at the end.
+// A directory that the destructor removes with everything in it.
 class TempDir {
  public:
   explicit TempDir(const std::string& in = std::filesystem::temp_directory_path());
@@ -39,20 +39,20 @@ struct FileContent {
   bool executable = false;
   bool operator==(const FileContent&) const = default;
 };
-// By path relative to the root.
+// Files by their path relative to the root.
 using Tree = std::map<std::string, FileContent>;
 
 void write_file(const std::string& path, const std::string& bytes, bool executable = false);
 std::string read_file(const std::string& path);
 void write_tree(const std::string& root, const Tree& tree);
 Tree read_tree(const std::string& root);
-// Every name below root, directories too, to see that nothing was left.
+// Every name below root, including directories, to check that nothing was left.
 std::vector<std::string> names_below(const std::string& root);
 
-// Bytes that do not compress, the same for the same seed.
+// Bytes that do not compress. The same seed gives the same bytes.
 std::string noise(size_t size, uint64_t seed);
 
-// Into the store at that path.
+// Writes an archive into the store at that path.
 Result<WriteResult> write_into(const std::string& store, WriteRequest request);
 
 // Unpacks one of the real caches of tests/testdata/caches.
@@ -66,15 +66,15 @@ class ArchiveTest : public ::testing::Test {
  protected:
   ArchiveTest();
 
-  // Every file below `root`, in the archive under the root "torch".
+  // Every file below `root`. Their root in the archive is "torch".
   static std::vector<SourceFile> sources(const std::string& root,
                                          const std::string& prefix = "torch/");
-  // To save `tree` on top of `parent` in many small steps.
+  // A request that saves `tree` on top of `parent` in many small steps.
   WriteRequest save_request(const Tree& tree, const std::string& parent);
-  // Saves `tree` on top of `parent`; the test fails if that does.
+  // Saves `tree` on top of `parent`; the test fails if the save does.
   WriteResult save(const Tree& tree, const std::string& parent = "",
                    const WriteSettings& settings = {});
-  // Loads into a directory that is empty before, and reads it.
+  // Loads into an empty directory and reads it.
   Tree load(const std::string& manifest, unsigned threads = 2);
   Result<ExtractReport> try_load(const std::string& manifest, const std::string& into);
 

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 using Open = Fd (*)(int folder, const std::string& path, int flags, mode_t mode);
 
-// With openat2(2), and as where the kernel lacks it.
+// Tests with openat2(2) and, as if the kernel lacked it, without.
 class Beneath : public ArchiveTest, public ::testing::WithParamInterface<Open> {
  protected:
   Beneath() {
@@ -30,7 +30,7 @@ class Beneath : public ArchiveTest, public ::testing::WithParamInterface<Open> {
   [[nodiscard]] Fd open(const std::string& path, int flags = O_RDONLY) const {
     return GetParam()(folder_.get(), path, flags, 0644);
   }
-  // What it reads; "-" where it does not open.
+  // The file's content; "-" if it cannot be opened.
   [[nodiscard]] std::string content(const std::string& path) const {
     const Fd fd = open(path);
     char text[32];
@@ -85,13 +85,14 @@ TEST_F(Folders, ALinkAtTheEndIsNotFollowed) {
   EXPECT_TRUE(open_folder("/", O_RDONLY).valid());
 }
 
-// As the image's own folders are, "/var/run" for one.
+// An image has such links, "/var/run" for example.
 TEST_F(Folders, LinksOfTheRootsMountAreFollowed) {
   if (!fs::is_symlink("/lib")) GTEST_SKIP() << "there is no link to try it with";
   EXPECT_TRUE(open_folder("/lib/apt", O_RDONLY).valid());
 }
 
-// A volume's content is the application's: /proc is a mount of its own here, and has links.
+// The application owns the content of a volume. Here /proc stands for one: it is a mount of its own
+// and has links.
 TEST_F(Folders, LinksBelowAnotherMountAreNot) {
   EXPECT_TRUE(open_folder("/proc/1/task", O_RDONLY).valid());
   EXPECT_FALSE(open_folder("/proc/self/task", O_RDONLY).valid());

@@ -6,8 +6,8 @@
 #include "archive/fs.hpp"
 #include "malicious_fixture.hpp"
 
-// A load that is told to give up does so whatever it is making, and needs little of what there is
-// little of.
+// A load gives up at any time when its checkpoint says so, and needs few descriptors and little
+// memory.
 
 namespace compilecache::archive::test {
 namespace {
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 class Budget : public MaliciousTest {
  protected:
-  // Loads until `enough` of the destination is seen, and gives up then.
+  // Loads until `enough` returns true for the destination, and gives up then.
   Result<ExtractReport> load_until(const std::string& manifest,
                                    const std::function<bool(const std::string& into)>& enough) {
     ExtractOptions options;
@@ -25,11 +25,11 @@ class Budget : public MaliciousTest {
     options.checkpoint = [=](const Progress&) { return !enough(into); };
     return extract(store_, manifest, options);
   }
-  // How many files a load makes that gives up at the first copy of this content.
+  // The number of files that a load makes if it gives up at the first copy of this content.
   size_t made_of_copies(const std::string& content, int copies);
 };
 
-// One content in one layer, and these names for it.
+// Files with these names and one content, which one layer has.
 std::vector<FileEntry> copies_of(const FileEntry& first, const std::vector<std::string>& paths) {
   std::vector<FileEntry> files{first};
   for (const std::string& path : paths) {
@@ -97,7 +97,7 @@ TEST_F(Budget, DirectoriesThatAFrameImpliesAreGivenUpInTheMiddle) {
   EXPECT_FALSE(fs::exists(temp_.path("into")));
 }
 
-// Two descriptors for each of very many directories are more than a process may have.
+// A process may not have two descriptors for each of very many directories.
 TEST_F(Budget, ManyDirectoriesNeedFewDescriptors) {
   const std::string content = "the same in every directory";
   std::vector<std::string> paths;
@@ -127,7 +127,8 @@ TEST_F(Budget, ManyDirectoriesNeedFewDescriptors) {
   EXPECT_EQ(read_file(temp_.path("into/own/12999/x")), "12999");
 }
 
-// Exactly at a limit it is taken, one above it is not; a writer makes none that a reader refuses.
+// An archive exactly at a limit is accepted, one above it is not. A writer makes none that a reader
+// refuses.
 TEST_F(Budget, LimitsOfAnArchiveAreExact) {
   Tree tree{{"a/b/c", {"1234", false}}, {"a/d", {"5", false}}, {"e", {"67", false}}};
   const auto saved = save(tree);

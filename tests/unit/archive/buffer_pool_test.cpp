@@ -34,7 +34,7 @@ TEST(BufferPool, ABufferThatIsUsedAgainCountsAsWhatItIs) {
   EXPECT_LE(pool.held_bytes(), kLimit);
 }
 
-// In whatever order frames come and go.
+// The bound is kept in whatever order buffers are taken and returned.
 TEST(BufferPool, KeepsItsBoundInAnyOrder) {
   Activity activity;
   for (unsigned seed = 0; seed < 50; ++seed) {

@@ -4,7 +4,7 @@
 
 #include "archive_fixture.hpp"
 
-// What is not whole is not loaded, and leaves nothing.
+// Damaged archives are not loaded, and a failed load leaves nothing.
 
 namespace compilecache::archive::test {
 namespace {
@@ -20,7 +20,7 @@ class Damage : public ArchiveTest {
     bytes[at] = static_cast<char>(bytes[at] ^ 0x21);
     write_file(path, bytes);
   }
-  // A load that must fail like this, name the blob, and leave its directory as it was.
+  // Expects that a load fails with this code, names the blob, and leaves its directory as it was.
   void expect_failure(const std::string& manifest, ErrorCode code, const std::string& blob) {
     const std::string named = blob.substr(7);  // also in its path
     const std::string into = temp_.path("into");
@@ -46,7 +46,7 @@ TEST_F(Damage, AFlippedByteAnywhereInAnyBlobIsCorrupt) {
   const auto second = save({{"e/f", {noise(5'000, 51), false}}}, first.archive.manifest);
   for (const std::string& blob : second.archive.blobs()) {
     const size_t size = fs::file_size(store_.blob_path(blob));
-    // All of the ends, where headers and tables are, and some of the middle.
+    // All bytes at both ends, where headers and tables are, and some in the middle.
     for (size_t at = 0; at < size;
          at += at < 40 || at + 40 > size ? 1 : std::max<size_t>(1, size / 7)) {
       flip(blob, at);
@@ -58,7 +58,8 @@ TEST_F(Damage, AFlippedByteAnywhereInAnyBlobIsCorrupt) {
   EXPECT_EQ(load(second.archive.manifest).size(), 4U);
 }
 
-// Of a layer that is not hashed as a whole: what nobody uses may be damaged, what is loaded not.
+// In a layer that is not hashed as a whole, unused bytes may be damaged, but never a file that is
+// loaded.
 TEST_F(Damage, AFlippedByteInALayerThatIsNotHashedNeverReachesAFile) {
   const Tree tree = {{"a/b", {noise(700'000, 61), false}},
                      {"a/c", {std::string(70'000, 'c'), true}},
@@ -263,7 +264,7 @@ TEST_F(Damage, AnotherFormatVersionSaysWhichOneWroteIt) {
   const auto saved = save({{"a", {"a", false}}});
   auto manifest = read_manifest(store_, saved.archive.manifest);
   ASSERT_TRUE(manifest);
-  // As a later release might write it.
+  // A config as a later release might write it.
   const std::string config = temp_.path("config");
   write_file(config, R"({"formatVersion":7,"layers":{"new":"ways"},"files":[]})");
   run("zstd -q " + config + " -o " + config + ".zst");

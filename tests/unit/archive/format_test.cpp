@@ -8,7 +8,7 @@
 #include "archive/layer/tar_parser.hpp"
 #include "archive/layer/tar_writer.hpp"
 
-// The small parts of the format.
+// Tests of the small parts of the format.
 
 namespace compilecache::archive::test {
 namespace {

@@ -8,7 +8,7 @@
 #include "archive/manifest.hpp"
 #include "archive_fixture.hpp"
 
-// Makes archives with right digests that no writer of ours makes.
+// Makes archives that have correct digests but that our writer never makes.
 
 namespace compilecache::archive::test {
 
@@ -31,14 +31,14 @@ class MaliciousTest : public ArchiveTest {
 
   std::string put(const std::string& content);
   std::string put_layer(const std::string& tar, size_t frame_bytes = 64 << 10);
-  // An archive of one layer, or of a layer and a config blob that exist.
+  // Makes an archive of one layer, or of an existing layer and config blob.
   std::string put_archive(const std::string& layer, const std::vector<FileEntry>& files);
   std::string put_manifest(const std::string& config, const std::vector<std::string>& layers);
-  // One layer of one tar.
+  // Makes an archive whose only layer has this tar.
   std::string archive_of(const std::string& tar, const std::vector<FileEntry>& files) {
     return put_archive(put_layer(tar), files);
   }
-  // One good layer with the file "x" and this JSON in place of its config.
+  // Makes an archive of a good layer with the file "x" and this JSON as its config.
   std::string archive_with_config(const std::string& json);
   [[nodiscard]] uint64_t size_of(const std::string& digest) const { return sizes_.at(digest); }
 

@@ -7,8 +7,8 @@
 #include "malicious_fixture.hpp"
 #include "tests/paths.hpp"
 
-// Archives with right digests that no writer of ours makes, and what each is told. None writes
-// anything, neither in its destination nor outside.
+// Archives that have correct digests but that our writer never makes, and the message with which
+// each is refused. None writes anything, neither in its destination nor outside.
 
 namespace compilecache::archive::test {
 namespace {
@@ -27,19 +27,19 @@ struct Kind {
   bool has_limits = false;  // lower than usual
 };
 
-// A tar with this before the good file.
+// A tar with these bytes before the good file.
 Kind tar(const char* name, const char* message, const std::string& before) {
   return {name, message, [before](MaliciousTest& test) {
             return test.archive_of(before + kGood + tar_end(), {kX});
           }};
 }
 
-// This tar, as it is.
+// Exactly this tar.
 Kind whole_tar(const char* name, const char* message, const std::string& bytes) {
   return {name, message, [bytes](MaliciousTest& test) { return test.archive_of(bytes, {kX}); }};
 }
 
-// A good layer with another list of files.
+// A good layer whose config lists other files.
 Kind list(const char* name, const char* message, const std::vector<FileEntry>& files) {
   return {name, message,
           [files](MaliciousTest& test) { return test.archive_of(kGood + tar_end(), files); }};
@@ -53,7 +53,7 @@ Kind manifest(const char* name, const char* message, const std::string& json) {
   return {name, message, [json](MaliciousTest& test) { return test.put(json); }};
 }
 
-// A layer blob of these bytes.
+// A layer blob with these bytes.
 Kind layer(const char* name, const char* message, const std::string& bytes) {
   return {name, message,
           [bytes](MaliciousTest& test) { return test.put_archive(test.put(bytes), {kX}); }};
@@ -227,7 +227,7 @@ std::vector<Kind> frame_kinds() {
   const std::string table = seek_table(size, full);
   // A skippable frame in place of the data.
   const std::string skippable = std::string("\x50\x2A\x4D\x18\x04\0\0\0", 8) + "data";
-  // Frame headers by hand: magic, descriptor, then a window of 2^31 or a dictionary's number.
+  // Hand-made frame headers: magic, descriptor, then a window of 2^31 or a dictionary's number.
   const std::string magic("\x28\xB5\x2F\xFD", 4);
   const std::string window = magic + std::string("\x00\xA8", 2) + std::string("\x01\0\0", 3);
   const std::string dictionary =
@@ -289,7 +289,7 @@ std::vector<Kind> bomb_kinds() {
                                          {});
                }},
               [](Limits& limits) { limits.max_plain_bytes = 1 << 20; }),
-      // Each copy is written, though the layer has it once.
+      // Each copy is written, although the layer has the content once.
       limited({"bomb_of_copies", "the files are too large",
                [](MaliciousTest& test) {
                  const std::string text(2000, 'x');
@@ -434,8 +434,8 @@ TEST_F(Malicious, EveryKindIsRefusedWithItsMessageAndWritesNothing) {
   EXPECT_GE(kinds.size(), 100U);
 }
 
-// The same as files, for readers that others write: tests/testdata/malicious. Not those that need
-// lower limits to be small.
+// The same archives as files in tests/testdata/malicious, for readers that others write; without
+// those that are only small because of lower limits.
 TEST_F(Malicious, EveryFileIsRefusedWithItsMessage) {
   const std::string folder = CC_TESTDATA "/malicious/";
   if (std::getenv("CC_UPDATE_GOLDEN") != nullptr) {
@@ -469,8 +469,8 @@ TEST_F(Malicious, ThisFixtureMakesGoodArchivesToo) {
   EXPECT_EQ(load(good), (Tree{{"x", {"content", false}}}));
 }
 
-// They are two files here. Where a file system takes them for one, the second is not written over
-// the first: it is there already.
+// Here they are two files. On a file system that ignores case the second would not overwrite the
+// first, but fail as it exists already.
 TEST_F(Malicious, NamesThatDifferInCaseAreTwoFiles) {
   const std::string both =
       archive_of(tar_file("torch/X", "1") + tar_file("torch/x", "2") + tar_end(),
@@ -478,7 +478,7 @@ TEST_F(Malicious, NamesThatDifferInCaseAreTwoFiles) {
   EXPECT_EQ(load(both), (Tree{{"X", {"1", false}}, {"x", {"2", false}}}));
 }
 
-// What is wrong in it would be right in the archive that a save makes of it.
+// Otherwise a save would turn the wrong files of the parent into a valid archive.
 TEST_F(Malicious, NoSaveMakesOneLayerOfWhatIsNotAsListed) {
   Config config;
   std::vector<std::string> layers;

@@ -10,8 +10,8 @@
 #include "archive_fixture.hpp"
 #include "store/index.hpp"
 
-// What a save and a load may take, whatever the archive's size: the kernel refuses them more, and
-// that would be an error.
+// The memory that a save and a load may take, whatever the archive's size. The kernel refuses them
+// more, and then they fail.
 
 namespace compilecache::archive::test {
 namespace {
@@ -19,11 +19,11 @@ namespace {
 constexpr rlim_t kLoad = 64U << 20;
 constexpr rlim_t kSave = 128U << 20;
 
-// Whether `work` is done in a process that may have so much memory of its own.
+// Whether `work` succeeds in a process that may have this much memory of its own.
 bool within(rlim_t bytes, const std::function<bool()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {
-    // Of the threads' stacks hardly anything is ever touched, but all of it counts.
+    // Hardly anything of the threads' stacks is used, but all of it counts.
     pthread_attr_t attributes;
     ::pthread_attr_init(&attributes);
     ::pthread_attr_setstacksize(&attributes, 256U << 10);
@@ -49,8 +49,8 @@ bool say(const Error& error) {
 
 class Memory : public ArchiveTest {
  protected:
-  // Larger than any bound: what hardly compresses, what does, and many small files.
-  // Made by processes of their own, whose memory is not inherited.
+  // Archives larger than any bound: of files that hardly compress, of files that do, and of many
+  // small ones. Processes of their own make them, whose memory is not inherited.
   void SetUp() override {
     ASSERT_TRUE(within(RLIM_INFINITY, [&] { return make_tree(); }));
   }
@@ -112,7 +112,7 @@ TEST_F(Memory, OfSaveAndLoadIsBounded) {
 TEST_F(Memory, OfACompactionIsBounded) {
   ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
   const std::string first = read_file(manifest_file());
-  // More than half is superseded.
+  // Supersedes more than half of the files.
   const auto change = [&] {
     for (int i = 0; i < 6; ++i) {
       write_file(temp_.path("tree/noise/" + std::to_string(i)), noise(9 << 20, 100 + i));
@@ -124,7 +124,8 @@ TEST_F(Memory, OfACompactionIsBounded) {
   ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
 }
 
-// Who has too little hears that, and not that the archive is damaged, which would throw it away.
+// A load with too little memory must say so and not report damage, for which the archive would be
+// thrown away.
 TEST_F(Memory, TooLittleIsNotTakenForDamage) {
   ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
   const std::string manifest = read_file(manifest_file());
@@ -140,7 +141,7 @@ TEST_F(Memory, TooLittleIsNotTakenForDamage) {
   }
 }
 
-// Few bytes of a stranger's that would become very many.
+// A few bytes from a stranger that would decompress to very many.
 TEST_F(Memory, OfABombIsBounded) {
   const auto bomb = [&] {
     const std::string plain = R"({"formatVersion":1,"layers":[],"files":[{"path":")" +
@@ -178,7 +179,7 @@ TEST_F(Memory, OfABombIsBounded) {
   EXPECT_TRUE(within(kLoad, [&] { return store_.read_index().entries.empty(); }));
 }
 
-// As many as an archive may have: then the lists of files are most of it.
+// As many files as an archive may have: then the lists of files take most of the memory.
 TEST_F(Memory, OfAsManyFilesAsThereMayBeIsBounded) {
   const auto make_many = [&] {
     std::filesystem::remove_all(temp_.path("tree/small"));
@@ -197,7 +198,7 @@ TEST_F(Memory, OfAsManyFilesAsThereMayBeIsBounded) {
     write_file(temp_.path("tree/noise/0"), noise(1 << 20, 100));
     return true;
   }));
-  // On top of so many: both lists.
+  // With a parent of so many files there are two lists.
   ASSERT_TRUE(within(kSave, [&] { return save_all({}, first); }));
 }
 

@@ -10,8 +10,8 @@
 
 #include "archive_fixture.hpp"
 
-// What holds for every tree, shown on trees that are made up: RC_PARAMS="max_success=2000" tries
-// more of them.
+// Properties of every tree, tested with random trees: RC_PARAMS="max_success=2000" tries more of
+// them.
 
 namespace compilecache::archive::test {
 namespace {
@@ -28,7 +28,8 @@ T one_of(const std::vector<T>& all) {
 
 int number(int from, int below) { return *rc::gen::inRange(from, below); }
 
-// What file systems let a name be, and what sorts or looks like something else.
+// Names that file systems allow, and among them names that sort unexpectedly or look like something
+// else.
 std::string some_name() {
   if (number(0, 3) > 0) return one_of<std::string>({"a", "b", "c", "A", "a-", "a.", "ab"});
   return one_of<std::string>(
@@ -51,7 +52,8 @@ std::string some_bytes() {
   static const std::vector<size_t> sizes = {0,    1,     2,     511,   512,    513,
                                             4096, 65535, 65536, 65537, 131072, 300'000};
   const size_t size = number(0, 2) == 0 ? static_cast<size_t>(number(0, 2'000)) : one_of(sizes);
-  // Few different ones, so that files are equal; zeros are holes, see write_sparse.
+  // There are few different contents, so that some files are equal; zeros are holes, see
+  // write_sparse.
   switch (number(0, 4)) {
     case 0:
       return std::string(size, '\0');
@@ -77,7 +79,7 @@ Tree some_tree(int most) {
   return tree;
 }
 
-// Zeros at the beginning are never written.
+// Writes the file without the zeros at its beginning, which become a hole.
 void write_sparse(const std::string& path, const FileContent& file) {
   write_file(path, "", file.executable);
   const size_t hole = std::min(file.bytes.find_first_not_of('\0'), file.bytes.size());
@@ -146,8 +148,8 @@ RC_GTEST_PROP(ArchiveProperties, SaveThenLoadGivesTheSameFiles, ()) {
   RC_ASSERT(store.load_tree(manifest) == tree);
 }
 
-// Directories are there for the files in them (docs/archive-format.md); what cannot be in an
-// archive is said and harms nothing else.
+// Directories exist only for the files in them (docs/archive-format.md). What an archive cannot
+// hold is reported and harms nothing else.
 RC_GTEST_PROP(ArchiveProperties, WhatCannotBeInAnArchiveIsSaidAndTheRestIsThere, ()) {
   Store store;
   const Tree tree = some_tree(8);
@@ -157,7 +159,8 @@ RC_GTEST_PROP(ArchiveProperties, WhatCannotBeInAnArchiveIsSaidAndTheRestIsThere,
   RC_ASSERT(store.load_tree(written.archive.manifest) == tree);
 }
 
-// Whatever was saved in which parts and order, over deltas and compactions.
+// The result does not depend on what was saved in which parts and order, with deltas and
+// compactions.
 RC_GTEST_PROP(ArchiveProperties, AnySequenceOfSavesEqualsOneSave, ()) {
   Store store;
   const Tree whole = some_tree(20);
@@ -169,7 +172,7 @@ RC_GTEST_PROP(ArchiveProperties, AnySequenceOfSavesEqualsOneSave, ()) {
     Tree part;
     for (const auto& [path, file] : files) {
       if (number(0, 3) > 0) continue;
-      // An earlier version of the file, or what it is in the end.
+      // An earlier version of the file, or its final one.
       part[path] = number(0, 2) == 0 ? FileContent{some_bytes(), file.executable} : file;
     }
     const std::string next = store.save_tree(part, head);
@@ -181,7 +184,7 @@ RC_GTEST_PROP(ArchiveProperties, AnySequenceOfSavesEqualsOneSave, ()) {
   RC_ASSERT(store.save_tree(whole, head) == head);  // nothing is new
 }
 
-// A file that one save lacks stays.
+// A file that a later save does not have stays.
 RC_GTEST_PROP(ArchiveProperties, SavesUniteAndNeverTakeAway, ()) {
   Store store;
   Tree both = some_tree(12);

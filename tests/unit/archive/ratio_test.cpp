@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-// Which files have to go so that what a layer unpacks to is in proportion.
+// Tests which files have to be left out so that a layer keeps the ratio.
 
 namespace compilecache::archive::test {
 namespace {
@@ -14,7 +14,7 @@ constexpr uint32_t kMiB = 1 << 20;
 constexpr uint64_t kRatio = 2000;
 
 TEST(Ratio, WhatIsInProportionStays) {
-  // Zeros, but no more than are always taken; and many beside enough that does not compress.
+  // Zeros, but no more than are always accepted; and many zeros beside enough incompressible bytes.
   EXPECT_THAT(beyond_ratio({{100, 64 * kMiB}}, {{0, 64 * kMiB}}, kRatio), IsEmpty());
   EXPECT_THAT(beyond_ratio({{100, 200 * kMiB}, {kMiB, kMiB}}, {{0, 200 * kMiB}, {200 * kMiB, kMiB}},
                            kRatio),

@@ -4,7 +4,7 @@
 #include "archive/blob_store.hpp"
 #include "archive_fixture.hpp"
 
-// What was saved is what is loaded.
+// A load gives exactly what was saved.
 
 namespace compilecache::archive::test {
 namespace {

@@ -4,7 +4,7 @@
 #include "archive/encode.hpp"
 #include "malicious_fixture.hpp"
 
-// When files were written is part of the archive: build tools decide by it what they build again.
+// Archives have the files' modification times, by which build tools decide what to build again.
 
 namespace compilecache::archive::test {
 namespace {
@@ -91,7 +91,7 @@ TEST_F(Times, AloneMakeNoNewArchive) {
   EXPECT_EQ(second.written_bytes, 0U);
 }
 
-// What ninja notes and what it notes it of are saved by the same save.
+// The log of ninja and the files whose times it records go into the same save.
 TEST_F(Times, GoAlongWithWhatIsNew) {
   put("built.so", noise(20'000, 5), kThen);
   const auto first = save_tree();

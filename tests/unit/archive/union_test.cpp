@@ -158,7 +158,7 @@ TEST_F(Union, TheFifthLayerBecomesOneFullLayer) {
   EXPECT_LT(verified->compressed_bytes, 310'000U);
 }
 
-// Say what an earlier release packed, before it was known to be secret.
+// For example files that an earlier release packed before they were known to be secret.
 TEST_F(Union, WhatIsUnwantedLeavesTheArchiveWithItsBytes) {
   const std::string secret = "VLLM_API_KEY=" + noise(1000, 30);
   const auto first = save({{"a", {noise(5'000, 31), false}},

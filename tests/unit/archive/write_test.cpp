@@ -10,14 +10,14 @@
 #include "archive_fixture.hpp"
 #include "store/upkeep.hpp"
 
-// A save under odd circumstances.
+// Saves under unusual circumstances.
 
 namespace compilecache::archive::test {
 namespace {
 
 class Write : public ArchiveTest {
  protected:
-  // No temporary file is ever left.
+  // Checks that no temporary file is left.
   void TearDown() override {
     for (const std::string& name : names_below(store_.path()))
       EXPECT_EQ(name.find(".incomplete"), std::string::npos) << name;
@@ -28,13 +28,13 @@ class Write : public ArchiveTest {
     request.files = sources(temp_.path("tree"));
     return request;
   }
-  // One of zeros, which take no place.
+  // Makes a file of zeros, which takes no space.
   void make_sparse(const std::string& name, uint64_t size) {
     const std::string path = temp_.path("tree/" + name);
     std::ofstream(path).close();
     std::filesystem::resize_file(path, size);
   }
-  // Reasons by path.
+  // The reasons by path.
   static std::map<std::string, LeftOutReason> reasons(const WriteResult& saved) {
     std::map<std::string, LeftOutReason> reasons;
     for (const LeftOut& item : saved.left_out) reasons[item.path] = item.reason;
@@ -171,7 +171,7 @@ TEST_F(Write, AnArchiveThatWouldBeTooLargeIsRefused) {
   EXPECT_EQ(load(first.archive.manifest).size(), 1U) << "the old head stands";
 }
 
-// With its lists, however much of it is there already.
+// The limit includes manifest and config, and does not depend on what the store has already.
 TEST_F(Write, AnArchiveThatIsJustAtItsLimitIsWritten) {
   const auto first = save({{"a", {noise(30'000, 84), false}}});
   auto request = request_for({{"b", {noise(30'000, 85), false}}});
@@ -186,7 +186,7 @@ TEST_F(Write, AnArchiveThatIsJustAtItsLimitIsWritten) {
   EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
 }
 
-// What a load makes of an archive counts, not what is stored.
+// The bytes that a load writes count, not those that are stored.
 TEST_F(Write, FilesThatAreTogetherMoreThanALoadTakesAreRefused) {
   const FileContent same = {noise(60'000, 89), false};
   auto request = request_for({{"a", same}, {"b", same}, {"c", same}});
@@ -198,12 +198,12 @@ TEST_F(Write, FilesThatAreTogetherMoreThanALoadTakesAreRefused) {
   EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
 }
 
-// What packs into so little is taken for a bomb by whoever would load it.
+// A file that compresses so well would be refused as a bomb by every load.
 TEST_F(Write, AFileThatNoReaderWouldTakeIsLeftOutAndTheRestIsSaved) {
   const Tree tree = {{"aaa", {noise(9000, 80), false}}, {"sub/zzz", {"good", false}}};
   auto request = request_for(tree);
   make_sparse("sub/zeros", 190 << 20);
-  make_sparse("sub/few", 5 << 20);  // alone it is not too much
+  make_sparse("sub/few", 5 << 20);  // alone it is within the ratio
   request.files = sources(temp_.path("tree"));
   const auto saved = write_archive(store_, request);
   ASSERT_TRUE(saved) << saved.error().message;
@@ -244,7 +244,7 @@ TEST_F(Write, AFileLargerThanTheWholeArchiveMayBeIsLeftOut) {
   EXPECT_THAT(saved->left_out[0].detail, ::testing::StartsWith("torch/huge of 58"));
   EXPECT_THAT(saved->left_out[0].detail, ::testing::HasSubstr("the 512Ki of save.maxArchiveSize"));
   EXPECT_EQ(load(saved->archive.manifest), tree) << "what packs into less than the limit is in it";
-  // On top of what is there too; and nothing else is new.
+  // Also with a parent, and if nothing else is new.
   request.parent = saved->archive.manifest;
   const auto again = write_archive(store_, request);
   ASSERT_TRUE(again) << again.error().message;
@@ -255,7 +255,7 @@ TEST_F(Write, AFileLargerThanTheWholeArchiveMayBeIsLeftOut) {
 TEST_F(Write, AFileLargerThanAnyArchiveIsLeftOutUnread) {
   auto request = request_for({{"good", {"good", false}}});
   make_sparse("endless", 65ULL << 30);
-  // By hand: a list of all files reads them.
+  // Added by hand, as listing all files would read them.
   request.files.push_back({temp_.path("tree/endless"), "torch/endless"});
   const auto saved = write_archive(store_, request);
   ASSERT_TRUE(saved) << saved.error().message;
@@ -301,7 +301,7 @@ TEST_F(Write, StopsWhenToldTo) {
 
 TEST_F(Write, ToldToStopItReadsNoFurtherFile) {
   const auto first = save({{"a", {noise(9000, 86), false}}});
-  // Of the size of what is there, so that they are compared with it first.
+  // These have the size of stored files, so that they are compared with them first.
   auto request = request_for({{"b", {noise(9000, 87), false}}, {"c", {noise(9000, 88), false}}});
   request.parent = first.archive.manifest;
   int calls = 0;
@@ -372,7 +372,8 @@ TEST_F(Write, ABlobOfTheWrongSizeIsReplaced) {
   }
 }
 
-// Of as many bytes as are hashed at once, so that none of those behind them would be.
+// The beginning has as many bytes as are hashed at once, so that a check might miss those that
+// follow.
 TEST_F(Write, ABlobThatOnlyBeginsAsItShouldIsReplaced) {
   const std::string content = noise(1 << 20, 41);
   const auto put = [&] {
@@ -488,7 +489,7 @@ TEST_F(Write, WhatHardlyCompressesIsNotCompressedInVain) {
   };
   EXPECT_EQ(digest(3, content.size() + 4096), digest(9, content.size() + 4096))
       << "the level is for what compresses";
-  // Text in the first piece only.
+  // Only the first piece is text.
   std::string text;
   for (int i = 0; text.size() < 200'000; ++i) text += "line " + std::to_string(i * 7919) + "\n";
   content.replace(500'000, text.size(), text);
