@@ -4,7 +4,7 @@
 #include "store/index.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// Many at once on one store.
+// Many writers and readers use one store at once.
 
 namespace compilecache::archive::test {
 namespace {

@@ -74,7 +74,7 @@ CrowdLedger::CrowdLedger(std::string directory) : directory_(std::move(directory
   write_file(directory_ + "/truth", truth.dump());
 }
 
-// The lock of a process that is killed is free again; what it was writing was not renamed.
+// When a process is killed, its lock becomes free, and a file that it was writing is never renamed.
 void CrowdLedger::locked(const std::function<bool(Json&)>& change) {
   const Fd lock(::open((directory_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   while (::flock(lock.get(), LOCK_EX) != 0) {
@@ -130,8 +130,8 @@ CrowdLedger::Commit CrowdLedger::commit(int archive, const CrowdHead& head, cons
     result = Commit::kRefused;
     for (const std::string& blob : next.blobs) {
       const auto handed = truth["handed"].find(blob);
-      // 0: a sweep that may be deleting it now. Else when it ended; what a save found there before
-      // may have gone.
+      // 0: a sweep may be deleting the blob now. Otherwise the count at which the sweep ended: a
+      // blob that a save found before that may be deleted.
       if (handed != truth["handed"].end() && (*handed == 0 || *handed > head.began)) return false;
     }
     now["previous"] = now["blobs"];
@@ -167,7 +167,7 @@ CrowdLedger::Sweep CrowdLedger::begin_sweep(double grace_seconds) {
     const uint64_t count = truth["count"].get<uint64_t>() + 1;
     truth["count"] = count;
     for (Json& ended : truth["handed"]) {
-      if (ended == 0) ended = count;  // of a sweep that was killed
+      if (ended == 0) ended = count;  // the sweep was killed
     }
     const auto live = referenced_by(truth);
     for (const auto& [digest, since] : truth["listed"].items()) {

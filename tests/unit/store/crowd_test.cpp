@@ -16,9 +16,9 @@
 #include "store/index.hpp"
 #include "store/upkeep.hpp"
 
-// One store and 64 processes that save, load, check and sweep at once, while one after the other is
-// killed: no load gets anything but what was committed, nothing that a head reaches is ever
-// missing, and after a last sweep nothing is left over. CC_CROWD_SECONDS=300 for minutes, by hand.
+// 64 processes save, load, check and sweep one store at once, while one after the other is killed:
+// every load gets exactly what was committed, nothing that a head reaches is ever missing, and
+// after a last sweep nothing is left over. CC_CROWD_SECONDS=300 for minutes, by hand.
 
 namespace compilecache::archive::test {
 namespace {
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kProcesses = 64;
-// Shorter than a load may take here: loads that lose their archive to a sweep are to be seen.
+// Shorter than a load may take here, so that some loads lose their archive to a sweep.
 constexpr double kGraceSeconds = 1.5;
 constexpr auto kIncompleteAge = std::chrono::seconds(60);
 
@@ -44,7 +44,7 @@ struct Place {
   Clock::time_point end;
 };
 
-// What one process does until the time is over. The first thing that must not be ends it.
+// The work of one process, until the time is over or something forbidden happens.
 class Actor {
  public:
   Actor(const Place& place, CrowdLedger& ledger, uint64_t seed)
@@ -63,7 +63,7 @@ class Actor {
       } else if (dice < 70) {
         save_in_turn(archive);
       } else if (dice < 80) {
-        save(archive);  // without the lock: it is lost, or another leader gave it to two
+        save(archive);  // without the lock, as if it were lost or granted twice
       } else if (dice < 90) {
         check(archive);
       } else if (dice < 96) {
@@ -83,7 +83,7 @@ class Actor {
     write_file(place_.work + "/wrong-" + std::to_string(::getpid()), what);
     ::_exit(1);
   }
-  // Swept meanwhile is no fault; anything else is.
+  // It is no fault if the archive was swept in the meantime; every other error is one.
   void gone_or_wrong(int archive, const CrowdHead& head, const Error& error) {
     if (error.code != ErrorCode::kNotFound || !ledger_.may_be_gone(archive, head.manifest))
       wrong(std::string(to_string(error.code)) + ": " + error.message);
@@ -171,7 +171,7 @@ class Actor {
              {kAnnotationGeneration, std::to_string(generation)}}};
   }
 
-  // What it names may be swept by now, but it is never torn.
+  // The archives in the index may be swept by now, but the index is never torn.
   void look_at_index() const {
     const Index index = store::DirectoryStore(place_.store).read_index();
     if (!index.problems.empty()) wrong(index.problems.front());
@@ -239,7 +239,7 @@ class Crowd : public ArchiveTest {
     running_.insert(process);
   }
 
-  // In the middle of anything but a change of the ledger, which is a file of this test.
+  // Kills it at any moment, except during a change of the ledger, which is a file of this test.
   void kill_one() {
     auto victim = running_.begin();
     std::advance(victim, static_cast<long>(random_() % running_.size()));
@@ -270,7 +270,7 @@ class Crowd : public ArchiveTest {
     }
   }
 
-  // When all is quiet everything that no head reaches goes, and nothing else.
+  // When no process runs any more, sweeps delete all blobs that no head reaches, and nothing else.
   void expect_nothing_left_over() {
     const auto referenced = ledger_.referenced();
     const std::set<std::string> live(referenced.begin(), referenced.end());

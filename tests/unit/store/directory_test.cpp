@@ -7,7 +7,7 @@
 #include "store/upkeep.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// The store itself: preparing, probing, notes, index, sweeping.
+// Tests of a directory's store itself: preparing, probing, notes, index, sweeping.
 
 namespace compilecache::archive::test {
 namespace {
@@ -72,7 +72,7 @@ TEST_F(Store, PreparingTwiceChangesNothingAndMendsWhatIsMissing) {
   EXPECT_EQ(load(saved.archive.manifest).size(), 1U);
 }
 
-// A CompileCache with the name of a database's folder on the claim.
+// For example a CompileCache that has the name of a database's folder on the claim.
 TEST_F(Store, AFolderOfSomebodyElseIsLeftAsItIs) {
   const std::string data = temp_.path("volume/data");
   fs::create_directories(data);
@@ -111,7 +111,7 @@ TEST_F(Store, IsNeverMadeThroughALink) {
   EXPECT_TRUE(fs::is_empty(data));
 }
 
-// Of a subPath, say. The volume is a mount of its own.
+// For example in the path of a subPath. The volume is a mount of its own.
 TEST_F(Store, IsNeverMadeBehindALinkAmongItsParents) {
   if (device_of("/dev/shm") == device_of("/")) GTEST_SKIP() << "/dev/shm is no mount of its own";
   const TempDir volume("/dev/shm");
@@ -133,7 +133,7 @@ TEST_F(Store, IsNeverMadeBehindALinkAmongItsParents) {
   EXPECT_TRUE(store::DirectoryStore(volume.path("a/b/transformer")).prepare(owner_, false));
 }
 
-// Those of an image, "/var/run" for one, are not the volume's.
+// Such links, for example "/var/run", belong to the image and not to the volume.
 TEST_F(Store, LinksOfTheRootsMountLeadToIt) {
   if (device_of(temp_.path()) != device_of("/")) GTEST_SKIP() << "the folder is another mount";
   fs::create_directories(temp_.path("real"));
@@ -268,7 +268,7 @@ TEST_F(Store, IndexReadsWhateverItFinds) {
   EXPECT_EQ(index.problems.size(), 1U);
 }
 
-// Whoever may write to the volume may write it.
+// Everybody who may write to the volume can write such an index.
 TEST_F(Store, AnIndexOfVeryManyValuesIsAnEmptyOneWithShortProblems) {
   const auto many = [](const std::string& piece, size_t count) {
     std::string text = R"({"manifests":[)";

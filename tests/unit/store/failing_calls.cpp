@@ -64,7 +64,7 @@ int error_number() {
   }
 }
 
-// Whether this call is to fail.
+// Counts the call and returns whether it is to fail.
 bool hit(Kind kind, const char* call, const char* path) {
   if (!armed || !can_hit(kind)) return false;
   const unsigned long number = ++count;
@@ -83,7 +83,7 @@ Function* real(const char* name) {
 }
 #define REAL(name) static auto* const real_##name = real<decltype(::name)>(#name)
 
-// What a call that was hit does: fails without doing anything, or after it.
+// Makes a call fail, either without doing anything or after doing its work.
 template <typename Call>
 auto fail_instead(Call call) -> decltype(call()) {
   if (which.fault == Fault::kLate) (void)call();
@@ -137,7 +137,7 @@ std::string FailingCalls::what() const {
 
 }  // namespace compilecache::archive::test
 
-// The functions of libc in whose place these are; those of the linker's next library do the work.
+// These functions replace libc's. The ones of the next library in the linker's order do the work.
 
 using namespace compilecache::archive::test;
 
@@ -167,7 +167,7 @@ int openat(int directory, const char* path, int flags, ...) {
              : call();
 }
 
-// Whatever it says, the descriptor is gone.
+// The descriptor is closed even if the call fails.
 int close(int fd) {
   REAL(close);
   const bool was_hit = hit(Kind::kClose, "close", "");
@@ -204,7 +204,7 @@ int statx(int directory, const char* path, int flags, unsigned mask, struct stat
   return hit(Kind::kLook, "statx", path) ? fail_instead(call) : call();
 }
 
-// Durability is not what these tests look at, and a disk's fsync takes longer than all the rest.
+// These tests do not check durability, and a disk's fsync takes longer than all the rest.
 int fsync(int fd) {
   REAL(fsync);
   const auto call = [&] { return armed ? 0 : real_fsync(fd); };

@@ -2,9 +2,8 @@
 
 #include <string>
 
-// System calls of this very program that fail when told to: the functions of libc are replaced by
-// ones that count and, at the right call, fail instead. Link failing_calls.cpp into a test program
-// of its own.
+// Makes chosen system calls of this program fail: the functions of libc are replaced by ones that
+// count and fail at the chosen call. Link failing_calls.cpp into a test program of its own.
 //
 //   for (unsigned long n = 1;; ++n) {
 //     const FailingCalls calls({Fault::kDiskFull, n});
@@ -12,7 +11,7 @@
 //     if (!calls.happened()) break;   // it has fewer than n such calls
 //   }
 //
-// One at a time; it counts the calls of all threads.
+// Only one may exist at a time; it counts the calls of all threads.
 
 namespace compilecache::archive::test {
 

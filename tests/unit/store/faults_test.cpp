@@ -8,8 +8,9 @@
 #include "store/upkeep.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// Every system call of every operation fails once, in each way that it can: afterwards the store
-// loads as before or as after, nothing committed is lost, and nothing half made is in the way.
+// Every system call of every operation fails once, in each way that it can. Afterwards loads give
+// the state before or after the operation, nothing committed is lost, and nothing unfinished is in
+// the way.
 
 namespace compilecache::archive::test {
 namespace {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr unsigned long kMoreThanAny = 3000;
 
-// Thousands of copies of small stores: in memory where that is possible, as a disk takes minutes.
+// Thousands of copies of small stores are made in memory if possible, as a disk takes minutes.
 [[maybe_unused]] const int kInMemory =
     ::access("/dev/shm", W_OK) == 0 ? ::setenv("TMPDIR", "/dev/shm", 0) : 0;
 
@@ -54,17 +55,17 @@ class Faults : public ArchiveTest {
         store_.write_index({index_entry("main", 1, head_), index_entry("other", 1, other_)}));
   }
 
-  // Puts the store back to what it was at the last call of remember().
+  // Restores the store as it was at the last call of remember().
   void remember() { fs::copy(store_.path(), temp_.path("pristine"), fs::copy_options::recursive); }
-  // Hard links will do: a store's files are replaced, never changed.
+  // Hard links suffice, as a store's files are replaced and never changed.
   void restore() {
     fs::remove_all(store_.path());
     fs::copy(temp_.path("pristine"), store_.path(),
              fs::copy_options::recursive | fs::copy_options::create_hard_links);
   }
 
-  // Calls `once` again and again, with the first, second, ... call failing, until none does.
-  // `once` gets nothing and checks after the faults are over what `check` says.
+  // Calls `once` again and again, with the first, second, ... call failing, until none does. Each
+  // time `check` then gets the outcome, without faults.
   template <typename Outcome>
   unsigned long fail_each(Fault fault, bool onward, const std::function<Outcome()>& once,
                           const std::function<void(Outcome&)>& check) {
@@ -117,7 +118,7 @@ class Faults : public ArchiveTest {
     expect_index();
     expect_tidy();
   }
-  // The other archive is always there; ours is the old one or `newer`.
+  // Expects that the other archive is in the index, and ours as the old one or `newer`.
   void expect_index(const std::string& newer = "") {
     const Index index = store_.read_index();
     EXPECT_TRUE(index.problems.empty());
@@ -126,7 +127,7 @@ class Faults : public ArchiveTest {
                 (!newer.empty() && index.entries[0].digest == newer));
     EXPECT_EQ(index.entries[1].digest, other_.archive.manifest);
   }
-  // Nothing in the store but what belongs there and what a sweep knows as left over.
+  // Expects nothing in the store but its own files and those that a sweep recognises as left over.
   void expect_tidy() {
     for (const auto& name : names_below(store_.path())) {
       const std::string last = fs::path(name).filename();
@@ -211,7 +212,7 @@ class Faults : public ArchiveTest {
                    expect_tidy();
                    const Index index = store_.read_index();
                    ASSERT_EQ(index.entries.size(), 2U);
-                   // What the index names is whole.
+                   // The archive in the index is whole.
                    EXPECT_TRUE(verify(store_, index.entries[0].digest));
                  });
   }
@@ -283,7 +284,7 @@ TEST_F(Faults, ASweepThatFailsAnywhereDeletesOnlyWhatItShould) {
     fail_each<Swept>(fault, false, once, [&](Swept& swept) {
       expect_heads();
       if (swept.blobs) {
-        // A list that lacks some would make the operator forget them.
+        // With an incomplete list the operator would forget the missing blobs.
         EXPECT_EQ(swept.blobs->size(), head_.archive.blobs().size() +
                                            other_.archive.blobs().size() +
                                            garbage.archive.blobs().size() + 2);

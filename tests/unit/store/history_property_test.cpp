@@ -11,9 +11,9 @@
 #include "archive/write/write.hpp"
 #include "tests/unit/store/places.hpp"
 
-// The same history on each kind of store: saves, loads and checks, between which blobs are damaged,
-// lost and swept. What is told, and what the store has then, is the same. RC_PARAMS
-// ="max_success=2000" tries more histories.
+// Runs the same history on each kind of store: saves, loads and checks, between which blobs are
+// damaged, lost and swept. All kinds return the same results and have the same content afterwards.
+// More histories are tried with RC_PARAMS="max_success=2000".
 
 namespace compilecache::store::test {
 namespace {
@@ -42,7 +42,7 @@ Tree some_tree() {
   return tree;
 }
 
-// What a step told: the code, the blob that it was about, and what was made or read.
+// The result of a step: the error's code and blob, and what was made or read.
 struct Told {
   std::string code = "fine", digest, result;
   Tree tree;
@@ -61,7 +61,7 @@ std::string summary(const archive::WriteResult& written) {
   return text;
 }
 
-// What a store has, but for the times.
+// The content of a store, without the times.
 std::string contents(Place& place) {
   std::string text;
   const auto blobs = place.upkeep().list();
@@ -107,7 +107,7 @@ class History {
   }
 
  private:
-  // The same of all, which is returned.
+  // Runs the step on each store, asserts that all results are equal, and returns the result.
   template <typename Step>
   Told each(const Step& step) {
     std::optional<Told> first;
@@ -228,7 +228,7 @@ class History {
 
   archive::test::TempDir temp_;
   std::vector<std::unique_ptr<Place>> places_;
-  std::vector<std::string> heads_, blobs_;  // that were ever made
+  std::vector<std::string> heads_, blobs_;  // all that were ever made
 };
 
 RC_GTEST_PROP(StoreProperties, EveryHistoryGoesTheSameOnEachKind, ()) {

@@ -13,8 +13,8 @@
 #include "store/upkeep.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// Processes that are killed, or give up, at each of their stop points (checkpoint.hpp), and that
-// are killed at any moment. faults_test.cpp kills at each system call.
+// Processes are killed, or give up, at each call of their checkpoint, and are killed at random
+// moments. faults_test.cpp kills them at each system call.
 
 namespace compilecache::archive::test {
 namespace {
@@ -28,7 +28,7 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 
 class Kill : public ArchiveTest {
  protected:
-  // A head of four layers, so that what is saved on top of it compacts.
+  // Makes a head with this many layers; a save on top of four compacts.
   std::string make_head(int layers) {
     std::string head;
     for (int i = 0; i < layers; ++i) {
@@ -48,7 +48,8 @@ class Kill : public ArchiveTest {
       EXPECT_FALSE(name.ends_with(".incomplete")) << name;
   }
 
-  // How a child of this process ended that does this; it is killed after that time, if any.
+  // Runs the work in a child process and returns its wait status. The child is killed after the
+  // given time, if any.
   static int in_child(const std::function<void()>& work, int kill_after_us = -1) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -64,7 +65,7 @@ class Kill : public ArchiveTest {
     return status;
   }
 
-  // Does the work with a checkpoint that kills it the n-th time, for every n that there is.
+  // Runs the work with a checkpoint that kills it at its n-th call, for every possible n.
   void kill_at_each(const std::function<void(const Checkpoint&)>& work,
                     const std::function<void()>& check) {
     for (int n = 1; n < 1000; ++n) {
@@ -142,7 +143,7 @@ TEST_F(Kill, AtAnyMomentNothingThatWasCommittedIsLost) {
   const std::string committed = temp_.path("committed");
   std::string head;
   int done = 0;
-  int64_t whole_us = 0;  // of the first, which is not killed
+  int64_t whole_us = 0;  // the first save's, which is not killed
   for (uint64_t round = 0; round < kills; ++round) {
     SCOPED_TRACE("CC_TEST_SEED=" + std::to_string(seed) + ", kill " + std::to_string(round));
     const Tree more = {{"f" + std::to_string(round % 7), {noise(120'000, round), false}},

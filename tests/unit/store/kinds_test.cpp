@@ -7,7 +7,7 @@
 #include "base/sha256.hpp"
 #include "tests/unit/store/places.hpp"
 
-// What every kind of store does, with the same words to all.
+// The behaviour of every kind of store, with the same tests for all.
 
 namespace compilecache::store::test {
 namespace {
@@ -34,7 +34,7 @@ class EveryKind : public ::testing::TestWithParam<Kind> {
                                    const std::vector<std::string>& rewrite = {}) {
     auto blob = store().create(archive::kLayerMediaType);
     if (!blob) return unexpected(blob.error());
-    // In two pieces, as what is compressed comes.
+    // Written in two pieces, as compressed bytes also come in pieces.
     const size_t half = content.size() / 2;
     for (const auto piece : {bytes_of(content).first(half), bytes_of(content).subspan(half)}) {
       if (auto written = (*blob)->write(piece); !written) return unexpected(written.error());
@@ -250,7 +250,8 @@ TEST_P(EveryKind, NodesHaveNotes) {
   EXPECT_EQ(index().note_node_product("n", "two\nlines").error().code, ErrorCode::kInvalid);
 }
 
-// A saver runs for weeks: meanwhile somebody clears the volume, and the next Job makes it anew.
+// While a saver runs for weeks, somebody may clear the volume, and the next Job then makes the
+// store anew.
 TEST(DirectoryStore, AFolderThatWasReplacedIsOpenedAnew) {
   const archive::test::TempDir temp;
   DirectoryStore store(temp.path("store"));

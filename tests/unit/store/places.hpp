@@ -12,14 +12,14 @@
 
 namespace compilecache::store::test {
 
-// A store of one kind, with what may happen to its blobs behind its back.
+// A store of one kind, with methods that change its blobs without its knowledge.
 class Place {
  public:
   virtual ~Place() = default;
   virtual Store& store() = 0;
-  // Under that name from now on, whatever it is.
+  // Stores this content under that name, whether it matches it or not.
   virtual void put(const std::string& digest, const std::string& content) = 0;
-  // None: there is no such blob.
+  // Removes and returns the blob. None: there is no such blob.
   virtual std::optional<std::string> take(const std::string& digest) = 0;
 
   OfflineIndex& index() { return *store().offline_index(); }
@@ -30,7 +30,7 @@ enum class Kind { kDirectory, kMemory };
 inline constexpr Kind kKinds[] = {Kind::kDirectory, Kind::kMemory};
 std::string name_of(Kind kind);
 
-// Not prepared yet; a directory's is in `folder`.
+// Makes a store that is not prepared yet. A directory's store is in `folder`.
 std::unique_ptr<Place> make_place(Kind kind, const std::string& folder);
 
 }  // namespace compilecache::store::test

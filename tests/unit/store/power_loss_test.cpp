@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Thousands of small stores.
+// Thousands of small stores are made in memory if possible, as a disk takes minutes.
 [[maybe_unused]] const int kInMemory =
     ::access("/dev/shm", W_OK) == 0 ? ::setenv("TMPDIR", "/dev/shm", 0) : 0;
 
@@ -32,7 +32,7 @@ size_t states_per_step() {
 
 class PowerLoss : public ArchiveTest {
  protected:
-  // True from a step on, and up to another one.
+  // Something that holds from one step on until another one.
   struct Promise {
     size_t from;
     std::string manifest;
@@ -69,7 +69,7 @@ class PowerLoss : public ArchiveTest {
     indexed_.push_back(recording.events());
   }
 
-  // All but the last archive are garbage.
+  // Deletes the blobs that only earlier archives have.
   void sweep(const Recording& recording) {
     std::vector<std::string> garbage;
     for (size_t i = 0; i + 1 < promises_.size(); ++i) {
@@ -111,7 +111,7 @@ class PowerLoss : public ArchiveTest {
     go_on(store);
   }
 
-  // Under the name of a blob is the blob.
+  // Checks that every file with a blob's name has that blob's content.
   static void check_blobs(const std::string& store) {
     const auto blobs = store::DirectoryStore(store).list();
     if (!blobs) return;  // not prepared yet
@@ -132,7 +132,7 @@ class PowerLoss : public ArchiveTest {
     return tree;
   }
 
-  // The next Job and the next saver find nothing in their way.
+  // Checks that the next Job and the next saver can work.
   void go_on(const std::string& store) {
     const auto prepared = store::DirectoryStore(store).prepare(owner_, false);
     ASSERT_TRUE(prepared) << prepared.error().message;
@@ -184,7 +184,7 @@ class PowerLoss : public ArchiveTest {
 
 TEST_F(PowerLoss, WhatWasSavedIsThereAfterEveryStep) {
   fs::create_directories(volume_);
-  // What is saved after each power failure is what was being saved: the same blobs again.
+  // The save after each power failure saves the same files again, and so makes the same blobs.
   const Tree first = {{"a/kept", {noise(3'000, 1), false}}, {"run", {"#!/bin/sh\n", true}}};
   next_tree_ = first;
   next_ = request(first, "");
@@ -201,7 +201,7 @@ TEST_F(PowerLoss, WhatWasSavedIsThereAfterEveryStep) {
   check_every_step(recording);
 }
 
-// Without this the test above might see no loss at all.
+// Checks the model itself: otherwise the test above might not see any loss.
 TEST_F(PowerLoss, TheModelForgetsWhatWasNotSynced) {
   fs::create_directories(volume_);
   Recording recording(volume_);

@@ -31,7 +31,7 @@ struct Event {
   std::string bytes = {};
 };
 
-// What is known while it runs. The directory itself is node 0.
+// The state while it records. The directory itself is node 0.
 struct Recorder {
   std::recursive_mutex mutex;
   bool running = false;
@@ -49,7 +49,7 @@ Recorder& recorder() {
   return the_recorder;
 }
 
-// The path below the root; none for what is elsewhere.
+// The path relative to the root; none if it is not below the root.
 std::optional<std::string> below_root(const char* path) {
   const Recorder& now = recorder();
   const std::string text = path;
@@ -111,7 +111,7 @@ void note_close(int fd) {
   now.descriptors.erase(fd);
 }
 
-// A file or directory of the model: what is safe, and what came after it.
+// A file or directory of the model: its safe state, and the later changes.
 struct Node {
   bool is_directory = false;
   std::string bytes;
@@ -164,7 +164,7 @@ void apply(const NameChange& change, Model& model) {
   }
 }
 
-// How much of what was written and not synced is there.
+// How much of the unsynced bytes is on the disk.
 enum class Writes { kNone, kAll, kHalf, kLastHalf, kZeros, kSomeOfThem };
 
 void apply(Writes how, std::mt19937_64& random, Node& node) {
@@ -210,7 +210,7 @@ Disk disk_of(const Model& model) {
   return disk;
 }
 
-// The numbers that Recording's constructor gave.
+// The model at the beginning. The nodes get the same numbers as in Recording's constructor.
 Model model_before(std::map<std::string, int>& nodes) {
   const Recorder& now = recorder();
   Model model;
@@ -240,7 +240,7 @@ void sync(int number, Model& model, std::mt19937_64& random) {
   std::erase_if(model.changes, is_here);
 }
 
-// What is safe after these events, and what is not.
+// The model after these events: what is safe, and what may be lost.
 Model replay(size_t events) {
   const Recorder& now = recorder();
   std::map<std::string, int> nodes;
@@ -379,7 +379,7 @@ Disk Recording::live(size_t events) const {
 
 }  // namespace compilecache::archive::test
 
-// The functions of libc in whose place these are; those of the linker's next library do the work.
+// These functions replace libc's. The ones of the next library in the linker's order do the work.
 
 using namespace compilecache::archive::test;
 
@@ -411,7 +411,7 @@ ssize_t write(int fd, const void* bytes, size_t size) {
 
 int fsync(int fd) {
   note_sync(fd);
-  return 0;  // what this is about is not the disk below
+  return 0;  // the model decides what is durable, not the real disk
 }
 
 int rename(const char* from, const char* to) noexcept {

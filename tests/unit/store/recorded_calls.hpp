@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-// What this program does to the files below one directory, and from that what a disk may hold when
-// the power fails: the functions of libc are replaced by ones that note what they do. Link
-// recorded_calls.cpp into a test program of its own.
+// Records what this program does to the files below one directory, and derives the states that a
+// disk may have after a power failure: the functions of libc are replaced by ones that record their
+// calls. Link recorded_calls.cpp into a test program of its own.
 //
 //   Recording recording(store);            // what is there now is on the disk
 //   ... what is tested ...
@@ -19,12 +19,13 @@
 //     for (const Disk& disk : recording.after_power_loss(n, random)) ...
 //
 // The model is the weakest that POSIX allows. A file's bytes are safe after fsync of the file, its
-// name after fsync of the directory. Of what came later every part may be there or not, in any
-// order: writes as a whole, in part or as zeros, names one by one. Only a rename is all or nothing.
+// name after fsync of the directory. Any part of the later changes may be on the disk or not, in
+// any order: writes as a whole, in part or as zeros, names one by one. Only a rename is all or
+// nothing.
 
 namespace compilecache::archive::test {
 
-// What is on the disk: files with their bytes, and directories, by path below the root.
+// The content of the disk: files with their bytes, and directories, by path below the root.
 struct Disk {
   std::map<std::string, std::string> files;
   std::set<std::string> directories;
@@ -44,7 +45,7 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   void stop();
-  // So far; also while it runs.
+  // The number of events so far. May be called while it records.
   [[nodiscard]] size_t events() const;
   // "rename blobs/sha256/a to blobs/sha256/b", for messages.
   [[nodiscard]] std::string describe(size_t event) const;
@@ -52,8 +53,8 @@ class Recording {
   // at most about `most`: the simple ones first, then some at random.
   [[nodiscard]] std::vector<Disk> after_power_loss(size_t events, std::mt19937_64& random,
                                                    size_t most) const;
-  // What a program that goes on would see then. After the last event it is what really is there,
-  // or else something was done that this recording did not see.
+  // The content that a running program sees after these events. After the last event it must equal
+  // the real content, or else the recording missed something.
   [[nodiscard]] Disk live(size_t events) const;
 };
 

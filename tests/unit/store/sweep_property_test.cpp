@@ -29,7 +29,7 @@ using controller::SweepGuard;
 
 constexpr const char* kCache = "ml/demo";
 const controller::SaveContext kPod{.ns = "ml", .pod = "web-1", .cache = "demo"};
-// Few, with few different files, so that blobs that were swept are made again.
+// Few archives with few different files, so that swept blobs are made again.
 constexpr int kArchives = 2;
 
 int number(int from, int below) { return *rc::gen::inRange(from, below); }
@@ -81,7 +81,7 @@ class World : public ArchiveTest {
     return saves;
   }
 
-  // Writes its blobs now; the commit comes later, or never.
+  // Writes the save's blobs; the commit comes later, or never.
   void begin_save(int archive) {
     const std::string parent = controller::extends_head(kPod, {}, archives_[archive])
                                    ? archives_[archive].head.manifest_digest
@@ -128,7 +128,7 @@ class World : public ArchiveTest {
   void end_sweep() {
     const auto deleted = store_.remove(*sweep_);
     RC_ASSERT(deleted.has_value() && deleted->failures.empty());
-    if (number(0, 4) == 0) return sweep_.reset();  // it dies before it reports
+    if (number(0, 4) == 0) return sweep_.reset();  // the Job dies before it reports
     const auto blobs = store_.list();
     RC_ASSERT(blobs.has_value());
     controller::LedgerFacts facts;
@@ -146,7 +146,7 @@ class World : public ArchiveTest {
   std::vector<Save> saves_;
   std::vector<api::CondemnedBlob> listed_;
   SweepGuard guard_;
-  std::optional<std::vector<std::string>> sweep_;  // what a running Job has to delete
+  std::optional<std::vector<std::string>> sweep_;  // the blobs that a running Job has to delete
   int64_t fence_ = 0;
   WallTime now_ = *parse_time("2026-01-01T00:00:00Z");
 };

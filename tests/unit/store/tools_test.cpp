@@ -19,14 +19,14 @@
 #include "tests/support/free_port.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// What other programs make of a store: they are our proof that the format is what it says.
+// Other programs read a store. They prove that its format is the one that we claim.
 
 namespace compilecache::archive::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A registry on loopback, gone at the end.
+// A registry on loopback, which the destructor ends.
 class Registry {
  public:
   explicit Registry(const std::string& folder) {
@@ -59,7 +59,7 @@ class Registry {
       ::_exit(127);
     }
     while (!answers()) {
-      if (::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;  // the port was taken meanwhile
+      if (::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;  // the port was taken
       if (pid_ == 0) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -90,7 +90,7 @@ class Registry {
 
 class Tools : public ArchiveTest {
  protected:
-  // Without the tool the test fails: what it proves would otherwise be lost in silence.
+  // Without the tool the test fails, so that a proof is never silently missing.
   static void need(const std::string& tool) {
     ASSERT_EQ(std::system(("command -v " + tool + " >/dev/null").c_str()), 0)
         << tool << " is not installed; this test needs Debian's package " << tool;
@@ -116,8 +116,8 @@ class Tools : public ArchiveTest {
     return *saved;
   }
 
-  // Deltas, a superseded file, copies in the same and in an earlier layer, a long path, an empty
-  // file, frames enough for a seek table to matter.
+  // Makes an archive with deltas, a superseded file, copies in the same and in an earlier layer, a
+  // long path, an empty file, and enough frames to need a seek table.
   std::string archive_with_everything(Tree& expected) {
     WriteSettings settings;
     settings.frame_bytes = 64U << 10;
@@ -253,14 +253,15 @@ TEST_F(Tools, WhatIsExportedIsAnArchiveForSkopeo) {
   expect_same_blobs(saved, temp_.path("copy"));
 }
 
-// Two layers, a copy that only the config knows, a superseded file, an executable.
+// The archive has two layers, a copy that only the config lists, a superseded file and an
+// executable.
 TEST_F(Tools, AnImageOfAnArchiveHasItsFiles) {
   Tree expected;
   const std::string head = archive_with_everything(expected);
   const std::string tar = temp_.path("image.tar");
   const auto exported = store::export_archive(store_, head, tar, {"llama", true, "arm64"});
   ASSERT_TRUE(exported) << exported.error().message;
-  // skopeo's own view of images, which artifacts do not have.
+  // skopeo shows this only for images, not for artifacts.
   const auto shown = nlohmann::json::parse(run("skopeo inspect oci-archive:" + tar));
   EXPECT_EQ(shown["Architecture"], "arm64");
   EXPECT_EQ(shown["Labels"], nullptr);

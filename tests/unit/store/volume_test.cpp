@@ -3,7 +3,7 @@
 #include "tests/support/slow_volume/slow_volume.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// On a network file system what counts is how often it is asked.
+// On a network file system the number of round trips counts.
 
 namespace compilecache::archive::test {
 namespace {
@@ -21,7 +21,7 @@ class OnAVolume : public ::testing::Test {
 
   [[nodiscard]] std::string store() const { return volume_->path("store"); }
 
-  // Of `files` more files than the parent has.
+  // Saves an archive with `files` more files than the parent.
   std::string save(const std::string& name, int files, const std::string& parent = "") {
     WriteRequest request;
     request.parent = parent;
