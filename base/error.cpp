@@ -45,7 +45,8 @@ Error errno_error(const std::string& doing, int error_number) {
   ErrorCode code = ErrorCode::kIo;
   if (error_number == ENOENT) code = ErrorCode::kNotFound;
   if (error_number == ETIMEDOUT) code = ErrorCode::kTimeout;
-  return Error{code, doing + ": " + std::generic_category().message(error_number)};
+  return Error{
+      code, doing + ": " + std::generic_category().message(error_number), {}, error_number};
 }
 
 }  // namespace compilecache

@@ -42,14 +42,16 @@ struct Error {
   std::string message;
   // The blob that was being read ("sha256:..."), for code that has to report it; empty: none was.
   std::string digest{};
+  // errno, where the operating system said no, for code that has to decide; 0: it was not asked.
+  int os_error = 0;
 
   // The same failure seen from one level further out: "loading archive x: <message>".
   [[nodiscard]] Error with(const std::string& context) const {
-    return Error{code, context + ": " + message, digest};
+    return Error{code, context + ": " + message, digest, os_error};
   }
   // The same failure with that blob as its digest, unless it names one already.
   [[nodiscard]] Error about(const std::string& blob) const {
-    return Error{code, message, digest.empty() ? blob : digest};
+    return Error{code, message, digest.empty() ? blob : digest, os_error};
   }
 };
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 
 #include "store/directory/blob_files.hpp"
 #include "store/directory/index_file.hpp"
@@ -15,15 +14,6 @@
 #include "store/directory/sweep.hpp"
 
 namespace compilecache::store {
-namespace {
-
-// Whether the error's message has the text of this errno, as errno_error() writes it.
-bool says(const Error& error, int error_number) {
-  return error.message.find(std::generic_category().message(error_number)) != std::string::npos;
-}
-
-}  // namespace
-
 DirectoryStore::DirectoryStore(std::string path) : path_(std::move(path)) {}
 DirectoryStore::~DirectoryStore() = default;
 
@@ -75,7 +65,7 @@ Result<std::unique_ptr<archive::BlobWriter>> DirectoryStore::create(const std::s
 Status DirectoryStore::sync() { return sync_blobs(path_); }
 
 Trouble DirectoryStore::trouble(const Error& error, Use use) const {
-  if (says(error, ENOSPC) || says(error, EDQUOT)) return Trouble::kFull;
+  if (error.os_error == ENOSPC || error.os_error == EDQUOT) return Trouble::kFull;
   const std::string blobs = blobs_directory(path_);
   if (::access(blobs.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
     return Trouble::kMissing;

@@ -22,6 +22,13 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+TEST(Error, WhatTheSystemSaidStaysWithIt) {
+  const Error full = errno_error("writing", ENOSPC);
+  EXPECT_EQ(full.os_error, ENOSPC);
+  EXPECT_EQ(full.with("saving").about("sha256:1").os_error, ENOSPC);
+  EXPECT_EQ(Error({ErrorCode::kIo, full.message}).os_error, 0) << "it is not read out of a message";
+}
+
 TEST(Error, TheBlobThatItIsAboutStaysWithIt) {
   const Error error{ErrorCode::kCorrupt, "cut off"};
   EXPECT_EQ(error.with("loading").digest, "");

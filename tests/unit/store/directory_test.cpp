@@ -56,6 +56,17 @@ TEST_F(Store, IsMadeForPodsOfEveryUserWhateverTheUmask) {
   EXPECT_EQ(*owner, owner_);
 }
 
+TEST_F(Store, IsFullWhereTheSystemSaysSoWhateverTheMessageNames) {
+  using store::Trouble;
+  const store::DirectoryStore store(temp_.path("store"));
+  ASSERT_TRUE(store::DirectoryStore(temp_.path("store")).prepare(owner_, false));
+  const Error full = errno_error("writing", ENOSPC).with("saving");
+  EXPECT_EQ(store.trouble(full, store::Use::kWrite), Trouble::kFull);
+  EXPECT_EQ(store.trouble(errno_error("writing", EDQUOT), store::Use::kWrite), Trouble::kFull);
+  const Error named{ErrorCode::kIo, "reading \"No space left on device.py\": it is a link"};
+  EXPECT_EQ(store.trouble(named, store::Use::kWrite), Trouble::kOther);
+}
+
 TEST_F(Store, PreparingTwiceChangesNothingAndMendsWhatIsMissing) {
   const auto saved = save({{"a", {"a", false}}});
   ASSERT_TRUE(store_.update_index({saved.archive.manifest, 1, {{kAnnotationName, "x"}}}));
