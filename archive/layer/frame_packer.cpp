@@ -29,7 +29,7 @@ size_t room_for(size_t frame_bytes) {
   return std::max(frame_bytes / 2, ZSTD_compressBound(std::min(frame_bytes, kPieceBytes)));
 }
 
-int window_log(size_t frame_bytes) { return std::bit_width(frame_bytes - 1); }
+int window_log(size_t frame_bytes) { return static_cast<int>(std::bit_width(frame_bytes - 1)); }
 
 size_t memory_estimate(const CompressorSettings& settings) {
   ZSTD_compressionParameters parameters = ZSTD_getCParams(settings.level, settings.frame_bytes, 0);
