@@ -162,6 +162,7 @@ void AgentApi::handle(Request request, http::Responder respond) {
     return;
   }
   const bool of_one = pushed == Queue::Pushed::kTooManyOfOne;
+  // push() takes the task only where it answers kYes. NOLINTNEXTLINE(bugprone-use-after-move)
   task.respond(
       of_one ? error_response(
                    {ErrorCode::kThrottled, "too many requests of " + sender + " wait; try again"})
