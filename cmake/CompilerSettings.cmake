@@ -32,12 +32,6 @@ if(COMPILECACHE_SANITIZE)
   add_link_options(-fsanitize=${COMPILECACHE_SANITIZE})
 endif()
 
-# -DCMAKE_UNITY_BUILD=ON: several sources in one go, in a third of the time from nothing. Files of one folder then share
-# names; one whose names others have too, or that brings macros, is compiled alone.
-function(cc_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

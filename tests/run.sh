@@ -100,8 +100,6 @@ configure() {
   if ! [ -e "$folder/build.ninja" ] || [ "$(cat "$folder/arguments" 2>/dev/null)" != "$*" ]; then
     mkdir -p "$folder"
     cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@"
-    # The root is among the folders for includes.
-    find "$folder" -path '*/Unity/unity_*.cxx' -exec sed -i "s|#include \"$project/|#include \"|" {} +
     echo "$*" >"$folder/arguments"
   fi
 }

@@ -190,7 +190,9 @@ TEST_P(EveryKind, WhatIsListedIsSortedAndWhatIsDeletedIsGone) {
   EXPECT_EQ(listed(), all);
   const auto probe = upkeep().probe();
   ASSERT_TRUE(probe);
-  for (const auto& blob : *upkeep().list()) {
+  const auto stored = upkeep().list();
+  ASSERT_TRUE(stored);
+  for (const auto& blob : *stored) {
     EXPECT_EQ(blob.size, 1U);
     EXPECT_LE(blob.modified, probe->now + std::chrono::seconds(1));
     EXPECT_GE(blob.modified, probe->now - std::chrono::minutes(5));
