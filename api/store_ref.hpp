@@ -28,13 +28,35 @@ struct VolumeRef {
   bool operator==(const VolumeRef&) const = default;
 };
 
-struct StoreRef : std::variant<VolumeRef> {
+// A repository of an OCI registry.
+struct RegistryRef {
+  std::string host;        // "harbor.example.com", "10.0.0.7:5000", "[fd00::7]:5000"
+  std::string repository;  // "ml/caches/team-a/llama": where this CompileCache's archives are
+  // What its requests are shared with: "ml/caches" for a user's registry; empty for the
+  // installation's own, which all CompileCaches share.
+  std::string parent;
+  // The installation's own registry: the operator mints its tokens, and `address` is where it is,
+  // since pods on the host's network have no cluster DNS.
+  bool own = false;
+  std::string address;
+  // A user's registry: objects of the CompileCache's namespace, mounted in our containers alone.
+  std::string secret;         // kubernetes.io/dockerconfigjson; empty: anonymous
+  std::string ca_config_map;  // with ca.crt; empty: the system's authorities do
+
+  [[nodiscard]] std::string id() const {
+    return own ? "registry" : "registry/" + host + "/" + parent;
+  }
+  bool operator==(const RegistryRef&) const = default;
+};
+
+struct StoreRef : std::variant<VolumeRef, RegistryRef> {
   using variant::variant;
 
   // What limits are counted by: the same for all that burden the same volume, whatever folder of it
   // they use. Two StoreRefs are equal only when they are the same folder.
   [[nodiscard]] std::string id() const;
   [[nodiscard]] const VolumeRef* volume() const { return std::get_if<VolumeRef>(this); }
+  [[nodiscard]] const RegistryRef* registry() const { return std::get_if<RegistryRef>(this); }
   bool operator==(const StoreRef&) const = default;
 };
 
