@@ -222,6 +222,19 @@ struct SweepAnswer {
   int64_t incomplete_timeout_ms = 60'000;
 };
 
+// For the installation's own registry. What it is for, the operator decides.
+struct RegistryTokenRequest {
+  bool push = false;
+};
+
+struct RegistryToken {
+  std::string token;            // to be shown as Bearer
+  int64_t expires_seconds = 0;  // from now
+  bool push = false;            // nothing can be written with it otherwise
+  // Why it cannot though that was asked for, one word: "quota_exceeded", "mode_read_only", ...
+  std::string reason;
+};
+
 // A message is at most so long, in bytes: a few hundred are usual, and a sweep's pages are long
 // (5,000 blobs are 500 KB). A longer one is refused.
 inline constexpr size_t kLongestMessage = 256U << 10;

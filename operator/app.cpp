@@ -32,6 +32,8 @@
 #include "operator/leader_session.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/metrics_access.hpp"
+#include "operator/registry/registry_keeper.hpp"
+#include "operator/registry_access.hpp"
 #include "operator/review_path.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
@@ -113,16 +115,21 @@ class Operator {
           },
           clock_);
     }
+    std::function<KeyPair()> authority = [] { return KeyPair{}; };
     if (!options.certificates.empty()) {
       certificates_ = std::make_unique<CertificateFiles>(options.certificates);
-      return;
+    } else {
+      auto keeper = std::make_unique<CertificateKeeper>(
+          client_,
+          CertificateKeeperOptions{.ns = options.ns,
+                                   .webhook_configuration = options.webhook_configuration,
+                                   .policy = rotation_policy(settings_)},
+          [this] { return leads(); }, clock_);
+      authority = [&keeper = *keeper] { return keeper.current().ca; };
+      certificates_ = std::move(keeper);
     }
-    certificates_ = std::make_unique<CertificateKeeper>(
-        client_,
-        CertificateKeeperOptions{.ns = options.ns,
-                                 .webhook_configuration = options.webhook_configuration,
-                                 .policy = rotation_policy(settings_)},
-        [this] { return leads(); }, clock_);
+    settings_.registry.enabled = settings_.registry.enabled || options.registry;
+    if (settings_.registry.enabled) make_registry(std::move(authority));
   }
 
   int run();
@@ -130,6 +137,7 @@ class Operator {
  private:
   template <typename Step>
   bool persist(const char* doing, Step step);
+  void make_registry(std::function<KeyPair()> serving_authority);
   Status look_around();
   Status listen();
   void start_watching();
@@ -159,11 +167,31 @@ class Operator {
   std::optional<LeaderSession> session_;
   std::optional<kube::Reflector<api::CompileCache>> caches_;
   std::optional<MetricsEndpoint> metrics_endpoint_;  // with --authorize-metrics
+  // Of the installation's own registry, where it has one.
+  TokenMinter minter_{clock_, system_random()};
+  std::optional<RegistryKeeper> registry_;
+  std::optional<RegistryTokenEndpoint> registry_tokens_;
   std::unique_ptr<http::Server> webhook_server_, agent_server_, plain_server_;
   std::optional<kube::LeaderElector> elector_;
   std::atomic<bool> started_{false};  // the session is
   std::atomic<bool> draining_{false};
 };
+
+void Operator::make_registry(std::function<KeyPair()> serving_authority) {
+  registry_.emplace(client_,
+                    RegistryKeeperOptions{.ns = options_.ns,
+                                          .name = settings_.registry.service,
+                                          .serving = rotation_policy(settings_)},
+                    RegistryKeeperParts{minter_, [this] { return leads(); },
+                                        std::move(serving_authority), system_random()},
+                    clock_);
+  registry_tokens_.emplace(
+      minter_,
+      [this](const kube::Resource& resource, const nlohmann::json& object) {
+        return client_.create(resource, object);
+      },
+      clock_);
+}
 
 // Tries a step of the start again and again; false when it cannot work or time or a signal ends it.
 template <typename Step>
@@ -280,10 +308,11 @@ Status Operator::listen() {
 }
 
 void Operator::start_watching() {
-  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
-                               metrics_, [this] { return leads(); }, clock_},
-                   LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
-                                 options_.replace_stuck_pods});
+  session_.emplace(
+      LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_, metrics_,
+                  [this] { return leads(); }, clock_, registry_ ? &minter_ : nullptr},
+      LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
+                    options_.replace_stuck_pods});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,
@@ -291,6 +320,7 @@ void Operator::start_watching() {
   caches_->start();
   webhook_->start();
   if (metrics_endpoint_) metrics_endpoint_->start();
+  if (registry_tokens_) registry_tokens_->start();
 }
 
 Status Operator::run_for_leader() {
@@ -313,6 +343,8 @@ Status Operator::run_for_leader() {
   metrics_.set_leader([this] { return leads(); });
   certificates_->start();
   review_path_.start();
+  // Pods are injected and load from volumes whatever becomes of it.
+  if (registry_) registry_->start();
   return elector_->start();
 }
 
@@ -328,6 +360,7 @@ void Operator::leave() {
   elector_->stop();
   certificates_->stop();
   review_path_.stop();
+  if (registry_) registry_->stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
@@ -340,6 +373,7 @@ void Operator::leave() {
   webhook_->stop();
   agent_server_->stop(kLastRequests);
   if (metrics_endpoint_) metrics_endpoint_->stop();
+  if (registry_tokens_) registry_tokens_->stop();
   plain_server_->stop(milliseconds(0));
   events_.stop();
 }
@@ -361,10 +395,12 @@ bool Operator::healthy() const {
          (!agent_server_ || agent_server_->held_up() < kHeldUp);
 }
 
-// Every replica tells its metrics; all else is the leader's.
+// Every replica tells its metrics and gives people tokens; all else is the leader's.
 void Operator::answer_agent(http::Request request, http::Responder respond) {
   if (metrics_endpoint_ && request.path == "/metrics") {
     metrics_endpoint_->handle(std::move(request), std::move(respond));
+  } else if (registry_tokens_ && request.path == kRegistryTokenPath) {
+    registry_tokens_->handle(std::move(request), std::move(respond));
   } else if (started_ && leads()) {
     session_->handle(std::move(request), std::move(respond));
   } else {

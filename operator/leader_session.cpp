@@ -262,9 +262,10 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
                       request.storage_error);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
-  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, archive_client, registry,
-                                  traffic, crashes, stats, ledger, parts.metrics, parts.events},
-                    parts.settings, std::move(hooks), parts.clock);
+  agent_api.emplace(
+      AgentApiParts{view, auth, saves, locks, guard, archive_client, registry, traffic, crashes,
+                    stats, ledger, parts.metrics, parts.events, parts.minter},
+      parts.settings, std::move(hooks), parts.clock);
 }
 
 void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cache, Duration delay,

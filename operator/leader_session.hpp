@@ -14,6 +14,7 @@
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
+#include "operator/registry/token_minter.hpp"
 #include "operator/settings/settings.hpp"
 
 // The work of the leader alone: it watches pods, nodes, archives, claims and Jobs, reconciles
@@ -48,6 +49,7 @@ struct LeaderParts {
   Metrics& metrics;
   std::function<bool()> is_leader;
   const Clock& clock;
+  const TokenMinter* minter = nullptr;  // of the installation's own registry, where it has one
 };
 
 class LeaderSession {

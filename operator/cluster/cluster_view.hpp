@@ -152,6 +152,11 @@ class ClusterView {
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCache>> caches() const {
     return stores_.caches.list();
   }
+  // Those of a namespace.
+  [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCache>> caches_of(
+      std::string_view ns) const {
+    return stores_.caches.list(ns);
+  }
   [[nodiscard]] std::shared_ptr<const api::CompileCacheArchive> archive(
       std::string_view ns, std::string_view name) const;
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(
