@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/random.hpp"
@@ -32,6 +33,7 @@
 #include "operator/leader_session.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/metrics_access.hpp"
+#include "operator/registry_locator.hpp"
 #include "operator/review_path.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
@@ -95,6 +97,16 @@ RotationPolicy rotation_policy(const Settings& settings) {
                                   duration_cast<seconds>(settings.certificates.leaf_life));
 }
 
+// Where the operator is told of a proxy, its Jobs need it too.
+std::vector<podspec::Variable> proxy_of_environment() {
+  std::vector<podspec::Variable> found;
+  for (const char* name : {"HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) found.push_back({name, value});
+  }
+  return found;
+}
+
 class Operator {
  public:
   Operator(const OperatorOptions& options, Settings settings, kube::Client client)
@@ -132,6 +144,7 @@ class Operator {
   bool persist(const char* doing, Step step);
   Status look_around();
   Status listen();
+  void registry_found(const api::OwnRegistry& registry);
   void start_watching();
   Status run_for_leader();
   void leave();
@@ -157,6 +170,7 @@ class Operator {
   std::string image_;
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
+  std::optional<RegistryLocator> registry_;
   std::optional<kube::Reflector<api::CompileCache>> caches_;
   std::optional<MetricsEndpoint> metrics_endpoint_;  // with --authorize-metrics
   std::unique_ptr<http::Server> webhook_server_, agent_server_, plain_server_;
@@ -221,6 +235,9 @@ Status Operator::look_around() {
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
   webhook_->set_review_path([this] { return review_path_.path(); },
                             [this] { review_path_.look_soon(); });
+  registry_.emplace(client_, options_.ns,
+                    [this](const api::OwnRegistry& found) { registry_found(found); });
+  if (auto looked = registry_->look(); !looked) return looked;
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -231,6 +248,14 @@ Status Operator::look_around() {
                {"nodes", std::to_string(old.size())}});
   }
   return {};
+}
+
+void Operator::registry_found(const api::OwnRegistry& registry) {
+  if (!stores_.registry.set(registry)) return;
+  log_info("the installation's own registry",
+           {{"host", registry.host}, {"address", registry.address}});
+  webhook_->set_own_registry(registry);
+  if (started_) session_->registry_changed();
 }
 
 http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
@@ -283,13 +308,14 @@ void Operator::start_watching() {
   session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
                                metrics_, [this] { return leads(); }, clock_},
                    LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
-                                 options_.replace_stuck_pods});
+                                 proxy_of_environment(), options_.replace_stuck_pods});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,
       clock_);
   caches_->start();
   webhook_->start();
+  registry_->start();
   if (metrics_endpoint_) metrics_endpoint_->start();
 }
 
@@ -328,6 +354,7 @@ void Operator::leave() {
   elector_->stop();
   certificates_->stop();
   review_path_.stop();
+  registry_->stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
