@@ -217,6 +217,8 @@ run_mutate() {
 run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
+  CC_REGISTRY=$("$cluster" registry)
+  export CC_REGISTRY
   run_tests integration "$build" integration
 }
 
@@ -276,7 +278,7 @@ plan() {
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
-  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd and kube-apiserver from Go modules"; fi
+  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd, kube-apiserver and a registry from Go modules"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     steps_plan integration 900 "integration tests; beside them ThreadSanitizer and fuzzing"
   else
