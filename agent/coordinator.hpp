@@ -38,6 +38,9 @@ class Coordinator {
   virtual Status release_save(const std::string& id, Patience patience) = 0;
   virtual Status effect(const api::EffectReport& report, Patience patience) = 0;
   virtual Result<api::SweepAnswer> sweep(const api::SweepRequest& request, Patience patience) = 0;
+  // For the installation's own registry. kNotFound: there is none.
+  virtual Result<api::RegistryToken> registry_token(const api::RegistryTokenRequest& request,
+                                                    Patience patience) = 0;
 };
 
 // Sleeps; returns false when woken because the process has to end.

@@ -61,6 +61,12 @@ class IndexCoordinator : public Coordinator {
                 "configured");
   }
 
+  Result<api::RegistryToken> registry_token(const api::RegistryTokenRequest&, Patience) override {
+    return fail(ErrorCode::kNotFound,
+                "asking for a token of the installation's registry: only the operator mints them, "
+                "and no address of one is configured");
+  }
+
  private:
   // Nobody else can be asked whether the head is whole; what is missing is looked for once more.
   [[nodiscard]] bool is_lost(const api::SaveRequest& request) const {

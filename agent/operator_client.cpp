@@ -65,6 +65,10 @@ class OperatorClient : public Coordinator {
   Result<api::SweepAnswer> sweep(const api::SweepRequest& request, Patience patience) override {
     return call<api::SweepAnswer>("POST", "/v1/sweeps", api::dump(request), patience);
   }
+  Result<api::RegistryToken> registry_token(const api::RegistryTokenRequest& request,
+                                            Patience patience) override {
+    return call<api::RegistryToken>("POST", "/v1/registry-token", api::dump(request), patience);
+  }
 
  private:
   Result<std::string> send_once(const std::string& method, const std::string& target,

@@ -41,11 +41,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_dige
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, found, inventory, after,
                                                 up_to, freed_bytes, removed_blobs,
                                                 removed_incomplete, corrupt, verified,
-                                                storage_error)
+                                                storage_error, storage_trouble)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepArchive, name, key, manifest_digest,
                                                 generation, saved_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check, distrusted,
                                                 incomplete_timeout_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RegistryTokenRequest, push)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RegistryToken, token, expires_seconds, push, reason)
 
 namespace {
 
@@ -117,6 +119,8 @@ COMPILECACHE_MESSAGE(CommitAnswer)
 COMPILECACHE_MESSAGE(EffectReport)
 COMPILECACHE_MESSAGE(SweepRequest)
 COMPILECACHE_MESSAGE(SweepAnswer)
+COMPILECACHE_MESSAGE(RegistryTokenRequest)
+COMPILECACHE_MESSAGE(RegistryToken)
 #undef COMPILECACHE_MESSAGE
 
 std::string error_body(const Error& error) {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/random.hpp"
@@ -32,6 +33,9 @@
 #include "operator/leader_session.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/metrics_access.hpp"
+#include "operator/registry/registry_keeper.hpp"
+#include "operator/registry_access.hpp"
+#include "operator/registry_locator.hpp"
 #include "operator/review_path.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
@@ -95,6 +99,16 @@ RotationPolicy rotation_policy(const Settings& settings) {
                                   duration_cast<seconds>(settings.certificates.leaf_life));
 }
 
+// Where the operator is told of a proxy, its Jobs need it too.
+std::vector<podspec::Variable> proxy_of_environment() {
+  std::vector<podspec::Variable> found;
+  for (const char* name : {"HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) found.push_back({name, value});
+  }
+  return found;
+}
+
 class Operator {
  public:
   Operator(const OperatorOptions& options, Settings settings, kube::Client client)
@@ -113,16 +127,21 @@ class Operator {
           },
           clock_);
     }
+    std::function<KeyPair()> authority = [] { return KeyPair{}; };
     if (!options.certificates.empty()) {
       certificates_ = std::make_unique<CertificateFiles>(options.certificates);
-      return;
+    } else {
+      auto keeper = std::make_unique<CertificateKeeper>(
+          client_,
+          CertificateKeeperOptions{.ns = options.ns,
+                                   .webhook_configuration = options.webhook_configuration,
+                                   .policy = rotation_policy(settings_)},
+          [this] { return leads(); }, clock_);
+      authority = [&keeper = *keeper] { return keeper.current().ca; };
+      certificates_ = std::move(keeper);
     }
-    certificates_ = std::make_unique<CertificateKeeper>(
-        client_,
-        CertificateKeeperOptions{.ns = options.ns,
-                                 .webhook_configuration = options.webhook_configuration,
-                                 .policy = rotation_policy(settings_)},
-        [this] { return leads(); }, clock_);
+    settings_.registry.enabled = settings_.registry.enabled || options.registry;
+    if (settings_.registry.enabled) make_registry(std::move(authority));
   }
 
   int run();
@@ -130,8 +149,10 @@ class Operator {
  private:
   template <typename Step>
   bool persist(const char* doing, Step step);
+  void make_registry(std::function<KeyPair()> serving_authority);
   Status look_around();
   Status listen();
+  void registry_found(const api::OwnRegistry& registry);
   void start_watching();
   Status run_for_leader();
   void leave();
@@ -157,13 +178,34 @@ class Operator {
   std::string image_;
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
+  std::optional<RegistryLocator> locator_;
   std::optional<kube::Reflector<api::CompileCache>> caches_;
   std::optional<MetricsEndpoint> metrics_endpoint_;  // with --authorize-metrics
+  // Of the installation's own registry, where it has one.
+  TokenMinter minter_{clock_, system_random()};
+  std::optional<RegistryKeeper> registry_;
+  std::optional<RegistryTokenEndpoint> registry_tokens_;
   std::unique_ptr<http::Server> webhook_server_, agent_server_, plain_server_;
   std::optional<kube::LeaderElector> elector_;
   std::atomic<bool> started_{false};  // the session is
   std::atomic<bool> draining_{false};
 };
+
+void Operator::make_registry(std::function<KeyPair()> serving_authority) {
+  registry_.emplace(client_,
+                    RegistryKeeperOptions{.ns = options_.ns,
+                                          .name = settings_.registry.service,
+                                          .serving = rotation_policy(settings_)},
+                    RegistryKeeperParts{minter_, [this] { return leads(); },
+                                        std::move(serving_authority), system_random()},
+                    clock_);
+  registry_tokens_.emplace(
+      minter_,
+      [this](const kube::Resource& resource, const nlohmann::json& object) {
+        return client_.create(resource, object);
+      },
+      clock_);
+}
 
 // Tries a step of the start again and again; false when it cannot work or time or a signal ends it.
 template <typename Step>
@@ -221,6 +263,9 @@ Status Operator::look_around() {
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
   webhook_->set_review_path([this] { return review_path_.path(); },
                             [this] { review_path_.look_soon(); });
+  locator_.emplace(client_, options_.ns,
+                   [this](const api::OwnRegistry& found) { registry_found(found); });
+  if (auto looked = locator_->look(); !looked) return looked;
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -231,6 +276,14 @@ Status Operator::look_around() {
                {"nodes", std::to_string(old.size())}});
   }
   return {};
+}
+
+void Operator::registry_found(const api::OwnRegistry& registry) {
+  if (!stores_.registry.set(registry)) return;
+  log_info("the installation's own registry",
+           {{"host", registry.host}, {"address", registry.address}});
+  webhook_->set_own_registry(registry);
+  if (started_) session_->registry_changed();
 }
 
 http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
@@ -280,17 +333,20 @@ Status Operator::listen() {
 }
 
 void Operator::start_watching() {
-  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
-                               metrics_, [this] { return leads(); }, clock_},
-                   LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
-                                 options_.replace_stuck_pods});
+  session_.emplace(
+      LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_, metrics_,
+                  [this] { return leads(); }, clock_, registry_ ? &minter_ : nullptr},
+      LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
+                    proxy_of_environment(), options_.replace_stuck_pods});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,
       clock_);
   caches_->start();
   webhook_->start();
+  locator_->start();
   if (metrics_endpoint_) metrics_endpoint_->start();
+  if (registry_tokens_) registry_tokens_->start();
 }
 
 Status Operator::run_for_leader() {
@@ -313,6 +369,8 @@ Status Operator::run_for_leader() {
   metrics_.set_leader([this] { return leads(); });
   certificates_->start();
   review_path_.start();
+  // Pods are injected and load from volumes whatever becomes of it.
+  if (registry_) registry_->start();
   return elector_->start();
 }
 
@@ -328,6 +386,8 @@ void Operator::leave() {
   elector_->stop();
   certificates_->stop();
   review_path_.stop();
+  if (registry_) registry_->stop();
+  locator_->stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
@@ -340,6 +400,7 @@ void Operator::leave() {
   webhook_->stop();
   agent_server_->stop(kLastRequests);
   if (metrics_endpoint_) metrics_endpoint_->stop();
+  if (registry_tokens_) registry_tokens_->stop();
   plain_server_->stop(milliseconds(0));
   events_.stop();
 }
@@ -361,10 +422,12 @@ bool Operator::healthy() const {
          (!agent_server_ || agent_server_->held_up() < kHeldUp);
 }
 
-// Every replica tells its metrics; all else is the leader's.
+// Every replica tells its metrics and gives people tokens; all else is the leader's.
 void Operator::answer_agent(http::Request request, http::Responder respond) {
   if (metrics_endpoint_ && request.path == "/metrics") {
     metrics_endpoint_->handle(std::move(request), std::move(respond));
+  } else if (registry_tokens_ && request.path == kRegistryTokenPath) {
+    registry_tokens_->handle(std::move(request), std::move(respond));
   } else if (started_ && leads()) {
     session_->handle(std::move(request), std::move(respond));
   } else {

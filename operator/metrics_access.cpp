@@ -6,6 +6,7 @@
 
 #include "api/agent_api.hpp"
 #include "base/log.hpp"
+#include "operator/access_review.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -23,28 +24,10 @@ constexpr char kChecking[] = "checking who reads the metrics: ";
 constexpr char kHowTo[] =
     "; bind the service account to the ClusterRole compilecache-metrics-reader";
 
-tl::unexpected<Error> unknown(const std::string& why) {
-  return fail(ErrorCode::kUnauthorized,
-              kChecking + why + "; send a token of a service account as Authorization: Bearer");
-}
+constexpr char kSendOne[] = "; send a token of a service account as Authorization: Bearer";
 
-Result<json> access_review_of(const json& answer) {
-  const json status = answer.value("status", json::object());
-  if (!status.value("authenticated", false)) {
-    const std::string why = status.value("error", "");
-    return unknown("the API server does not accept the token" + (why.empty() ? "" : ": " + why));
-  }
-  const json user = status.value("user", json::object());
-  json spec = {{"user", user.value("username", "")},
-               {"nonResourceAttributes", {{"path", "/metrics"}, {"verb", "get"}}}};
-  if (spec["user"] == "") return unknown("the token names no user");
-  for (const char* name : {"uid", "groups", "extra"}) {
-    if (user.contains(name)) spec[name] = user.at(name);
-  }
-  return json{{"apiVersion", "authorization.k8s.io/v1"},
-              {"kind", "SubjectAccessReview"},
-              {"metadata", json::object()},
-              {"spec", spec}};
+tl::unexpected<Error> unknown(const std::string& why) {
+  return fail(ErrorCode::kUnauthorized, kChecking + why + kSendOne);
 }
 
 http::Response refusal(const Error& error) {
@@ -56,40 +39,19 @@ http::Response refusal(const Error& error) {
 
 }  // namespace
 
-json identity_review(std::string_view token) {
-  return {{"apiVersion", "authentication.k8s.io/v1"},
-          {"kind", "TokenReview"},
-          {"metadata", json::object()},
-          {"spec", {{"token", std::string(token)}}}};
-}
-
-Result<json> access_review(const json& identity_answer) {
-  try {
-    return access_review_of(identity_answer);
-  } catch (const json::exception& e) {
-    return fail(ErrorCode::kInternal,
-                std::string("reading the API server's TokenReview: ") + e.what());
-  }
-}
-
-Status parse_access_review(const json& answer, const std::string& user) {
-  try {
-    if (answer.value("status", json::object()).value("allowed", false)) return {};
-  } catch (const json::exception& e) {
-    return fail(ErrorCode::kInternal,
-                std::string("reading the API server's SubjectAccessReview: ") + e.what());
-  }
-  return fail(ErrorCode::kForbidden, kChecking + user + " may not get /metrics" + kHowTo);
-}
-
 Status MetricsAccess::ask(std::string_view token) const {
   const auto identity = create_(kube::resources::kTokenReviews, identity_review(token));
   if (!identity) return fail(ErrorCode::kUnavailable, kChecking + identity.error().message);
-  const auto review = access_review(*identity);
-  if (!review) return unexpected(review.error());
+  const auto review =
+      access_review(*identity, "nonResourceAttributes", {{"path", "/metrics"}, {"verb", "get"}});
+  if (!review) return fail(review.error().code, kChecking + review.error().message + kSendOne);
   const auto access = create_(kube::resources::kSubjectAccessReviews, *review);
   if (!access) return fail(ErrorCode::kUnavailable, kChecking + access.error().message);
-  return parse_access_review(*access, review->at("spec").at("user").get<std::string>());
+  const auto may = parse_access_review(*access);
+  if (!may) return unexpected(may.error());
+  if (*may) return {};
+  const std::string user = review->at("spec").at("user");
+  return fail(ErrorCode::kForbidden, kChecking + user + " may not get /metrics" + kHowTo);
 }
 
 MetricsAccess::MetricsAccess(Create create, const Clock& clock)

@@ -28,13 +28,6 @@
 
 namespace compilecache::controller {
 
-// The reviews to create, and what the API server's answers mean. Pure.
-nlohmann::json identity_review(std::string_view token);
-// The access review of that identity; kUnauthorized when there is none.
-Result<nlohmann::json> access_review(const nlohmann::json& identity_answer);
-// kForbidden names the user, and the rule that would permit it.
-Status parse_access_review(const nlohmann::json& answer, const std::string& user);
-
 // Checks whether the holder of a token may read the metrics. A yes is cached for a minute, a no for
 // ten seconds. Thread-safe; check() blocks on the API server.
 class MetricsAccess {
@@ -44,8 +37,9 @@ class MetricsAccess {
 
   MetricsAccess(Create create, const Clock& clock);
 
-  // kUnauthorized, kForbidden, or kUnavailable when the API server does not answer or `peer` (an
-  // address with its port) has shown too many tokens that were of no use.
+  // kUnauthorized, kForbidden (names the user, and what would help), or kUnavailable when the API
+  // server does not answer or `peer` (an address with its port) has shown too many tokens that were
+  // of no use.
   Status check(std::string_view token, std::string_view peer);
 
  private:

@@ -68,6 +68,10 @@ void add_cluster_options(CLI::App& app, OperatorOptions& options) {
          "IP that pods are given for the agent API; default: agent.address of the settings, "
          "else the Service's ClusterIP")
       ->group("Cluster");
+  app.add_flag("--registry", options.registry,
+               "the installation has a registry of its own, as registry.enabled in the settings "
+               "says too; needs config/components/registry")
+      ->group("Cluster");
   app.add_flag("--replace-stuck-pods", options.replace_stuck_pods,
                "evict pods that cannot start with what was injected, while injection is paused, so "
                "that they come back without; needs config/components/replace-stuck-pods")

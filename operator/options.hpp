@@ -24,6 +24,7 @@ struct OperatorOptions {
   std::string webhook_configuration = "compilecache";
   std::string webhook_client_ca;  // --webhook-client-ca: a file; empty: API servers show nothing
   bool replace_stuck_pods = false;
+  bool registry = false;  // the installation has a registry of its own
   bool authorize_metrics =
       false;  // /metrics on the agents' port, for whom the API server allows it
   std::chrono::milliseconds drain{10'000};

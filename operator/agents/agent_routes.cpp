@@ -49,6 +49,11 @@ struct Call<Status (Service::*)(const Caller&, const std::string&, const Message
   using Sent = Message;
   using Given = void;
 };
+template <typename Service, typename Answer, typename Message>
+struct Call<Result<Answer> (Service::*)(const Caller&, const Message&) const> {
+  using Sent = Message;
+  using Given = Answer;
+};
 template <typename Service>
 struct Call<Status (Service::*)(const Caller&, const std::string&)> {
   using Sent = void;
@@ -120,6 +125,10 @@ constexpr Route kRoutes[] = {
         "POST", "/v1/sweeps",
         "A sweep Job takes over a store, begins, tells a page of what is there, or ends.",
         api::kLongestSweepMessage),
+    route<&Desk::registry, &RegistryTokenService::token>(
+        "POST", "/v1/registry-token",
+        "A token of the installation's own registry, for the CompileCache's repository alone. 404: "
+        "there is no such registry."),
 };
 
 // The part that "{id}" stands for, "" where there is none; nothing: it is another path.

@@ -10,6 +10,7 @@
 #include "operator/agents/effect_service.hpp"
 #include "operator/agents/load_service.hpp"
 #include "operator/agents/load_traffic.hpp"
+#include "operator/agents/registry_token_service.hpp"
 #include "operator/agents/save_contexts.hpp"
 #include "operator/agents/save_service.hpp"
 #include "operator/agents/sweep_service.hpp"
@@ -25,7 +26,7 @@
 #include "operator/pods/pod_ledger.hpp"
 #include "operator/settings/settings.hpp"
 
-// The four services behind the agent API, each given what it works with and no more.
+// The services behind the agent API, each given what it works with and no more.
 //
 //   AgentServices services(parts, settings, hooks, clock);
 //   services.take_over();
@@ -51,6 +52,7 @@ struct AgentApiParts {
   PodLedger& pods;
   Metrics& metrics;
   kube::EventSink& events;
+  const TokenMinter* minter = nullptr;  // of the installation's own registry, where it has one
 };
 
 // What they ask of the rest.
@@ -88,6 +90,7 @@ class AgentServices {
   SaveService saves;
   EffectService effects;
   SweepService sweeps;
+  RegistryTokenService registry;
 };
 
 }  // namespace compilecache::controller

@@ -74,6 +74,12 @@ bool add_extensions(X509* certificate, X509* issuer, const CertificateRequest& r
   if (!add_extension(certificate, issuer, NID_subject_key_identifier, "hash")) return false;
   if (!add_extension(certificate, issuer, NID_authority_key_identifier, "keyid:always"))
     return false;
+  if (request.signs_tokens) {
+    // Any use but TLS, which "any" or none would allow.
+    return add_extension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+           add_extension(certificate, issuer, NID_key_usage, "critical,digitalSignature") &&
+           add_extension(certificate, issuer, NID_ext_key_usage, "codeSigning");
+  }
   if (request.dns_names.empty()) {
     return add_extension(certificate, issuer, NID_basic_constraints,
                          "critical,CA:TRUE,pathlen:0") &&

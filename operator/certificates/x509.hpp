@@ -7,14 +7,16 @@
 #include "base/error.hpp"
 #include "operator/certificates/certificates.hpp"
 
-// The OpenSSL calls of certificates.cpp; internal to this folder.
+// Certificates by OpenSSL in a few functions. Nothing here reads a clock or does I/O. Thread-safe.
 
 namespace compilecache::controller {
 
 struct CertificateRequest {
   std::string common_name;
-  std::vector<std::string> dns_names;  // empty: an authority
+  std::vector<std::string> dns_names;  // of a server; empty: an authority
   WallTime not_before{}, not_after{};
+  // Neither: what signs the registry's tokens. No server can show such a certificate.
+  bool signs_tokens = false;
 };
 
 // Makes a certificate with a new key, signed by `issuer`, or by itself when that is empty.

@@ -123,6 +123,15 @@ Read duration(milliseconds& target, milliseconds low, milliseconds high) {
   };
 }
 
+Read bytes(uint64_t& target) {
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    if (!node.IsScalar()) return problems.add(node, path, "must be a quantity like 5Gi");
+    const auto parsed = parse_bytes(node.Scalar());
+    if (!parsed) return problems.add(node, path, parsed.error().message);
+    target = *parsed;
+  };
+}
+
 Read texts(std::vector<std::string>& target) {
   return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
     if (!node.IsSequence()) return problems.add(node, path, "must be a list of texts");
@@ -304,6 +313,34 @@ Read certificate_lives(Settings::CertificateLives& target) {
   };
 }
 
+bool is_service_name(const std::string& name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  return !name.empty() && name.size() <= 63 && name.front() >= 'a' && name.back() != '-' &&
+         name.find_first_not_of(kAllowed) == std::string::npos;
+}
+
+Read own_registry(Settings::Registry& target) {
+  using std::chrono::hours;
+  using std::chrono::seconds;
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    read_map(node, path, problems,
+             {{"enabled", flag(target.enabled)},
+              {"service", text(target.service)},
+              {"port", number(target.port, 1, 65'535)},
+              {"address", text(target.address)},
+              {"namespaceShare", bytes(target.namespace_share)},
+              {"collectAbove", bytes(target.collect_above)},
+              {"collectInterval", duration(target.collect_interval, hours(1), hours(24 * 365))},
+              {"quietFor", duration(target.quiet_for, seconds(1), hours(24))}});
+    if (!is_service_name(target.service)) {
+      problems.add(node["service"], path + ".service",
+                   "\"" + target.service +
+                       "\" is no name of a Service: at most 63 lower-case letters, digits and '-', "
+                       "a letter first");
+    }
+  };
+}
+
 Read breaker_rules(Settings::Breaker& target) {
   using std::chrono::hours;
   using std::chrono::minutes;
@@ -388,6 +425,7 @@ std::vector<Field> fields_of(Settings& s) {
        })},
       {"breaker", breaker_rules(s.breaker)},
       {"certificates", certificate_lives(s.certificates)},
+      {"registry", own_registry(s.registry)},
       {"statusInterval", duration(s.status_interval, milliseconds(100), minutes(10))},
       {"tokenCache", duration(s.token_cache, kNone, minutes(5))},
       {"frameworks", framework_map(s.frameworks)},

@@ -115,6 +115,23 @@ struct Settings {
     bool operator==(const CertificateLives&) const = default;
   } certificates;
 
+  // The installation's own registry (config/components/registry).
+  struct Registry {
+    bool enabled = false;  // there is one; --registry says so too
+    // Its Service and Deployment in the operator's namespace.
+    std::string service = "compilecache-registry";
+    int port = 5000;
+    std::string address;  // where pods reach it; empty: the ClusterIP of the Service
+    // How many bytes a namespace may keep there; 0: no bound.
+    uint64_t namespace_share = 25ULL << 30;
+    // When its garbage is collected, for which its pod is made anew: so much of it, at most so
+    // often, and after no save for so long.
+    uint64_t collect_above = 5ULL << 30;
+    std::chrono::milliseconds collect_interval{std::chrono::hours(24)};
+    std::chrono::milliseconds quiet_for{2 * 60'000};
+    bool operator==(const Registry&) const = default;
+  } registry;
+
   // A CompileCache's status is written at most this often.
   std::chrono::milliseconds status_interval{5'000};
   // How long the answer of a TokenReview is cached.

@@ -33,19 +33,24 @@ TEST_F(Collection, TakesWhatIsUnusedAndLeavesWhatIsInUse) {
   }));
 
   // What a killed save leaves.
-  const fs::path leftover = fs::path(store_path()) / "blobs/sha256/0123456789abcdef.incomplete";
-  std::ofstream(leftover) << "half a layer";
+  const fs::path leftover =
+      fs::path(volume()) / "transformer/blobs/sha256/0123456789abcdef.incomplete";
+  if (!place().in_registry()) std::ofstream(leftover) << "half a layer";
 
   EXPECT_TRUE(eventually(seconds(120), [&] {
     return get_json({"cca", old_name, "-n", ns()}).is_null();
   })) << "the stale archive is still there";
   EXPECT_TRUE(eventually(seconds(120), [&] {
-    const auto present = blobs();
+    const auto present = place().blobs("transformer");
+    if (place().in_registry()) {
+      // Nobody can name what is left, which goes when the registry is rolled.
+      return !present.contains(at(old_archive, "/status/head/manifestDigest").get<std::string>());
+    }
     for (const json& digest : at(old_archive, "/status/head/blobs")) {
       if (present.contains(digest.get<std::string>())) return false;
     }
     return true;
-  })) << "the stale archive's blobs are still on the volume";
+  })) << "the stale archive's blobs are still there";
   EXPECT_TRUE(eventually(seconds(60), [&] { return !fs::exists(leftover); }));
 
   const json still = get_json({"cca", at(kept, "/metadata/name").get<std::string>(), "-n", ns()});

@@ -122,7 +122,7 @@ void Sandbox::create_cache(const std::string& name, const json& spec) {
               {"kind", "CompileCache"},
               {"metadata", {{"name", name}, {"namespace", namespace_}}},
               {"spec",
-               {{"storage", {{"claimName", "caches"}}},
+               {{"storage", place().storage()},
                 {"save", {{"quietPeriod", "3s"}, {"lockTimeout", "10s"}}}}}};
   object["spec"].merge_patch(spec);
   ASSERT_EQ(testing::apply(object), "");
@@ -211,28 +211,13 @@ json Sandbox::wait_for_save(int generation, const std::string& product, seconds 
   return found;
 }
 
-std::string Sandbox::store_path(const std::string& cache) const { return volume_ + "/" + cache; }
-
-std::string Sandbox::blob_path(const std::string& digest, const std::string& cache) const {
-  return store_path(cache) + "/blobs/sha256/" + digest.substr(digest.find(':') + 1);
-}
-
-std::set<std::string> Sandbox::blobs(const std::string& cache) const {
-  std::set<std::string> all;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(store_path(cache) + "/blobs/sha256", error)) {
-    all.insert("sha256:" + entry.path().filename().string());
-  }
-  return all;
-}
-
 std::set<std::string> Sandbox::layers_of(const json& archive) const {
   std::set<std::string> layers;
   const json digest = at(archive, "/status/head/manifestDigest");
   if (!digest.is_string()) return layers;
   const json manifest =
       json::parse(read_file(blob_path(digest, at(archive, "/spec/cache"))), nullptr, false);
-  EXPECT_TRUE(manifest.is_object()) << "the volume lacks " << digest;
+  EXPECT_TRUE(manifest.is_object()) << "there is no blob " << digest;
   if (!manifest.is_object()) return layers;
   for (const json& layer : manifest.value("layers", json::array())) {
     layers.insert(layer.value("digest", ""));

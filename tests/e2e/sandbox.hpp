@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/place.hpp"
 #include "tests/support/kubectl.hpp"
 
-// A namespace with a shared volume on the real cluster, for one test. The cluster and the operator
-// are there already (tests/run.sh e2e starts them); everything made here is taken away at the end,
-// and what a failed test left is printed first.
+// A namespace with a place for archives on the real cluster, for one test. The cluster and the
+// operator are there already (tests/run.sh e2e starts them); everything made here is taken away at
+// the end, and what a failed test left is printed first.
 
 namespace compilecache::e2e {
 
@@ -50,7 +51,8 @@ class Sandbox : public ::testing::Test {
   [[nodiscard]] const std::string& ns() const { return namespace_; }
   [[nodiscard]] const std::string& volume() const { return volume_; }
 
-  // Creates a CompileCache on the claim; `spec` is merged over quick settings for tests.
+  // Creates a CompileCache that keeps its archives in place(); `spec` is merged over quick settings
+  // for tests.
   void create_cache(const std::string& name = "transformer", const json& spec = json::object());
   void wait_until_ready(const std::string& cache = "transformer");
 
@@ -72,14 +74,14 @@ class Sandbox : public ::testing::Test {
   json wait_for_save(int generation = 1, const std::string& product = "",
                      seconds limit = seconds(90));
 
-  // Files in the archive's head, read from the volume with tar.
+  // Files in the archive's head, read from where they are kept with tar.
   std::set<std::string> archived_files(const json& archive) const;
   // The digests of its head's layers.
   std::set<std::string> layers_of(const json& archive) const;
-  std::string store_path(const std::string& cache = "transformer") const;
-  std::string blob_path(const std::string& digest, const std::string& cache = "transformer") const;
-  // Every blob on the volume, as "sha256:...".
-  std::set<std::string> blobs(const std::string& cache = "transformer") const;
+  Place place() const { return {namespace_, volume_}; }
+  std::string blob_path(const std::string& digest, const std::string& cache = "transformer") const {
+    return place().blob(cache, digest);
+  }
 
   // What `kubectl compilecache explain POD -o json` tells.
   json explain(const std::string& pod) const;

@@ -67,17 +67,6 @@ std::optional<pid_t> saver_process(const json& pod, SaverProcess which) {
   return std::nullopt;
 }
 
-// Blobs that are being written, or were when their saver was killed.
-std::set<std::string> incomplete_blobs(const std::string& store) {
-  std::set<std::string> names;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(store + "/blobs/sha256", error)) {
-    const std::string name = entry.path().filename();
-    if (name.ends_with(".incomplete")) names.insert(name);
-  }
-  return names;
-}
-
 bool is_stopped(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   const std::string all((std::istreambuf_iterator<char>(file)), {});
@@ -92,11 +81,11 @@ bool kill_saver(const json& pod, SaverProcess which) {
   return process && ::kill(*process, SIGKILL) == 0;
 }
 
-bool kill_saver_while_it_writes(const json& pod, const std::string& store) {
+bool kill_saver_while_it_writes(const json& pod, const Place& place, const std::string& cache) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  const std::set<std::string> before = incomplete_blobs(store);
+  const std::set<std::string> before = place.unfinished(cache);
   const auto writes = [&] {
-    const std::set<std::string> now = incomplete_blobs(store);
+    const std::set<std::string> now = place.unfinished(cache);
     return !std::includes(before.begin(), before.end(), now.begin(), now.end());
   };
   std::optional<pid_t> process;

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/e2e/place.hpp"
+
 // A pod whose saver is harmed, looked at from the node and from the API server.
 
 namespace compilecache::e2e {
@@ -24,6 +26,7 @@ enum class SaverProcess { kWork, kSupervisor };
 [[nodiscard]] bool kill_saver(const nlohmann::json& pod, SaverProcess which);
 // The same to the work, while it writes a blob into the store: what it had begun stays there. False
 // where it begins none within two minutes.
-[[nodiscard]] bool kill_saver_while_it_writes(const nlohmann::json& pod, const std::string& store);
+[[nodiscard]] bool kill_saver_while_it_writes(const nlohmann::json& pod, const Place& place,
+                                              const std::string& cache);
 
 }  // namespace compilecache::e2e

@@ -59,7 +59,7 @@ TEST_F(WarmStart, ColdSaveWarm) {
       << told;
 
   const auto listed = kubectl({"get", "cc", "-n", ns()});
-  EXPECT_NE(listed.out.find("caches"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find(place().shown()), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("True"), std::string::npos) << listed.out;
 }
 

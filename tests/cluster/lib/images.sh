@@ -65,13 +65,14 @@ fill_from_store() {
     cp -a "$store/io.containerd.content.v1.content" "$root/"
 }
 
-# image_archive pause|base|torch|next: makes the image once; prints its OCI archive's path.
+# image_archive pause|base|torch|next|registry: makes the image once; prints its OCI archive's path.
 image_archive() {
   local kind=$1 path hash
   case $kind in
     pause) hash=$(hash_of "$PAUSE_IMAGE" "$CLUSTER_HOME/pause.c" "$CLUSTER_HOME/lib/oci.sh") ;;
     base) hash=$(hash_of "$BASE_IMAGE $BASE_SUITE" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
     torch) hash=$(hash_of "$TORCH_IMAGE $TORCH_SUITE" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
+    registry) hash=$(hash_of "$REGISTRY_IMAGE $BASE_SUITE $(go_program registry)" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
     next)
       hash=$(hash_of "$NEXT_TORCH_IMAGE $NEXT_TORCH_SUITE ${NEXT_TORCH_PACKAGES[*]}" "$CLUSTER_HOME/lib/"{debian,oci}.sh)
       ;;
@@ -94,6 +95,16 @@ build_base() {
   log "making $BASE_IMAGE from Debian $BASE_SUITE's packages (about 1 minute)"
   debian_root "$1/root" "$BASE_SUITE"
   oci_archive "$1/root" "$BASE_IMAGE" "{\"Cmd\":[\"bash\"],$IMAGE_ENV}" "$1/base.tar"
+  rm -rf "$1/root"
+}
+
+# The registry as its project's image has it: the program, a shell, and that user's files.
+build_registry() {
+  log "making $REGISTRY_IMAGE (about 1 minute)"
+  debian_root "$1/root" "$BASE_SUITE"
+  install -m 755 "$(go_program registry)" "$1/root/bin/registry"
+  oci_archive "$1/root" "$REGISTRY_IMAGE" \
+    "{\"Entrypoint\":[\"registry\"],\"Cmd\":[\"serve\",\"/etc/distribution/config.yml\"],$IMAGE_ENV}" "$1/registry.tar"
   rm -rf "$1/root"
 }
 

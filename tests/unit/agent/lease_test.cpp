@@ -29,6 +29,9 @@ class Renewals : public Coordinator {
   Status release_save(const std::string&, Patience) override { return {}; }
   Status effect(const api::EffectReport&, Patience) override { return {}; }
   Result<api::SweepAnswer> sweep(const api::SweepRequest&, Patience) override { return {}; }
+  Result<api::RegistryToken> registry_token(const api::RegistryTokenRequest&, Patience) override {
+    return {};
+  }
 
   std::atomic<int> count = 0;
 };

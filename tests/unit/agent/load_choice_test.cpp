@@ -61,6 +61,9 @@ class WaitingOperator : public Coordinator {
   Status release_save(const std::string&, Patience) override { return unused(); }
   Status effect(const api::EffectReport&, Patience) override { return unused(); }
   Result<api::SweepAnswer> sweep(const api::SweepRequest&, Patience) override { return unused(); }
+  Result<api::RegistryToken> registry_token(const api::RegistryTokenRequest&, Patience) override {
+    return unused();
+  }
 
  private:
   static tl::unexpected<Error> unused() { return fail(ErrorCode::kInternal, "not asked here"); }

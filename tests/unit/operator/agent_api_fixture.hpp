@@ -236,14 +236,15 @@ class AgentApiTest : public ::testing::Test {
   CacheStats stats{32, pods};
   Metrics metrics;
   Events events;
-  std::optional<PodView> fetched;  // that the view lacks, as the API server has it
+  TokenMinter minter{clock, seeded_random(2)};  // without an authority
+  std::optional<PodView> fetched;               // that the view lacks, as the API server has it
   bool leading = true;
   std::atomic<int> sweeps_wanted{0};
   std::mutex spoke_mutex;
   std::vector<std::string> spoke;
   AgentApi agent_api{
       {view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats, pods, metrics,
-       events},
+       events, &minter},
       settings,
       {.is_leader = [this] { return leading; },
        .spoke =

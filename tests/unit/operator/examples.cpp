@@ -11,6 +11,7 @@
 #include "http/server.hpp"
 #include "kube/leader_election.hpp"
 #include "kube/worker.hpp"
+#include "operator/access_review.hpp"
 #include "operator/agents/agent_api.hpp"
 #include "operator/agents/agent_routes.hpp"
 #include "operator/agents/agent_services.hpp"
@@ -21,6 +22,7 @@
 #include "operator/agents/heard_load.hpp"
 #include "operator/agents/load_decision.hpp"
 #include "operator/agents/load_service.hpp"
+#include "operator/agents/registry_token_service.hpp"
 #include "operator/agents/save_contexts.hpp"
 #include "operator/agents/save_service.hpp"
 #include "operator/agents/sweep_service.hpp"
@@ -52,10 +54,21 @@
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/certificates/certificates.hpp"
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/cluster/own_registry.hpp"
 #include "operator/cluster/refusals.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics_access.hpp"
 #include "operator/pods/pod_ledger.hpp"
+#include "operator/registry/es256.hpp"
+#include "operator/registry/registry_keeper.hpp"
+#include "operator/registry/registry_quota.hpp"
+#include "operator/registry/registry_tokens.hpp"
+#include "operator/registry/token_authority.hpp"
+#include "operator/registry/token_claims.hpp"
+#include "operator/registry/token_minter.hpp"
+#include "operator/registry/token_scope.hpp"
+#include "operator/registry_access.hpp"
+#include "operator/registry_locator.hpp"
 #include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
 #include "operator/settings/settings.hpp"
@@ -426,6 +439,82 @@ inline void metrics_access(const Metrics& metrics, const kube::Client& client, c
   endpoint.stop();
 }
 
+inline Result<bool> access_reviews(const kube::Client& client, const std::string& token) {
+  auto identity = client.create(kube::resources::kTokenReviews, identity_review(token));
+  auto review = access_review(*identity, "nonResourceAttributes", {{"path", "/metrics"}});
+  auto answer = client.create(kube::resources::kSubjectAccessReviews, *review);
+  Result<bool> may = parse_access_review(*answer);
+  return may;
+}
+
+inline void registry_access(const TokenMinter& minter, const kube::Client& client,
+                            const Clock& clock, http::Request request, http::Responder respond) {
+  RegistryTokenEndpoint endpoint(
+      minter,
+      [&](const auto& resource, const auto& object) { return client.create(resource, object); },
+      clock);
+  endpoint.start();
+  endpoint.handle(std::move(request), std::move(respond));
+  endpoint.stop();
+}
+
+inline void registry_token_service(const ClusterView& view, const Settings& settings,
+                                   const TokenMinter& minter, const Caller& caller) {
+  RegistryTokenService registry({view, settings, &minter});
+  Result<api::RegistryToken> token = registry.token(caller, {.push = true});
+}
+
+inline void es256(const KeyPair& leaf) {
+  const Result<std::string> signature = sign_es256(leaf.key, "header.payload");
+  const std::string text = base64url(*signature);
+}
+
+inline void registry_keeper(const kube::Client& client, const std::string& ns,
+                            const RegistryKeeperParts& parts, const Clock& clock) {
+  RegistryKeeper keeper(client, {.ns = ns, .name = "compilecache-registry"}, parts, clock);
+  keeper.start();
+}
+
+inline void registry_quota(const api::CompileCache& cache, const ClusterView& view,
+                           uint64_t namespace_share, TokenFacts& facts, StorageVerdict& verdict) {
+  const auto full = over_quota(cache, registry_use(view, cache), namespace_share);
+  if (full) facts.over_quota = full->reason;
+  if (full) verdict.message += "; " + full->message;
+}
+
+inline void registry_tokens(const api::RegistryTokenRequest& request, const TokenMinter& minter,
+                            const std::string& pod) {
+  const TokenGrant grant = grant_token({.push = request.push, .may_not_save = "mode_read_only"});
+  minter.mint(pod, {{own_repository("ml", "transformer"), grant.actions}});
+}
+
+inline void token_authority(WallTime now, bool registry_knows) {
+  auto authority = *make_token_authority({}, now);
+  while (auto step = next_authority_step(authority, {}, registry_knows, now)) {
+    authority = *rotate_authority(authority, *step, {}, now);
+  }
+  auto leaf = make_token_leaf(authority, {}, now);
+}
+
+inline void token_claims(const Clock& clock, const KeyPair& leaf) {
+  const TokenClaims claims{.subject = "ml/web-1",
+                           .id = "9f...",
+                           .issued = clock.wall(),
+                           .access = {{"ml/transformer", {"pull"}}}};
+  const Result<std::string> token = sign_token(claims, leaf);
+}
+
+inline Status token_minter(const Clock& clock, const TokenAuthority& authority) {
+  TokenMinter minter(clock, system_random());
+  if (auto ready = minter.use(authority); !ready) return unexpected(ready.error());
+  Result<MintedToken> token = minter.mint("ml/web-1", {{"ml/transformer", {"pull"}}});
+  return {};
+}
+
+inline void token_scope(const http::Request& request) {
+  const std::vector<TokenScope> scopes = requested_scopes(request.query);
+}
+
 inline void review_path(const kube::Client& client, const std::string& ns,
                         const kube::LeaderElector& elector, const Clock& clock,
                         WebhookService& webhook) {
@@ -454,9 +543,20 @@ inline int settings() {
   return 0;
 }
 
-inline void storage_check(const api::CompileCache& cache, const ClaimView& claim,
-                          const VolumeView& volume) {
-  StorageFacts facts{.claim = claim, .volume = volume, .prepared = true};
+inline void own_registry(const kube::Client& client) {
+  const auto found = find_own_registry(client, "compilecache-system");
+  if (found && found->installed()) return;
+}
+
+inline void registry_locator(const kube::Client& client, const std::string& ns) {
+  RegistryLocator locator(client, ns, [&](const api::OwnRegistry& found) { found.installed(); });
+  if (Status looked = locator.look(); !looked) return;
+  locator.start();
+}
+
+inline void storage_check(const api::CompileCache& cache, const api::StoreRef& store,
+                          const ClaimView& claim, const VolumeView& volume) {
+  StorageFacts facts{.store = store, .claim = claim, .volume = volume, .prepared = true};
   StorageVerdict verdict = check_storage(cache.spec.storage, facts);
 }
 

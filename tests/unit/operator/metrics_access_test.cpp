@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "operator/access_review.hpp"
 #include "tests/unit/http/raw_socket.hpp"
 
 namespace compilecache::controller {
@@ -114,13 +115,14 @@ TEST(MetricsAccess, TheApiServersTroubleIsNotTheCallersFault) {
   EXPECT_TRUE(access.check("known", "10.0.0.7:1"));
 }
 
-TEST(MetricsAccess, OddAnswersLetNobodyIn) {
-  EXPECT_FALSE(access_review(json::parse(R"({"status": {"authenticated": "yes"}})")));
-  EXPECT_FALSE(access_review(json::parse(R"({"status": {"authenticated": true}})")));
-  EXPECT_FALSE(access_review(json::parse("[1]")));
-  EXPECT_FALSE(parse_access_review(json::parse(R"({"status": {"allowed": "yes"}})"), "u"));
-  EXPECT_FALSE(parse_access_review(json::object(), "u"));
-  EXPECT_FALSE(parse_access_review(json::parse("[1]"), "u"));
+TEST(AccessReview, OddAnswersLetNobodyIn) {
+  for (const char* odd : {R"({"status": {"authenticated": "yes"}})",
+                          R"({"status": {"authenticated": true}})", "[1]", "{}"}) {
+    EXPECT_FALSE(access_review(json::parse(odd), "resourceAttributes", json::object())) << odd;
+  }
+  EXPECT_FALSE(parse_access_review(json::parse(R"({"status": {"allowed": "yes"}})")));
+  EXPECT_FALSE(parse_access_review(json::object()).value());
+  EXPECT_FALSE(parse_access_review(json::parse("[1]")));
 }
 
 // The whole answer to one request.

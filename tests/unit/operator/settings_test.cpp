@@ -38,6 +38,7 @@ TEST(Settings, TheShippedFileIsReadAndSaysTheDefaults) {
   EXPECT_EQ(settings->status_interval, defaults.status_interval);
   EXPECT_EQ(settings->certificates, defaults.certificates);
   EXPECT_EQ(settings->token_cache, defaults.token_cache);
+  EXPECT_EQ(settings->registry, defaults.registry);
   const frameworks::Framework& torch = settings->frameworks.at("torch");
   EXPECT_EQ(torch.name, "torch");
   EXPECT_EQ(torch.env.at("TORCHINDUCTOR_CACHE_DIR"), "{directory}");
@@ -53,6 +54,30 @@ TEST(Settings, TheBreakersTimesFitTogether) {
   EXPECT_NE(error_of("breaker: {pause: 2h}").find("breaker.longestPause: must be at least pause"),
             std::string::npos);
   EXPECT_NE(error_of("breaker: {sharePercent: 0}").find("out of range"), std::string::npos);
+}
+
+TEST(Settings, TheRegistrysAreCheckedAtTheStart) {
+  const auto settings = parse_settings(
+      "registry: {enabled: true, service: images, port: 5001, address: 10.0.0.9, "
+      "namespaceShare: 1Gi, collectAbove: 2Gi, collectInterval: 48h, quietFor: 10m}",
+      "s.yaml");
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(settings->registry, (Settings::Registry{.enabled = true,
+                                                    .service = "images",
+                                                    .port = 5001,
+                                                    .address = "10.0.0.9",
+                                                    .namespace_share = 1ULL << 30,
+                                                    .collect_above = 2ULL << 30,
+                                                    .collect_interval = std::chrono::hours(48),
+                                                    .quiet_for = std::chrono::minutes(10)}));
+  EXPECT_NE(error_of("registry:\n  namespaceShare: many").find("2: registry.namespaceShare: "),
+            std::string::npos);
+  EXPECT_NE(error_of("registry: {namespaceShare: [1]}").find("must be a quantity like 5Gi"),
+            std::string::npos);
+  EXPECT_NE(error_of("registry:\n  service: UP/x").find("2: registry.service: \"UP/x\" is no name"),
+            std::string::npos);
+  EXPECT_NE(error_of("registry: {collectInterval: 1m}").find("out of range"), std::string::npos);
+  EXPECT_NE(error_of("registry: {port: 0}").find("out of range"), std::string::npos);
 }
 
 TEST(Settings, AreTaken) {

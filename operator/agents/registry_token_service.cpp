@@ -1,0 +1,50 @@
+#include "operator/agents/registry_token_service.hpp"
+
+#include "base/log.hpp"
+#include "operator/archives/save_rules.hpp"
+#include "operator/registry/registry_quota.hpp"
+#include "operator/registry/registry_tokens.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+// Why this pod's saves are never granted, by the same rules as when it asks for one.
+std::string may_not_save(const Caller& caller) {
+  if (caller.pod->injection->mode == api::Mode::kReadOnly) return "mode_read_only";
+  SaveContext context;
+  context.service_account = caller.identity.service_account;
+  context.save = caller.cache->spec.save;
+  return refusal(context);
+}
+
+}  // namespace
+
+Result<api::RegistryToken> RegistryTokenService::token(
+    const Caller& caller, const api::RegistryTokenRequest& request) const {
+  if (parts_.minter == nullptr) {
+    return fail(ErrorCode::kNotFound,
+                "asking for a token of the registry: this installation has none; install "
+                "config/components/registry, or name a store in spec.storage");
+  }
+  TokenFacts facts{.sweeper = caller.sweeper, .push = request.push};
+  if (!caller.sweeper && request.push) {
+    facts.may_not_save = may_not_save(caller);
+    const auto full = over_quota(*caller.cache, registry_use(parts_.view, *caller.cache),
+                                 parts_.settings.registry.namespace_share);
+    if (full) facts.over_quota = full->reason;
+  }
+  TokenGrant grant = grant_token(facts);
+  const std::string who = caller.ns() + "/" + caller.pod->name;
+  const std::string repository = own_repository(caller.ns(), caller.cache->metadata.name);
+  const bool push = grant.actions.size() > 1;
+  const auto minted = parts_.minter->mint(who, {{repository, std::move(grant.actions)}});
+  if (!minted) return unexpected(minted.error());
+  log_debug("minted a token for the registry",
+            {{"pod", who}, {"repository", repository}, {"why_no_push", grant.reason}});
+  return api::RegistryToken{.token = minted->token,
+                            .expires_seconds = minted->life.count(),
+                            .push = push,
+                            .reason = std::move(grant.reason)};
+}
+
+}  // namespace compilecache::controller

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "operator/cluster/cluster_view.hpp"
+
+// How much a namespace and a CompileCache keep in the installation's own registry, and may. Who is
+// above it goes on loading and saves nothing more, until collection or somebody makes room.
+//
+//   const auto full = over_quota(cache, registry_use(view, cache), namespace_share);
+//   if (full) facts.over_quota = full->reason;  // "quota_exceeded"
+//   if (full) verdict.message += "; " + full->message;  // of StorageReady, which stays True
+//
+// What counts is what the CompileCacheArchives name; garbage is freed when the registry is
+// collected. Pure.
+
+namespace compilecache::controller {
+
+struct RegistryUse {
+  uint64_t of_namespace = 0;  // bytes, of all its CompileCaches that keep their archives there
+  uint64_t of_cache = 0;
+};
+RegistryUse registry_use(const ClusterView& view, const api::CompileCache& cache);
+
+struct QuotaExceeded {
+  std::string reason;   // one word, for the saver's report
+  std::string message;  // for people: whose, how much, what to do
+};
+// `namespace_share`: bytes; 0: no bound. Nothing: there is room.
+std::optional<QuotaExceeded> over_quota(const api::CompileCache& cache, const RegistryUse& use,
+                                        uint64_t namespace_share);
+
+}  // namespace compilecache::controller
