@@ -119,7 +119,7 @@ Reply<AnswerPtr> RegistryClient::exchange(Connected& to, const RegistryRequest& 
 }
 
 Reply<AnswerPtr> RegistryClient::send_once(Connected& to, const RegistryRequest& request) {
-  for (bool renewed = false;; renewed = true) {
+  for (bool renewed = false;;) {
     const auto authorization = to.authorization.header(request.push);
     if (!authorization) return tl::unexpected(no_answer(authorization.error(), doing(request)));
     auto answer = exchange(to, request, *authorization);
@@ -130,6 +130,8 @@ Reply<AnswerPtr> RegistryClient::send_once(Connected& to, const RegistryRequest&
       refusal.error = got.error().with(doing(request));
       return tl::unexpected(std::move(refusal));
     }
+    // What was asked for the first time may be outdated the next moment.
+    renewed = !authorization->empty();
     // Not from the middle of an upload that the registry may have ended.
     if (request.source != nullptr && request.once) return answer;
   }
