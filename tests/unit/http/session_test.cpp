@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <set>
 #include <thread>
@@ -259,17 +260,21 @@ TEST_F(RawSessionTest, AServerThatTakesNothingEndsByTheStallTimeout) {
 TEST_F(RawSessionTest, AnEarly401IsTheAnswer) {
   for (const bool reads_on : {false, true}) {
     serve([&](int fd) {
-      read_head(fd);
+      if (read_head(fd).starts_with("GET")) return send_all(fd, ok_answer("anew"));
       send_all(fd, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nwho?");
       if (reads_on) read_to_the_end(fd);
     });
     Session session(options());
     Counting body(1ULL << 30);
-    const auto answer = session.start({.method = "PUT", .url = url(), .source = &body});
-    ASSERT_TRUE(answer) << answer.error().message;
-    EXPECT_EQ((*answer)->status(), 401);
-    EXPECT_EQ(*read_all(**answer, 100), "who?");
+    {
+      const auto answer = session.start({.method = "PUT", .url = url(), .source = &body});
+      ASSERT_TRUE(answer) << answer.error().message;
+      EXPECT_EQ((*answer)->status(), 401);
+      EXPECT_EQ(*read_all(**answer, 100), "who?");
+    }
     EXPECT_LT(body.read(), 1ULL << 30);
+    // The rest of the body would have to be sent first on the same connection.
+    EXPECT_EQ(told(session, {.url = url()}), "anew");
   }
 }
 
@@ -420,6 +425,27 @@ TEST_F(RawSessionTest, WhatFollowsAnAnswerUnaskedIsNotTheNextOne) {
   });
   Session session(options());
   for (int i = 0; i < 2; ++i) EXPECT_EQ(told(session, {.url = url()}), "hello");
+  EXPECT_EQ(connections, 2);
+}
+
+TEST_F(RawSessionTest, WhatComesWhileNobodyAsksIsNotTheNextAnswer) {
+  std::promise<void> sent;
+  std::atomic<int> connections = 0;
+  serve([&](int fd) {
+    const bool first = ++connections == 1;
+    read_head(fd);
+    send_all(fd, ok_answer("hello"));
+    if (first) {
+      std::this_thread::sleep_for(milliseconds(20));  // so that the client has read that much
+      send_all(fd, ok_answer("smuggled"));
+      sent.set_value();
+    }
+    read_to_the_end(fd);
+  });
+  Session session(options());
+  EXPECT_EQ(told(session, {.url = url()}), "hello");
+  sent.get_future().wait();
+  EXPECT_EQ(told(session, {.url = url()}), "hello");
   EXPECT_EQ(connections, 2);
 }
 
