@@ -10,6 +10,7 @@
 
 #include "api/archive_key.hpp"
 #include "api/outcomes.hpp"
+#include "api/registry_trouble.hpp"
 #include "api/words.hpp"
 #include "base/error.hpp"
 
@@ -201,7 +202,9 @@ struct SweepRequest {
   int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;
   std::vector<std::string> corrupt;   // manifests in SweepAnswer::check that are corrupt
   std::vector<std::string> verified;  // and those whose blobs are all whole
-  std::string storage_error;          // why the volume cannot be used; empty: it can
+  std::string storage_error;          // why the store cannot be used; empty: it can
+  // The same as one of a registry's words; nothing for a volume.
+  std::optional<RegistryTrouble> storage_trouble;
 };
 
 struct SweepArchive {

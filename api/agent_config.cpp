@@ -48,6 +48,18 @@ inline constexpr auto kFields<VolumeRef> =
                field_of("path", &VolumeRef::path)};
 
 template <>
+inline constexpr const char* kKind<RegistryRef> = "registry";
+template <>
+inline constexpr auto kFields<RegistryRef> =
+    std::tuple{field_of("address", &RegistryRef::address),
+               field_of("ca_config_map", &RegistryRef::ca_config_map),
+               field_of("host", &RegistryRef::host),
+               field_of("own", &RegistryRef::own),
+               field_of("parent", &RegistryRef::parent),
+               field_of("repository", &RegistryRef::repository),
+               field_of("secret", &RegistryRef::secret)};
+
+template <>
 inline constexpr auto kFields<AgentConfig::Directory> =
     std::tuple{field_of("framework", &AgentConfig::Directory::framework),
                field_of("path", &AgentConfig::Directory::path)};

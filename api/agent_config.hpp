@@ -25,17 +25,19 @@ struct AgentConfig {
   std::string cache_uid;
 
   // The agent API. The address is the Service's ClusterIP (hostNetwork pods have no cluster DNS);
-  // TLS is verified by the name. Empty address: no operator, only the index on the volume.
+  // TLS is verified by the name. Empty address: no operator, only the index on a volume.
   std::string operator_address;
   int operator_port = 443;
   std::string operator_name;
   std::string operator_ca;
   std::string token_file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-  // Where the archives are; always set by the webhook. A volume is mounted at `store_mount`.
+  // Where the archives are; always set by the webhook. A volume is mounted at `store_mount`; the
+  // credentials and the authorities of a registry where names.hpp says. The installation's own
+  // registry is served under the same authorities as the agent API (`operator_ca`).
   std::optional<StoreRef> store;
   std::string store_mount = kStorePath;
-  bool index_fallback = true;
+  bool index_fallback = true;  // false for a registry, which has no index
   // Whether the loader asks the operator which archive to load. False where pods of the namespace
   // cannot reach the operator: it would wait in vain. The saver tries all the same.
   bool ask_operator = true;

@@ -16,7 +16,7 @@ std::string read_spec(const json& from, CompileCacheSpec& spec) {
   reader.read(from, spec);
   if (!reader.error().empty()) return reader.error();
   const bool keeps_something = spec.storage || !spec.remote_cache.redis.host.empty();
-  return keeps_something ? "" : std::string("spec.storage.claimName: ") + kStorageMissing;
+  return keeps_something ? "" : std::string("spec.storage: ") + kStorageMissing;
 }
 
 RecentPods parse_recent(const json& items) {
@@ -74,6 +74,7 @@ CompileCacheStatus parse_status(const json& status) {
   CompileCacheStatus parsed;
   parsed.observed_generation = field<int64_t>(status, "observedGeneration", 0);
   parsed.conditions = parse_conditions(status);
+  parsed.store = field<std::string>(child(status, "summary"), "store", "");
   parsed.archives = field<int64_t>(status, "archives", 0);
   parsed.gpu_products = field<int64_t>(status, "gpuProducts", 0);
   parsed.total_bytes = field<int64_t>(status, "totalBytes", 0);
@@ -176,7 +177,8 @@ json to_json(const CompileCacheStatus& status) {
   object["summary"] = {{"size", format_bytes(static_cast<uint64_t>(status.total_bytes))},
                        {"loads", summary(status.loads)},
                        {"effect", summary(status.effect)},
-                       {"saves", summary(status.saves)}};
+                       {"saves", summary(status.saves)},
+                       {"store", status.store}};
   set_if(object, "lastSaveTime", status.last_save_time);
   if (!status.last_sweep.time.empty()) {
     object["lastSweep"] = {{"time", status.last_sweep.time},

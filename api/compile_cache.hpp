@@ -38,10 +38,21 @@ struct ObjectMeta {
 };
 ObjectMeta object_meta(const nlohmann::json& object);
 
-// spec.storage. (Not within CompileCacheSpec: clang cannot make an optional of a class before the
-// one around it is complete.)
+// spec.storage.registry: a registry of the user's.
+struct RegistrySpec {
+  std::string repository;  // "harbor.example.com/ml/caches", see repository_name.hpp
+  // Of the same namespace; empty: none.
+  std::string secret_name, ca_config_map_name;
+  bool operator==(const RegistrySpec&) const = default;
+};
+
+// spec.storage. With neither a claim nor a registry it is the installation's own registry. (Not
+// within CompileCacheSpec: clang cannot make an optional of a class before the one around it is
+// complete.)
 struct StorageSpec {
   std::string claim_name;
+  std::optional<RegistrySpec> registry;
+  // Of a claim alone.
   std::string sub_path;
   bool allow_read_write_once = false;
   bool allow_node_affinity = false;
@@ -157,6 +168,7 @@ struct Breaker {
 struct CompileCacheStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions;  // Ready, StorageReady, Reconciling, Stalled, ...
+  std::string store;                  // store_in_words()
   int64_t archives = 0, gpu_products = 0, total_bytes = 0, active_pods = 0;
   LoadCounters loads;
   EffectCounters effect;

@@ -44,7 +44,29 @@ json head_json(const ArchiveHead& head) {
   return object;
 }
 
-std::optional<StoreRef> parse_store(const json& spec, const std::string& ns) {
+// What is noted is where the blobs are, and not how to get there: that may change.
+json registry_json(const RegistryRef& registry) {
+  json noted{{"repository", registry.repository}};
+  if (!registry.own) noted["host"] = registry.host;
+  return noted;
+}
+
+RegistryRef parse_registry(const json& noted, const std::string& ns, const std::string& cache) {
+  RegistryRef registry;
+  registry.host = field<std::string>(noted, "host", "");
+  registry.own = registry.host.empty();
+  registry.repository = field<std::string>(noted, "repository", "");
+  const std::string below = "/" + ns + "/" + cache;
+  if (registry.repository.ends_with(below)) {
+    registry.parent = registry.repository.substr(0, registry.repository.size() - below.size());
+  }
+  return registry;
+}
+
+std::optional<StoreRef> parse_store(const json& spec, const std::string& ns,
+                                    const std::string& cache) {
+  const json& registry = child(spec, "registry");
+  if (registry.is_object() && !registry.empty()) return parse_registry(registry, ns, cache);
   const std::string claim = field<std::string>(spec, "claimName", "");
   if (claim.empty()) return std::nullopt;
   return StoreRef{VolumeRef{ns, claim, field<std::string>(spec, "path", "")}};
@@ -104,7 +126,7 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
   const json& spec = child(object, "spec");
   archive.cache = field<std::string>(spec, "cache", "");
   archive.key = field<ArchiveKey>(spec, "key", {});
-  archive.store = parse_store(spec, archive.metadata.ns);
+  archive.store = parse_store(spec, archive.metadata.ns, archive.cache);
   for (const json& owner : child(child(object, "metadata"), "ownerReferences")) {
     if (field<std::string>(owner, "kind", "") == "CompileCache") {
       archive.cache_uid = field<std::string>(owner, "uid", "");
@@ -157,6 +179,8 @@ json spec_json(const CompileCacheArchive& archive) {
     spec["claimName"] = volume->claim;
     spec["path"] = volume->path;
   }
+  const RegistryRef* registry = archive.store ? archive.store->registry() : nullptr;
+  if (registry != nullptr) spec["registry"] = registry_json(*registry);
   return spec;
 }
 

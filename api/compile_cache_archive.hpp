@@ -69,7 +69,7 @@ struct CompileCacheArchive {
   std::string cache;  // the CompileCache's name
   std::string cache_uid;
   ArchiveKey key;
-  std::optional<StoreRef> store;  // nothing: the object does not name a claim
+  std::optional<StoreRef> store;  // as far as it is noted; nothing: it is not
 
   ArchiveHead head, previous;
   SaveLock lock;

@@ -32,11 +32,22 @@ inline constexpr char kSaverContainer[] = "compilecache-save";
 inline constexpr char kCacheVolume[] = "compilecache-cache";
 inline constexpr char kStoreVolume[] = "compilecache-store";
 inline constexpr char kTokenVolume[] = "compilecache-token";
+inline constexpr char kRegistrySecretVolume[] = "compilecache-registry";
+inline constexpr char kRegistryCaVolume[] = "compilecache-registry-ca";
+inline constexpr char kSpoolVolume[] = "compilecache-spool";
 
 // Paths in containers. The cache directory is the same in every pod because frameworks embed
 // absolute paths.
 inline constexpr char kCachePath[] = "/compilecache/cache";
 inline constexpr char kStorePath[] = "/compilecache/store";
+// What a user's registry needs, of the Secret and the ConfigMap that the CompileCache names. The
+// folders are empty where these do not exist.
+inline constexpr char kRegistrySecretPath[] = "/compilecache/registry";
+inline constexpr char kRegistrySecretKey[] = ".dockerconfigjson";
+inline constexpr char kRegistryCaPath[] = "/compilecache/registry-ca";
+inline constexpr char kRegistryCaKey[] = "ca.crt";
+// The saver's own folder for what it is about to send to a registry.
+inline constexpr char kSpoolPath[] = "/compilecache/spool";
 // Our projected token is mounted where the pod's API token would be, so that the ServiceAccount
 // admission mounts none of the user's into our containers.
 inline constexpr char kTokenPath[] = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -55,5 +66,7 @@ inline constexpr char kNodeNameVariable[] = "COMPILECACHE_NODE_NAME";
 // Services in the operator's namespace; also the names in the certificate (NAME.NAMESPACE.svc).
 inline constexpr char kWebhookService[] = "compilecache-webhook";
 inline constexpr char kAgentService[] = "compilecache-agent-api";
+inline constexpr char kRegistryService[] = "compilecache-registry";
+inline constexpr int kRegistryPort = 5000;
 
 }  // namespace compilecache::api

@@ -7,6 +7,7 @@
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
 #include "api/fields.hpp"
+#include "api/repository_name.hpp"
 
 // The fields of a CompileCache's spec, as crds/compilecaches.yaml has them; a test holds the two
 // together. The checks are what the schema refuses too, repeated for objects that no API server has
@@ -30,14 +31,24 @@ std::string unless_between(const int& value) {
 }
 
 inline constexpr char kStorageMissing[] =
-    "is required; name a PersistentVolumeClaim of the namespace, or a Redis server in "
-    "spec.remoteCache.redis";
+    "is required; name a PersistentVolumeClaim of the namespace in spec.storage.claimName or a "
+    "registry in spec.storage.registry, write `storage: {}` for the installation's own registry, "
+    "or name a Redis server in spec.remoteCache.redis";
+
+template <>
+inline constexpr auto kFields<RegistrySpec> =
+    std::tuple{field_of("repository", &RegistrySpec::repository,
+                        [](const std::string& repository) -> std::string {
+                          const auto name = parse_repository(repository);
+                          return name ? "" : name.error().message;
+                        }),
+               field_of("secretName", &RegistrySpec::secret_name),
+               field_of("caConfigMapName", &RegistrySpec::ca_config_map_name)};
 
 template <>
 inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
-    field_of(
-        "claimName", &CompileCacheSpec::Storage::claim_name,
-        [](const std::string& name) -> std::string { return name.empty() ? kStorageMissing : ""; }),
+    field_of("claimName", &CompileCacheSpec::Storage::claim_name),
+    field_of("registry", &CompileCacheSpec::Storage::registry),
     field_of("subPath", &CompileCacheSpec::Storage::sub_path,
              [](const std::string& path) -> std::string {
                const bool inside = !path.starts_with('/') && path.find("..") == std::string::npos;
@@ -46,6 +57,18 @@ inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
     field_of("allowReadWriteOnce", &CompileCacheSpec::Storage::allow_read_write_once),
     field_of("allowNodeAffinity", &CompileCacheSpec::Storage::allow_node_affinity),
     field_of("adopt", &CompileCacheSpec::Storage::adopt)};
+
+// "" where the fields of spec.storage go together.
+inline std::string storage_trouble(const StorageSpec& storage) {
+  if (storage.claim_name.empty()) {
+    const bool of_a_volume = !storage.sub_path.empty() || storage.allow_read_write_once ||
+                             storage.allow_node_affinity || storage.adopt;
+    return of_a_volume ? "subPath, allowReadWriteOnce, allowNodeAffinity and adopt are of a claim; "
+                         "name one in claimName or leave them out"
+                       : "";
+  }
+  return storage.registry ? "claimName and registry exclude each other; leave one out" : "";
+}
 
 template <>
 inline constexpr auto kFields<CompileCacheSpec::Load> =
@@ -100,7 +123,10 @@ inline constexpr auto kFields<CompileCacheSpec::Compression> =
 
 template <>
 inline constexpr auto kFields<CompileCacheSpec> =
-    std::tuple{field_of("storage", &CompileCacheSpec::storage),
+    std::tuple{field_of("storage", &CompileCacheSpec::storage,
+                        [](const std::optional<StorageSpec>& storage) -> std::string {
+                          return storage ? storage_trouble(*storage) : "";
+                        }),
                field_of("frameworks", &CompileCacheSpec::frameworks),
                field_of("version", &CompileCacheSpec::version),
                field_of("key", &CompileCacheSpec::key,

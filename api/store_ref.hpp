@@ -8,7 +8,7 @@
 // unchanged to whoever counts by stores (loads, saves and sweep Jobs at a time), to what is mounted
 // into pods and Jobs, and in the agent's configuration to the agent, which opens it.
 //
-//   const auto store = store_of(cache);      // nothing: it keeps no archives
+//   const auto store = store_of(cache, own_registry);   // nothing: it has none
 //   traffic.begin(store->id(), ...);         // "volume/ml/caches"
 //   store->volume()->claim;                  // "caches"; volume() is nullptr for another kind
 //
@@ -52,15 +52,30 @@ struct RegistryRef {
 struct StoreRef : std::variant<VolumeRef, RegistryRef> {
   using variant::variant;
 
-  // What limits are counted by: the same for all that burden the same volume, whatever folder of it
-  // they use. Two StoreRefs are equal only when they are the same folder.
+  // What limits are counted by: the same for all that burden the same volume or registry, whatever
+  // folder or repository of it they use. Two StoreRefs are equal only when these are the same too.
   [[nodiscard]] std::string id() const;
   [[nodiscard]] const VolumeRef* volume() const { return std::get_if<VolumeRef>(this); }
   [[nodiscard]] const RegistryRef* registry() const { return std::get_if<RegistryRef>(this); }
   bool operator==(const StoreRef&) const = default;
 };
 
-// Nothing: the CompileCache keeps no archives (spec.storage is absent).
-std::optional<StoreRef> store_of(const CompileCache& cache);
+// The installation's own registry, which serves CompileCaches with an empty spec.storage. By
+// default there is none.
+struct OwnRegistry {
+  std::string host;     // as its certificate names it: "compilecache-registry.<ns>.svc:5000"
+  std::string address;  // its Service's ClusterIP and port: "10.96.0.7:5000"
+
+  [[nodiscard]] bool installed() const { return !host.empty(); }
+  bool operator==(const OwnRegistry&) const = default;
+};
+
+// Nothing: the CompileCache keeps no archives (spec.storage is absent), or would keep them in the
+// installation's own registry, and there is none.
+std::optional<StoreRef> store_of(const CompileCache& cache, const OwnRegistry& own);
+
+// Where a CompileCache keeps its archives, for people: "claim caches",
+// "harbor.example.com/ml/caches", "registry" for the installation's own; "" for nowhere.
+std::string store_in_words(const CompileCache& cache);
 
 }  // namespace compilecache::api

@@ -19,10 +19,10 @@
 // (`client.hpp` is the smaller one, for the operator's API at a known address.)
 //
 //   http::Session session({.proxy = http::proxy_of_environment()});
-//   auto answer = session.start({.url = "https://registry.example.com/v2/", .deadline = ...});
+//   auto answer = session.start({.url = "https://registry.example.com/v2/", .deadline = deadline});
 //   if (!answer) ...                          // no answer: see the error codes below
 //   if ((*answer)->status() == 401) ...       // an answer of any status is a value
-//   while (auto count = (*answer)->read(buffer)) { if (*count == 0) break; ... }
+//   auto count = (*answer)->read(buffer);     // until it is 0
 
 namespace compilecache::http {
 
@@ -42,6 +42,7 @@ struct SessionOptions {
   std::chrono::milliseconds connect_timeout{5000};  // name, TCP, proxy and TLS handshake together
   std::chrono::milliseconds stall_timeout{15000};   // without a byte either way
   size_t most_idle_connections = 4;
+  std::chrono::milliseconds idle_timeout{60000};  // a connection kept for longer is not used again
 };
 
 // The bytes of a request's body, in order.

@@ -3,7 +3,12 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <array>
 #include <boost/asio/buffer.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/strings.hpp"
 
 namespace compilecache::http {
 
@@ -24,6 +29,56 @@ TlsContext make_context(ssl::context::method method) {
 tl::unexpected<Error> unusable(const std::string& what, const std::string& why) {
   ERR_clear_error();
   return fail(ErrorCode::kInvalid, what + ": " + why);
+}
+
+// Where distributions keep what they trust: Debian, Fedora, SUSE, Alpine.
+constexpr std::array kFolders = {"/etc/ssl/certs", "/etc/pki/tls/certs"};
+constexpr std::array kFiles = {"/etc/ssl/certs/ca-certificates.crt",
+                               "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+                               "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+                               "/etc/ssl/cert.pem"};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Whether certificates have the hash of their name as their file's name there: "002c0b4f.0".
+bool is_hashed(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const auto name = entry.path().filename().string();
+    if (name.size() == 10 && name.ends_with(".0")) return true;
+  }
+  return false;
+}
+
+bool trust_folder(SSL_CTX* context, const std::string& folder) {
+  return is_hashed(folder) && SSL_CTX_load_verify_dir(context, folder.c_str()) == 1;
+}
+
+bool trust_file(SSL_CTX* context, const std::string& file) {
+  const bool trusted = SSL_CTX_load_verify_file(context, file.c_str()) == 1;
+  ERR_clear_error();
+  return trusted;
+}
+
+// Says what cannot be used of what the environment names.
+std::string trust_system(SSL_CTX* context) {
+  const std::string file = variable("SSL_CERT_FILE");
+  const std::string folders = variable("SSL_CERT_DIR");
+  if (!file.empty() && !trust_file(context, file)) {
+    return "SSL_CERT_FILE names " + file + ", in which no PEM certificate can be read";
+  }
+  for (const auto& folder : split(folders, ':')) trust_folder(context, folder);
+  if (!file.empty() || !folders.empty()) return "";
+  for (const char* folder : kFolders) {
+    if (trust_folder(context, folder)) return "";
+  }
+  for (const char* usual : kFiles) {
+    if (trust_file(context, usual)) return "";
+  }
+  return "";  // a machine that trusts nobody: each server then says who it is to no avail
 }
 
 // Each connection shows its own: what was resumed would be as good as it once was.
@@ -71,18 +126,40 @@ Result<TlsContext> server_tls(const std::string& chain_pem, const std::string& k
   }
 }
 
-Result<TlsContext> client_tls(const std::string& ca_pem) {
-  const std::string doing = "reading the CA certificates to trust";
-  try {
-    TlsContext context = make_context(ssl::context::tls_client);
-    boost::system::error_code error;
-    context->add_certificate_authority(boost::asio::buffer(ca_pem), error);
-    if (error) return unusable(doing, "no PEM certificate can be read (" + error.message() + ")");
-    context->set_verify_mode(ssl::verify_peer);
-    return context;
-  } catch (const std::exception& exception) {
-    return unusable(doing, exception.what());
+namespace {
+
+constexpr char kTrusting[] = "reading the CA certificates to trust";
+
+Result<TlsContext> client_context(const std::string& ca_pem, bool system) {
+  TlsContext context = make_context(ssl::context::tls_client);
+  context->set_verify_mode(ssl::verify_peer);
+  if (system) {
+    const std::string trouble = trust_system(context->native_handle());
+    if (!trouble.empty()) return unusable(kTrusting, trouble);
+    if (ca_pem.empty()) return context;
   }
+  boost::system::error_code error;
+  context->add_certificate_authority(boost::asio::buffer(ca_pem), error);
+  if (error) return unusable(kTrusting, "no PEM certificate can be read (" + error.message() + ")");
+  return context;
+}
+
+Result<TlsContext> client_context_or_error(const std::string& ca_pem, bool system) {
+  try {
+    return client_context(ca_pem, system);
+  } catch (const std::exception& exception) {
+    return unusable(kTrusting, exception.what());
+  }
+}
+
+}  // namespace
+
+Result<TlsContext> client_tls(const std::string& ca_pem) {
+  return client_context_or_error(ca_pem, false);
+}
+
+Result<TlsContext> client_tls_of_system(const std::string& ca_pem) {
+  return client_context_or_error(ca_pem, true);
 }
 
 }  // namespace compilecache::http

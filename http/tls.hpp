@@ -25,4 +25,10 @@ ClientCertificate client_certificate(SSL* connection);
 // Trusts the certificates of `ca_pem` and nothing else; kInvalid when there is none in it.
 Result<TlsContext> client_tls(const std::string& ca_pem);
 
+// Trusts what the machine trusts, and the certificates of `ca_pem` (may be empty) too. The
+// machine's are those of SSL_CERT_FILE and SSL_CERT_DIR where these are set, else of the usual
+// places. From a folder with hashed names OpenSSL takes the one that it needs; reading all of a
+// file takes 50 ms.
+Result<TlsContext> client_tls_of_system(const std::string& ca_pem);
+
 }  // namespace compilecache::http

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/random.hpp"
@@ -34,6 +35,7 @@
 #include "operator/metrics_access.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry_access.hpp"
+#include "operator/registry_locator.hpp"
 #include "operator/review_path.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
@@ -97,6 +99,16 @@ RotationPolicy rotation_policy(const Settings& settings) {
                                   duration_cast<seconds>(settings.certificates.leaf_life));
 }
 
+// Where the operator is told of a proxy, its Jobs need it too.
+std::vector<podspec::Variable> proxy_of_environment() {
+  std::vector<podspec::Variable> found;
+  for (const char* name : {"HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) found.push_back({name, value});
+  }
+  return found;
+}
+
 class Operator {
  public:
   Operator(const OperatorOptions& options, Settings settings, kube::Client client)
@@ -140,6 +152,7 @@ class Operator {
   void make_registry(std::function<KeyPair()> serving_authority);
   Status look_around();
   Status listen();
+  void registry_found(const api::OwnRegistry& registry);
   void start_watching();
   Status run_for_leader();
   void leave();
@@ -165,6 +178,7 @@ class Operator {
   std::string image_;
   std::optional<WebhookService> webhook_;
   std::optional<LeaderSession> session_;
+  std::optional<RegistryLocator> locator_;
   std::optional<kube::Reflector<api::CompileCache>> caches_;
   std::optional<MetricsEndpoint> metrics_endpoint_;  // with --authorize-metrics
   // Of the installation's own registry, where it has one.
@@ -249,6 +263,9 @@ Status Operator::look_around() {
                    events_, metrics_, clock_, settings_.limits.webhook_threads);
   webhook_->set_review_path([this] { return review_path_.path(); },
                             [this] { review_path_.look_soon(); });
+  locator_.emplace(client_, options_.ns,
+                   [this](const api::OwnRegistry& found) { registry_found(found); });
+  if (auto looked = locator_->look(); !looked) return looked;
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -259,6 +276,14 @@ Status Operator::look_around() {
                {"nodes", std::to_string(old.size())}});
   }
   return {};
+}
+
+void Operator::registry_found(const api::OwnRegistry& registry) {
+  if (!stores_.registry.set(registry)) return;
+  log_info("the installation's own registry",
+           {{"host", registry.host}, {"address", registry.address}});
+  webhook_->set_own_registry(registry);
+  if (started_) session_->registry_changed();
 }
 
 http::ServerOptions Operator::server_options(uint16_t port, bool tls) const {
@@ -312,13 +337,14 @@ void Operator::start_watching() {
       LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_, metrics_,
                   [this] { return leads(); }, clock_, registry_ ? &minter_ : nullptr},
       LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
-                    options_.replace_stuck_pods});
+                    proxy_of_environment(), options_.replace_stuck_pods});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,
       clock_);
   caches_->start();
   webhook_->start();
+  locator_->start();
   if (metrics_endpoint_) metrics_endpoint_->start();
   if (registry_tokens_) registry_tokens_->start();
 }
@@ -361,6 +387,7 @@ void Operator::leave() {
   certificates_->stop();
   review_path_.stop();
   if (registry_) registry_->stop();
+  locator_->stop();
   const Duration left = end - clock_.monotonic();
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));

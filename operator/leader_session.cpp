@@ -142,6 +142,10 @@ void LeaderSession::handle(http::Request request, http::Responder respond) {
   }
 }
 
+void LeaderSession::registry_changed() {
+  for (const auto& cache : impl_->view.caches()) impl_->queue.add(cache->metadata.key());
+}
+
 void LeaderSession::stop() {
   impl_->stopping.cancel();
   if (impl_->thread.joinable()) impl_->thread.join();
@@ -227,6 +231,7 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
   }
   environment.agent_port = parts.settings.agent.port;
   environment.agent_name = std::string(api::kAgentService) + "." + options.ns + ".svc";
+  environment.proxy = options.proxy;
   environment.agent_ca = [this] { return parts.certificates.served().bundle; };
   return environment;
 }
@@ -259,7 +264,7 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   hooks.sweep_reported = [this](const PodView& pod, const api::SweepRequest& request) {
     if (request.phase != api::SweepPhase::kEnd) return;
     sweeper->reported(kube::object_key(pod.ns, request.cache), pod.owner ? pod.owner->uid : "",
-                      request.storage_error);
+                      request.storage_error, request.storage_trouble);
     enqueue(pod.ns, request.cache, Duration::zero());
   };
   agent_api.emplace(
@@ -324,8 +329,8 @@ void LeaderSession::Impl::add_handlers() {
 }
 
 void LeaderSession::Impl::claim_changed(const ClaimView& claim, kube::Priority priority) {
-  const api::VolumeRef volume{.ns = claim.ns, .claim = claim.name};
-  for (const auto& cache : parts.stores.caches_by_store.list(volume.id())) {
+  for (const auto& cache :
+       parts.stores.caches_by_claim.list(kube::object_key(claim.ns, claim.name))) {
     queue.add(cache->metadata.key(), priority);
   }
 }

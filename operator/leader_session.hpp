@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "http/message.hpp"
@@ -16,6 +17,7 @@
 #include "operator/metrics/metrics.hpp"
 #include "operator/registry/token_minter.hpp"
 #include "operator/settings/settings.hpp"
+#include "podspec/pod_fragments.hpp"
 
 // The work of the leader alone: it watches pods, nodes, archives, claims and Jobs, reconciles
 // CompileCaches and answers agents.
@@ -36,7 +38,8 @@ struct LeaderOptions {
   // operator outside the cluster).
   std::string endpoint_address;
   uint16_t endpoint_port = 9444;
-  bool replace_stuck_pods = false;  // evict those that cannot start with what is injected
+  std::vector<podspec::Variable> proxy = {};  // variables that lead Jobs out of the cluster
+  bool replace_stuck_pods = false;            // evict those that cannot start with what is injected
 };
 
 struct LeaderParts {
@@ -61,6 +64,9 @@ class LeaderSession {
 
   void start();
   void stop();
+
+  // The installation's own registry is another one than before. Thread-safe.
+  void registry_changed();
 
   // Handles an agent's request; answers 503 with Retry-After until this session works. Thread-safe.
   void handle(http::Request request, http::Responder respond);

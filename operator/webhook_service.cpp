@@ -171,6 +171,10 @@ void WebhookService::set_ca(const std::string& bundle) {
   change([&](webhook::InjectionSettings& settings) { settings.agent_ca = bundle; });
 }
 
+void WebhookService::set_own_registry(const api::OwnRegistry& registry) {
+  change([&](webhook::InjectionSettings& settings) { settings.own_registry = registry; });
+}
+
 void WebhookService::set_native_sidecars(bool every_kubelet_knows_them) {
   change([&](webhook::InjectionSettings& settings) {
     settings.native_sidecars = every_kubelet_knows_them;

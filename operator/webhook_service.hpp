@@ -66,6 +66,8 @@ class WebhookService : public webhook::AdmissionCluster {
 
   // Sets the CA that agents of pods injected from now on trust.
   void set_ca(const std::string& bundle);
+  // Where pods injected from now on find the installation's own registry.
+  void set_own_registry(const api::OwnRegistry& registry);
   void set_native_sidecars(bool every_kubelet_knows_them);
 
   std::shared_ptr<const api::CompileCache> cache(const std::string& ns,

@@ -36,7 +36,8 @@ std::string without_dollars(std::string json_text) {
 
 }  // namespace
 
-std::string agent_environment(const api::AgentConfig& config) {
+std::string agent_environment(const api::AgentConfig& config,
+                              const std::vector<std::string>& more) {
   const std::string text = without_dollars(api::dump(config));
   JsonWriter out(text.size() * 2);
   out.begin_array();
@@ -48,6 +49,7 @@ std::string agent_environment(const api::AgentConfig& config) {
   write_field(out, api::kPodUidVariable, "metadata.uid");
   write_field(out, api::kNamespaceVariable, "metadata.namespace");
   write_field(out, api::kNodeNameVariable, "spec.nodeName");
+  for (const std::string& variable : more) out.raw(variable);
   out.end_array();
   return out.text();
 }

@@ -24,9 +24,57 @@ Volume volume(const std::string& name, const char* source, const Write& write) {
   return {name, out.text()};
 }
 
-Volume store_volume(const api::VolumeRef& store) {
-  return volume(api::kStoreVolume, "persistentVolumeClaim",
-                [&](JsonWriter& out) { out.field("claimName", store.claim); });
+// A Secret or ConfigMap, or an empty folder where it does not exist: the pod starts all the same.
+// Without `key` all that it has.
+Volume optional_object(const std::string& name, const char* source, const char* name_field,
+                       const std::string& object, const char* key) {
+  return volume(name, source, [&](JsonWriter& out) {
+    if (key != nullptr) {
+      out.key("items");
+      out.begin_array();
+      out.begin_object();
+      out.field("key", key);
+      out.field("path", key);
+      out.end_object();
+      out.end_array();
+    }
+    out.field(name_field, object);
+    out.field("optional", true);
+  });
+}
+
+std::vector<Volume> store_volumes(const api::VolumeRef& store, SecretKeys) {
+  return {volume(api::kStoreVolume, "persistentVolumeClaim",
+                 [&](JsonWriter& out) { out.field("claimName", store.claim); })};
+}
+
+std::vector<Volume> store_volumes(const api::RegistryRef& store, SecretKeys keys) {
+  std::vector<Volume> volumes;
+  if (!store.secret.empty()) {
+    const char* key = keys == SecretKeys::kNeeded ? api::kRegistrySecretKey : nullptr;
+    volumes.push_back(
+        optional_object(api::kRegistrySecretVolume, "secret", "secretName", store.secret, key));
+  }
+  if (!store.ca_config_map.empty()) {
+    volumes.push_back(optional_object(api::kRegistryCaVolume, "configMap", "name",
+                                      store.ca_config_map, api::kRegistryCaKey));
+  }
+  return volumes;
+}
+
+std::vector<Mount> store_mounts(const api::VolumeRef&, bool read_only) {
+  return {{api::kStoreVolume, api::kStorePath, read_only}};
+}
+
+std::vector<Mount> store_mounts(const api::RegistryRef& store, bool) {
+  std::vector<Mount> mounts;
+  if (!store.secret.empty()) {
+    mounts.push_back({api::kRegistrySecretVolume, api::kRegistrySecretPath, true});
+  }
+  if (!store.ca_config_map.empty()) {
+    mounts.push_back({api::kRegistryCaVolume, api::kRegistryCaPath, true});
+  }
+  return mounts;
 }
 
 Volume token_volume() {
@@ -51,8 +99,17 @@ Volume empty_dir(const std::string& name) {
   return volume(name, "emptyDir", [](JsonWriter&) {});
 }
 
-std::vector<Volume> agent_volumes(const api::StoreRef& store) {
-  return {std::visit([](const auto& kind) { return store_volume(kind); }, store), token_volume()};
+std::vector<Volume> agent_volumes(const api::StoreRef& store, SecretKeys keys) {
+  auto volumes = std::visit([&](const auto& kind) { return store_volumes(kind, keys); }, store);
+  volumes.push_back(token_volume());
+  return volumes;
+}
+
+std::vector<Mount> agent_mounts(const api::StoreRef& store, bool store_read_only) {
+  auto mounts =
+      std::visit([&](const auto& kind) { return store_mounts(kind, store_read_only); }, store);
+  mounts.push_back({api::kTokenVolume, api::kTokenPath, true});
+  return mounts;
 }
 
 }  // namespace compilecache::podspec

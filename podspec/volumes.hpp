@@ -12,7 +12,17 @@ namespace compilecache::podspec {
 
 Volume empty_dir(const std::string& name);
 
-// The store, and a token for the agent API. A sweep Job's pod has these two and no others.
-std::vector<Volume> agent_volumes(const api::StoreRef& store);
+// What of a user's Secret is mounted: an agent that finds no credentials in it can say what is
+// there instead, and that is for Jobs alone.
+enum class SecretKeys { kNeeded, kAll };
+
+// What the store needs, and a token for the agent API: the claim of a volume; of a user's registry
+// the Secret and the ConfigMap that the CompileCache names, which may be missing without holding
+// the pod up; of the installation's own registry nothing, since the token is shown there. A sweep
+// Job's pod has these volumes and no others.
+std::vector<Volume> agent_volumes(const api::StoreRef& store, SecretKeys keys);
+
+// Where our containers have them: never the application's.
+std::vector<Mount> agent_mounts(const api::StoreRef& store, bool store_read_only);
 
 }  // namespace compilecache::podspec

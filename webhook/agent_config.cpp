@@ -92,7 +92,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.operator_ca = input.settings.agent_ca;
   config.token_file = std::string(api::kTokenPath) + "/token";
   config.store = input.store;
-  config.index_fallback = input.settings.index_fallback;
+  config.index_fallback = input.settings.index_fallback && input.store.volume() != nullptr;
   config.ask_operator = !api::is_not_asked(input.cache.status.conditions);
   for (const CacheDirectory& directory : input.directories.directories) {
     config.directories.push_back({*directory.framework, directory.path});

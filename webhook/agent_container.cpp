@@ -29,7 +29,8 @@ void write_resources(JsonWriter& out, const ContainerAmounts& resources) {
 }  // namespace
 
 std::string agent_container(const AgentContainerInput& input, const AgentContainer& container) {
-  const auto mounts = agent_mounts(input.directories, container.store_read_only);
+  const auto mounts =
+      agent_mounts(input.directories, input.store, container.store_read_only, container.has_spool);
   JsonWriter out(input.environment.size() + 2048);
   out.begin_object();
   out.field("name", container.name);

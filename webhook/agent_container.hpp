@@ -14,6 +14,7 @@ struct AgentContainer {
   std::vector<std::string> program;
   const char* command;
   bool store_read_only = false;
+  bool has_spool = false;
   bool is_sidecar = false;
   const ContainerAmounts& resources;
   const std::string& security_context;  // JSON

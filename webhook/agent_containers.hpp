@@ -14,10 +14,12 @@ struct AgentContainerInput {
   const InjectionSettings& settings;
   const std::string& environment;  // JSON, podspec/environment.hpp
   const DirectoryPlan& directories;
+  const api::StoreRef& store;
   const ResourcePlan& resources;
   const std::string& security_context;        // JSON
   const std::string& saver_security_context;  // the saver's own
   bool saver_reads_only = false;
+  bool has_spool = false;  // the saver
 };
 
 // The init container, which fills the cache directories from an archive before the app starts.

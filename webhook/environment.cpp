@@ -58,6 +58,18 @@ std::vector<podspec::Variable> app_environment(
   return added;
 }
 
+std::vector<std::string> proxy_environment(const Json& container) {
+  std::vector<std::string> found;
+  for (const char* name : {"HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"}) {
+    const Json* variable = find_named(array_member(container, "env"), name);
+    if (variable == nullptr) continue;
+    const bool refers = text_member(*variable, "value").find("$(") != std::string_view::npos ||
+                        has_member(object_member(*variable, "valueFrom"), "resourceFieldRef");
+    if (!refers) found.push_back(to_text(*variable));
+  }
+  return found;
+}
+
 bool is_host(std::string_view text) {
   constexpr size_t kLongest = 253;
   const auto is_part = [](unsigned char c) {

@@ -9,7 +9,7 @@
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 
-// Variables that are added to the app's containers. Pure.
+// Variables that are added to the app's containers, and those of theirs that ours get. Pure.
 
 namespace compilecache::webhook {
 
@@ -19,6 +19,11 @@ std::vector<podspec::Variable> app_environment(
     const Json& container, const std::vector<CacheDirectory>& directories,
     const std::vector<const frameworks::Framework*>& frameworks,
     const api::CompileCacheSpec::Redis& redis);
+
+// The variables that lead the container through a proxy, as JSON, for our containers in its pod:
+// what it needs to reach the outside they need too. What only the container itself can resolve is
+// left out, $(NAME) and its own resources.
+std::vector<std::string> proxy_environment(const Json& container);
 
 // Whether the text is the name or address of a host and nothing else. The schema demands it, but an
 // object may be older than the schema, and the kubelet replaces $(NAME) in variables.

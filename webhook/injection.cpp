@@ -1,7 +1,6 @@
 #include "webhook/injection.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
@@ -121,7 +120,7 @@ Decided<std::vector<const Framework*>> select_frameworks(const InjectionInput& i
 }
 
 // `pod` carries no injection of ours, so whatever has one of our names is the user's.
-Decided<void> check_names(const Json& pod, const DirectoryPlan& directories,
+Decided<void> check_names(const Json& pod, const std::vector<podspec::Volume>& volumes,
                           const PodAnnotations& annotations) {
   for (const char* list : {"initContainers", "containers", "ephemeralContainers"}) {
     for (const char* name : {api::kLoaderContainer, api::kSaverContainer}) {
@@ -131,9 +130,7 @@ Decided<void> check_names(const Json& pod, const DirectoryPlan& directories,
       }
     }
   }
-  std::set<std::string> ours{api::kStoreVolume, api::kTokenVolume};
-  ours.insert(directories.volumes.begin(), directories.volumes.end());
-  for (const std::string& name : ours) {
+  for (const auto& [name, json] : volumes) {
     if (find_named(array_member(spec_of(pod), "volumes"), name) != nullptr) {
       return skip(InjectionReason::kNameConflict,
                   "the pod has a volume \"" + name + "\" of its own; rename it");
@@ -196,6 +193,12 @@ api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
   return input.cache->spec.remote_cache.redis;
 }
 
+std::string no_registry(const std::string& cache) {
+  return "CompileCache \"" + cache +
+         "\" keeps its archives in the registry that is installed with the operator, and there is "
+         "none; install it, or name a claim or a registry of yours in spec.storage";
+}
+
 std::string bad_host(const InjectionInput& input) {
   return "spec.remoteCache.redis.host: \"" +
          std::string(first_bytes(input.cache->spec.remote_cache.redis.host, 64)) +
@@ -249,42 +252,43 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const auto wanted = select_frameworks(input, annotations);
   if (!wanted) return tl::unexpected(wanted.error());
   // Without storage pods share what they compile by the framework's own remote cache alone.
-  const auto store = api::store_of(*input.cache);
-  if (!store) return plan_remote_only(input, pod, annotations, *wanted);
+  if (!input.cache->spec.storage) return plan_remote_only(input, pod, annotations, *wanted);
+  const auto store = api::store_of(*input.cache, input.settings.own_registry);
+  if (!store) return skip(InjectionReason::kCacheNotReady, no_registry(annotations.cache));
   auto selection = select_containers(pod, annotations, input.settings);
   if (!selection) return tl::unexpected(selection.error());
   const auto frameworks = without_own_caches(pod, *selection, annotations, *wanted);
   if (!frameworks) return tl::unexpected(frameworks.error());
   const auto directories = plan_directories(pod, *selection, *frameworks);
   if (!directories) return tl::unexpected(directories.error());
-  const auto names = check_names(pod, *directories, annotations);
+  const bool reads_only = annotations.mode == api::Mode::kReadOnly;
+  const bool has_spool = store->registry() != nullptr && !reads_only;
+  const auto empty_dirs = our_empty_dirs(*directories, has_spool);
+  auto volumes = pod_volumes(empty_dirs, *store);
+  const auto names = check_names(pod, volumes, annotations);
   if (!names) return tl::unexpected(names.error());
 
   const std::string ns(input.ns);
   const api::AgentConfig config =
       make_agent_config({pod, ns, *input.cache, *store, annotations, *selection, *directories,
                          *frameworks, input.settings});
-  const std::string environment = podspec::agent_environment(config);
   const Json& first = container_at(pod, selection->containers.front());
+  const bool users_registry = store->registry() != nullptr && !store->registry()->own;
+  const std::string environment = podspec::agent_environment(
+      config, users_registry ? proxy_environment(first) : std::vector<std::string>());
   const std::string security = agent_security_context(first, pod);
-  const SaverUser saver = annotations.mode == api::Mode::kReadOnly
-                              ? SaverUser{}
-                              : saver_user(pod, *selection, *input.cache);
+  const SaverUser saver = reads_only ? SaverUser{} : saver_user(pod, *selection, *input.cache);
   const std::string saver_security = agent_security_context(first, pod, saver.user);
 
   Injection injection;
   injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
   // The saver is added in mode ReadOnly too, to report the effect of the load.
-  const AgentContainerInput agents{input.settings,
-                                   environment,
-                                   *directories,
-                                   injection.resources,
-                                   security,
-                                   saver_security,
-                                   annotations.mode == api::Mode::kReadOnly};
+  const AgentContainerInput agents{input.settings, environment,         *directories,
+                                   *store,         injection.resources, security,
+                                   saver_security, reads_only,          has_spool};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
-  injection.volumes = pod_volumes(*directories, *store);
+  injection.volumes = std::move(volumes);
   injection.loader = loader_container(agents);
   injection.saver = saver_container(agents);
   injection.mounts = directories->mounts;
@@ -293,7 +297,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
     injection.environments.push_back(
         app_environment(container_at(pod, index), directories->directories, *frameworks, redis));
   }
-  injection.safe_to_evict = safe_to_evict_volumes(pod, *directories);
+  injection.safe_to_evict = safe_to_evict_volumes(pod, empty_dirs);
   injection.warnings =
       trap_warnings({pod, injection.selection, *frameworks, *wanted, input.settings.traps});
   if (!redis.host.empty()) {

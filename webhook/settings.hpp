@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/store_ref.hpp"
 #include "frameworks/framework.hpp"
 #include "frameworks/trap.hpp"
 
@@ -23,13 +24,14 @@ struct InjectionSettings {
   std::vector<std::string> excluded_namespaces{"kube-system"};  // and the operator's own
   bool native_sidecars = true;  // whether every kubelet knows them (1.29 or newer)
 
-  // The agent API as pods see it, see api::AgentConfig. Empty address: agents use the volume's
-  // index only.
+  // The agent API as pods see it, see api::AgentConfig. Empty address: agents use a volume's index
+  // only.
   std::string agent_address;
   int agent_port = 443;
   std::string agent_name;
   std::string agent_ca;
   bool index_fallback = true;
+  api::OwnRegistry own_registry;  // of this installation
   // The quiet period before the first save of pods that end by themselves.
   std::chrono::milliseconds first_quiet_period{3000};
 

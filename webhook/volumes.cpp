@@ -19,27 +19,36 @@ bool has_item(std::string_view names, std::string_view name) {
 
 }  // namespace
 
-std::vector<podspec::Volume> pod_volumes(const DirectoryPlan& directories,
+std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, bool has_spool) {
+  std::vector<std::string> names = directories.volumes;
+  if (has_spool) names.emplace_back(api::kSpoolVolume);
+  return names;
+}
+
+std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_dirs,
                                          const api::StoreRef& store) {
   std::vector<podspec::Volume> volumes;
-  for (const std::string& name : directories.volumes) volumes.push_back(podspec::empty_dir(name));
-  for (podspec::Volume& agents : podspec::agent_volumes(store))
+  for (const std::string& name : empty_dirs) volumes.push_back(podspec::empty_dir(name));
+  for (podspec::Volume& agents : podspec::agent_volumes(store, podspec::SecretKeys::kNeeded))
     volumes.push_back(std::move(agents));
   return volumes;
 }
 
-std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only) {
+std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories,
+                                         const api::StoreRef& store, bool store_read_only,
+                                         bool has_spool) {
   std::vector<podspec::Mount> mounts = directories.mounts;
   mounts.insert(mounts.end(), directories.agent_mounts.begin(), directories.agent_mounts.end());
-  mounts.push_back({api::kStoreVolume, api::kStorePath, store_read_only});
-  mounts.push_back({api::kTokenVolume, api::kTokenPath, true});
+  for (podspec::Mount& mount : podspec::agent_mounts(store, store_read_only))
+    mounts.push_back(std::move(mount));
+  if (has_spool) mounts.push_back({api::kSpoolVolume, api::kSpoolPath});
   return mounts;
 }
 
-std::string safe_to_evict_volumes(const Json& pod, const DirectoryPlan& directories) {
+std::string safe_to_evict_volumes(const Json& pod, const std::vector<std::string>& empty_dirs) {
   const std::string_view present = annotation(pod, kSafeToEvictAnnotation).value_or("");
   std::string names(present);
-  for (const std::string& name : directories.volumes) {
+  for (const std::string& name : empty_dirs) {
     if (has_item(present, name)) continue;
     if (!names.empty()) names += ',';
     names += name;

@@ -8,21 +8,27 @@
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 
-// The volumes of an injected pod: the cache's own (webhook/directories.hpp), the store and the
-// token. Pure.
+// The volumes of an injected pod: the cache's own (webhook/directories.hpp), what the store needs
+// and the token. Pure.
 
 namespace compilecache::webhook {
 
-std::vector<podspec::Volume> pod_volumes(const DirectoryPlan& directories,
+// The emptyDirs that we add: the cache's, and the spool of a saver that sends archives to a
+// registry. The spool has no sizeLimit, which would evict the pod; the saver bounds what is in it.
+std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, bool has_spool);
+
+std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_dirs,
                                          const api::StoreRef& store);
 
-// Mounts of the loader and the saver. The claim is never in the app's containers: archives are
-// code, and only our programs write them.
-std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories, bool store_read_only);
+// Mounts of the loader and the saver. What the store needs, credentials too, is never in the app's
+// containers: archives are code, and only our programs write them.
+std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories,
+                                         const api::StoreRef& store, bool store_read_only,
+                                         bool has_spool);
 
 // The pod's cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes with our emptyDirs added,
 // or these alone: an emptyDir that it does not name keeps the autoscaler from removing the node.
-std::string safe_to_evict_volumes(const Json& pod, const DirectoryPlan& directories);
+std::string safe_to_evict_volumes(const Json& pod, const std::vector<std::string>& empty_dirs);
 
 inline constexpr char kSafeToEvictAnnotation[] =
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "agent/index_lookup.hpp"
+#include "agent/store_trouble.hpp"
 #include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "base/log.hpp"
@@ -42,8 +43,10 @@ class SweepRun {
   bool run() {
     if (!adopt()) return false;
     if (const auto prepared = prepare(); !prepared) {
-      log_error("the volume cannot be used", {{"error", prepared.error().message}});
+      log_error("the store cannot be used", {{"error", prepared.error().message}});
       report_.storage_error = prepared.error().message;
+      report_.storage_trouble = api::parse_word<api::RegistryTrouble>(
+          store_trouble(store_, prepared.error(), store::Use::kWrite));
       tell_end();
       return false;
     }

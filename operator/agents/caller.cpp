@@ -52,6 +52,7 @@ Result<Caller> Callers::identify(std::string_view token, std::string_view peer) 
     return fail(ErrorCode::kNotFound, "CompileCache " + caller.ns() + "/" + name +
                                           " is gone; create it again to load and save");
   }
+  caller.store = view_.store_of(*caller.cache);
   return caller;
 }
 

@@ -28,6 +28,8 @@ struct Caller {
   std::shared_ptr<const PodView> pod;
   std::shared_ptr<const api::CompileCache> cache;
   bool sweeper = false;  // a sweep Job's pod, not an application's
+  // The store whose limits the caller's loads count for; nothing where it keeps no archives.
+  std::optional<api::StoreRef> store = {};
 
   [[nodiscard]] const std::string& ns() const { return identity.ns; }
   // "namespace/name" of the CompileCache
@@ -35,8 +37,6 @@ struct Caller {
   [[nodiscard]] const std::string& node() const {
     return identity.node.empty() ? pod->node : identity.node;
   }
-  // The store whose limits the caller's loads count for; nothing where it keeps no archives.
-  [[nodiscard]] std::optional<api::StoreRef> store() const { return api::store_of(*cache); }
 };
 
 struct CallerHooks {

@@ -42,7 +42,7 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
   api::LoadAnswer answer = decide_load(situation);
   judge_first(caller, answer, situation);
   if (situation.first_is_compiling) answer = decide_load(situation);
-  const auto store = caller.store();
+  const auto& store = caller.store;
   if (answer.decision == api::LoadDecision::kLoad && store &&
       !parts_.traffic.begin(store->id(), caller.pod->uid, milliseconds(answer.budget_ms))) {
     situation.too_many_loads = true;
@@ -64,7 +64,7 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
 
 Status LoadService::loaded(const Caller& caller, const api::LoadedReport& report) {
   if (const Status ok = check_application(caller, report.cache); !ok) return ok;
-  if (const auto store = caller.store()) parts_.traffic.end(store->id(), caller.pod->uid);
+  if (const auto& store = caller.store) parts_.traffic.end(store->id(), caller.pod->uid);
   if (report.reason == "corrupt" || !report.corrupt_digest.empty()) {
     parts_.wishes.distrust(
         caller, report.archive,

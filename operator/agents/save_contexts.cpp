@@ -13,7 +13,7 @@ SaveContext SaveContexts::of(const Caller& caller, const api::ArchiveKey& key) c
   context.service_account = caller.identity.service_account;
   context.cache = cache.metadata.name;
   context.cache_uid = cache.metadata.uid;
-  context.store = caller.store();
+  context.store = caller.store;
   context.save = cache.spec.save;
   context.key = key;
   context.image_id = caller.pod->image_id();

@@ -278,10 +278,10 @@ Status SweepService::take_inventory(const Caller& caller, const api::SweepReques
 Status SweepService::sweep_ends(const Caller& caller, const api::SweepRequest& request) {
   const std::string& cache = caller.cache->metadata.name;
   if (!request.storage_error.empty()) {
-    log_warn("the volume cannot be used", {{"reason", "storage_error"},
-                                           {"namespace", caller.ns()},
-                                           {"cache", cache},
-                                           {"error", request.storage_error}});
+    log_warn("the store cannot be used", {{"reason", "storage_error"},
+                                          {"namespace", caller.ns()},
+                                          {"cache", cache},
+                                          {"error", request.storage_error}});
     return {};
   }
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());

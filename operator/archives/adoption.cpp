@@ -42,7 +42,7 @@ Result<api::CompileCacheArchive> adopted_archive(const api::CompileCache& cache,
   archive.cache = cache.metadata.name;
   archive.cache_uid = cache.metadata.uid;
   archive.key = found.key;
-  archive.store = api::store_of(cache);
+  archive.store = api::store_of(cache, {});  // a volume: nothing else has an index to adopt
   api::ArchiveHead& head = archive.head;
   head.manifest_digest = found.manifest_digest;
   head.generation = found.generation;

@@ -36,7 +36,8 @@ constexpr seconds kAfterRefusal{60};
 
 VolumeSight sight_of(const api::CompileCache& cache, const StorageFacts& storage) {
   VolumeSight sight;
-  if (cache.spec.storage) sight.claim = cache.spec.storage->claim_name;
+  const bool mounts_a_claim = cache.spec.storage && !cache.spec.storage->claim_name.empty();
+  if (mounts_a_claim) sight.claim = cache.spec.storage->claim_name;
   if (storage.claim) {
     sight.volume = storage.claim->volume_name;
     sight.bound = storage.claim->phase == "Bound";

@@ -104,7 +104,7 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
   StorageVerdict verdict = check_storage(cache.spec.storage, *facts);
   Duration again = kLookAgain;
   if (verdict.may_prepare) {
-    auto after = parts_.sweeper.reconcile(cache, *facts->claim);
+    auto after = parts_.sweeper.reconcile(cache, facts->claim);
     if (!after) return unexpected(after.error());
     again = earliest_requeue(again, *after);
     parts_.sweeper.fill(cache.metadata.key(), *facts);
@@ -195,9 +195,13 @@ void CompileCacheController::forget(const std::string& key) {
 
 Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCache& cache) {
   StorageFacts facts;
-  const auto store = api::store_of(cache);
-  const api::VolumeRef* volume_ref = store ? store->volume() : nullptr;
-  if (volume_ref == nullptr) return facts;
+  facts.store = parts_.view.store_of(cache);
+  if (!facts.store) return facts;
+  const api::VolumeRef* volume_ref = facts.store->volume();
+  if (volume_ref == nullptr) {
+    parts_.sweeper.fill(cache.metadata.key(), facts);
+    return facts;
+  }
   const auto claim = parts_.claims.get(kube::object_key(volume_ref->ns, volume_ref->claim));
   if (claim == nullptr) return facts;
   facts.claim = *claim;
@@ -430,9 +434,8 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
   const api::Condition* stalled = api::find_condition(after, api::kStalledCondition);
   const bool good =
       is->status == "True" ||
-      (stalled != nullptr && stalled->status == "False" && is->reason != "StoreUnusable" &&
-       is->reason != "CannotPrepare" && is->reason != api::kInjectionPausedCondition &&
-       is->reason != api::kPodsUnheardCondition);
+      (stalled != nullptr && stalled->status == "False" && !is_fault(is->reason) &&
+       is->reason != api::kInjectionPausedCondition && is->reason != api::kPodsUnheardCondition);
   parts_.events.record({reference(cache),
                         good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
                         is->message});

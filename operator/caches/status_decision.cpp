@@ -3,6 +3,7 @@
 #include <set>
 
 #include "api/names.hpp"
+#include "api/store_ref.hpp"
 #include "base/time_format.hpp"
 #include "operator/caches/conditions.hpp"
 #include "operator/cluster/earliest_requeue.hpp"
@@ -38,6 +39,7 @@ StatusDecision decide_status(const StatusInput& seen, const Settings::Breaker& r
   StatusDecision decided{.status = seen.counted};
   api::CompileCacheStatus& status = decided.status;
   status.observed_generation = generation;
+  status.store = api::store_in_words(seen.cache);
   count_archives(seen, status);
   status.active_pods = static_cast<int64_t>(seen.active_pods);
 

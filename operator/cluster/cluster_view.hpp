@@ -15,6 +15,7 @@
 #include "kube/fields.hpp"
 #include "kube/resource.hpp"
 #include "kube/store.hpp"
+#include "operator/cluster/known_registry.hpp"
 #include "operator/cluster/refusals.hpp"
 
 // The cluster as the operator sees it: slim structs in stores that reflectors fill, and queries on
@@ -113,6 +114,8 @@ struct ClusterStores {
   kube::Store<api::CompileCacheArchive> archives;
   kube::Store<Refusal> refusals;  // field selector: reason=FailedCreate
 
+  KnownRegistry registry;  // the installation's own
+
   // By the CompileCache that they are of, and CompileCaches by their claim.
   const kube::Store<PodView>::Index pods_by_cache{
       pods, [](const PodView& pod) { return kube::object_key(pod.ns, pod.cache); }};
@@ -122,10 +125,10 @@ struct ClusterStores {
       archives, [](const api::CompileCacheArchive& archive) {
         return kube::object_key(archive.metadata.ns, archive.cache);
       }};
-  const kube::Store<api::CompileCache>::Index caches_by_store{
+  const kube::Store<api::CompileCache>::Index caches_by_claim{
       caches, [](const api::CompileCache& cache) {
-        const auto store = api::store_of(cache);
-        return store ? store->id() : std::string();
+        const std::string claim = cache.spec.storage ? cache.spec.storage->claim_name : "";
+        return claim.empty() ? std::string() : kube::object_key(cache.metadata.ns, claim);
       }};
 };
 
@@ -161,6 +164,11 @@ class ClusterView {
       std::string_view ns, std::string_view name) const;
   [[nodiscard]] std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives_of(
       std::string_view ns, std::string_view cache) const;
+  // Where the CompileCache keeps its archives; see api::store_of().
+  [[nodiscard]] std::optional<api::StoreRef> store_of(const api::CompileCache& cache) const {
+    return api::store_of(cache, stores_.registry.get());
+  }
+  [[nodiscard]] api::OwnRegistry own_registry() const { return stores_.registry.get(); }
   // Pods of the namespace that were not admitted, for whatever reason.
   [[nodiscard]] std::vector<std::shared_ptr<const Refusal>> refusals(std::string_view ns) const {
     return stores_.refusals.list(ns);

@@ -1,8 +1,10 @@
 #include "operator/storage/storage_check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "api/repository_name.hpp"
 #include "base/strings.hpp"
 #include "kube/json.hpp"
 
@@ -81,6 +83,116 @@ StorageVerdict waiting(const char* reason, std::string message) {
   return {"Unknown", reason, std::move(message), true, false};
 }
 
+StorageVerdict unusable(const char* reason, std::string message) {
+  return {"False", reason, std::move(message), true, false};
+}
+
+StorageVerdict cannot_prepare(const StorageFacts& facts) {
+  return unusable("CannotPrepare", "the store cannot be prepared: " + facts.job_trouble);
+}
+
+StorageVerdict check_volume(const api::CompileCacheSpec::Storage& storage,
+                            const StorageFacts& facts) {
+  if (auto refused = check_claim(storage, facts)) return *refused;
+  const ClaimView& claim = *facts.claim;
+  if (!facts.storage_error.empty()) {
+    return unusable("StoreUnusable", "the volume of PersistentVolumeClaim \"" + storage.claim_name +
+                                         "\" cannot be used: " + facts.storage_error);
+  }
+  if (!facts.job_trouble.empty()) return cannot_prepare(facts);
+  if (claim.phase != "Bound") {
+    return waiting("ClaimNotBound",
+                   "PersistentVolumeClaim \"" + storage.claim_name + "\" is not bound yet (phase " +
+                       (claim.phase.empty() ? "unknown" : claim.phase) +
+                       "); the Job that prepares the store is a pod that binds it where its "
+                       "storage class waits for one: see kubectl describe pvc " +
+                       storage.claim_name);
+  }
+  if (!facts.volume) {
+    return waiting("VolumeUnknown", "reading the PersistentVolume \"" + claim.volume_name + "\"");
+  }
+  if (!facts.prepared) {
+    return waiting("Preparing", "a Job is preparing the store and trying the volume");
+  }
+  return {"True", "Ready", "the store is prepared and the volume does what is needed", true, false};
+}
+
+// What the Job found wrong, and what can be done about it. Objects are those that spec.storage
+// names.
+struct TroubleText {
+  api::RegistryTrouble trouble;
+  std::string_view reason, remedy;
+};
+using enum api::RegistryTrouble;
+constexpr std::array kTroubles{
+    TroubleText{kUnauthorized, "Unauthorized",
+                "let the account in spec.storage.registry.secretName push, pull and delete there"},
+    TroubleText{kCertificate, "CertificateUnknown",
+                "put the authority that signed its certificate into ca.crt of a ConfigMap and name "
+                "that in spec.storage.registry.caConfigMapName"},
+    TroubleText{kMissing, "RepositoryNotFound",
+                "create the repository or project, or let the registry create what is pushed"},
+    TroubleText{kFull, "RegistryFull", "give it more room, or raise the quota"},
+    TroubleText{kUnreachable, "RegistryUnreachable",
+                "see that it runs, and that NetworkPolicies and proxies let pods of this namespace "
+                "reach it"},
+    TroubleText{kSecretMissing, "SecretNotFound",
+                "create the Secret that spec.storage.registry.secretName names (kubectl create "
+                "secret docker-registry)"},
+    TroubleText{kSecretWrongType, "SecretWrongType",
+                "make the Secret anew with the type kubernetes.io/dockerconfigjson (kubectl create "
+                "secret docker-registry)"},
+    TroubleText{kSecretUnusable, "SecretUnusable",
+                "give the Secret an entry with user and password, or a token, for that host"},
+    TroubleText{kCaMissing, "CaNotFound",
+                "create the ConfigMap that spec.storage.registry.caConfigMapName names, with the "
+                "key ca.crt"},
+    TroubleText{kCaUnusable, "CaUnusable",
+                "put certificates in PEM into ca.crt of the ConfigMap that "
+                "spec.storage.registry.caConfigMapName names"}};
+
+constexpr std::string_view kOwnRemedy =
+    "see the registry's pod in the operator's namespace (kubectl logs "
+    "deploy/compilecache-registry)";
+
+StorageVerdict told_by_the_job(const api::RegistryRef& registry, const StorageFacts& facts) {
+  const std::string what = "the registry at " + registry.host + " cannot be used for " +
+                           registry.repository + ": " + facts.storage_error;
+  for (const TroubleText& text : kTroubles) {
+    if (text.trouble != facts.storage_trouble) continue;
+    return unusable(text.reason.data(),
+                    what + "; " + std::string(registry.own ? kOwnRemedy : text.remedy));
+  }
+  return unusable("StoreUnusable", what);
+}
+
+StorageVerdict check_registry(const api::CompileCacheSpec::Storage& storage,
+                              const StorageFacts& facts) {
+  const api::RegistryRef* registry = facts.store ? facts.store->registry() : nullptr;
+  if (registry == nullptr) {
+    return storage.registry
+               ? refuse("InvalidRepository", "spec.storage.registry.repository cannot be used")
+               : refuse("RegistryNotInstalled",
+                        "spec.storage names neither a claim nor a registry, and none was installed "
+                        "with the operator: install config/components/registry, or name one of the "
+                        "two");
+  }
+  const size_t length = registry->repository.size();
+  if (length > api::kLongestRepositoryPath) {
+    return refuse("InvalidRepository", "the repository would be " + registry->repository + ", " +
+                                           std::to_string(length) + " characters of at most " +
+                                           std::to_string(api::kLongestRepositoryPath) +
+                                           ": shorten spec.storage.registry.repository");
+  }
+  if (!facts.storage_error.empty()) return told_by_the_job(*registry, facts);
+  if (!facts.job_trouble.empty()) return cannot_prepare(facts);
+  if (!facts.prepared) {
+    return waiting("Preparing", "a Job is preparing the store and trying the registry");
+  }
+  return {"True", "Ready", "the store is prepared and the registry does what is needed", true,
+          false};
+}
+
 }  // namespace
 
 Result<ClaimView> parse_claim(const json& object) {
@@ -119,34 +231,14 @@ StorageVerdict check_storage(const std::optional<api::CompileCacheSpec::Storage>
             "spec.remoteCache alone",
             false, false};
   }
-  if (auto refused = check_claim(*storage, facts)) return *refused;
-  const ClaimView& claim = *facts.claim;
-  if (!facts.storage_error.empty()) {
-    return {"False", "StoreUnusable",
-            "the volume of PersistentVolumeClaim \"" + storage->claim_name +
-                "\" cannot be used: " + facts.storage_error,
-            true, false};
-  }
-  if (!facts.job_trouble.empty()) {
-    return {"False", "CannotPrepare", "the store cannot be prepared: " + facts.job_trouble, true,
-            false};
-  }
-  if (claim.phase != "Bound") {
-    return waiting("ClaimNotBound",
-                   "PersistentVolumeClaim \"" + storage->claim_name +
-                       "\" is not bound yet (phase " +
-                       (claim.phase.empty() ? "unknown" : claim.phase) +
-                       "); the Job that prepares the store is a pod that binds it where its "
-                       "storage class waits for one: see kubectl describe pvc " +
-                       storage->claim_name);
-  }
-  if (!facts.volume) {
-    return waiting("VolumeUnknown", "reading the PersistentVolume \"" + claim.volume_name + "\"");
-  }
-  if (!facts.prepared) {
-    return waiting("Preparing", "a Job is preparing the store and trying the volume");
-  }
-  return {"True", "Ready", "the store is prepared and the volume does what is needed", true, false};
+  return storage->claim_name.empty() ? check_registry(*storage, facts)
+                                     : check_volume(*storage, facts);
+}
+
+bool is_fault(std::string_view reason) {
+  return reason == "StoreUnusable" || reason == "CannotPrepare" ||
+         std::any_of(kTroubles.begin(), kTroubles.end(),
+                     [&](const TroubleText& text) { return text.reason == reason; });
 }
 
 bool is_single_node(const ClaimView& claim) { return !has_mode(claim, "ReadWriteMany"); }

@@ -3,17 +3,21 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/compile_cache.hpp"
+#include "api/registry_trouble.hpp"
+#include "api/store_ref.hpp"
 #include "base/error.hpp"
 #include "kube/fields.hpp"
 
-// Checks whether a CompileCache's claim can hold archives and can be mounted into any pod of its
-// namespace without harm. The verdict becomes the condition StorageReady, without which no pod is
-// injected.
+// Checks whether a CompileCache's store can hold archives, and whether its claim can be mounted
+// into any pod of its namespace without harm. The verdict becomes the condition StorageReady,
+// without which no pod is injected. Users' Secrets are nobody's here: what is wrong with one the
+// sweep Job tells, which mounts it.
 //
-//   StorageFacts facts{.claim = ..., .volume = ..., .prepared = true};
+//   StorageFacts facts{.store = ..., .claim = ..., .volume = ..., .prepared = true};
 //   StorageVerdict verdict = check_storage(cache.spec.storage, facts);
 //
 // Pure; safe from any thread.
@@ -39,11 +43,13 @@ struct VolumeView {
 VolumeView parse_volume(const nlohmann::json& object);
 
 struct StorageFacts {
+  std::optional<api::StoreRef> store;  // nothing: it has none (yet)
   std::optional<ClaimView> claim;
   std::optional<VolumeView> volume;  // the bound claim's; nothing: not yet known
   // The result of the last sweep Job that reported.
   bool prepared = false;
-  std::string storage_error;  // why the volume cannot be used
+  std::string storage_error;                            // why the store cannot be used
+  std::optional<api::RegistryTrouble> storage_trouble;  // the same as a registry's word
   // Why no Job ends: "its pod cannot be scheduled: ...". Empty: there is no trouble.
   std::string job_trouble;
 };
@@ -63,6 +69,10 @@ struct StorageVerdict {
 // `storage`: nothing where the CompileCache keeps no archives.
 StorageVerdict check_storage(const std::optional<api::CompileCacheSpec::Storage>& storage,
                              const StorageFacts& facts);
+
+// Whether the reason is a fault that waiting alone will seldom mend; an Event tells it as a
+// warning.
+bool is_fault(std::string_view reason);
 
 // Whether the claim may be mounted on one node only, so that Jobs have to run where it is attached.
 bool is_single_node(const ClaimView& claim);

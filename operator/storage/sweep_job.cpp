@@ -16,8 +16,10 @@ namespace compilecache::controller {
 namespace {
 
 using nlohmann::json;
+using podspec::SecretKeys;
 
 constexpr char kPrivilegeAnnotation[] = "compilecache.dev/sweep-privilege";
+constexpr char kStoreAnnotation[] = "compilecache.dev/sweep-store";
 
 // Root with what it takes to make, own and clean directories of pods with other users. All three
 // are among those that Pod Security "baseline" lets a pod add.
@@ -68,12 +70,18 @@ json security_context(const SweepPrivilege& privilege) {
   return context;
 }
 
-json volumes(const api::StoreRef& store) {
+template <typename Piece>
+json json_list(const std::vector<Piece>& pieces) {
   json list = json::array();
-  for (const podspec::Volume& volume : podspec::agent_volumes(store)) {
-    list.push_back(json::parse(volume.json));
-  }
+  for (const std::string& text : podspec::to_json(pieces)) list.push_back(json::parse(text));
   return list;
+}
+
+// Only a user's registry lies beyond the cluster.
+std::vector<std::string> proxy_of(const SweepJobInput& input) {
+  const api::RegistryRef* registry = input.store.registry();
+  if (registry == nullptr || registry->own) return {};
+  return podspec::to_json(input.proxy);
 }
 
 json node_affinity(const std::string& node) {
@@ -92,13 +100,10 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
       {"image", input.image},
       {"command", {"compilecache-agent"}},
       {"args", {"sweep"}},
-      {"env", json::parse(podspec::agent_environment(agent_config(cache, input)))},
+      {"env", json::parse(podspec::agent_environment(agent_config(cache, input), proxy_of(input)))},
       {"securityContext", security_context(kPrivileges.at(input.privilege))},
       {"terminationMessagePolicy", "FallbackToLogsOnError"},
-      {"volumeMounts",
-       json::array(
-           {{{"name", api::kStoreVolume}, {"mountPath", api::kStorePath}},
-            {{"name", api::kTokenVolume}, {"mountPath", api::kTokenPath}, {"readOnly", true}}})}};
+      {"volumeMounts", json_list(podspec::agent_mounts(input.store, false))}};
   const ContainerResources& resources = settings.resources.sweep;
   if (!resources.requests.empty()) container["resources"]["requests"] = resources.requests;
   if (!resources.limits.empty()) container["resources"]["limits"] = resources.limits;
@@ -108,13 +113,20 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
                {"enableServiceLinks", false},
                {"terminationGracePeriodSeconds", 10},
                {"containers", json::array({container})},
-               {"volumes", volumes(input.store)}};
+               {"volumes", json_list(podspec::agent_volumes(input.store, SecretKeys::kAll))}};
   if (!input.node.empty()) {
     spec["affinity"] = node_affinity(input.node);
     // Nodes with GPUs are often tainted, for pods that need one.
     spec["tolerations"] = json::array({{{"operator", "Exists"}, {"effect", "NoSchedule"}}});
   }
   return spec;
+}
+
+// Of which store it is shows in the claim that it mounts, or else in an annotation.
+json annotations(const SweepJobInput& input) {
+  json texts = {{kPrivilegeAnnotation, kPrivileges.at(input.privilege).name}};
+  if (input.store.registry() != nullptr) texts[kStoreAnnotation] = input.store.id();
+  return texts;
 }
 
 // The reason and message of the condition of that type that is True.
@@ -146,6 +158,8 @@ SweepJob read_sweep_job(const json& object) {
   for (size_t i = 0; i < kPrivileges.size(); ++i) {
     if (privilege == kPrivileges[i].name) job.privilege = i;
   }
+  const std::string registry = annotations.value(kStoreAnnotation, "");
+  if (!registry.empty()) job.store = registry;
   for (const json& volume : object.at("/spec/template/spec/volumes"_json_pointer)) {
     if (volume.contains("persistentVolumeClaim")) {
       const std::string claim = volume.at("persistentVolumeClaim").value("claimName", "");
@@ -166,7 +180,8 @@ SweepJob read_sweep_job(const json& object) {
 
 std::span<const SweepPrivilege> sweep_privileges() { return kPrivileges; }
 
-size_t first_privilege(const std::string& pod_security_level) {
+size_t first_privilege(const api::StoreRef& store, const std::string& pod_security_level) {
+  if (store.registry() != nullptr) return kPrivileges.size() - 1;
   return pod_security_level == "restricted" ? 1 : 0;
 }
 
@@ -192,7 +207,7 @@ json sweep_job(const api::CompileCache& cache, const SweepJobInput& input,
            {{"name", input.name},
             {"namespace", cache.metadata.ns},
             {"labels", labels},
-            {"annotations", {{kPrivilegeAnnotation, kPrivileges.at(input.privilege).name}}},
+            {"annotations", annotations(input)},
             {"ownerReferences", json::array({owner})}}},
           {"spec",
            {{"backoffLimit", 0},

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "api/compile_cache.hpp"
 #include "api/store_ref.hpp"
@@ -11,6 +12,7 @@
 #include "base/error.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/settings/settings.hpp"
+#include "podspec/pod_fragments.hpp"
 
 // The Job that prepares and sweeps the store of one CompileCache: its manifest, and what we read of
 // Jobs in the API server. Pure; safe from any thread.
@@ -28,8 +30,8 @@ struct SweepPrivilege {
 std::span<const SweepPrivilege> sweep_privileges();
 
 // The index of the first of sweep_privileges() to try where that level is enforced ("" or unknown:
-// no level).
-size_t first_privilege(const std::string& pod_security_level);
+// no level). A registry takes none: only directories have owners.
+size_t first_privilege(const api::StoreRef& store, const std::string& pod_security_level);
 
 // The parts of the manifest that do not come from the CompileCache.
 struct SweepJobInput {
@@ -43,6 +45,7 @@ struct SweepJobInput {
   std::string node;
   std::string agent_address, agent_name, agent_ca;  // of the agent API
   int agent_port = 443;
+  std::vector<podspec::Variable> proxy = {};  // that leads to a user's registry
 };
 nlohmann::json sweep_job(const api::CompileCache& cache, const SweepJobInput& input,
                          const Settings& settings);
@@ -54,7 +57,7 @@ std::string sweep_job_name(const std::string& cache, const std::string& nonce);
 struct SweepJob {
   std::string ns, name, uid;
   std::string cache, cache_uid;
-  std::optional<std::string> store;  // id of the one that it mounts
+  std::optional<std::string> store;  // its id
   size_t privilege = 0;
   WallTime created{};
   bool deleting = false;

@@ -48,7 +48,7 @@ void Sweeper::take_over(const api::CompileCache& cache) {
   State& state = states_[cache.metadata.key()];
   const auto* ready = api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
   state.prepared = ready != nullptr && ready->status == "True";
-  if (state.prepared) state.store = api::store_of(cache);
+  if (state.prepared) state.store = view_.store_of(cache);
   // The spec changed while there was no leader, so what was prepared may be another store. It is
   // swept again without pausing injection.
   state.asked = state.prepared && ready->observed_generation != cache.metadata.generation;
@@ -62,9 +62,10 @@ void Sweeper::forget(const std::string& cache) {
 }
 
 void Sweeper::reported(const std::string& cache, const std::string& job,
-                       const std::string& storage_error) {
+                       const std::string& storage_error,
+                       std::optional<api::RegistryTrouble> trouble) {
   const MutexLock lock(mutex_);
-  mails_[cache].reports.push_back({job, storage_error, clock_.wall()});
+  mails_[cache].reports.push_back({job, storage_error, trouble, clock_.wall()});
 }
 
 void Sweeper::ask(const std::string& cache) {
@@ -94,11 +95,13 @@ void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
   if (found == states_.end()) return;
   facts.prepared = found->second.prepared;
   facts.storage_error = found->second.storage_error;
+  facts.storage_trouble = found->second.storage_trouble;
   // A store that works stays open while a later Job has trouble.
   if (!facts.prepared) facts.job_trouble = found->second.trouble;
 }
 
-Result<Duration> Sweeper::reconcile(const api::CompileCache& cache, const ClaimView& claim) {
+Result<Duration> Sweeper::reconcile(const api::CompileCache& cache,
+                                    const std::optional<ClaimView>& claim) {
   const std::string key = cache.metadata.key();
   State state;
   Mail mail;
@@ -127,6 +130,7 @@ void Sweeper::read(State& state, const Mail& mail) const {
     state.last_report = report.time;
     state.prepared = good;
     state.storage_error = report.storage_error;
+    state.storage_trouble = report.storage_trouble;
     state.trouble.clear();
     state.failures = good ? 0 : state.failures + 1;
     // Another attempt starts with the first privileges again, with which it may succeed.
@@ -140,7 +144,7 @@ void Sweeper::read(State& state, const Mail& mail) const {
 }
 
 Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
-                                 const ClaimView& claim) {
+                                 const std::optional<ClaimView>& claim) {
   notice_change_of_store(state, cache, claim);
   const auto jobs = jobs_of_store(cache);
   if (const SweepJob* mine = job_under_way(state, cache, jobs)) {
@@ -186,26 +190,31 @@ const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& ca
 }
 
 void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cache,
-                                     const ClaimView& claim) {
-  const auto store = api::store_of(cache);
-  const bool other_claim = !state.claim.empty() && state.claim != claim.uid;
+                                     const std::optional<ClaimView>& claim) {
+  const auto store = view_.store_of(cache);
+  const std::string uid = claim ? claim->uid : "";
+  const bool other_claim = !state.claim.empty() && state.claim != uid;
   if (other_claim || (state.store && state.store != store)) {
     state.prepared = false;
     state.storage_error.clear();
+    state.storage_trouble.reset();
     state.trouble.clear();
     state.failures = 0;
     state.last_start.reset();
+    state.privilege.reset();
   }
-  state.claim = claim.uid;
+  state.claim = uid;
   state.store = store;
 }
 
+// Those of its namespace alone: whoever may create Jobs there can write what we read of them, and
+// must not hold up the sweeps of others in a registry that namespaces share.
 std::vector<SweepJob> Sweeper::jobs_of_store(const api::CompileCache& cache) const {
   std::vector<SweepJob> found;
-  const auto store = api::store_of(cache);
+  const auto store = view_.store_of(cache);
   if (!store) return found;
   for (const auto& job : jobs_.by_store.list(store->id())) {
-    if (!job->deleting) found.push_back(*job);
+    if (!job->deleting && job->ns == cache.metadata.ns) found.push_back(*job);
   }
   return found;
 }
@@ -226,6 +235,7 @@ void Sweeper::account(State& state, const api::CompileCache& cache, const SweepJ
     state.last_report = clock_.wall();
     state.prepared = true;
     state.storage_error.clear();
+    state.storage_trouble.reset();
     state.trouble.clear();
     state.failures = 0;
     return end_job(state, true);
@@ -305,7 +315,8 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
   return needs;
 }
 
-Status Sweeper::start(State& state, const api::CompileCache& cache, const ClaimView& claim) {
+Status Sweeper::start(State& state, const api::CompileCache& cache,
+                      const std::optional<ClaimView>& claim) {
   if (!state.store) return {};
   if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
   SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
@@ -313,11 +324,12 @@ Status Sweeper::start(State& state, const api::CompileCache& cache, const ClaimV
                       .image = environment_.image,
                       .cluster_uid = environment_.cluster_uid,
                       .privilege = *state.privilege,
-                      .node = is_single_node(claim) ? node_of(cache) : state.node,
+                      .node = claim && is_single_node(*claim) ? node_of(cache) : state.node,
                       .agent_address = environment_.agent_address,
                       .agent_name = environment_.agent_name,
                       .agent_ca = environment_.agent_ca(),
-                      .agent_port = environment_.agent_port};
+                      .agent_port = environment_.agent_port,
+                      .proxy = environment_.proxy};
   auto created = client_.create(kube::resources::kJobs, sweep_job(cache, input, settings_));
   state.last_start = clock_.wall();
   ++state.started;
@@ -342,7 +354,9 @@ Status Sweeper::choose_privilege(State& state, const std::string& ns) const {
   if (!found) return unexpected(found.error().with("reading the Pod Security level of " + ns));
   const json labels = found->value("metadata", json::object()).value("labels", json::object());
   const std::string level = labels.value("pod-security.kubernetes.io/enforce", "");
-  if (!state.privilege || state.level != level) state.privilege = first_privilege(level);
+  if (!state.privilege || state.level != level) {
+    state.privilege = first_privilege(*state.store, level);
+  }
   state.level = level;
   return {};
 }

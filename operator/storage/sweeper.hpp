@@ -42,6 +42,7 @@ struct SweepEnvironment {
   std::string agent_address, agent_name;
   int agent_port = 443;
   std::function<std::string()> agent_ca;  // the bundle as it is now
+  std::vector<podspec::Variable> proxy;   // the operator's own, which leads out of the cluster
 };
 
 class Sweeper {
@@ -53,9 +54,11 @@ class Sweeper {
   void take_over(const api::CompileCache& cache);
   void forget(const std::string& cache);
 
-  // A Job has reported its end. `job` is its uid; an empty `storage_error` means that the volume
-  // can be used.
-  void reported(const std::string& cache, const std::string& job, const std::string& storage_error);
+  // A Job has reported its end. `job` is its uid; an empty `storage_error` means that the store can
+  // be used.
+  // `trouble`: the same as a registry's word.
+  void reported(const std::string& cache, const std::string& job, const std::string& storage_error,
+                std::optional<api::RegistryTrouble> trouble = std::nullopt);
   void ask(const std::string& cache);
   // Sweeps soon, on that node (empty: on any), to find out whether what pods need works there. Pass
   // the result to probed().
@@ -65,15 +68,17 @@ class Sweeper {
   [[nodiscard]] Probed probed(const std::string& cache, int64_t probe) const;
 
   // Starts a Job if one is due. Returns when to reconcile again; 0: when something changes.
-  Result<Duration> reconcile(const api::CompileCache& cache, const ClaimView& claim);
+  // `claim`: of a store on a volume.
+  Result<Duration> reconcile(const api::CompileCache& cache, const std::optional<ClaimView>& claim);
 
-  // Fills in prepared, storage_error and job_trouble.
+  // Fills in prepared, storage_error, storage_trouble and job_trouble.
   void fill(const std::string& cache, StorageFacts& facts) const;
 
  private:
   // Calls by other threads, kept until reconcile() handles them.
   struct Report {
     std::string job, storage_error;
+    std::optional<api::RegistryTrouble> storage_trouble;
     WallTime time{};
   };
   struct Mail {
@@ -84,6 +89,7 @@ class Sweeper {
   struct State {
     bool prepared = false;
     std::string storage_error;
+    std::optional<api::RegistryTrouble> storage_trouble;
     std::string trouble;                 // with the last Job
     std::string claim;                   // uid of the claim that was prepared
     std::optional<api::StoreRef> store;  // that was prepared
@@ -107,7 +113,8 @@ class Sweeper {
 
   static void end_job(State& state, bool good);
   void read(State& state, const Mail& mail) const;
-  void notice_change_of_store(State& state, const api::CompileCache& cache, const ClaimView& claim);
+  void notice_change_of_store(State& state, const api::CompileCache& cache,
+                              const std::optional<ClaimView>& claim);
   std::vector<SweepJob> jobs_of_store(const api::CompileCache& cache) const;
   const SweepJob* job_under_way(State& state, const api::CompileCache& cache,
                                 const std::vector<SweepJob>& jobs) const;
@@ -116,10 +123,11 @@ class Sweeper {
   Result<Duration> watch_over(State& state, const api::CompileCache& cache, const SweepJob& job);
   Status step_down(State& state, const SweepJob& job);
   SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
-  Status start(State& state, const api::CompileCache& cache, const ClaimView& claim);
+  Status start(State& state, const api::CompileCache& cache, const std::optional<ClaimView>& claim);
   Status choose_privilege(State& state, const std::string& ns) const;
   std::string node_of(const api::CompileCache& cache) const;
-  Result<Duration> decide(State& state, const api::CompileCache& cache, const ClaimView& claim);
+  Result<Duration> decide(State& state, const api::CompileCache& cache,
+                          const std::optional<ClaimView>& claim);
 
   const kube::Client client_;
   const Settings& settings_;

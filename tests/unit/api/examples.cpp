@@ -8,6 +8,7 @@
 #include "api/compile_cache.hpp"
 #include "api/fields.hpp"
 #include "api/recent_pods.hpp"
+#include "api/repository_name.hpp"
 #include "api/store_ref.hpp"
 #include "api/words.hpp"
 
@@ -53,10 +54,18 @@ inline void words() {
 struct Traffic {
   void begin(const std::string& store, const std::string& pod_uid);
 };
-inline void store_ref(const CompileCache& cache, Traffic& traffic, const std::string& pod_uid) {
-  const auto store = store_of(cache);
+inline void store_ref(const CompileCache& cache, const OwnRegistry& own_registry, Traffic& traffic,
+                      const std::string& pod_uid) {
+  const auto store = store_of(cache, own_registry);
   traffic.begin(store->id(), pod_uid);
   store->volume()->claim;
+}
+
+inline void repository_name() {
+  const auto name = parse_repository("harbor.example.com:8443/ml/caches");
+  name->host;
+  name->path;
+  parse_repository("harbor.example.com/ml/caches:v1").error().message;
 }
 
 struct Response {

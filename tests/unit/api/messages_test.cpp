@@ -135,6 +135,25 @@ KeyBasis some_key_basis() {
 }
 
 // No field has its default, so that one that does not travel is noticed.
+TEST(AgentConfig, ARegistryRoundTrips) {
+  AgentConfig config;
+  config.store = RegistryRef{.host = "harbor.example.com",
+                             .repository = "caches/ml/c",
+                             .parent = "caches",
+                             .secret = "robot",
+                             .ca_config_map = "authorities"};
+  EXPECT_EQ(dump(config),
+            R"({"store":{"registry":{"ca_config_map":"authorities","host":"harbor.example.com",)"
+            R"("parent":"caches","repository":"caches/ml/c","secret":"robot"}}})");
+  EXPECT_EQ(parse_agent_config(dump(config)), config);
+  config.store = RegistryRef{
+      .host = "r.cc.svc:5000", .repository = "ml/c", .own = true, .address = "10.0.0.7:5000"};
+  EXPECT_EQ(dump(config),
+            R"({"store":{"registry":{"address":"10.0.0.7:5000","host":"r.cc.svc:5000",)"
+            R"("own":true,"repository":"ml/c"}}})");
+  EXPECT_EQ(parse_agent_config(dump(config)), config);
+}
+
 TEST(AgentConfig, RoundTrips) {
   const AgentConfig config{.cache = "c",
                            .ns = "ml",

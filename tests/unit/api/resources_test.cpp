@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
+#include "api/repository_name.hpp"
 #include "tests/unit/api/full_recent_pod.hpp"
 
 namespace compilecache::api {
@@ -15,6 +17,8 @@ json minimal() {
   return {{"metadata", {{"name", "c"}, {"namespace", "n"}, {"generation", 3}}},
           {"spec", {{"storage", {{"claimName", "claim"}}}}}};
 }
+
+OwnRegistry installed() { return {"compilecache-registry.cc.svc:5000", "10.96.0.7:5000"}; }
 
 TEST(CompileCache, DefaultsAreThoseOfTheDesign) {
   const auto cache = parse_compile_cache(minimal());
@@ -50,7 +54,7 @@ TEST(CompileCache, ARedisServerIsEnoughWithoutStorage) {
   const auto cache = parse_compile_cache(object);
   ASSERT_TRUE(cache) << cache.error().message;
   EXPECT_FALSE(cache->spec.storage);
-  EXPECT_FALSE(store_of(*cache));
+  EXPECT_FALSE(store_of(*cache, installed()));
 }
 
 TEST(CompileCache, ErrorsNameTheField) {
@@ -63,7 +67,7 @@ TEST(CompileCache, ErrorsNameTheField) {
   EXPECT_NE(message_for("load", "timeout", "soon").find("spec.load.timeout"), std::string::npos);
   EXPECT_NE(message_for("save", "policy", "Always").find("spec.save.policy"), std::string::npos);
   EXPECT_NE(message_for("", "key", {"GPU"}).find("spec.key"), std::string::npos);
-  EXPECT_NE(message_for("storage", "claimName", "").find("spec.storage.claimName"),
+  EXPECT_NE(message_for("storage", "registry", {{"repository", "r.io/a"}}).find("spec.storage: "),
             std::string::npos);
   EXPECT_NE(message_for("storage", "subPath", "../x").find("spec.storage.subPath"),
             std::string::npos);
@@ -93,21 +97,144 @@ TEST(CompileCache, NullIsTheDefault) {
 
 TEST(StoreRef, IsOfTheVolumeForLimitsAndOfTheFolderForItself) {
   json object = minimal();
-  const auto plain = store_of(*parse_compile_cache(object));
+  const auto plain = store_of(*parse_compile_cache(object), installed());
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->id(), "volume/n/claim");
   EXPECT_EQ(plain->volume()->path, "c");
   object["spec"]["storage"]["subPath"] = "team/a";
-  const auto below = store_of(*parse_compile_cache(object));
+  const auto below = store_of(*parse_compile_cache(object), installed());
   EXPECT_EQ(below->volume()->path, "team/a/c");
   EXPECT_EQ(below->id(), plain->id());
   EXPECT_NE(below, plain);
   object["spec"]["storage"]["claimName"] = "other";
-  EXPECT_NE(store_of(*parse_compile_cache(object))->id(), plain->id());
+  EXPECT_NE(store_of(*parse_compile_cache(object), installed())->id(), plain->id());
+}
+
+json with_storage(const json& storage) {
+  json object = minimal();
+  object["spec"]["storage"] = storage;
+  return object;
+}
+
+TEST(StoreRef, OfAUsersRegistryIsARepositoryOfItsOwn) {
+  const auto cache =
+      parse_compile_cache(with_storage({{"registry",
+                                         {{"repository", "harbor.example.com:8443/ml/caches"},
+                                          {"secretName", "robot"},
+                                          {"caConfigMapName", "authorities"}}}}));
+  ASSERT_TRUE(cache) << cache.error().message;
+  const auto store = store_of(*cache, installed());
+  ASSERT_TRUE(store && store->registry() != nullptr);
+  EXPECT_EQ(*store->registry(), (RegistryRef{.host = "harbor.example.com:8443",
+                                             .repository = "ml/caches/n/c",
+                                             .parent = "ml/caches",
+                                             .secret = "robot",
+                                             .ca_config_map = "authorities"}));
+  EXPECT_EQ(store->id(), "registry/harbor.example.com:8443/ml/caches");
+  EXPECT_EQ(store->volume(), nullptr);
+  EXPECT_EQ(store_in_words(*cache), "harbor.example.com:8443/ml/caches");
+}
+
+TEST(StoreRef, OfNeitherIsTheInstallationsOwnRegistryWhereThereIsOne) {
+  const auto cache = parse_compile_cache(with_storage(json::object()));
+  ASSERT_TRUE(cache) << cache.error().message;
+  const auto store = store_of(*cache, installed());
+  ASSERT_TRUE(store && store->registry() != nullptr);
+  EXPECT_EQ(*store->registry(), (RegistryRef{.host = "compilecache-registry.cc.svc:5000",
+                                             .repository = "n/c",
+                                             .parent = "",
+                                             .own = true,
+                                             .address = "10.96.0.7:5000",
+                                             .secret = "",
+                                             .ca_config_map = ""}));
+  EXPECT_EQ(store->id(), "registry");
+  EXPECT_FALSE(store_of(*cache, {}));
+  EXPECT_EQ(store_in_words(*cache), "registry");
+}
+
+TEST(StoreRef, WhatIsOfAVolumeIsRefusedWithoutOne) {
+  for (const char* field : {"subPath", "allowReadWriteOnce", "allowNodeAffinity", "adopt"}) {
+    for (json storage : {json::object(), json{{"registry", {{"repository", "r.io/a"}}}}}) {
+      storage[field] = std::string_view(field) == "subPath" ? json("a") : json(true);
+      const auto cache = parse_compile_cache(with_storage(storage));
+      ASSERT_FALSE(cache) << storage;
+      EXPECT_NE(cache.error().message.find("spec.storage: subPath, "), std::string::npos)
+          << cache.error().message;
+    }
+  }
+}
+
+TEST(RepositoryName, IsAHostAndAPath) {
+  for (const auto& [text, host, path] : std::initializer_list<std::array<const char*, 3>>{
+           {"harbor.example.com/ml/caches", "harbor.example.com", "ml/caches"},
+           {"localhost/a", "localhost", "a"},
+           {"10.0.0.7:5000/a__b/c.d/e-_f", "10.0.0.7:5000", ""},
+           {"10.0.0.7:5000/a__b/c.d/e--f", "10.0.0.7:5000", "a__b/c.d/e--f"},
+           {"[fd00::7]:5000/a", "[fd00::7]:5000", "a"},
+           {"[fd00::7]/a", "[fd00::7]", "a"}}) {
+    const auto name = parse_repository(text);
+    ASSERT_EQ(name.has_value(), *path != '\0') << text;
+    if (!name) continue;
+    EXPECT_EQ(name->host, host);
+    EXPECT_EQ(name->path, path);
+  }
+}
+
+TEST(RepositoryName, WhatIsWrongIsSaid) {
+  for (const auto& [text, sentence] : std::initializer_list<std::array<const char*, 2>>{
+           {"", "must have a path"},
+           {"harbor.example.com", "must have a path"},
+           {"harbor.example.com/", "has a path that registries refuse"},
+           {"harbor.example.com/a//b", "has a path that registries refuse"},
+           {"harbor.example.com/a..b", "has a path that registries refuse"},
+           {"harbor.example.com/-a", "has a path that registries refuse"},
+           {"harbor.example.com/a b", "has a path that registries refuse"},
+           {"harbor.example.com/../b", "has a path that registries refuse"},
+           {"https://harbor.example.com/ml", "must not have a scheme"},
+           {"harbor.example.com/ml:v1", "must not have a tag"},
+           {"harbor.example.com/ml@sha256:0", "must not have a digest"},
+           {"robot@harbor.example.com/ml", "must not have a digest"},
+           {"harbor.example.com/ML", "must be in lower case"},
+           {"ml/caches", "must begin with the registry's host"},
+           {"harbor.example.com:/ml", "must begin with the registry's host"},
+           {"harbor.example.com:123456/ml", "must begin with the registry's host"},
+           {"-harbor.example.com/ml", "must begin with the registry's host"},
+           {"harbor.example.com./ml", "must begin with the registry's host"},
+           {"$(X).example.com/ml", "must be in lower case"},
+           {"$(x).example.com/ml", "must begin with the registry's host"},
+           {"[]:5000/ml", "must begin with the registry's host"},
+           {"[fd00::7]5000/ml", "must begin with the registry's host"}}) {
+    const auto cache = parse_compile_cache(with_storage({{"registry", {{"repository", text}}}}));
+    ASSERT_FALSE(cache) << text;
+    const std::string whole = std::string("spec.storage.registry.repository: ") + sentence;
+    EXPECT_NE(cache.error().message.find(whole), std::string::npos)
+        << text << ": " << cache.error().message;
+  }
+}
+
+TEST(CompileCacheArchive, NotesTheRepositoryAndNotHowToGetThere) {
+  CompileCacheArchive archive;
+  archive.metadata = {.name = "c-1", .ns = "n"};
+  archive.cache = "c";
+  archive.store = RegistryRef{.host = "harbor.example.com",
+                              .repository = "ml/caches/n/c",
+                              .parent = "ml/caches",
+                              .secret = "robot",
+                              .ca_config_map = "authorities"};
+  json object = new_archive_json(archive);
+  EXPECT_EQ(object["spec"]["registry"],
+            (json{{"host", "harbor.example.com"}, {"repository", "ml/caches/n/c"}}));
+  EXPECT_EQ(parse_archive(object)->store->id(), archive.store->id());
+  archive.store =
+      RegistryRef{.host = "r.cc.svc:5000", .repository = "n/c", .own = true, .address = "10.0.0.7"};
+  object = new_archive_json(archive);
+  EXPECT_EQ(object["spec"]["registry"], (json{{"repository", "n/c"}}));
+  EXPECT_EQ(parse_archive(object)->store->id(), "registry");
 }
 
 TEST(CompileCache, StatusRoundTrips) {
   CompileCacheStatus status;
+  status.store = "claim c";
   status.observed_generation = 3;
   set_condition(status.conditions, {"Ready", "True", "Ready", "fine", "", 3},
                 "2024-01-01T00:00:00Z");

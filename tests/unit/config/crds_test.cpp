@@ -87,29 +87,42 @@ TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(parsed->spec, expected);
 }
 
-TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheClaimTheUserAndTheRemoteCache) {
+TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheStoreTheUserAndTheRemoteCache) {
   json spec{{"storage", {{"claimName", "c"}}}};
   const json spec_schema = schema("crds/compilecaches.yaml", "spec");
   fill_defaults(spec_schema, spec);
   std::set<std::string> expected = leaves(spec_schema, "");
+  std::erase_if(expected, [](const auto& path) { return path.starts_with("storage.registry."); });
   expected.erase("save.runAsUser");
   expected.erase("remoteCache.redis.host");
   expected.erase("remoteCache.redis.port");
   EXPECT_EQ(leaves_of_value(spec, ""), expected);
 }
 
+json in_a_registry(json spec) {
+  spec["storage"] = {
+      {"registry",
+       {{"repository", "r.example.com/g"}, {"secretName", "h"}, {"caConfigMapName", "i"}}}};
+  return spec;
+}
+
+TEST(CompileCacheCrd, EveryFieldOfTheSpecIsTried) {
+  std::set<std::string> tried = leaves_of_value(other_than_default(), "");
+  tried.merge(leaves_of_value(in_a_registry(json::object()), ""));
+  EXPECT_EQ(tried, leaves(schema("crds/compilecaches.yaml", "spec"), ""));
+}
+
 // Each field in the schema reaches the struct: changing it changes the struct.
-TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
-  const json changed = other_than_default();
-  EXPECT_EQ(leaves_of_value(changed, ""), leaves(schema("crds/compilecaches.yaml", "spec"), ""));
+void expect_every_field_is_read(const json& changed) {
   const auto all = parse_spec(changed);
   ASSERT_TRUE(all) << all.error().message;
   const json flat = changed.flatten();
   for (const auto& pointer : flat.items()) {
     json without = changed;
     const json::json_pointer path(pointer.key());
-    if (pointer.key() == "/storage/claimName" || pointer.key() == "/remoteCache/redis/host")
-      continue;
+    const std::set<std::string> needed{"/storage/claimName", "/storage/registry/repository",
+                                       "/remoteCache/redis/host"};
+    if (needed.contains(pointer.key())) continue;
     if (without[path.parent_pointer()].is_array()) {
       without[path.parent_pointer()] = json::array({"GPUCount"});
     } else {
@@ -121,8 +134,14 @@ TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
   }
 }
 
+TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
+  expect_every_field_is_read(other_than_default());
+  expect_every_field_is_read(in_a_registry(other_than_default()));
+}
+
 CompileCacheStatus full_status() {
   CompileCacheStatus status;
+  status.store = "registry";
   status.conditions.push_back({"Ready", "True", "Ready", "all is well", "2026-01-01T00:00:00Z", 1});
   status.recent = {full_recent_pod()};
   status.last_save_time = "2026-01-01T00:00:00Z";
@@ -208,6 +227,9 @@ TEST(CompileCacheArchiveCrd, TheListOfDistrustedBlobsIsAsLongAsTheSchemaTakes) {
 
 TEST(CompileCacheArchiveCrd, TheObjectHasTheFieldsOfTheSchema) {
   std::set<std::string> spec = leaves_of_value(new_archive_json(full_archive())["spec"], "");
+  CompileCacheArchive elsewhere = full_archive();
+  elsewhere.store = RegistryRef{.host = "r.example.com", .repository = "c/b/a", .parent = "c"};
+  spec.merge(leaves_of_value(new_archive_json(elsewhere)["spec"], ""));
   EXPECT_EQ(spec.erase("key.GPUProduct"), 1);
   spec.insert("key");
   EXPECT_EQ(spec, leaves(schema("crds/compilecachearchives.yaml", "spec"), ""));

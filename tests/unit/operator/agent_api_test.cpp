@@ -508,7 +508,7 @@ TEST_F(AgentApi, ANodeWithoutALabelMakesTheLoaderWait) {
 
 TEST_F(AgentApi, OnlySoManyLoadAtOnceAndWhoIsDoneMakesRoom) {
   ASSERT_EQ(save("a", '1'), 200);
-  const std::string store = api::store_of(cache)->id();
+  const std::string store = api::store_of(cache, {})->id();
   for (int i = 0; i < 49; ++i) {
     ASSERT_TRUE(traffic.begin(store, "uid-of-" + std::to_string(i), minutes(10)));
   }

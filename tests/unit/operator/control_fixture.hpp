@@ -52,7 +52,8 @@ class ControlTest : public ::testing::Test {
 
   // The API server's and the store's.
   void put_cache(json spec) {
-    spec["storage"]["claimName"] = "caches";
+    if (!spec.contains("storage")) spec["storage"] = {};
+    if (!spec["storage"].contains("registry")) spec["storage"]["claimName"] = "caches";
     spec["frameworks"] = {"torch"};
     const json object = server.put(
         kCaches, {{"metadata", {{"name", "transformer"}, {"namespace", "ml"}, {"generation", 1}}},
@@ -115,8 +116,9 @@ class ControlTest : public ::testing::Test {
   }
 
   // As the agent API hears it from the pod of the only Job.
-  void report(const std::string& error = {}) {
-    sweeper.reported("ml/transformer", all(kJobs).at(0).at("metadata").at("uid"), error);
+  void report(const std::string& error = {},
+              std::optional<api::RegistryTrouble> trouble = std::nullopt) {
+    sweeper.reported("ml/transformer", all(kJobs).at(0).at("metadata").at("uid"), error, trouble);
   }
   // What the Job controller and its pod make of the only Job.
   void set_job_status(const json& status) {

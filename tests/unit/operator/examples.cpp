@@ -54,6 +54,7 @@
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/certificates/certificates.hpp"
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/cluster/own_registry.hpp"
 #include "operator/cluster/refusals.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics_access.hpp"
@@ -67,6 +68,7 @@
 #include "operator/registry/token_minter.hpp"
 #include "operator/registry/token_scope.hpp"
 #include "operator/registry_access.hpp"
+#include "operator/registry_locator.hpp"
 #include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
 #include "operator/settings/settings.hpp"
@@ -541,9 +543,20 @@ inline int settings() {
   return 0;
 }
 
-inline void storage_check(const api::CompileCache& cache, const ClaimView& claim,
-                          const VolumeView& volume) {
-  StorageFacts facts{.claim = claim, .volume = volume, .prepared = true};
+inline void own_registry(const kube::Client& client) {
+  const auto found = find_own_registry(client, "compilecache-system");
+  if (found && found->installed()) return;
+}
+
+inline void registry_locator(const kube::Client& client, const std::string& ns) {
+  RegistryLocator locator(client, ns, [&](const api::OwnRegistry& found) { found.installed(); });
+  if (Status looked = locator.look(); !looked) return;
+  locator.start();
+}
+
+inline void storage_check(const api::CompileCache& cache, const api::StoreRef& store,
+                          const ClaimView& claim, const VolumeView& volume) {
+  StorageFacts facts{.store = store, .claim = claim, .volume = volume, .prepared = true};
   StorageVerdict verdict = check_storage(cache.spec.storage, facts);
 }
 

@@ -37,6 +37,99 @@ TEST_P(StorageCheck, SaysWhatIsWrongAndWhatToDo) {
   EXPECT_NE(verdict.message.find(given.says), std::string::npos) << verdict.message;
 }
 
+api::RegistryRef users_registry() {
+  return {.host = "harbor.example.com",
+          .repository = "caches/ml/app",
+          .parent = "caches",
+          .secret = "robot"};
+}
+
+StorageVerdict check_registry(const StorageFacts& facts) {
+  return check_storage(api::StorageSpec{.registry = api::RegistrySpec{"harbor.example.com/caches"}},
+                       facts);
+}
+
+struct ToldCase {
+  api::RegistryTrouble trouble;
+  const char* reason;
+  const char* says;  // what to do
+};
+
+class RegistryTold : public ::testing::TestWithParam<ToldCase> {};
+
+TEST_P(RegistryTold, WhatTheJobFoundIsSaidWithWhatToDo) {
+  const auto& [trouble, reason, says] = GetParam();
+  const StorageFacts facts{.store = users_registry(),
+                           .prepared = true,
+                           .storage_error = "it said so",
+                           .storage_trouble = trouble};
+  const StorageVerdict verdict = check_registry(facts);
+  EXPECT_EQ(verdict.status, "False");
+  EXPECT_EQ(verdict.reason, reason);
+  EXPECT_NE(verdict.message.find("harbor.example.com"), std::string::npos) << verdict.message;
+  EXPECT_NE(verdict.message.find("it said so; "), std::string::npos) << verdict.message;
+  EXPECT_NE(verdict.message.find(says), std::string::npos) << verdict.message;
+  EXPECT_TRUE(verdict.may_prepare) << "the next Job finds out whether it was mended";
+  EXPECT_FALSE(verdict.stalled);
+  EXPECT_TRUE(is_fault(verdict.reason));
+}
+
+using enum api::RegistryTrouble;
+INSTANTIATE_TEST_SUITE_P(
+    All, RegistryTold,
+    ::testing::Values(
+        ToldCase{kUnauthorized, "Unauthorized", "push, pull and delete"},
+        ToldCase{kCertificate, "CertificateUnknown", "caConfigMapName"},
+        ToldCase{kMissing, "RepositoryNotFound", "create the repository"},
+        ToldCase{kFull, "RegistryFull", "more room"},
+        ToldCase{kUnreachable, "RegistryUnreachable", "NetworkPolicies and proxies"},
+        ToldCase{kSecretMissing, "SecretNotFound", "kubectl create secret docker-registry"},
+        ToldCase{kSecretWrongType, "SecretWrongType", "kubernetes.io/dockerconfigjson"},
+        ToldCase{kSecretUnusable, "SecretUnusable", "an entry"},
+        ToldCase{kCaMissing, "CaNotFound", "create the ConfigMap"},
+        ToldCase{kCaUnusable, "CaUnusable", "PEM"}),
+    [](const auto& tested) { return std::string(tested.param.reason); });
+
+TEST(StorageRegistry, IsPreparedByAJobAsAVolumeIs) {
+  StorageFacts facts{.store = users_registry()};
+  EXPECT_EQ(check_registry(facts).reason, "Preparing");
+  EXPECT_TRUE(check_registry(facts).may_prepare);
+  facts.job_trouble = "no pod appeared";
+  EXPECT_EQ(check_registry(facts).reason, "CannotPrepare");
+  facts = {.store = users_registry(), .prepared = true};
+  EXPECT_TRUE(check_registry(facts).ready()) << check_registry(facts).message;
+  facts.storage_error = "in words of another release";
+  EXPECT_EQ(check_registry(facts).reason, "StoreUnusable");
+}
+
+TEST(StorageRegistry, ARepositoryThatWouldBeTooLongIsRefused) {
+  api::RegistryRef longest = users_registry();
+  longest.repository = std::string(255, 'a');
+  EXPECT_TRUE(check_registry({.store = longest, .prepared = true}).ready());
+  longest.repository += 'a';
+  const StorageVerdict verdict = check_registry({.store = longest, .prepared = true});
+  EXPECT_EQ(verdict.reason, "InvalidRepository");
+  EXPECT_NE(verdict.message.find("256 characters of at most 255"), std::string::npos)
+      << verdict.message;
+  EXPECT_TRUE(verdict.stalled);
+  EXPECT_FALSE(verdict.may_prepare);
+}
+
+TEST(StorageRegistry, TheInstallationsOwnHasToBeInstalled) {
+  const StorageVerdict none = check_storage(api::StorageSpec{}, {});
+  EXPECT_EQ(none.status, "False");
+  EXPECT_EQ(none.reason, "RegistryNotInstalled");
+  EXPECT_NE(none.message.find("config/components/registry"), std::string::npos);
+  EXPECT_FALSE(none.may_prepare);
+  const api::RegistryRef own{.host = "r.cc.svc:5000", .repository = "ml/app", .own = true};
+  EXPECT_TRUE(check_storage(api::StorageSpec{}, {.store = own, .prepared = true}).ready());
+  const StorageVerdict full = check_storage(
+      api::StorageSpec{}, {.store = own, .storage_error = "it said so", .storage_trouble = kFull});
+  EXPECT_EQ(full.reason, "RegistryFull");
+  EXPECT_NE(full.message.find("kubectl logs"), std::string::npos)
+      << "what users can do about theirs does not help here: " << full.message;
+}
+
 TEST(StorageNotUsed, WithoutAClaimThereIsNothingToPrepare) {
   const StorageVerdict verdict = check_storage({}, {});
   EXPECT_TRUE(verdict.ready());

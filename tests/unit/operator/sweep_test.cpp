@@ -96,9 +96,15 @@ api::CompileCache cache() {
   return made;
 }
 
+api::CompileCache in_a_registry() {
+  api::CompileCache made = cache();
+  made.spec.storage = {.registry = api::RegistrySpec{"harbor.example.com/caches", "robot", "ca"}};
+  return made;
+}
+
 SweepJobInput input() {
   return {.name = "transformer-sweep-12345678",
-          .store = *api::store_of(cache()),
+          .store = *api::store_of(cache(), {}),
           .image = "example.com/compilecache:1",
           .cluster_uid = "c-1",
           .agent_address = "10.96.0.7",
@@ -128,10 +134,13 @@ TEST(SweepJobs, RunTheAgentOnTheClaimWithATokenOfOurAudienceAlone) {
 }
 
 TEST(SweepJobs, UseTheMostThatTheNamespaceLetsThem) {
-  EXPECT_EQ(first_privilege(""), 0u);
-  EXPECT_EQ(first_privilege("privileged"), 0u);
-  EXPECT_EQ(first_privilege("baseline"), 0u);
-  EXPECT_EQ(first_privilege("restricted"), 1u);
+  const api::StoreRef volume = input().store;
+  EXPECT_EQ(first_privilege(volume, ""), 0u);
+  EXPECT_EQ(first_privilege(volume, "privileged"), 0u);
+  EXPECT_EQ(first_privilege(volume, "baseline"), 0u);
+  EXPECT_EQ(first_privilege(volume, "restricted"), 1u);
+  EXPECT_EQ(first_privilege(*api::store_of(in_a_registry(), {}), "privileged"), 1u)
+      << "nothing in a registry has an owner";
   const json root = sweep_job(cache(), input(), {});
   const json& as_root = root["spec"]["template"]["spec"]["containers"][0]["securityContext"];
   EXPECT_EQ(as_root["runAsUser"], 0);
@@ -151,6 +160,62 @@ TEST(SweepJobs, GoToTheNodeThatHasAReadWriteOnceClaim) {
   const json job = sweep_job(cache(), there, {});
   EXPECT_NE(job["spec"]["template"]["spec"]["affinity"].dump().find("node7"), std::string::npos);
   EXPECT_EQ(job["spec"]["template"]["spec"]["tolerations"][0]["effect"], "NoSchedule");
+}
+
+TEST(SweepJobs, OfAUsersRegistryMountItsSecretWhichMayBeMissing) {
+  SweepJobInput there = input();
+  there.store = *api::store_of(in_a_registry(), {});
+  there.privilege = first_privilege(there.store, "");
+  there.proxy = {{"HTTPS_PROXY", "http://proxy:3128"}};
+  json job = sweep_job(in_a_registry(), there, {});
+  const json& pod = job["spec"]["template"]["spec"];
+  const json token = pod["volumes"][2];
+  EXPECT_EQ(pod["volumes"],
+            (json::array({{{"name", "compilecache-registry"},
+                           {"secret", {{"secretName", "robot"}, {"optional", true}}}},
+                          {{"name", "compilecache-registry-ca"},
+                           {"configMap",
+                            {{"name", "ca"},
+                             {"optional", true},
+                             {"items", json::array({{{"key", "ca.crt"}, {"path", "ca.crt"}}})}}}},
+                          token})));
+  EXPECT_EQ(token["name"], api::kTokenVolume);
+  const json& container = pod["containers"][0];
+  EXPECT_EQ(
+      container["volumeMounts"],
+      (json::array(
+          {{{"name", "compilecache-registry"},
+            {"mountPath", "/compilecache/registry"},
+            {"readOnly", true}},
+           {{"name", "compilecache-registry-ca"},
+            {"mountPath", "/compilecache/registry-ca"},
+            {"readOnly", true}},
+           {{"name", api::kTokenVolume}, {"mountPath", api::kTokenPath}, {"readOnly", true}}})));
+  EXPECT_EQ(container["env"].back(),
+            (json{{"name", "HTTPS_PROXY"}, {"value", "http://proxy:3128"}}));
+  EXPECT_EQ(container["securityContext"]["runAsNonRoot"], true);
+  EXPECT_FALSE(container["securityContext"]["capabilities"].contains("add"));
+  const auto config = api::parse_agent_config(container["env"][0]["value"].get<std::string>());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->store, there.store);
+  const auto read = parse_sweep_job(job);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->store, "registry/harbor.example.com/caches");
+}
+
+TEST(SweepJobs, OfTheInstallationsOwnRegistryShowTheirTokenAndGoThroughNoProxy) {
+  api::CompileCache made = cache();
+  made.spec.storage.emplace();
+  SweepJobInput there = input();
+  there.store = *api::store_of(made, {"r.cc.svc:5000", "10.96.0.7:5000"});
+  there.privilege = first_privilege(there.store, "");
+  there.proxy = {{"HTTPS_PROXY", "http://proxy:3128"}};
+  const json job = sweep_job(made, there, {});
+  const json& pod = job["spec"]["template"]["spec"];
+  ASSERT_EQ(pod["volumes"].size(), 1U);
+  EXPECT_EQ(pod["volumes"][0]["name"], api::kTokenVolume);
+  EXPECT_EQ(pod["containers"][0]["env"].dump().find("HTTPS_PROXY"), std::string::npos);
+  EXPECT_EQ(parse_sweep_job(job)->store, "registry");
 }
 
 TEST(SweepJobs, DoNotPileUpWhereSweepsFollowClosely) {
@@ -177,7 +242,7 @@ TEST(SweepJobs, AreReadBack) {
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->cache, "transformer");
   EXPECT_EQ(job->cache_uid, "u-1");
-  EXPECT_EQ(job->store, api::store_of(cache())->id());
+  EXPECT_EQ(job->store, api::store_of(cache(), {})->id());
   EXPECT_EQ(job->privilege, 1u);
   EXPECT_EQ(job->active, 1);
   EXPECT_EQ(job->state, SweepJob::State::kRunning);

@@ -44,6 +44,36 @@ TEST_F(ControlTest, AVolumeThatCannotBeUsedIsSaidSo) {
             std::string::npos);
 }
 
+TEST_F(ControlTest, ARegistryNeedsNoClaimAndWhatItsJobFindsIsTheReason) {
+  put_cache(
+      {{"storage",
+        {{"registry", {{"repository", "harbor.example.com/caches"}, {"secretName", "robot"}}}}}});
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(runs_unprivileged(all(kJobs)[0]));
+  report("401", api::RegistryTrouble::kUnauthorized);
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "Unauthorized");
+  EXPECT_EQ(events.records.back().type, kube::EventType::kWarning);
+  report();
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "Ready");
+  EXPECT_EQ(server.objects(kCaches).at("ml/transformer")["status"]["summary"]["store"],
+            "harbor.example.com/caches");
+}
+
+// Whoever may create Jobs in another namespace writes what is read of them.
+TEST_F(ControlTest, AJobOfAnotherNamespaceHoldsNoSweepUp) {
+  put_cache({{"storage", {{"registry", {{"repository", "harbor.example.com/caches"}}}}}});
+  SweepJob theirs;
+  theirs.ns = "theirs";
+  theirs.name = "forged";
+  theirs.store = "registry/harbor.example.com/caches";
+  jobs.store.upsert("theirs/forged", std::make_shared<const SweepJob>(theirs));
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u);
+}
+
 TEST_F(ControlTest, AJobWhosePodIsNotLetThroughIsReplacedByOneWithLess) {
   put_claim();
   reconcile_and_see();

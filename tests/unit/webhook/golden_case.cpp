@@ -43,6 +43,8 @@ InjectionSettings settings_of(const json& object) {
   settings.agent_port = object.at("agentPort");
   settings.agent_name = object.at("agentName");
   settings.agent_ca = object.at("agentCa");
+  const json own = object.value("ownRegistry", json::object());
+  settings.own_registry = {own.value("host", ""), own.value("address", "")};
   settings.gpu_resources = object.at("gpuResources");
   settings.harmless_resources = object.at("harmlessResources");
   for (const auto& [name, value] : object.at("frameworks").items()) {

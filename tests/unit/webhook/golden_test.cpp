@@ -70,10 +70,31 @@ TEST_P(Golden, TheQosClassStays) {
   EXPECT_EQ(kubernetes_qos(result_.pod.value_or(golden_.pod)), kubernetes_qos(golden_.pod));
 }
 
-TEST_P(Golden, TheClaimIsInOurContainersOnly) {
+TEST_P(Golden, WhatTheStoreNeedsIsInOurContainersOnly) {
   const json pod = result_.pod.value_or(golden_.pod);
-  for (const json& container : items(pod.at("spec"), "containers")) {
-    EXPECT_EQ(named(items(container, "volumeMounts"), "compilecache-store"), nullptr) << container;
+  const json theirs = golden_.pod.at("spec").value("volumes", json::array());
+  for (const char* list : {"containers", "initContainers"}) {
+    for (const json& container : items(pod.at("spec"), list)) {
+      const std::string name = container.at("name");
+      if (name == api::kLoaderContainer || name == api::kSaverContainer) continue;
+      for (const char* volume : {api::kStoreVolume, api::kTokenVolume, api::kRegistrySecretVolume,
+                                 api::kRegistryCaVolume, api::kSpoolVolume}) {
+        if (named(theirs, volume) != nullptr) continue;
+        EXPECT_EQ(named(items(container, "volumeMounts"), volume), nullptr) << container;
+      }
+    }
+  }
+}
+
+// A pod waits for ever for a Secret or a ConfigMap that does not exist, unless it is optional.
+TEST_P(Golden, NoVolumeOfOursWaitsForAnObject) {
+  const json pod = result_.pod.value_or(golden_.pod);
+  for (const json& volume : items(pod.at("spec"), "volumes")) {
+    if (!volume.at("name").get<std::string>().starts_with("compilecache-")) continue;
+    for (const char* source : {"secret", "configMap"}) {
+      const bool waits = volume.contains(source) && !volume[source].value("optional", false);
+      EXPECT_FALSE(waits) << volume;
+    }
   }
 }
 
