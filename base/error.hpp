@@ -44,14 +44,17 @@ struct Error {
   std::string digest{};
   // errno, where the operating system said no, for code that has to decide; 0: it was not asked.
   int os_error = 0;
+  // What was wrong in a word of docs/reasons.md ("registry_full"), where `code` does not tell
+  // enough for code that has to decide; empty: it does.
+  std::string reason{};
 
   // The same failure seen from one level further out: "loading archive x: <message>".
   [[nodiscard]] Error with(const std::string& context) const {
-    return Error{code, context + ": " + message, digest, os_error};
+    return Error{code, context + ": " + message, digest, os_error, reason};
   }
   // The same failure with that blob as its digest, unless it names one already.
   [[nodiscard]] Error about(const std::string& blob) const {
-    return Error{code, message, digest.empty() ? blob : digest, os_error};
+    return Error{code, message, digest.empty() ? blob : digest, os_error, reason};
   }
 };
 

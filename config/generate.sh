@@ -2,6 +2,7 @@
 # Writes what people install with `kubectl apply -f` from the kustomize folders:
 #
 #   config/install.yaml   everything
+#   config/install-with-registry.yaml  the same with components/registry: no shared volume is needed
 #   config/crds.yaml      the two resources alone
 #   config/operator.yaml  everything but the two resources: what to delete when CompileCaches are to stay
 #   config/components/prometheus-operator/rules.yaml  config/monitoring/rules.yaml as a PrometheusRule
@@ -33,6 +34,10 @@ trap 'rm -rf "$out"' EXIT
 { header config/ && cat "$out/all"; } >"$out/install.yaml"
 { header crds/ && documents CustomResourceDefinition 1 <"$out/all"; } >"$out/crds.yaml"
 { header config/ && documents CustomResourceDefinition 0 <"$out/all"; } >"$out/operator.yaml"
+# A kustomization cannot name a folder around its own.
+here=$(realpath --relative-to="$out" .)
+printf 'resources: [%s]\ncomponents: [%s/components/registry]\n' "$here" "$here" >"$out/kustomization.yaml"
+{ header config/ && "$kubectl" kustomize "$out"; } >"$out/install-with-registry.yaml"
 rules=components/prometheus-operator/rules.yaml
 mkdir -p "$out/${rules%/*}"
 {
@@ -42,7 +47,7 @@ mkdir -p "$out/${rules%/*}"
   grep -v '^#' monitoring/rules.yaml | sed 's/^./  &/'
 } >"$out/$rules"
 
-for file in install.yaml crds.yaml operator.yaml "$rules"; do
+for file in install.yaml install-with-registry.yaml crds.yaml operator.yaml "$rules"; do
   if [ "${1-}" = --check ]; then
     diff -u "$file" "$out/$file" || { echo "config/$file is stale: run config/generate.sh" >&2; exit 1; }
   else

@@ -217,6 +217,8 @@ run_mutate() {
 run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
+  CC_REGISTRY=$("$cluster" registry)
+  export CC_REGISTRY
   run_tests integration "$build" integration
 }
 
@@ -248,18 +250,36 @@ use_cluster() {
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
   "$cluster" add-lws "$1"
-  "$cluster" load-image "$1" "$(cat "$build/image")"
+  "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)"
   use_cluster "$1"
   CC_TORCH_IMAGE=$("$cluster" torch-image)
   CC_NEXT_TORCH_IMAGE=$("$cluster" torch-image --next)
   # As users install it, but for the grace of condemned blobs and the breaker's times, which outlast any test.
   CC_INSTALL_MANIFEST=$2/install.yaml
-  sed 's/^\( *grace:\) 15m /\1 10s /; s/^\( *patience:\) 30s /\1 10s /; s/^\( *pause:\) 1m /\1 15s /' "$project/config/install.yaml" >"$CC_INSTALL_MANIFEST"
+  sed 's/^\( *grace:\) 15m /\1 10s /; s/^\( *patience:\) 30s /\1 10s /; s/^\( *pause:\) 1m /\1 15s /' "$project/config/install-with-registry.yaml" >"$CC_INSTALL_MANIFEST"
   CC_VOLUMES=$2
   export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST
+  registry_volume "$2/registry" | "$KUBECTL" apply -f -
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
+  "$KUBECTL" rollout status deployment/compilecache-registry -n compilecache-system --timeout=120s
   run_tests e2e "$build" e2e
+}
+
+# registry_volume FOLDER: the ReadWriteOnce volume that a cluster would make for the registry's claim.
+registry_volume() {
+  mkdir -m 777 "$1"
+  cat <<YAML
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: compilecache-registry}
+spec:
+  capacity: {storage: 50Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  claimRef: {namespace: compilecache-system, name: compilecache-registry}
+  hostPath: {path: $1, type: Directory}
+YAML
 }
 
 build_image() { "$cluster" build-image "$(operator_image "$project/config/install.yaml")" >"$build/image"; }
@@ -276,7 +296,7 @@ plan() {
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
-  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd and kube-apiserver from Go modules"; fi
+  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd, kube-apiserver and a registry from Go modules"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     steps_plan integration 900 "integration tests; beside them ThreadSanitizer and fuzzing"
   else

@@ -34,7 +34,8 @@ json encoded(const std::map<std::string, std::string>& entries) {
 
 TokenAuthority authority_of(const json& secret) {
   std::map<std::string, std::string> entries;
-  for (const auto& [name, value] : secret.value("data", json::object()).items()) {
+  const json data = secret.value("data", json::object());
+  for (const auto& [name, value] : data.items()) {
     entries[name] = entry(secret, name.c_str());
   }
   return from_authority_entries(entries);

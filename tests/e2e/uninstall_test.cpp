@@ -14,6 +14,10 @@ class Uninstall : public Sandbox {
   }
 
   void TearDown() override {
+    // As an administrator gives a volume to a new claim. Without the registry there is none.
+    kubectl({"patch", "pv", "compilecache-registry", "--type=json", "-p",
+             R"([{"op":"replace","path":"/spec/claimRef","value":)"
+             R"({"namespace":"compilecache-system","name":"compilecache-registry"}}])"});
     const auto applied = kubectl({"apply", "-f", manifest_file()});
     EXPECT_EQ(applied.exit_code, 0) << applied.err;
     wait_for_operator();

@@ -77,12 +77,12 @@ unpack_go() {
 kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kubernetes/go.mod"; }
 
 # go_program NAME: builds one program once; prints its path.
-#   NAME  etcd | coredns | kube-apiserver | kubectl | kube-controller-manager | …
+#   NAME  etcd | coredns | registry | kube-apiserver | kubectl | kube-controller-manager | …
 go_program() {
   local name=$1 module package path flags='-s -w'
   case $name in
     etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
-    coredns) module=coredns package=. ;;
+    coredns | registry) module=$name package=. ;;
     *)
       module=kubernetes package=k8s.io/kubernetes/cmd/$name
       # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
@@ -90,7 +90,7 @@ go_program() {
       ;;
   esac
   local sources=("$CLUSTER_HOME/$module"/go.*)
-  [ $module != coredns ] || sources+=("$CLUSTER_HOME/coredns/main.go")
+  [ $package != . ] || sources+=("$CLUSTER_HOME/$module/main.go")
   path=$(make_item "$name" "$(hash_of "$package $flags" "${sources[@]}")" \
     build_go_program "$name" "$module" "$package" "$flags")
   printf '%s/%s\n' "$path" "$name"
@@ -105,13 +105,18 @@ build_go_program() {
   log "built $name in $((SECONDS - began)) s"
 }
 
-CONTROL_PLANE_PROGRAMS=(etcd kube-apiserver kubectl)
+CONTROL_PLANE_PROGRAMS=(etcd kube-apiserver kubectl registry)
 NODE_PROGRAMS=(kube-controller-manager kube-scheduler kubelet kube-proxy coredns)
 
 prepare_control_plane() {
   local name
   install_packages "${CONTROL_PLANE_PACKAGES[@]}"
   for name in "${CONTROL_PLANE_PROGRAMS[@]}"; do go_program "$name" >/dev/null; done
+}
+
+prepare_registry() {
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}"
+  go_program registry >/dev/null
 }
 
 prepare_node() {

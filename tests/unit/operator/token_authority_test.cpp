@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr WallTime kMade{seconds(1'800'000'000)};
 constexpr hours kLife(24 * 3650);
-const std::string kName = "compilecache-agent-api.system.svc";
+const std::string kServer = "compilecache-agent-api.system.svc";
 
 bool accepted(const KeyPair& leaf, const std::string& bundle, WallTime now) {
   const auto token = sign_token({.issued = now}, leaf);
@@ -28,7 +28,7 @@ bool accepted(const KeyPair& leaf, const std::string& bundle, WallTime now) {
 
 TEST(TokenAuthority, ALeafOfOurServersIsNoSigner) {
   const auto tokens = make_token_authority({}, kMade);
-  const auto servers = make_certificates({kName}, {}, kMade);
+  const auto servers = make_certificates({kServer}, {}, kMade);
   ASSERT_TRUE(tokens && servers);
   EXPECT_TRUE(accepted(*make_token_leaf(*tokens, {}, kMade), tokens->bundle(), kMade));
   EXPECT_FALSE(accepted(servers->leaf, tokens->bundle(), kMade));
@@ -38,9 +38,9 @@ TEST(TokenAuthority, ALeafOfOurServersIsNoSigner) {
 TEST(TokenAuthority, WhatItSignsServesNothing) {
   const auto authority = make_token_authority({}, kMade);
   const auto leaf = make_token_leaf(*authority, {}, kMade);
-  const auto servers = make_certificates({kName}, {}, kMade);
-  EXPECT_TRUE(test::serves(servers->leaf.certificate, servers->bundle(), kName, kMade));
-  EXPECT_FALSE(test::serves(leaf->certificate, authority->bundle(), kName, kMade));
+  const auto servers = make_certificates({kServer}, {}, kMade);
+  EXPECT_TRUE(test::serves(servers->leaf.certificate, servers->bundle(), kServer, kMade));
+  EXPECT_FALSE(test::serves(leaf->certificate, authority->bundle(), kServer, kMade));
   EXPECT_FALSE(test::serves(leaf->certificate, authority->bundle(), "", kMade));
   EXPECT_TRUE(read_certificate(leaf->certificate)->dns_names.empty());
   // Nor an authority below it.

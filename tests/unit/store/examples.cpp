@@ -18,6 +18,15 @@
 #include "store/index.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/offline_index.hpp"
+#include "store/registry/authorization.hpp"
+#include "store/registry/challenge.hpp"
+#include "store/registry/docker_config.hpp"
+#include "store/registry/reference.hpp"
+#include "store/registry/refusal.hpp"
+#include "store/registry/registry_client.hpp"
+#include "store/registry/registry_store.hpp"
+#include "store/registry/retries.hpp"
+#include "store/registry/spool.hpp"
 #include "store/store.hpp"
 #include "store/upkeep.hpp"
 
@@ -68,6 +77,64 @@ inline void any_store(const std::string& path, const archive::WriteRequest& requ
   auto saved = archive::write_archive(*store, request);
   if (OfflineIndex* index = store->offline_index()) index->update_index(entry);
   if (Upkeep* upkeep = store->upkeep()) upkeep->list();
+}
+
+inline void registry_store(const archive::WriteRequest& request) {
+  RegistryStore store({.host = "harbor.example.com",
+                       .repository = "ml/caches/team-a/llama",
+                       .docker_config_file = "/compilecache/registry/.dockerconfigjson",
+                       .spool_folder = "/compilecache/cache/control"});
+  auto saved = archive::write_archive(store, request);
+}
+
+inline Status registry_client(const RegistryOptions& options, const std::string& digest) {
+  RegistryClient client(options);
+  auto answer = client.send({.target = "manifests/" + digest, .doing = "reading " + digest});
+  if (!answer) return unexpected(answer.error().error);
+  return {};
+}
+
+inline Status refusal(const Unwelcome& answer) {
+  const Refusal refusal = refusal_of(answer, "pushing blob sha256:...");
+  if (refusal.has("MANIFEST_BLOB_UNKNOWN")) return {};
+  if (refusal.may_pass()) return {};
+  return unexpected(refusal.error);
+}
+
+inline Reply<void> retries(const RetryLimits& limits, const Sleeper& sleep,
+                           const std::function<Reply<void>()>& push) {
+  Retries retries(limits, sleep);
+  for (;;) {
+    auto done = push();
+    if (done || !retries.again(done.error())) return done;
+  }
+}
+
+inline Status authorization(Authorization& authorization, const http::Headers& headers, bool push) {
+  auto header = authorization.header(push);
+  if (auto renewed = authorization.renew(*header, challenges_of(headers), push); !renewed)
+    return renewed;
+  return {};
+}
+
+inline void names(const http::Headers& headers, const std::string& text) {
+  std::string realm;
+  for (const Challenge& challenge : challenges_of(headers)) {
+    if (challenge.scheme == "bearer") realm = challenge.parameter("realm");
+  }
+  const auto credentials = credentials_in(text, {"harbor.example.com", "ml/caches"});
+  const auto reference = parse_reference("10.0.0.7:5000/ml/caches");
+  reference->host;
+  reference->repository;
+}
+
+inline void spool(std::span<const uint8_t> bytes, http::Session& session, const std::string& url) {
+  Spool spool("/compilecache/cache/control", 1ULL << 30);
+  auto file = spool.create();
+  (*file)->write(bytes);
+  const std::string digest = (*file)->finish();
+  session.start({.method = "PUT", .url = url, .source = file->get()});
+  spool.keep(digest, *file);
 }
 
 inline void upkeep(Upkeep& upkeep, const StoreOwner& owner, bool adopt,

@@ -1,22 +1,12 @@
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/sha256.hpp"
 #include "store/access/transfer.hpp"
 #include "store/directory/layout.hpp"
 #include "store/index.hpp"
 #include "tests/paths.hpp"
-#include "tests/support/free_port.hpp"
+#include "tests/support/registry_process.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
 // Other programs read a store. They prove that its format is the one that we claim.
@@ -25,68 +15,6 @@ namespace compilecache::archive::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A registry on loopback, which the destructor ends.
-class Registry {
- public:
-  explicit Registry(const std::string& folder) {
-    fs::create_directories(folder);
-    for (int attempt = 0; attempt < 5 && !answers(); ++attempt) start(folder);
-    EXPECT_TRUE(answers()) << read_file(folder + "/log");
-  }
-  ~Registry() { stop(); }
-  Registry(const Registry&) = delete;
-  Registry& operator=(const Registry&) = delete;
-
-  [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-
- private:
-  void start(const std::string& folder) {
-    stop();
-    port_ = testing::free_port();
-    const std::string config = folder + "/config.yml";
-    write_file(config,
-               "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: "
-               "{filesystem: {rootdirectory: " +
-                   folder + "/data}}\nhttp: {addr: \"" + address() + "\"}\n");
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      const int log = ::open((folder + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-      ::dup2(log, 1);
-      ::dup2(log, 2);
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::execlp("docker-registry", "docker-registry", "serve", config.c_str(), nullptr);
-      ::_exit(127);
-    }
-    while (!answers()) {
-      if (::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;  // the port was taken
-      if (pid_ == 0) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
-  void stop() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-
-  [[nodiscard]] bool answers() const {
-    if (port_ == 0) return false;
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port_));
-    const bool connected =
-        ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    ::close(fd);
-    return connected;
-  }
-
-  int port_ = 0;
-  pid_t pid_ = 0;
-};
 
 class Tools : public ArchiveTest {
  protected:
@@ -230,8 +158,9 @@ TEST_F(Tools, ByWayOfAnOciArchiveNothingChanges) {
 TEST_F(Tools, ByWayOfARegistryNothingChanges) {
   need("docker-registry");
   const WriteResult saved = named_archive();
-  const Registry registry(temp_.path("registry"));
-  const std::string there = "docker://" + registry.address() + "/caches/llama:v1";
+  const testing::RegistryProcess registry(testing::RegistryKind::kDebian, temp_.path("registry"));
+  ASSERT_EQ(registry.problem(), "");
+  const std::string there = "docker://" + registry.host() + "/caches/llama:v1";
   copy("--dest-tls-verify=false oci:" + store_.path() + ":llama-3f2a91", there);
   const auto manifest =
       nlohmann::json::parse(run("skopeo inspect --raw --tls-verify=false " + there));

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/mutex.hpp"
+#include "http/session.hpp"
+#include "store/registry/challenge.hpp"
+#include "store/registry/docker_config.hpp"
+
+// What requests to one repository show to be let in: nothing, a name and password, or a token that
+// the registry's token service gives for these; or a token from the caller.
+//
+//   auto header = authorization.header(push);               // "" or "Bearer ..."
+//   ...                                                     // the registry answers 401
+//   if (auto renewed = authorization.renew(*header, challenges_of(headers), push); !renewed) ...
+
+namespace compilecache::store {
+
+struct Token {
+  std::string value;
+  std::chrono::seconds lifetime{60};
+};
+// Where a registry's tokens come from that does not say so itself: the operator. `push`: to push
+// and pull, else to pull.
+using TokenSource = std::function<Result<Token>(bool push)>;
+// The text of the docker config as it is now: kubelets replace the file when the Secret changes.
+using DockerConfigSource = std::function<Result<std::string>()>;
+
+struct AuthorizationOptions {
+  Reference repository;              // its host as users write it, which docker configs name
+  TokenSource tokens;                // or
+  DockerConfigSource docker_config;  // or neither: anonymous
+};
+
+// Thread-safe. While one thread gets a token the others wait for it.
+class Authorization {
+ public:
+  // Session and clock must outlive it.
+  Authorization(AuthorizationOptions options, http::Session& session, const Clock& clock)
+      : options_(std::move(options)), session_(session), clock_(clock) {}
+
+  // The value of the header Authorization; empty: to be sent without. A token that expires soon is
+  // replaced first.
+  Result<std::string> header(bool push);
+  // After a 401 to a request with the header `sent`: does what the challenges ask for, so that
+  // header() is another one. kUnauthorized: there is nothing else to try. Otherwise the errors of
+  // the token's source.
+  Status renew(const std::string& sent, const std::vector<Challenge>& challenges, bool push);
+
+ private:
+  struct Held {
+    Token token;
+    bool push = false;
+    Monotonic good_until{};
+  };
+
+  Status get_token(bool push) REQUIRES(mutex_);
+  Result<Token> ask_realm(bool push) REQUIRES(mutex_);
+  [[nodiscard]] Result<Credentials> credentials() const;
+  [[nodiscard]] bool usable(bool push) const REQUIRES(mutex_);
+
+  const AuthorizationOptions options_;
+  http::Session& session_;
+  const Clock& clock_;
+  Mutex mutex_;
+  std::optional<Challenge> challenge_ GUARDED_BY(mutex_);  // the registry's, once it is known
+  std::string basic_ GUARDED_BY(mutex_);
+  std::optional<Held> held_ GUARDED_BY(mutex_);
+};
+
+}  // namespace compilecache::store

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "archive/blob_store.hpp"
+#include "store/registry/registry_client.hpp"
+
+namespace compilecache::store {
+
+// Opens a blob of a registry. Of a layer its end is fetched first, where the seek table is; other
+// blobs are read from their beginning at once. What is read in order comes from one answer as it
+// arrives, so that decoding begins with the first byte; other places are ranges of their own. An
+// answer that is cut off is continued once from there. The client must outlive the reader.
+//   kNotFound: no such blob; kUnavailable, kTimeout and others: it could not be read. Not kCorrupt:
+//   bytes are checked by who reads them.
+Result<std::unique_ptr<archive::BlobReader>> open_registry_blob(RegistryClient& client,
+                                                                const archive::Descriptor& blob);
+
+// A blob that is in memory.
+std::unique_ptr<archive::BlobReader> read_from_memory(std::string content);
+
+// How many bytes the blob has. kNotFound: no such blob.
+Result<uint64_t> registry_blob_size(RegistryClient& client, const std::string& digest);
+
+}  // namespace compilecache::store

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "store/registry/registry_client.hpp"
+
+// Manifests in a registry.
+
+namespace compilecache::store {
+
+// What registries take at least (the distribution specification).
+inline constexpr size_t kMostManifestBytes = 4U << 20;
+
+// What a manifest says of itself. Pure.
+struct ManifestFacts {
+  std::string artifact_type;
+  uint64_t generation = 0;                              // 0: it has none
+  std::vector<std::pair<std::string, uint64_t>> blobs;  // digests and sizes: config and layers
+};
+Result<ManifestFacts> manifest_facts(const std::string& text);
+
+// "g7-0123456789ab": never given twice, so nothing is ever moved. Pure.
+std::string tag_of(uint64_t generation, const std::string& digest);
+bool is_our_tag(const std::string& tag);
+
+// By digest or tag. The bytes are not checked. kNotFound: there is none.
+Reply<std::string> get_manifest(RegistryClient& client, const std::string& reference);
+
+struct ManifestHead {
+  uint64_t size = 0;   // 0: the registry does not say
+  std::string digest;  // likewise empty
+};
+Reply<ManifestHead> head_manifest(RegistryClient& client, const std::string& reference);
+
+// Under that digest or tag.
+Reply<void> put_manifest(RegistryClient& client, const std::string& reference,
+                         const std::string& text);
+
+}  // namespace compilecache::store

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "http/message.hpp"
+#include "store/registry/challenge.hpp"
+
+// Why a registry did not do what it was asked. Pure.
+//
+//   const Refusal refusal = refusal_of(answer, "pushing blob sha256:...");
+//   if (refusal.has("MANIFEST_BLOB_UNKNOWN")) ...
+//   if (refusal.may_pass()) ...                     // worth another try
+//   return unexpected(refusal.error);
+
+namespace compilecache::store {
+
+// Error::reason of what a registry refuses (docs/reasons.md).
+inline constexpr char kReasonUnreachable[] = "registry_unreachable";
+inline constexpr char kReasonUnauthorized[] = "registry_unauthorized";
+inline constexpr char kReasonForbidden[] = "registry_forbidden";
+inline constexpr char kReasonFull[] = "registry_full";
+inline constexpr char kReasonThrottled[] = "registry_throttled";
+inline constexpr char kReasonUntrusted[] = "certificate_unknown";
+inline constexpr char kReasonNoRepository[] = "repository_missing";
+
+struct Refusal {
+  int status = 0;                  // 0: there was no answer
+  std::vector<std::string> codes;  // of the body's errors: "DENIED", "BLOB_UNKNOWN", ...
+  std::optional<std::chrono::seconds> retry_after;
+  std::vector<Challenge> challenges;  // of a 401
+  // kNotFound (404), kUnauthorized, kForbidden, kThrottled, kUnavailable (5xx, cut off), kTimeout,
+  // kInvalid, kIo (no room). Never kCorrupt, which is said of a blob's bytes alone.
+  Error error;
+
+  [[nodiscard]] bool has(std::string_view code) const;
+  // Whether the same may succeed a little later.
+  [[nodiscard]] bool may_pass() const;
+};
+
+// What came instead of success: a status of 400 or above, and as much of its body as was read.
+struct Unwelcome {
+  int status = 0;
+  http::Headers headers;
+  std::string body;
+};
+// `doing` is the beginning of the message: "reading blob sha256:... of host/repository".
+Refusal refusal_of(const Unwelcome& answer, const std::string& doing);
+// The same for an error of http::Session.
+Refusal no_answer(const Error& error, const std::string& doing);
+
+}  // namespace compilecache::store

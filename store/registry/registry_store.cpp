@@ -1,0 +1,235 @@
+#include "store/registry/registry_store.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "archive/format.hpp"
+#include "base/sha256.hpp"
+#include "store/registry/blob_reader.hpp"
+#include "store/registry/manifests.hpp"
+#include "store/registry/upload.hpp"
+
+namespace compilecache::store {
+namespace {
+
+using archive::WrittenBlob;
+
+bool contains(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+bool lacks_blobs(const Refusal& refusal) {
+  return (refusal.status == 400 || refusal.status == 404) &&
+         (refusal.has("BLOB_UNKNOWN") || refusal.has("MANIFEST_BLOB_UNKNOWN"));
+}
+
+// Some registries take manifests by tag alone.
+bool refuses_digests(const Refusal& refusal) {
+  return !lacks_blobs(refusal) && !refusal.has("NAME_UNKNOWN") &&
+         (refusal.status == 400 || refusal.status == 404 || refusal.status == 405 ||
+          refusal.status == 415);
+}
+
+Status check_still_there(const Reply<uint64_t>& head, const std::string& what) {
+  if (head) return {};
+  Error error = head.error().error;
+  if (head.error().status == 404) {
+    error = {ErrorCode::kUnavailable,
+             what + " was pushed and is not there: the registry lost it; it is saved again"};
+    error.reason = kReasonUnreachable;
+  }
+  return unexpected(error);
+}
+
+}  // namespace
+
+class RegistryStore::SpooledWriter : public archive::BlobWriter {
+ public:
+  SpooledWriter(RegistryStore& store, std::shared_ptr<SpoolFile> file)
+      : store_(store), file_(std::move(file)) {}
+  Status write(std::span<const uint8_t> bytes) override { return file_->write(bytes); }
+  [[nodiscard]] uint64_t size() const override { return file_->size(); }
+  Result<WrittenBlob> commit(const std::vector<std::string>& rewrite) override {
+    return store_.commit_blob(std::move(file_), rewrite);
+  }
+
+ private:
+  RegistryStore& store_;
+  std::shared_ptr<SpoolFile> file_;
+};
+
+class RegistryStore::ManifestWriter : public archive::BlobWriter {
+ public:
+  explicit ManifestWriter(RegistryStore& store) : store_(store) {}
+  Status write(std::span<const uint8_t> bytes) override {
+    if (text_.size() + bytes.size() > kMostManifestBytes) {
+      return fail(ErrorCode::kTooLarge, "a manifest of more than " +
+                                            std::to_string(kMostManifestBytes) +
+                                            " bytes, which registries do not take");
+    }
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return {};
+  }
+  [[nodiscard]] uint64_t size() const override { return text_.size(); }
+  Result<WrittenBlob> commit(const std::vector<std::string>& rewrite) override {
+    return store_.commit_manifest(text_, rewrite);
+  }
+
+ private:
+  RegistryStore& store_;
+  std::string text_;
+};
+
+RegistryStore::RegistryStore(RegistryOptions options)
+    : client_(std::move(options)),
+      upkeep_(client_),
+      spool_(client_.options().spool_folder, client_.options().spool_limit) {}
+RegistryStore::~RegistryStore() = default;
+
+Result<std::unique_ptr<archive::BlobReader>> RegistryStore::open(
+    const archive::Descriptor& blob) const {
+  if (auto good = archive::check_digest(blob.digest); !good) return unexpected(good.error());
+  if (blob.media_type != archive::kManifestMediaType) return open_registry_blob(client_, blob);
+  auto text = get_manifest(client_, blob.digest);
+  if (!text) return unexpected(text.error().error.about(blob.digest));
+  return read_from_memory(std::move(*text));
+}
+
+Result<uint64_t> RegistryStore::size_of(const std::string& digest) const {
+  if (auto good = archive::check_digest(digest); !good) return unexpected(good.error());
+  auto size = registry_blob_size(client_, digest);
+  if (size || size.error().code != ErrorCode::kNotFound) return size;
+  // Manifests are not among the blobs everywhere.
+  const auto manifest = head_manifest(client_, digest);
+  if (manifest) return manifest->size;
+  if (manifest.error().status == 404) return size;
+  return unexpected(manifest.error().error.about(digest));
+}
+
+Result<std::unique_ptr<archive::BlobWriter>> RegistryStore::create(const std::string& media_type) {
+  if (media_type == archive::kManifestMediaType) return std::make_unique<ManifestWriter>(*this);
+  auto file = spool_.create();
+  if (!file) return unexpected(file.error());
+  return std::make_unique<SpooledWriter>(*this, std::move(*file));
+}
+
+Result<WrittenBlob> RegistryStore::commit_blob(std::shared_ptr<SpoolFile> file,
+                                               const std::vector<std::string>& rewrite) {
+  WrittenBlob written{file->finish(), file->size()};
+  if (!contains(rewrite, written.digest)) {
+    const auto size = registry_blob_size(client_, written.digest);
+    if (!size && size.error().code != ErrorCode::kNotFound) return unexpected(size.error());
+    written.existed = size && *size == written.size;
+  }
+  if (!written.existed) {
+    if (auto pushed = push_blob(client_, written.digest, *file); !pushed) {
+      spool_.forget();
+      return unexpected(pushed.error());
+    }
+  }
+  spool_.keep(written.digest, std::move(file));
+  const MutexLock lock(mutex_);
+  blobs_.insert(written.digest);
+  return written;
+}
+
+// Whatever the manifest names and the registry lacks.
+Status RegistryStore::push_again(const std::vector<std::string>& blobs) {
+  for (const std::string& digest : blobs) {
+    if (const auto file = spool_.find(digest)) {
+      if (auto pushed = push_blob(client_, digest, *file); !pushed) return pushed;
+      continue;
+    }
+    auto size = registry_blob_size(client_, digest);
+    if (size) continue;
+    if (size.error().code != ErrorCode::kNotFound) return unexpected(size.error());
+    const MutexLock lock(mutex_);
+    if (!blobs_.contains(digest)) return unexpected(size.error());  // of the parent
+    Error error{ErrorCode::kUnavailable,
+                "blob " + digest + " was pushed to " + client_.name() +
+                    " and is not there, and it is not kept here any more; it is saved again"};
+    error.reason = kReasonUnreachable;
+    return unexpected(error);
+  }
+  return {};
+}
+
+Result<WrittenBlob> RegistryStore::commit_manifest(const std::string& text,
+                                                   const std::vector<std::string>& rewrite) {
+  WrittenBlob written{"sha256:" + sha256_hex(text), text.size()};
+  const auto facts = manifest_facts(text);
+  if (!facts) return unexpected(facts.error());
+  std::vector<std::string> blobs;
+  for (const auto& blob : facts->blobs) blobs.push_back(blob.first);
+  written.existed =
+      !contains(rewrite, written.digest) && head_manifest(client_, written.digest).has_value();
+  const auto put = [&](const std::string& reference) -> Reply<void> {
+    auto done = put_manifest(client_, reference, text);
+    if (done || !lacks_blobs(done.error())) return done;
+    if (auto pushed = push_again(blobs); !pushed)
+      return tl::unexpected(Refusal{0, {}, std::nullopt, {}, pushed.error()});
+    done = put_manifest(client_, reference, text);
+    if (!done && lacks_blobs(done.error())) {
+      done.error().error.code = ErrorCode::kUnavailable;
+      done.error().error.reason = kReasonUnreachable;
+    }
+    return done;
+  };
+  auto done = put(written.digest);
+  if (done || refuses_digests(done.error())) done = put(tag_of(facts->generation, written.digest));
+  if (!done) {
+    spool_.forget();
+    const bool parent = done.error().status == 0 && !done.error().error.digest.empty();
+    return unexpected(parent ? done.error().error : write_error(done.error()));
+  }
+  note(written.digest, blobs);
+  return written;
+}
+
+void RegistryStore::note(const std::string& manifest, const std::vector<std::string>& blobs) {
+  const MutexLock lock(mutex_);
+  manifests_.insert(manifest);
+  blobs_.insert(blobs.begin(), blobs.end());
+}
+
+Status RegistryStore::sync() {
+  std::set<std::string> manifests, blobs;
+  {
+    const MutexLock lock(mutex_);
+    manifests.swap(manifests_);
+    blobs.swap(blobs_);
+  }
+  for (const std::string& digest : manifests) {
+    const auto head = head_manifest(client_, digest);
+    const auto size = head ? Reply<uint64_t>(head->size) : tl::unexpected(head.error());
+    if (auto there = check_still_there(size, "manifest " + digest); !there) return there;
+  }
+  for (const std::string& digest : blobs) {
+    auto size = registry_blob_size(client_, digest);
+    if (size) continue;
+    Refusal refusal{size.error().code == ErrorCode::kNotFound ? 404 : 0, {}, {}, {}, size.error()};
+    return check_still_there(tl::unexpected(std::move(refusal)), "blob " + digest);
+  }
+  spool_.forget();
+  return {};
+}
+
+Trouble RegistryStore::trouble(const Error& error, Use) const {
+  if (error.os_error == ENOSPC || error.os_error == EDQUOT) return Trouble::kDiskFull;
+  constexpr std::pair<const char*, Trouble> kTroubles[] = {
+      {kReasonUnreachable, Trouble::kUnreachable},
+      {kReasonUnauthorized, Trouble::kUnauthorized},
+      {kReasonForbidden, Trouble::kRegistryForbidden},
+      {kReasonFull, Trouble::kRegistryFull},
+      {kReasonThrottled, Trouble::kThrottled},
+      {kReasonUntrusted, Trouble::kUntrusted},
+      {kReasonNoRepository, Trouble::kNoRepository},
+  };
+  for (const auto& [reason, trouble] : kTroubles) {
+    if (error.reason == reason) return trouble;
+  }
+  return Trouble::kOther;
+}
+
+}  // namespace compilecache::store

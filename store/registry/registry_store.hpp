@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/mutex.hpp"
+#include "store/registry/registry_client.hpp"
+#include "store/registry/registry_options.hpp"
+#include "store/registry/registry_upkeep.hpp"
+#include "store/registry/spool.hpp"
+#include "store/store.hpp"
+
+namespace compilecache::store {
+
+// A store in a repository of an OCI registry, where archives are ordinary artifacts.
+//
+//   RegistryStore store({.host = "harbor.example.com",
+//                        .repository = "ml/caches/team-a/llama",
+//                        .docker_config_file = "/compilecache/registry/.dockerconfigjson",
+//                        .spool_folder = "/compilecache/cache/control"});
+//   auto saved = archive::write_archive(store, request);
+//
+// A blob is spooled while it is written, and pushed by its commit() unless the registry has it. A
+// manifest, known by its media type, is pushed by its digest and under a tag of its own,
+// "g<generation>-<12 digits of the digest>"; where the registry then misses blobs, those that are
+// still spooled are pushed again. sync() looks whether manifest and blobs are all there. A blob of
+// which the registry says that it is there is not read to see whether it is right.
+//
+// Nothing is connected to before the first call. Errors have a reason of docs/reasons.md; a failed
+// write is never kNotFound or kCorrupt, but for a blob of a parent that the registry has lost
+// (kNotFound, when the manifest is pushed). Thread-safe.
+class RegistryStore : public Store {
+ public:
+  explicit RegistryStore(RegistryOptions options);
+  ~RegistryStore() override;
+
+  [[nodiscard]] Result<std::unique_ptr<archive::BlobReader>> open(
+      const archive::Descriptor& blob) const override;
+  [[nodiscard]] Result<uint64_t> size_of(const std::string& digest) const override;
+  // kTooLarge, from write(): the spool's limit, or a manifest larger than registries take.
+  Result<std::unique_ptr<archive::BlobWriter>> create(const std::string& media_type) override;
+  // kUnavailable: a blob or a manifest that was there is not there any more.
+  Status sync() override;
+  [[nodiscard]] std::string describe() const override { return client_.name(); }
+
+  Upkeep* upkeep() override { return &upkeep_; }
+  [[nodiscard]] Trouble trouble(const Error& error, Use use) const override;
+
+ private:
+  class SpooledWriter;
+  class ManifestWriter;
+
+  Result<archive::WrittenBlob> commit_blob(std::shared_ptr<SpoolFile> file,
+                                           const std::vector<std::string>& rewrite);
+  Result<archive::WrittenBlob> commit_manifest(const std::string& text,
+                                               const std::vector<std::string>& rewrite);
+  Status push_again(const std::vector<std::string>& blobs);
+  void note(const std::string& manifest, const std::vector<std::string>& blobs);
+
+  mutable RegistryClient client_;
+  RegistryUpkeep upkeep_;
+  Spool spool_;
+  Mutex mutex_;
+  // Committed since the last sync().
+  std::set<std::string> manifests_ GUARDED_BY(mutex_);
+  std::set<std::string> blobs_ GUARDED_BY(mutex_);
+};
+
+}  // namespace compilecache::store

@@ -1,0 +1,240 @@
+#include "operator/registry/registry_keeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/base64.hpp"
+#include "operator/certificates/x509.hpp"
+#include "tests/unit/operator/control_fixture.hpp"
+#include "tests/unit/operator/read_token.hpp"
+
+// Replicas that keep the Secrets of the installation's own registry.
+
+namespace compilecache::controller {
+namespace {
+
+using nlohmann::json;
+using std::chrono::hours;
+using test::client_of;
+using testing::FakeApiServer;
+
+constexpr char kRegistrySecrets[] = "/api/v1/secrets";
+constexpr char kDeployments[] = "/apis/apps/v1/deployments";
+constexpr hours kAuthorityLife(24 * 3650);
+
+// A replica of the operator.
+struct Replica {
+  Replica(const FakeApiServer& server, const Clock& clock, bool leads, const KeyPair& serving)
+      : minter(clock, seeded_random(leads ? 1 : 2)),
+        keeper(client_of(server), {.ns = "system", .name = "images"},
+               {minter, [leads] { return leads; }, [serving] { return serving; }, seeded_random(3)},
+               clock) {}
+
+  TokenMinter minter;
+  RegistryKeeper keeper;
+};
+
+class RegistryKeeperTest : public ::testing::Test {
+ protected:
+  // "authority", "auth" or "tls": an entry of that Secret.
+  std::string entry(const std::string& secret, const std::string& name) const {
+    const auto objects = server.objects(kRegistrySecrets);
+    const auto found = objects.find("system/images-" + secret);
+    if (found == objects.end()) return "";
+    return base64_decode(found->second.at("data").value(name, "")).value_or("");
+  }
+  void put_deployment() {
+    server.put(kDeployments, {{"metadata", {{"name", "images"}, {"namespace", "system"}}},
+                              {"spec", {{"template", {{"metadata", json::object()}}}}}});
+  }
+  std::string mounted() const {
+    const json annotations = server.objects(kDeployments)
+                                 .at("system/images")
+                                 .at("spec")
+                                 .at("template")
+                                 .at("metadata")
+                                 .value("annotations", json::object());
+    return annotations.value(kMountedAnnotation, "");
+  }
+  // The Deployment's controller has made the pod anew: it runs with what the Secrets hold now.
+  void start_registry() {
+    accepted = entry("auth", "ca.crt");
+    json deployment = server.objects(kDeployments).at("system/images");
+    deployment["status"] = {{"observedGeneration", 1'000'000},
+                            {"replicas", 1},
+                            {"updatedReplicas", 1},
+                            {"readyReplicas", 1}};
+    server.put(kDeployments, deployment);
+  }
+  void stop_registry() {
+    json deployment = server.objects(kDeployments).at("system/images");
+    deployment["status"]["readyReplicas"] = 0;
+    server.put(kDeployments, deployment);
+  }
+  // Whether the registry that runs takes what this replica mints.
+  bool takes(const Replica& replica) const {
+    const auto token = replica.minter.mint("ml/a", {});
+    if (!token) return false;
+    return test::read_token(token->token, accepted, clock.wall()).leaf_is_trusted;
+  }
+
+  FakeApiServer server;
+  FakeClock clock;
+  const KeyPair serving = make_certificates({"x"}, {}, clock.wall()).value().ca;
+  std::string accepted;  // what the registry was started with
+  Replica leader{server, clock, true, serving};
+  Replica follower{server, clock, false, serving};
+};
+
+TEST_F(RegistryKeeperTest, WhoComesFirstMakesTheAuthorityAndAllMintByIt) {
+  EXPECT_FALSE(takes(follower));
+  ASSERT_TRUE(follower.keeper.round());
+  ASSERT_TRUE(leader.keeper.round());
+  accepted = entry("auth", "ca.crt");
+  EXPECT_TRUE(takes(follower));
+  EXPECT_TRUE(takes(leader));
+  EXPECT_EQ(accepted, entry("authority", "ca.crt"));
+  EXPECT_GE(entry("auth", "http-secret").size(), 32U);
+  EXPECT_EQ(server.objects(kRegistrySecrets).size(), 3U);
+}
+
+// The registry reads no key but its own, and no leaf key is anywhere.
+TEST_F(RegistryKeeperTest, KeysOfTokensStayWithTheOperator) {
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_EQ(entry("auth", "ca.crt").find("PRIVATE"), std::string::npos);
+  for (const auto& [name, secret] : server.objects(kRegistrySecrets)) {
+    std::set<std::string> keys;
+    for (const auto& [entry_name, value] : secret.at("data").items()) {
+      const std::string text = base64_decode(value.get<std::string>()).value_or("");
+      if (text.find("PRIVATE KEY") != std::string::npos) keys.insert(entry_name);
+    }
+    if (name == "system/images-authority") EXPECT_EQ(keys, std::set<std::string>{"ca.key"});
+    if (name == "system/images-auth") EXPECT_TRUE(keys.empty());
+    if (name == "system/images-tls") EXPECT_EQ(keys, std::set<std::string>{"tls.key"});
+  }
+}
+
+TEST_F(RegistryKeeperTest, WhatItServesIsSignedByTheOrdinaryAuthorityAndRenewed) {
+  put_deployment();
+  ASSERT_TRUE(leader.keeper.round());
+  const std::string first = entry("tls", "tls.crt");
+  const std::string name = "images.system.svc";
+  EXPECT_TRUE(test::serves(first, serving.certificate, name, clock.wall()));
+  EXPECT_FALSE(test::serves(first, entry("auth", "ca.crt"), name, clock.wall()));
+  const std::string before = mounted();
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_EQ(mounted(), before) << "nothing to start it anew for";
+  clock.advance(hours(24 * 61));
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_NE(entry("tls", "tls.crt"), first);
+  EXPECT_NE(mounted(), before);
+}
+
+TEST_F(RegistryKeeperTest, AnotherOrdinaryAuthoritySignsAnew) {
+  ASSERT_TRUE(leader.keeper.round());
+  const KeyPair other = make_certificates({"x"}, {}, clock.wall()).value().ca;
+  Replica next(server, clock, true, other);
+  ASSERT_TRUE(next.keeper.round());
+  EXPECT_TRUE(
+      test::serves(entry("tls", "tls.crt"), other.certificate, "images.system.svc", clock.wall()));
+}
+
+TEST_F(RegistryKeeperTest, SomebodyElsesCertificateIsLeftAloneAndStartsItAnew) {
+  put_deployment();
+  Replica other(server, clock, true, KeyPair{});
+  ASSERT_TRUE(other.keeper.round());
+  EXPECT_EQ(entry("tls", "tls.crt"), "");
+  const std::string before = mounted();
+  server.put(kRegistrySecrets, {{"metadata", {{"name", "images-tls"}, {"namespace", "system"}}},
+                                {"data", {{"tls.crt", base64_encode("theirs")}}}});
+  ASSERT_TRUE(other.keeper.round());
+  EXPECT_EQ(entry("tls", "tls.crt"), "theirs");
+  EXPECT_NE(mounted(), before);
+}
+
+TEST_F(RegistryKeeperTest, OnlyTheLeaderWrites) {
+  put_deployment();
+  ASSERT_TRUE(follower.keeper.round());
+  EXPECT_EQ(server.objects(kRegistrySecrets).size(), 1U) << "the authority, by whoever is first";
+  EXPECT_EQ(mounted(), "");
+}
+
+// At each step, and however long it takes, the registry that runs takes what replicas mint.
+TEST_F(RegistryKeeperTest, TheAuthorityIsReplacedWithoutARefusedToken) {
+  put_deployment();
+  const auto all_are_taken = [&](const char* when) {
+    EXPECT_TRUE(takes(leader)) << when;
+    EXPECT_TRUE(takes(follower)) << when;
+  };
+  const auto rounds = [&] {
+    ASSERT_TRUE(leader.keeper.round());
+    all_are_taken("the follower has not looked yet");
+    ASSERT_TRUE(follower.keeper.round());
+    all_are_taken("both have looked");
+  };
+  ASSERT_TRUE(leader.keeper.round());
+  ASSERT_TRUE(follower.keeper.round());
+  start_registry();
+  rounds();
+  const std::string first = entry("authority", "ca.crt");
+
+  clock.advance(kAuthorityLife - hours(24 * 80));
+  ASSERT_TRUE(leader.keeper.round());
+  ASSERT_TRUE(follower.keeper.round());
+  EXPECT_EQ(entry("authority", "ca.crt"), first);
+  EXPECT_NE(entry("authority", "next-ca.crt"), "");
+  stop_registry();  // its controller is about to make it anew
+  rounds();
+  EXPECT_EQ(entry("authority", "ca.crt"), first) << "the one that runs does not know the next";
+  const std::string told = mounted();
+  start_registry();
+  rounds();
+  EXPECT_NE(entry("authority", "ca.crt"), first);
+  EXPECT_EQ(mounted(), told) << "it is not started anew for the switch";
+
+  clock.advance(hours(2));
+  rounds();
+  EXPECT_EQ(entry("auth", "ca.crt"), entry("authority", "ca.crt"));
+  EXPECT_NE(mounted(), told);
+  start_registry();
+  rounds();
+}
+
+TEST_F(RegistryKeeperTest, ALostAuthorityIsMadeAnewAndTheRegistryTold) {
+  put_deployment();
+  ASSERT_TRUE(leader.keeper.round());
+  start_registry();
+  const std::string secret = entry("auth", "http-secret"), before = mounted();
+  server.erase(kRegistrySecrets, "system", "images-authority");
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_EQ(entry("auth", "ca.crt"), entry("authority", "ca.crt"));
+  EXPECT_EQ(entry("auth", "http-secret"), secret);
+  EXPECT_NE(mounted(), before);
+  start_registry();
+  EXPECT_TRUE(takes(leader));
+}
+
+TEST_F(RegistryKeeperTest, WithoutADeploymentThereIsNothingToStart) {
+  EXPECT_TRUE(leader.keeper.round());
+}
+
+TEST(RunsAsWritten, WhenTheOnePodIsOfThePresentTemplateAndReady) {
+  const json good = {
+      {"metadata", {{"generation", 3}}},
+      {"status",
+       {{"observedGeneration", 3}, {"replicas", 1}, {"updatedReplicas", 1}, {"readyReplicas", 1}}}};
+  EXPECT_TRUE(runs_as_written(good));
+  for (const char* name : {"observedGeneration", "updatedReplicas", "readyReplicas", "replicas"}) {
+    json bad = good;
+    bad["status"].erase(name);
+    EXPECT_FALSE(runs_as_written(bad)) << name;
+  }
+  json two = good;
+  two["status"]["replicas"] = 2;
+  EXPECT_FALSE(runs_as_written(two)) << "the one before still runs";
+  EXPECT_FALSE(runs_as_written(json::object()));
+}
+
+}  // namespace
+}  // namespace compilecache::controller

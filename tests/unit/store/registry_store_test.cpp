@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <thread>
+
+#include "archive/format.hpp"
+#include "tests/unit/store/registry_fixture.hpp"
+
+// A store in a registry that behaves well, and in one that has other manners.
+
+namespace compilecache::store::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class RegistryStoreTest : public RegistryTest {
+ protected:
+  RegistryStore store_{options()};
+};
+
+std::span<const uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+TEST_F(RegistryStoreTest, WhatIsSavedIsLoaded) {
+  const auto saved = save(store_, some_tree());
+  ASSERT_TRUE(saved) << saved.error().message;
+  const auto loaded = load(store_, saved->archive.manifest);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(*loaded, some_tree());
+  const Tree more = {{"d", {archive::test::noise(300'000, 9), false}}};
+  const auto second = save(store_, more, saved->archive.manifest);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->archive.layers.size(), 2U);
+  Tree both = some_tree();
+  both.insert(more.begin(), more.end());
+  EXPECT_EQ(*load(store_, second->archive.manifest), both);
+}
+
+TEST_F(RegistryStoreTest, ASaveGoesInItsOrder) {
+  const auto saved = save(store_, some_tree());
+  ASSERT_TRUE(saved) << saved.error().message;
+  const std::string api = "/v2/ml/caches/llama/";
+  const std::string layer = saved->archive.layers[0], config = saved->archive.config;
+  const std::string manifest = saved->archive.manifest;
+  const std::string tag = "g1-" + manifest.substr(7, 12);
+  EXPECT_THAT(
+      registry_.lines(),
+      ElementsAre("HEAD " + api + "blobs/" + layer, "POST " + api + "blobs/uploads/",
+                  "PUT " + api + "blobs/uploads/upload-1", "HEAD " + api + "blobs/" + config,
+                  "POST " + api + "blobs/uploads/", "PUT " + api + "blobs/uploads/upload-2",
+                  "HEAD " + api + "manifests/" + manifest, "PUT " + api + "manifests/" + manifest,
+                  "PUT " + api + "manifests/" + tag, "HEAD " + api + "manifests/" + manifest,
+                  ::testing::StartsWith("HEAD " + api + "blobs/sha256:"),
+                  ::testing::StartsWith("HEAD " + api + "blobs/sha256:")));
+  EXPECT_EQ(registry_.tags(), (std::map<std::string, std::string>{{tag, manifest}}));
+}
+
+TEST_F(RegistryStoreTest, ALoadIsAFewRequestsOfWhichOneStreamsALayer) {
+  const auto saved = save(store_, {{"a", {archive::test::noise(3'000'000, 5), false}}});
+  ASSERT_TRUE(saved);
+  registry_.forget_calls();
+  ASSERT_TRUE(load(store_, saved->archive.manifest));
+  const auto calls = registry_.seen();
+  ASSERT_EQ(calls.size(), 4U);  // manifest, config, the layer's end, the layer
+  EXPECT_THAT(calls[2].header("range"), MatchesRegex("bytes=[0-9]+-[0-9]+"));
+  EXPECT_EQ(calls[3].header("range"), "");
+}
+
+TEST_F(RegistryStoreTest, AnUploadIsOnePutWithItsLength) {
+  ASSERT_TRUE(save(store_, some_tree()));
+  for (const auto& call : registry_.seen()) {
+    if (call.method != "PUT" || call.target.find("uploads") == std::string::npos) continue;
+    EXPECT_EQ(call.header("content-length"), std::to_string(call.body.size()));
+    EXPECT_EQ(call.header("content-range"), "");
+    EXPECT_EQ(call.header("transfer-encoding"), "");
+    EXPECT_THAT(call.target, HasSubstr("?_state=x&digest=sha256:"));
+  }
+}
+
+TEST_F(RegistryStoreTest, WhatIsThereIsNotPushedAgainUnlessItIsCondemned) {
+  const auto first = archive::write_archive(store_, request(some_tree()));
+  ASSERT_TRUE(first);
+  counter_ = 0;
+  registry_.forget_calls();
+  auto again = archive::write_archive(store_, request(some_tree()));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->archive.manifest, first->archive.manifest);
+  EXPECT_EQ(again->written_bytes, 0U);
+  const auto lines = registry_.lines();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const auto& line) { return line.rfind("POST", 0) == 0; }),
+            0);
+  counter_ = 0;
+  auto anew = request(some_tree());
+  anew.without = first->archive.blobs();
+  registry_.forget_calls();
+  ASSERT_TRUE(archive::write_archive(store_, anew));
+  const auto pushed = registry_.lines();
+  EXPECT_EQ(std::count_if(pushed.begin(), pushed.end(),
+                          [](const auto& line) { return line.rfind("POST", 0) == 0; }),
+            2);
+}
+
+TEST_F(RegistryStoreTest, LocationsAreWholeOrNot) {
+  registry_.set([](auto& manners) { manners.relative_locations = false; });
+  EXPECT_TRUE(save(store_, some_tree()));
+}
+
+TEST_F(RegistryStoreTest, ServersWithoutRangesWork) {
+  const auto saved = save(store_, some_tree());
+  ASSERT_TRUE(saved);
+  registry_.set([](auto& manners) { manners.ranges = false; });
+  EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), some_tree());
+  registry_.set([](auto& manners) { manners.lengths = false; });
+  EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), some_tree());
+}
+
+TEST_F(RegistryStoreTest, ManifestsMayBeTakenByTagAlone) {
+  registry_.set([](auto& manners) { manners.manifests_by_digest = false; });
+  const auto saved = save(store_, some_tree());
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(*load(store_, saved->archive.manifest), some_tree());
+}
+
+TEST_F(RegistryStoreTest, BlobsMayBeOnAnotherHostThatGetsNoCredentials) {
+  FakeRegistry other;
+  registry_.set([](auto& manners) { manners.basic = "me:secret"; });
+  archive::test::write_file(
+      temp_.path("config.json"),
+      R"({"auths":{")" + registry_.host() + R"(":{"username":"me","password":"secret"}}})");
+  RegistryOptions with = options();
+  with.docker_config_file = temp_.path("config.json");
+  with.plain_hosts = {other.host()};
+  RegistryStore store(with);
+  const auto saved = save(store, some_tree());
+  ASSERT_TRUE(saved) << saved.error().message;
+  for (const std::string& blob : {saved->archive.layers[0], saved->archive.config}) {
+    const auto content = registry_.take(blob);
+    registry_.put(blob, *content);
+    other.put(blob, *content);
+  }
+  registry_.set([&](auto& manners) { manners.blobs_on = other.host(); });
+  const auto loaded = load(store, saved->archive.manifest);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(*loaded, some_tree());
+  EXPECT_GE(other.calls(), 3);
+  for (const auto& call : other.seen()) EXPECT_EQ(call.header("authorization"), "");
+}
+
+TEST_F(RegistryStoreTest, SomePlacesAreReadByRanges) {
+  const std::string content = archive::test::noise(500'000, 3);
+  const std::string digest = "sha256:" + sha256_hex(content);
+  registry_.put(digest, content);
+  const auto reader = store_.open({archive::kLayerMediaType, digest, content.size()});
+  ASSERT_TRUE(reader) << reader.error().message;
+  (*reader)->expect_sequential_reads();
+  std::vector<uint8_t> piece(1000);
+  for (const size_t offset : {499'500, 100, 300'000, 0, 1000, 2000, 499'999, 100, 500'000}) {
+    const auto count = (*reader)->read_at(piece, offset);
+    ASSERT_TRUE(count) << count.error().message;
+    EXPECT_EQ(std::string(piece.begin(), piece.begin() + static_cast<ptrdiff_t>(*count)),
+              content.substr(std::min(offset, content.size()), piece.size()))
+        << offset;
+  }
+}
+
+TEST_F(RegistryStoreTest, ASizeThatIsNotTheRegistrysIsFoundOut) {
+  const std::string content = archive::test::noise(500'000, 4);
+  const std::string digest = "sha256:" + sha256_hex(content);
+  registry_.put(digest, content);
+  for (const uint64_t said : {uint64_t{0}, uint64_t{400'000}, uint64_t{600'000}, uint64_t{10}}) {
+    const auto reader = store_.open({archive::kLayerMediaType, digest, said});
+    ASSERT_TRUE(reader) << reader.error().message;
+    EXPECT_EQ((*reader)->size(), content.size()) << said;
+  }
+}
+
+TEST_F(RegistryStoreTest, AManifestHasASizeToo) {
+  const auto saved = save(store_, some_tree());
+  ASSERT_TRUE(saved);
+  EXPECT_EQ(store_.size_of(saved->archive.manifest).value_or(0), saved->archive.manifest_bytes);
+}
+
+TEST_F(RegistryStoreTest, TheSpoolIsBoundedAndSaysWhatToSet) {
+  RegistryOptions small = options();
+  small.spool_limit = 100'000;
+  RegistryStore store(small);
+  const auto saved = save(store, some_tree());
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kTooLarge);
+  EXPECT_THAT(saved.error().message, HasSubstr("ephemeral-storage"));
+  EXPECT_TRUE(registry_.manifests().empty());
+  EXPECT_TRUE(save(store, {{"small", {"content", false}}}));
+}
+
+TEST_F(RegistryStoreTest, WhatIsKeptMakesRoomForWhatIsWritten) {
+  Spool spool(temp_.path(), 1000);
+  const std::string content(600, 'x');
+  auto first = spool.create();
+  ASSERT_TRUE(first && (*first)->write(bytes_of(content)));
+  const std::string digest = (*first)->finish();
+  EXPECT_EQ(digest, "sha256:" + sha256_hex(content));
+  spool.keep(digest, std::move(*first));
+  EXPECT_NE(spool.find(digest), nullptr);
+  auto second = spool.create();
+  EXPECT_TRUE((*second)->write(bytes_of(content)));
+  EXPECT_EQ(spool.find(digest), nullptr);
+  EXPECT_EQ((*second)->write(bytes_of(content)).error().code, ErrorCode::kTooLarge);
+  EXPECT_TRUE(archive::test::names_below(temp_.path()).empty()) << "files without a name";
+}
+
+TEST_F(RegistryStoreTest, AFolderThatCannotBeWrittenToIsNoMissingBlob) {
+  RegistryOptions elsewhere = options();
+  elsewhere.spool_folder = temp_.path("nothing");
+  RegistryStore store(elsewhere);
+  const auto saved = save(store, some_tree());
+  ASSERT_FALSE(saved);
+  EXPECT_NE(saved.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(saved.error().message, HasSubstr("nothing"));
+}
+
+TEST_F(RegistryStoreTest, AnImpossibleRepositoryIsNamed) {
+  RegistryOptions wrong = options();
+  wrong.repository = "ml/Caches";
+  RegistryStore store(wrong);
+  const auto opened = store.open({"", "sha256:" + std::string(64, 'a'), 0});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(opened.error().message, HasSubstr("upper-case"));
+  EXPECT_EQ(registry_.calls(), 0);
+}
+
+}  // namespace
+}  // namespace compilecache::store::test
