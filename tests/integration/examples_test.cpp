@@ -76,13 +76,13 @@ class Examples : public ::testing::Test {
 
 TEST_F(Examples, TheApiServerAcceptsEveryManifest) {
   const auto files = manifests();
-  EXPECT_GE(files.size(), 9U);
+  EXPECT_GE(files.size(), 15U);
   for (const std::string& file : files) expect_accepted("-f", file);
 }
 
 TEST_F(Examples, TheApiServerAcceptsEveryKustomization) {
   const auto folders = kustomizations();
-  EXPECT_GE(folders.size(), 5U);
+  EXPECT_GE(folders.size(), 7U);
   for (const std::string& folder : folders) expect_accepted("-k", folder);
 }
 
@@ -94,17 +94,17 @@ TEST_F(Examples, EveryAnnotatedPodTemplateIsInjected) {
     ASSERT_EQ(built.exit_code, 0) << built.err;
     if (built.out.find("compilecache.dev/cache: ") == std::string::npos) continue;
     ++templates;
-    const auto injected =
-        run_process({CC_KUBECTL_PLUGIN, "inject", "-f", "-", "--settings",
-                     CC_SOURCE_DIR "/config/settings.yaml", "--namespace", namespace_},
-                    built.out);
+    const auto injected = run_process({CC_KUBECTL_PLUGIN, "inject", "-f", "-", "--settings",
+                                       CC_SOURCE_DIR "/config/settings.yaml", "--namespace",
+                                       namespace_, "--agent-address", "10.96.0.10"},
+                                      built.out);
     EXPECT_EQ(injected.exit_code, 0) << folder << "\n" << injected.err;
     const auto tried =
         kubectl({"apply", "-f", "-", "-n", namespace_, "--dry-run=server", "--validate=strict"},
                 injected.out);
     EXPECT_EQ(tried.exit_code, 0) << folder << "\n" << tried.err;
   }
-  EXPECT_GE(templates, 5);
+  EXPECT_GE(templates, 6);
 }
 
 TEST_F(Examples, TheReadmeTellsOfEveryFolder) {

@@ -305,6 +305,11 @@ TEST_F(Inject, ARegistryNeedsAnOperatorAndTheInstallationsOwnItsAddress) {
   const auto injected = run(theirs);
   EXPECT_EQ(status_, 0) << reports_;
   EXPECT_THAT(injected.back().dump(), HasSubstr(R"("secretName":"robot")"));
+  options_.ns = "ml";  // of a CompileCache that names none
+  std::string nowhere = theirs;
+  nowhere.replace(nowhere.find(", namespace: ml"), std::string(", namespace: ml").size(), "");
+  const auto config = loader_config(run(nowhere), "/spec/template");
+  EXPECT_EQ(config["store"]["registry"]["repository"], "caches/ml/transformer");
   run(in("{}"));
   EXPECT_EQ(status_, 1);
   EXPECT_THAT(reports_, HasSubstr("install it"));
