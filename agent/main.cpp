@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string_view>
+#include <thread>
 
 #include "agent/container_memory.hpp"
 #include "agent/coordinator.hpp"
@@ -10,6 +12,7 @@
 #include "agent/load/subprocess.hpp"
 #include "agent/pod.hpp"
 #include "agent/process.hpp"
+#include "agent/registry_access.hpp"
 #include "agent/save/save.hpp"
 #include "agent/sweep/sweep.hpp"
 #include "agent/termination.hpp"
@@ -26,7 +29,7 @@ namespace {
 
 constexpr char kAbout[] =
     "compilecache-agent puts compiled kernels of torch.compile into a pod before it starts, and "
-    "saves\nnew ones to a shared volume.\n\n"
+    "saves\nnew ones to a shared volume or a registry.\n\n"
     "You rarely run it yourself: the operator injects `load` (an init container) and `save` (a "
     "sidecar) into\nannotated pods and runs `sweep` in Jobs. `inspect`, `verify`, `export` and "
     "`import` are for people with\naccess to the volume.";
@@ -94,9 +97,24 @@ Process make_process() {
   return {the_clock(), *random, *termination};
 }
 
+std::unique_ptr<Coordinator> ask_the_operator(const api::AgentConfig& config) {
+  static const auto* const random = new Random(system_random());
+  return make_operator_client(config, the_clock(), *random, [](std::chrono::milliseconds time) {
+    std::this_thread::sleep_for(time);
+    return true;
+  });
+}
+
+std::unique_ptr<store::Store> make_store(const api::AgentConfig& config) {
+  const api::RegistryRef* registry = config.store ? config.store->registry() : nullptr;
+  if (registry == nullptr) return store::open_store(api::store_directory(config));
+  return store::open_registry(
+      registry_options(config, *registry, [config] { return ask_the_operator(config); }));
+}
+
 // The one store of this process.
 store::Store& open_store(const api::AgentConfig& config) {
-  static auto* const store = store::open_store(api::store_directory(config)).release();
+  static auto* const store = make_store(config).release();
   return *store;
 }
 

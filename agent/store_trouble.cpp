@@ -10,6 +10,10 @@ std::string store_trouble(const store::Store& store, const Error& error, store::
       return "store_missing";
     case store::Trouble::kForbidden:
       return "store_forbidden";
+    case store::Trouble::kDiskFull:
+      return "disk_full";
+    case store::Trouble::kNamed:
+      return error.reason;
     case store::Trouble::kOther:
       break;
   }

@@ -19,14 +19,18 @@
 
 namespace compilecache::store {
 
-// Error::reason of what a registry refuses (docs/reasons.md).
-inline constexpr char kReasonUnreachable[] = "registry_unreachable";
+// Error::reason of what makes a registry unusable (docs/reasons.md).
+inline constexpr char kReasonUnreachable[] = "registry_unreachable";  // or it wants fewer requests
 inline constexpr char kReasonUnauthorized[] = "registry_unauthorized";
-inline constexpr char kReasonForbidden[] = "registry_forbidden";
 inline constexpr char kReasonFull[] = "registry_full";
-inline constexpr char kReasonThrottled[] = "registry_throttled";
-inline constexpr char kReasonUntrusted[] = "certificate_unknown";
-inline constexpr char kReasonNoRepository[] = "repository_missing";
+inline constexpr char kReasonCertificate[] = "registry_certificate";
+inline constexpr char kReasonNoRepository[] = "registry_missing";
+// Of what was to be mounted for it.
+inline constexpr char kReasonSecretMissing[] = "secret_missing";
+inline constexpr char kReasonSecretWrongType[] = "secret_wrong_type";
+inline constexpr char kReasonSecretUnusable[] = "secret_unusable";
+inline constexpr char kReasonCaMissing[] = "ca_missing";
+inline constexpr char kReasonCaUnusable[] = "ca_unusable";
 
 struct Refusal {
   int status = 0;                  // 0: there was no answer
