@@ -151,7 +151,7 @@ class RegistryAccess : public AgentTest {
   const api::RegistryRef own_{.host = "compilecache-registry.compilecache-system.svc:5000",
                               .repository = "ml/demo",
                               .own = true,
-                              .address = "10.0.0.9"};
+                              .address = "10.0.0.9:5000"};
 };
 
 TEST_F(RegistryAccess, TheInstallationsOwnIsEnteredByTheOperatorsTokens) {

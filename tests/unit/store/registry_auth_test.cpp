@@ -81,6 +81,7 @@ TEST_F(RegistryAuthTest, WithoutCredentialsItSaysWhichSecretIsMissing) {
 
 TEST_F(RegistryAuthTest, AuthoritiesThatAreNoneAreSaid) {
   RegistryOptions with = options();
+  with.plain_http = false;
   with.ca_file = temp_.path("ca.crt");
   EXPECT_EQ(RegistryStore(with).upkeep()->probe().error().reason, kReasonCaMissing);
   for (const char* text :
