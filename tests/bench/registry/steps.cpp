@@ -50,6 +50,11 @@ std::vector<Step> steps(const Programs& programs) {
                        ">/dev/null && " +
                        untar("$DST.pulled/layer.tar.zst"),
                    "", "$DST/torch"});
+    all.push_back({"oras push of the layer",
+                   "cd $STORE/blobs/sha256 && " + programs.oras +
+                       " push --no-tty --ca-file $CA $HOST/pushed/$NUMBER:layer "
+                       "$LAYER:application/vnd.oci.image.layer.v1.tar+zstd >/dev/null",
+                   "", ""});
   }
   return all;
 }
@@ -60,7 +65,7 @@ std::vector<Step> crowd_steps(const Programs& programs) {
       registry_load(programs),
       get(),
       // What no reader of the archive can do without.
-      {"curl GET of manifest, config, layer",
+      {kGetAll,
        curl +
            "-H 'Accept: application/vnd.oci.image.manifest.v1+json' -o $DST.manifest "
            "$URL/v2/$REPOSITORY/manifests/$DIGEST -o $DST.config " +

@@ -26,6 +26,7 @@ inline constexpr const char* kLocalLoad = "load, local volume";
 inline constexpr const char* kRegistryLoad = "load, registry";
 inline constexpr const char* kOras = "oras pull, tar";
 inline constexpr const char* kGet = "curl GET";
+inline constexpr const char* kGetAll = "curl GET of manifest, config, layer";
 inline constexpr const char* kLocalSave = "save, local volume";
 inline constexpr const char* kRegistrySave = "save, registry";
 inline constexpr const char* kPut = "curl PUT";
