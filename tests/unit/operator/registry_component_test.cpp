@@ -67,7 +67,7 @@ TEST_F(RegistryComponent, ThePodIsConfined) {
                               "capabilities": {"drop": ["ALL"]}})"));
     EXPECT_EQ(container.at("resources"),
               json::parse(R"({"requests": {"cpu": "50m", "memory": "64Mi"},
-                              "limits": {"memory": "256Mi"}})"));
+                              "limits": {"memory": "512Mi"}})"));
     EXPECT_EQ(container.at("env").at(0),
               json::parse(R"({"name": "GOMEMLIMIT", "value": "160MiB"})"));
     EXPECT_EQ(container.at("image"), "docker.io/library/registry:3");
