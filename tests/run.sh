@@ -34,8 +34,7 @@ pattern=
 engines=()
 anew=
 compiler_cache=--compiler-cache   # what fresh uses
-# Lines are enough to read a stack; with -O1 the tests take two thirds of the time.
-debug=(-DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-g1 -O1")
+debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
 usage() { sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 

@@ -94,10 +94,11 @@ TEST_F(Examples, EveryAnnotatedPodTemplateIsInjected) {
     ASSERT_EQ(built.exit_code, 0) << built.err;
     if (built.out.find("compilecache.dev/cache: ") == std::string::npos) continue;
     ++templates;
-    const auto injected = run_process({CC_KUBECTL_PLUGIN, "inject", "-f", "-", "--settings",
-                                       CC_SOURCE_DIR "/config/settings.yaml", "--namespace",
-                                       namespace_, "--agent-address", "10.96.0.10"},
-                                      built.out);
+    const auto injected =
+        run_process({CC_KUBECTL_PLUGIN, "inject", "-f", "-", "--settings",
+                     CC_SOURCE_DIR "/config/settings.yaml", "--namespace", namespace_,
+                     "--agent-address", "10.96.0.10", "--registry-address", "10.96.0.11:5000"},
+                    built.out);
     EXPECT_EQ(injected.exit_code, 0) << folder << "\n" << injected.err;
     const auto tried =
         kubectl({"apply", "-f", "-", "-n", namespace_, "--dry-run=server", "--validate=strict"},
