@@ -313,7 +313,7 @@ plan() {
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd, kube-apiserver and a registry from Go modules"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
-    steps_plan integration 900 "integration tests; beside them ThreadSanitizer and fuzzing"
+    steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
   else
     if wants threads; then steps_plan threads 700 "tests under ThreadSanitizer"; fi
     if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
@@ -325,7 +325,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), every source by itself, clang-tidy, small wrong changes"
+      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), fuzzing, every source by itself, clang-tidy, small wrong changes"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -412,7 +412,7 @@ main() {
     step control-plane "$cluster" prepare control-plane
   fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
-    part_step integration beside "threads fuzz" run_integration "$name"
+    part_step integration beside threads run_integration "$name"
   else
     if wants threads; then part_step threads run_threads; fi
     if wants fuzz; then part_step fuzz run_fuzz; fi
@@ -429,7 +429,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside "fresh sources tidy mutate" run_e2e "$name" "$volumes"
+      part_step e2e beside "fresh fuzz sources tidy mutate" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi
