@@ -1,5 +1,5 @@
 #include "sets.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,7 +27,7 @@ std::string read(const fs::path& path) {
 
 void unpack(const std::string& cache, const std::string& into) {
   fs::create_directories(into);
-  const std::string command = "zstd -dcq --long=27 '" CC_TESTDATA "/caches/" + cache +
+  const std::string command = "zstd -dcq --long=27 '" + testing::testdata("caches/") + cache +
                               ".tar.zst' | tar -x -C '" + into + "'";
   if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
 }

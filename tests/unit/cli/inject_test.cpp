@@ -11,7 +11,7 @@
 #include "cli/inject_command.hpp"
 #include "cli/manifest_yaml.hpp"
 #include "operator/certificates/x509.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // `kubectl compilecache inject` as its user sees it: files in, text and exit status out.
 
@@ -41,7 +41,7 @@ class Inject : public ::testing::Test {
  protected:
   Inject() {
     std::filesystem::create_directories(folder_);
-    options_.settings = std::string(CC_TESTDATA) + "/../../config/settings.yaml";
+    options_.settings = testing::in_tree("config/settings.yaml");
   }
   ~Inject() override { std::filesystem::remove_all(folder_); }
 

@@ -11,7 +11,7 @@
 #include "api/agent_config.hpp"
 #include "frameworks/effect.hpp"
 #include "operator/settings/settings.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 
@@ -25,15 +25,14 @@ using frameworks::Rules;
 using ::testing::IsEmpty;
 
 const std::map<std::string, Framework>& shipped() {
-  static const auto kSettings =
-      load_settings(std::string(CC_TESTDATA) + "/../../config/settings.yaml").value();
+  static const auto kSettings = load_settings(testing::in_tree("config/settings.yaml")).value();
   return kSettings.frameworks;
 }
 
 // The paths of a real cache relative to its folder; folders end in '/'.
 std::vector<std::string> real_cache(const std::string& name) {
   const std::string command =
-      "zstd -dcq --long=27 " CC_TESTDATA "/caches/" + name + ".tar.zst | tar -t";
+      "zstd -dcq --long=27 " + testing::testdata("caches/") + name + ".tar.zst | tar -t";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::string text;
   std::array<char, 4096> buffer{};
@@ -53,7 +52,7 @@ std::vector<std::string> real_cache(const std::string& name) {
 
 // tests/gpu runs where there is no operator to ask.
 TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
-  std::ifstream file(CC_TESTDATA "/../gpu/framework.json");
+  std::ifstream file(testing::in_tree("tests/gpu/framework.json"));
   const auto copies = nlohmann::json::parse(file);
   api::AgentConfig config;
   auto described = nlohmann::json::parse(api::dump(config));
@@ -183,7 +182,7 @@ TEST(ShippedFrameworks, ColdIsSaidToVllmTooWhereInductorsCachesAreOff) {
 }
 
 TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
-  std::ifstream file(std::string(CC_TESTDATA) + "/../../README.md");
+  std::ifstream file(testing::in_tree("README.md"));
   std::string row;
   while (std::getline(file, row) && !row.starts_with("| `frameworks` |")) {
   }
@@ -315,7 +314,7 @@ TEST(ShippedFrameworks, SGLangsStartIsWarmAndNothingToSave) {
 }
 
 TEST(ShippedFrameworks, TheGoldenCasesOfTheInjectionUseTheShippedTraps) {
-  const auto settings = load_settings(std::string(CC_TESTDATA) + "/../../config/settings.yaml");
+  const auto settings = load_settings(testing::in_tree("config/settings.yaml"));
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(webhook::testing::load_golden_case("deployment").settings.traps, settings->traps);
 }

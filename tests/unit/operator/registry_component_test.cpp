@@ -11,7 +11,7 @@
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/token_claims.hpp"
 #include "operator/registry_access.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
@@ -203,7 +203,8 @@ class Collect : public ::testing::Test {
         {"/bin/sh", "-c",
          "PATH=" + (root / "bin").string() + ":$PATH CALLS=" + (root / "calls").string() +
              " REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + (root / "data").string() + " " +
-             variables + " sh " CC_SOURCE_DIR "/config/components/registry/collect.sh /config"});
+             variables + " sh " + testing::in_tree("config/components/registry/collect.sh") +
+             " /config"});
   }
 
   const fs::path root = fs::temp_directory_path() / ("collect-" + std::to_string(::getpid()));

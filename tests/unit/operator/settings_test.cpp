@@ -1,5 +1,5 @@
 #include "operator/settings/settings.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace compilecache::controller {
 namespace {
 
 std::string shipped_file() {
-  std::ifstream file(std::string(CC_TESTDATA) + "/../../config/settings.yaml");
+  std::ifstream file(testing::in_tree("config/settings.yaml"));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
