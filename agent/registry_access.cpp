@@ -53,10 +53,12 @@ class OperatorTokens {
  public:
   explicit OperatorTokens(CoordinatorSource source) : source_(std::move(source)) {}
 
-  Result<store::Token> get(bool push) {
+  Result<store::Token> get(bool push, http::SteadyTime until) {
     const MutexLock lock(mutex_);
     if (coordinator_ == nullptr) coordinator_ = source_();
-    auto given = coordinator_->registry_token({push}, push ? kPushPatience : kPullPatience);
+    const auto left = std::chrono::ceil<Patience>(until - std::chrono::steady_clock::now());
+    auto given =
+        coordinator_->registry_token({push}, std::min(left, push ? kPushPatience : kPullPatience));
     if (given) return usable_token(std::move(*given), push);
     Error error = given.error().with("asking the operator for a token of its registry");
     // Its answer is not about a blob.
@@ -83,9 +85,8 @@ void use_own_registry(const api::AgentConfig& config, const api::RegistryRef& re
   options.address = without_port(registry.address);
   options.ca_pem = config.operator_ca;
   options.system_authorities = false;
-  options.tokens = [tokens = std::make_shared<OperatorTokens>(std::move(coordinator))](bool push) {
-    return tokens->get(push);
-  };
+  options.tokens = [tokens = std::make_shared<OperatorTokens>(std::move(coordinator))](
+                       bool push, http::SteadyTime until) { return tokens->get(push, until); };
 }
 
 void use_users_registry(const api::RegistryRef& registry, store::RegistryOptions& options) {

@@ -70,7 +70,7 @@ Result<std::unique_ptr<Wire>> Connector::connect(const Url& url, const std::stri
 Result<std::unique_ptr<Wire>> Connector::connect_directly(const Url& url, SteadyTime until) {
   const auto addresses = fixed_or_resolved(url, until);
   if (!addresses) return unexpected(addresses.error());
-  auto wire = std::make_unique<Wire>();
+  auto wire = std::make_unique<Wire>(options_.cutoff);
   auto connected = connect_first(*wire, *addresses, url.port, until);
   if (!connected) return unexpected(connected.error());
   return wire;
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Wire>> Connector::connect_through_proxy(const Url& url, S
   if (!head) return unexpected(head.error());
   auto wire = connect_directly(*proxy, until);
   if (!wire) return unexpected(wire.error().with(doing));
-  Exchange exchange(std::move(*wire), doing, {until, options_.connect_timeout});
+  Exchange exchange(std::move(*wire), doing, {until, options_.connect_timeout, options_.cutoff});
   if (auto done = exchange.run({.head = *head, .bodyless = true}); !done) {
     return unexpected(done.error());
   }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "archive/fs.hpp"
@@ -15,8 +14,6 @@ namespace {
 
 constexpr size_t kMostErrorBytes = 64U << 10;
 constexpr uint64_t kMostConfigBytes = 1U << 20;
-
-void sleep_here(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 bool same_text(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
@@ -73,15 +70,18 @@ Result<std::string> read_authorities(const std::string& path) {
 
 struct RegistryClient::Connected {
   Connected(http::SessionOptions session_options, AuthorizationOptions authorization_options,
-            const Clock& clock)
+            const Clock& clock, const Cutoff& cutoff)
       : session(std::move(session_options)),
-        authorization(std::move(authorization_options), session, clock) {}
+        authorization(std::move(authorization_options), session, clock, cutoff) {}
   http::Session session;
   Authorization authorization;
 };
 
 RegistryClient::RegistryClient(RegistryOptions options)
-    : options_(std::move(options)), sleep_(options_.sleep ? options_.sleep : sleep_here) {}
+    : options_(std::move(options)),
+      sleep_(options_.sleep ? options_.sleep : [this](std::chrono::milliseconds time) {
+        [[maybe_unused]] const bool whole = cutoff_.sleep(time);
+      }) {}
 RegistryClient::~RegistryClient() = default;
 
 const Clock& RegistryClient::clock() const {
@@ -106,7 +106,8 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
                                .plain_hosts = options_.plain_hosts,
                                .proxy = options_.proxy,
                                .connect_timeout = options_.connect_timeout,
-                               .stall_timeout = options_.stall_timeout};
+                               .stall_timeout = options_.stall_timeout,
+                               .cutoff = &cutoff_};
   if (!options_.ca_file.empty()) {
     auto pem = read_authorities(options_.ca_file);
     if (!pem) return unexpected(pem.error());
@@ -123,7 +124,8 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
       return read_docker_config(path);
     };
   }
-  connected_ = std::make_shared<Connected>(std::move(session), std::move(authorization), clock());
+  connected_ =
+      std::make_shared<Connected>(std::move(session), std::move(authorization), clock(), cutoff_);
   return connected_;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <tl/expected.hpp>
 
+#include "base/cutoff.hpp"
 #include "base/error.hpp"
 #include "base/mutex.hpp"
 #include "http/session.hpp"
@@ -54,6 +55,9 @@ class RegistryClient {
   };
   Reply<Whole> send_whole(const RegistryRequest& request, size_t limit);
 
+  // Requests, also those under way, end by then with kCancelled.
+  void end_by(http::SteadyTime time) { cutoff_.set(time); }
+
   // Where an answer's Location leads to: a whole URL. kUnavailable: there is none.
   [[nodiscard]] Result<std::string> location(const http::Answer& answer) const;
 
@@ -61,7 +65,7 @@ class RegistryClient {
   [[nodiscard]] std::string name() const { return options_.host + "/" + options_.repository; }
   [[nodiscard]] const RegistryOptions& options() const { return options_; }
   [[nodiscard]] const Clock& clock() const;
-  [[nodiscard]] Retries retries() const { return {options_.retries, sleep_}; }
+  [[nodiscard]] Retries retries() const { return {options_.retries, sleep_, cutoff_}; }
 
  private:
   struct Connected;
@@ -75,6 +79,7 @@ class RegistryClient {
 
   const RegistryOptions options_;
   const Sleeper sleep_;
+  Cutoff cutoff_;
   Mutex mutex_;
   std::shared_ptr<Connected> connected_ GUARDED_BY(mutex_);  // null until needed
 };

@@ -108,6 +108,48 @@ TEST_F(Registry, ASaverTellsWhatIsWrongWithIt) {
   EXPECT_EQ(run("save", {"--once"}), 0) << log_;
 }
 
+// The last save has time for a whole try, and none for the pause that the registry asks for.
+TEST_F(Registry, ARegistryThatAsksForPatienceDoesNotHoldUpThePodsEnd) {
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(8'000);
+  write("fxgraph/ab/KEY/file", "an entry");
+  for (const int status : {429, 503}) {
+    registry_.refuse([&](const auto&) {
+      return FakeRegistry::Answer{.status = status, .headers = {{"Retry-After", "9"}}};
+    });
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+    EXPECT_EQ(end(saver), 0);
+    const auto reports = operator_.calls("POST", "/v1/effect");
+    EXPECT_TRUE(std::any_of(
+        reports.begin(), reports.end(),
+        [](const Call& call) { return call.body["save_reason"] == "registry_unreachable"; }))
+        << "the operator is told; " << saver.log();
+    EXPECT_FALSE(operator_.calls("DELETE", "/v1/saves").empty()) << "the lock is free for others";
+    EXPECT_TRUE(operator_.head().empty());
+  }
+}
+
+TEST_F(Registry, ARegistryThatStallsDoesNotHoldUpThePodsEnd) {
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(3'000);
+  write("fxgraph/ab/KEY/file", "an entry");
+  for (const char* method : {"HEAD", "POST", "PUT"}) {
+    registry_.on_every_call([=](const auto& call) -> std::optional<FakeRegistry::Fault> {
+      if (call.method != method) return std::nullopt;
+      return FakeRegistry::stall();
+    });
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+    EXPECT_EQ(end(saver), 0);
+    EXPECT_THAT(saver.log(), HasSubstr("out_of_time")) << method;
+    EXPECT_TRUE(operator_.head().empty());
+  }
+  registry_.on_every_call(nullptr);
+  EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+  EXPECT_FALSE(operator_.head().empty());
+}
+
 TEST_F(Registry, ASweepPreparesItAndListsIt) {
   save_some();
   const auto report = sweep();
@@ -144,7 +186,7 @@ class RegistryAccess : public AgentTest {
       return make_operator_client(config_, clock_, seeded_random(1),
                                   [](std::chrono::milliseconds) { return true; });
     });
-    return options.tokens(push);
+    return options.tokens(push, std::chrono::steady_clock::time_point::max());
   }
 
   const SystemClock clock_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <list>
@@ -91,8 +92,17 @@ bool send_all(int fd, std::string_view bytes) {
   return true;
 }
 
+// Until the other side has hung up.
+bool wait_for_the_end(int fd) {
+  std::array<char, 4096> ignored{};
+  while (::recv(fd, ignored.data(), ignored.size(), 0) > 0) {
+  }
+  return false;
+}
+
 // Whether the connection goes on.
 bool send_answer(int fd, const Call& call, const Answer& answer) {
+  if (answer.stalls) return wait_for_the_end(fd);
   if (answer.no_head) return false;
   std::string head = "HTTP/1.1 " + std::to_string(answer.status) + " x\r\n";
   bool has_length = answer.no_length;
@@ -322,6 +332,10 @@ FakeRegistry::Fault FakeRegistry::cut_body(size_t after) {
     answer.cut_after = after;
     return answer;
   };
+}
+
+FakeRegistry::Fault FakeRegistry::stall() {
+  return [](const auto&) { return Answer{.stalls = true}; };
 }
 
 FakeRegistry::Fault FakeRegistry::status(int code, std::string body,

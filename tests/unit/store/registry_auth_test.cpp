@@ -159,7 +159,7 @@ TEST_F(RegistryAuthTest, TheCallersTokensAreShownFromTheFirstRequest) {
   registry_.accept_token("mine");
   std::vector<bool> asked;
   RegistryOptions with = options();
-  with.tokens = [&](bool push) -> Result<Token> {
+  with.tokens = [&](bool push, http::SteadyTime) -> Result<Token> {
     asked.push_back(push);
     return Token{"mine", std::chrono::seconds(300)};
   };
@@ -173,7 +173,7 @@ TEST_F(RegistryAuthTest, TheCallersTokensAreShownFromTheFirstRequest) {
 
 TEST_F(RegistryAuthTest, ATokenThatTheCallerDoesNotGetIsTheError) {
   RegistryOptions with = options();
-  with.tokens = [](bool) -> Result<Token> {
+  with.tokens = [](bool, http::SteadyTime) -> Result<Token> {
     return fail(ErrorCode::kForbidden, "the operator says no");
   };
   RegistryStore store(with);
