@@ -1,6 +1,7 @@
 #include "http/connector.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/base64.hpp"
 #include "base/strings.hpp"
@@ -120,11 +121,16 @@ Result<std::unique_ptr<Wire>> Connector::connect_through_proxy(const Url& url, S
           (exchange.status() == 407 ? "; it wants a user and password in HTTPS_PROXY" : ""));
 }
 
+void Connector::trust(std::string ca_pem) {
+  const MutexLock lock(mutex_);
+  ca_pem_ = std::move(ca_pem);
+  tls_ = nullptr;
+}
+
 Result<TlsContext> Connector::tls() {
   const MutexLock lock(mutex_);
   if (tls_) return tls_;
-  auto made = options_.system_authorities ? client_tls_of_system(options_.ca_pem)
-                                          : client_tls(options_.ca_pem);
+  auto made = options_.system_authorities ? client_tls_of_system(ca_pem_) : client_tls(ca_pem_);
   if (made) tls_ = *made;
   return made;
 }

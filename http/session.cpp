@@ -92,6 +92,11 @@ class Session::State {
 
   Result<std::unique_ptr<Answer>> start(const SessionRequest& request);
 
+  void trust(std::string ca_pem) {
+    connector_.trust(std::move(ca_pem));
+    pool_.clear();
+  }
+
   // What the cutoff ended is no fault of the server's.
   [[nodiscard]] Error ended(Error error) const {
     if (error.code == ErrorCode::kTimeout && is_over()) error.code = ErrorCode::kCancelled;
@@ -246,6 +251,8 @@ Session::State::Exchanged Session::State::ask_anew(const Url& url, const std::st
 
 Session::Session(SessionOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Session::~Session() = default;
+
+void Session::trust(std::string ca_pem) { state_->trust(std::move(ca_pem)); }
 
 Result<std::unique_ptr<Answer>> Session::start(const SessionRequest& request) {
   try {

@@ -106,6 +106,9 @@ class Session {
   //   kCancelled     the session's cutoff has passed
   //   and the error of `source`, as it came
   Result<std::unique_ptr<Answer>> start(const SessionRequest& request);
+  // Trusts these authorities in place of the options' ca_pem from the next request on, which needs
+  // a new connection. What is under way goes on.
+  void trust(std::string ca_pem);
 
  private:
   class State;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
@@ -38,7 +40,8 @@ struct RegistryRequest {
   std::string doing;                   // "reading blob sha256:...", for messages
 };
 
-// Thread-safe. Connects to nothing, and reads no file, before the first request.
+// Thread-safe. Connects to nothing, and reads no file, before the first request. A file with
+// authorities is read again when it has changed.
 class RegistryClient {
  public:
   explicit RegistryClient(RegistryOptions options);
@@ -69,8 +72,14 @@ class RegistryClient {
 
  private:
   struct Connected;
+  // By which a file is known to be as it was.
+  using FileStamp = std::array<int64_t, 5>;
+  static FileStamp stamp_of(const std::string& path);
 
   Result<std::shared_ptr<Connected>> connect();
+  std::shared_ptr<Connected> make_connected(std::string ca_pem);
+  // What is trusted, with the file as it is now.
+  [[nodiscard]] Result<std::string> authorities() const;
   Reply<AnswerPtr> send_once(Connected& to, const RegistryRequest& request);
   Reply<AnswerPtr> exchange(Connected& to, const RegistryRequest& request,
                             const std::string& authorization);
@@ -82,6 +91,7 @@ class RegistryClient {
   Cutoff cutoff_;
   Mutex mutex_;
   std::shared_ptr<Connected> connected_ GUARDED_BY(mutex_);  // null until needed
+  FileStamp ca_read_ GUARDED_BY(mutex_){};                   // which file was read last
 };
 
 // Reads to the end what an answer has left, so that its connection can be used again.
