@@ -36,12 +36,15 @@ uint64_t spool_limit(const api::AgentConfig& config) {
 // The operator answers a request for pushing with a token for pulling where nothing may be written.
 Result<store::Token> usable_token(api::RegistryToken&& given, bool push) {
   if (push && !given.push) {
-    const bool full = given.reason.find("quota") != std::string::npos;
+    const bool full = given.reason == api::kQuotaExceeded;
     Error error{ErrorCode::kForbidden,
-                "the operator gives no token for pushing: " +
-                    (given.reason.empty() ? "no reason given" : given.reason) +
-                    "; `kubectl describe cc` says more"};
-    error.reason = full ? store::kReasonFull : store::kReasonUnauthorized;
+                full ? "the CompileCache, or its namespace, keeps as much in the installation's "
+                       "registry as it may: the condition StorageReady says which, and what to do "
+                       "(kubectl describe cc)"
+                     : "the operator gives no token for pushing: " +
+                           (given.reason.empty() ? "no reason given" : given.reason) +
+                           "; `kubectl describe cc` says more"};
+    error.reason = full ? api::kQuotaExceeded : store::kReasonUnauthorized;
     return unexpected(std::move(error));
   }
   return store::Token{std::move(given.token),

@@ -217,7 +217,8 @@ TEST_F(RegistryAccess, ATokenThatDoesNotDoHasAReason) {
   const nlohmann::json pull{{"token", "t"}, {"expires_seconds", 300}, {"reason", "quota_exceeded"}};
   const auto full = token(pull, true);
   ASSERT_FALSE(full);
-  EXPECT_EQ(full.error().reason, store::kReasonFull) << full.error().message;
+  EXPECT_EQ(full.error().reason, "quota_exceeded") << "no registry is full";
+  EXPECT_THAT(full.error().message, HasSubstr("kubectl describe cc"));
   nlohmann::json read_only = pull;
   read_only["reason"] = "mode_read_only";
   EXPECT_EQ(token(read_only, true).error().reason, store::kReasonUnauthorized);
