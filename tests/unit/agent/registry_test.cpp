@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using store::test::FakeRegistry;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Registry : public Save {
  protected:
@@ -71,6 +72,18 @@ TEST_F(Registry, APodStartsColdWithoutIt) {
   EXPECT_EQ(status()["outcome"], "ERROR") << log_;
   EXPECT_EQ(status()["reason"], "registry_unreachable") << log_;
   EXPECT_TRUE(fs::is_empty(torch_));
+}
+
+// It has no index of its own.
+TEST_F(Registry, APodStartsColdWithoutTheOperator) {
+  save_some();
+  remove_cache();
+  config_.index_fallback = true;
+  operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["reason"], "operator_unreachable") << log_;
+  EXPECT_THAT(log_, HasSubstr("operator_unreachable"));
+  EXPECT_THAT(log_, Not(HasSubstr("index")));
 }
 
 TEST_F(Registry, APodStartsColdWhereABlobIsGoneOrWrong) {
