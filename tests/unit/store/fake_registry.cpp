@@ -132,6 +132,7 @@ std::string parameter_of(const std::string& target, const std::string& name) {
 struct FakeRegistry::State {
   mutable Mutex mutex;
   std::map<std::string, std::string> blobs GUARDED_BY(mutex), manifests GUARDED_BY(mutex);
+  std::set<std::string> were_manifests GUARDED_BY(mutex);  // also those that were taken
   std::map<std::string, std::string> tags GUARDED_BY(mutex);
   std::set<std::string> uploads GUARDED_BY(mutex);
   std::map<int, Fault> faults GUARDED_BY(mutex);
@@ -259,6 +260,7 @@ Answer FakeRegistry::State::put_manifest(const Call& call, const std::string& re
     if (manners.checks_blobs && !blobs.contains(blob)) return error(400, "MANIFEST_BLOB_UNKNOWN");
   }
   manifests[digest] = call.body;
+  were_manifests.insert(digest);
   if (!by_digest) tags[reference] = digest;
   return {.status = 201, .headers = {{"Docker-Content-Digest", digest}}};
 }
@@ -414,7 +416,7 @@ FakeRegistry::Answer FakeRegistry::answer(const Call& call) {
 
 void FakeRegistry::put(const std::string& digest, const std::string& content) {
   const MutexLock lock(state_->mutex);
-  auto& where = state_->manifests.contains(digest) ? state_->manifests : state_->blobs;
+  auto& where = state_->were_manifests.contains(digest) ? state_->manifests : state_->blobs;
   where[digest] = content;
 }
 
