@@ -36,12 +36,15 @@ uint64_t spool_limit(const api::AgentConfig& config) {
 // The operator answers a request for pushing with a token for pulling where nothing may be written.
 Result<store::Token> usable_token(api::RegistryToken&& given, bool push) {
   if (push && !given.push) {
-    const bool full = given.reason.find("quota") != std::string::npos;
+    const bool full = given.reason == api::kQuotaExceeded;
     Error error{ErrorCode::kForbidden,
-                "the operator gives no token for pushing: " +
-                    (given.reason.empty() ? "no reason given" : given.reason) +
-                    "; `kubectl describe cc` says more"};
-    error.reason = full ? store::kReasonFull : store::kReasonUnauthorized;
+                full ? "the CompileCache, or its namespace, keeps as much in the installation's "
+                       "registry as it may: the condition StorageReady says which, and what to do "
+                       "(kubectl describe cc)"
+                     : "the operator gives no token for pushing: " +
+                           (given.reason.empty() ? "no reason given" : given.reason) +
+                           "; `kubectl describe cc` says more"};
+    error.reason = full ? api::kQuotaExceeded : store::kReasonUnauthorized;
     return unexpected(std::move(error));
   }
   return store::Token{std::move(given.token),
@@ -53,10 +56,12 @@ class OperatorTokens {
  public:
   explicit OperatorTokens(CoordinatorSource source) : source_(std::move(source)) {}
 
-  Result<store::Token> get(bool push) {
+  Result<store::Token> get(bool push, http::SteadyTime until) {
     const MutexLock lock(mutex_);
     if (coordinator_ == nullptr) coordinator_ = source_();
-    auto given = coordinator_->registry_token({push}, push ? kPushPatience : kPullPatience);
+    const auto left = std::chrono::ceil<Patience>(until - std::chrono::steady_clock::now());
+    auto given =
+        coordinator_->registry_token({push}, std::min(left, push ? kPushPatience : kPullPatience));
     if (given) return usable_token(std::move(*given), push);
     Error error = given.error().with("asking the operator for a token of its registry");
     // Its answer is not about a blob.
@@ -83,9 +88,8 @@ void use_own_registry(const api::AgentConfig& config, const api::RegistryRef& re
   options.address = without_port(registry.address);
   options.ca_pem = config.operator_ca;
   options.system_authorities = false;
-  options.tokens = [tokens = std::make_shared<OperatorTokens>(std::move(coordinator))](bool push) {
-    return tokens->get(push);
-  };
+  options.tokens = [tokens = std::make_shared<OperatorTokens>(std::move(coordinator))](
+                       bool push, http::SteadyTime until) { return tokens->get(push, until); };
 }
 
 void use_users_registry(const api::RegistryRef& registry, store::RegistryOptions& options) {

@@ -230,11 +230,14 @@ struct RegistryTokenRequest {
   bool push = false;
 };
 
+// More is kept in the installation's own registry than may be.
+inline constexpr char kQuotaExceeded[] = "quota_exceeded";
+
 struct RegistryToken {
   std::string token;            // to be shown as Bearer
   int64_t expires_seconds = 0;  // from now
   bool push = false;            // nothing can be written with it otherwise
-  // Why it cannot though that was asked for, one word: "quota_exceeded", "mode_read_only", ...
+  // Why it cannot though that was asked for, one word: kQuotaExceeded, "mode_read_only", ...
   std::string reason;
 };
 

@@ -18,8 +18,8 @@ constexpr std::array kRegistryReasons{
                   "name a ConfigMap with its authority in spec.storage.registry.caConfigMapName"},
     OutcomeReason{"registry_missing", "the registry has no such repository, and makes none",
                   "create it, or the project that it is in"},
-    OutcomeReason{"registry_full", "the registry has no room, or is over a quota",
-                  "give it more room, or lower spec.retention"},
+    OutcomeReason{"registry_full", "the registry has no room, or a quota of its own is used up",
+                  "give it more room, raise its quota, or lower spec.retention"},
     OutcomeReason{"secret_missing", "the registry's Secret is not there",
                   "create it: kubectl create secret docker-registry"},
     OutcomeReason{"secret_wrong_type", "the registry's Secret has no .dockerconfigjson",
@@ -149,6 +149,12 @@ constexpr std::array kOtherSaveReasons{
                   "cache fewer frameworks, or clear what is old"},
     OutcomeReason{"volume_full", "the volume is full, or a quota of it",
                   "give the claim more room, or lower spec.retention"},
+    OutcomeReason{"quota_exceeded",
+                  "the CompileCache, or its namespace, keeps as much in the installation's "
+                  "registry as it may; loads go on",
+                  "see StorageReady in kubectl describe cc: delete CompileCacheArchives that are "
+                  "not needed, raise spec.retention.maxTotalSize, or have registry.namespaceShare "
+                  "raised in the operator's settings"},
     OutcomeReason{"store_missing",
                   "the archives' folder on the volume is gone; a sweep Job makes it anew at once",
                   "nothing, when the next save succeeds"},

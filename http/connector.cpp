@@ -1,6 +1,7 @@
 #include "http/connector.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/base64.hpp"
 #include "base/strings.hpp"
@@ -70,7 +71,7 @@ Result<std::unique_ptr<Wire>> Connector::connect(const Url& url, const std::stri
 Result<std::unique_ptr<Wire>> Connector::connect_directly(const Url& url, SteadyTime until) {
   const auto addresses = fixed_or_resolved(url, until);
   if (!addresses) return unexpected(addresses.error());
-  auto wire = std::make_unique<Wire>();
+  auto wire = std::make_unique<Wire>(options_.cutoff);
   auto connected = connect_first(*wire, *addresses, url.port, until);
   if (!connected) return unexpected(connected.error());
   return wire;
@@ -108,7 +109,7 @@ Result<std::unique_ptr<Wire>> Connector::connect_through_proxy(const Url& url, S
   if (!head) return unexpected(head.error());
   auto wire = connect_directly(*proxy, until);
   if (!wire) return unexpected(wire.error().with(doing));
-  Exchange exchange(std::move(*wire), doing, {until, options_.connect_timeout});
+  Exchange exchange(std::move(*wire), doing, {until, options_.connect_timeout, options_.cutoff});
   if (auto done = exchange.run({.head = *head, .bodyless = true}); !done) {
     return unexpected(done.error());
   }
@@ -120,11 +121,16 @@ Result<std::unique_ptr<Wire>> Connector::connect_through_proxy(const Url& url, S
           (exchange.status() == 407 ? "; it wants a user and password in HTTPS_PROXY" : ""));
 }
 
+void Connector::trust(std::string ca_pem) {
+  const MutexLock lock(mutex_);
+  ca_pem_ = std::move(ca_pem);
+  tls_ = nullptr;
+}
+
 Result<TlsContext> Connector::tls() {
   const MutexLock lock(mutex_);
   if (tls_) return tls_;
-  auto made = options_.system_authorities ? client_tls_of_system(options_.ca_pem)
-                                          : client_tls(options_.ca_pem);
+  auto made = options_.system_authorities ? client_tls_of_system(ca_pem_) : client_tls(ca_pem_);
   if (made) tls_ = *made;
   return made;
 }

@@ -21,7 +21,10 @@ namespace compilecache::http {
 class Connector {
  public:
   // `options` has to outlive it.
-  explicit Connector(const SessionOptions& options) : options_(options) {}
+  explicit Connector(const SessionOptions& options) : options_(options), ca_pem_(options.ca_pem) {}
+
+  // In place of the options' ca_pem, for connections from now on.
+  void trust(std::string ca_pem);
 
   // Whether the URL may be asked at all: https, or one of the plain hosts.
   [[nodiscard]] Status permits(const Url& url) const;
@@ -41,6 +44,7 @@ class Connector {
   const SessionOptions& options_;
   Resolver resolver_;
   Mutex mutex_;
+  std::string ca_pem_ GUARDED_BY(mutex_);
   TlsContext tls_ GUARDED_BY(mutex_);  // made when it is first needed
 };
 

@@ -19,12 +19,15 @@
 
 namespace compilecache::http {
 
-// How long is waited: for all, and for the next byte.
+// How long is waited: for all, for the next byte, and until when the caller has time.
 struct Patience {
   SteadyTime deadline = SteadyTime::max();
   std::chrono::milliseconds stall{15000};
+  const Cutoff* cutoff = nullptr;  // the wire's
 
-  [[nodiscard]] bool over() const { return std::chrono::steady_clock::now() >= deadline; }
+  [[nodiscard]] bool over() const {
+    return std::chrono::steady_clock::now() >= deadline || (cutoff != nullptr && cutoff->passed());
+  }
   [[nodiscard]] SteadyTime next() const {
     return std::min(deadline, std::chrono::steady_clock::now() + stall);
   }

@@ -92,6 +92,17 @@ class Session::State {
 
   Result<std::unique_ptr<Answer>> start(const SessionRequest& request);
 
+  void trust(std::string ca_pem) {
+    connector_.trust(std::move(ca_pem));
+    pool_.clear();
+  }
+
+  // What the cutoff ended is no fault of the server's.
+  [[nodiscard]] Error ended(Error error) const {
+    if (error.code == ErrorCode::kTimeout && is_over()) error.code = ErrorCode::kCancelled;
+    return error;
+  }
+
   // Keeps the connection, if it can be used again.
   void keep(const Url& url, Exchange& exchange) {
     if (exchange.reusable()) pool_.give(origin_of(url), exchange.release());
@@ -101,6 +112,9 @@ class Session::State {
   class Received;
   using Exchanged = Result<std::unique_ptr<Exchange>>;
 
+  [[nodiscard]] bool is_over() const {
+    return options_.cutoff != nullptr && options_.cutoff->passed();
+  }
   static std::string origin_of(const Url& url) { return url.scheme + "://" + url.host_port(); }
 
   Exchanged ask(const SessionRequest& request, const Url& url, bool with_authorization);
@@ -132,7 +146,8 @@ class Session::State::Received : public Answer {
 
   Result<size_t> read(std::span<uint8_t> bytes) override {
     auto count = exchange_->read(bytes);
-    if (count) state_.keep(url_, *exchange_);
+    if (!count) return unexpected(state_.ended(count.error()));
+    state_.keep(url_, *exchange_);
     return count;
   }
 
@@ -156,8 +171,12 @@ Result<std::unique_ptr<Answer>> Session::State::start(const SessionRequest& requ
   const Url first = *url;
   bool with_authorization = true;
   for (int redirects = 0;; ++redirects) {
+    if (is_over()) {
+      return fail(ErrorCode::kCancelled,
+                  request.method + " " + url->shown() + ": not sent, as the time for it is up");
+    }
     auto exchange = ask(request, *url, with_authorization);
-    if (!exchange) return unexpected(exchange.error());
+    if (!exchange) return unexpected(ended(exchange.error()));
     const bool leads_on = follows(request.method, (*exchange)->status()) &&
                           find_header((*exchange)->headers(), "Location");
     if (!leads_on) {
@@ -205,7 +224,8 @@ Result<Url> Session::State::next(const SessionRequest& request, const Url& url,
 Session::State::Exchanged Session::State::ask(const SessionRequest& request, const Url& url,
                                               bool with_authorization) {
   const std::string where = request.method + " " + url.shown();
-  const Patience patience{request.deadline.value_or(SteadyTime::max()), options_.stall_timeout};
+  const Patience patience{request.deadline.value_or(SteadyTime::max()), options_.stall_timeout,
+                          options_.cutoff};
   const Outgoing outgoing{head_of(request, url, with_authorization), request.source,
                           request.method == "HEAD"};
   if (auto kept = pool_.take(origin_of(url))) {
@@ -231,6 +251,8 @@ Session::State::Exchanged Session::State::ask_anew(const Url& url, const std::st
 
 Session::Session(SessionOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Session::~Session() = default;
+
+void Session::trust(std::string ca_pem) { state_->trust(std::move(ca_pem)); }
 
 Result<std::unique_ptr<Answer>> Session::start(const SessionRequest& request) {
   try {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cutoff.hpp"
 #include "base/error.hpp"
 #include "http/message.hpp"
 #include "http/proxy.hpp"
@@ -43,6 +44,9 @@ struct SessionOptions {
   std::chrono::milliseconds stall_timeout{15000};   // without a byte either way
   size_t most_idle_connections = 4;
   std::chrono::milliseconds idle_timeout{60000};  // a connection kept for longer is not used again
+  // Requests and answers, also those under way, end by then: soon after it is set, where that is
+  // later. Null: there is none. Has to outlive the session.
+  const Cutoff* cutoff = nullptr;
 };
 
 // The bytes of a request's body, in order.
@@ -72,7 +76,8 @@ class Answer {
   [[nodiscard]] virtual int status() const = 0;
   [[nodiscard]] virtual const Headers& headers() const = 0;
   [[nodiscard]] virtual const std::string& url() const = 0;  // after redirects
-  // The next bytes of the body; 0 at its end. kUnavailable: cut off before its announced end.
+  // The next bytes of the body; 0 at its end. kUnavailable: cut off before its announced end;
+  // kCancelled: by the session's cutoff.
   virtual Result<size_t> read(std::span<uint8_t> bytes) = 0;
 
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const {
@@ -98,8 +103,12 @@ class Session {
   //   kUnauthorized  the server could not prove to be the URL's host
   //   kCorrupt       what came is not HTTP, or redirects without end
   //   kInvalid       the URL or the authorities cannot be used
+  //   kCancelled     the session's cutoff has passed
   //   and the error of `source`, as it came
   Result<std::unique_ptr<Answer>> start(const SessionRequest& request);
+  // Trusts these authorities in place of the options' ca_pem from the next request on, which needs
+  // a new connection. What is under way goes on.
+  void trust(std::string ca_pem);
 
  private:
   class State;

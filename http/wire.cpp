@@ -17,6 +17,10 @@ namespace {
 
 constexpr size_t kReadAtOnce = 16U << 10;  // a TLS record
 constexpr auto kTimedOut = net::error::timed_out;
+// A cutoff that is set meanwhile is noticed this much later.
+constexpr std::chrono::milliseconds kGlance{100};
+
+Wire::Time steady_now() { return std::chrono::steady_clock::now(); }
 
 // A name as certificates have it: without the dot that ends a name which is not to be completed.
 std::string certificate_name(std::string host) {
@@ -35,9 +39,21 @@ template <typename Done>
 Wire::ErrorCode Wire::run(Time until, Done done) {
   while (!done()) {
     io_.restart();
-    if (io_.run_one_until(until) == 0 && !done()) return kTimedOut;
+    const Time last = cutoff_ == nullptr ? until : std::min(until, cutoff_->at());
+    const Time next = cutoff_ == nullptr ? until : std::min(last, steady_now() + kGlance);
+    if (io_.run_one_until(next) > 0 || done()) continue;
+    if (io_.stopped() || steady_now() >= last) return kTimedOut;
   }
   return {};
+}
+
+// What was ended is over soon, and no cutoff leaves it under way.
+template <typename Done>
+void Wire::run_whole(Done done) {
+  while (!done()) {
+    io_.restart();
+    if (io_.run_one() == 0) return;
+  }
 }
 
 template <typename Use>
@@ -62,7 +78,7 @@ Wire::ErrorCode Wire::finish(Time until, Start start) {
   if (!run(until, is_done)) return result;
   ErrorCode ignored;
   socket_.close(ignored);
-  run(Time::max(), is_done);  // it refers to variables of this function
+  run_whole(is_done);  // it refers to variables of this function
   return kTimedOut;
 }
 
@@ -173,7 +189,7 @@ uint64_t Wire::moved() { return bytes_moved(socket_.native_handle()); }
 void Wire::close() {
   ErrorCode ignored;
   socket_.close(ignored);
-  run(Time::max(), [this] { return !reading_ && !writing_; });
+  run_whole([this] { return !reading_ && !writing_; });
 }
 
 bool Wire::still_good() {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/cutoff.hpp"
 #include "http/tls.hpp"
 
 // A connection to a server as its client sees it, TCP or TLS over TCP, in a blocking way with a
@@ -25,12 +26,13 @@ namespace compilecache::http {
 class Wire {
  public:
   using ErrorCode = boost::system::error_code;
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Cutoff::Time;
 
   // What is read ahead, and so the longest head of an answer or line of a chunk.
   static constexpr size_t kMostInput = 64U << 10;
 
-  Wire() = default;
+  // Whatever is waited for ends at the cutoff too (null: there is none), which has to outlive it.
+  explicit Wire(const Cutoff* cutoff) : cutoff_(cutoff) {}
   ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -82,12 +84,15 @@ class Wire {
 
   template <typename Done>
   ErrorCode run(Time until, Done done);
+  template <typename Done>
+  void run_whole(Done done);
   template <typename Use>
   void with_stream(Use use);
   template <typename Start>
   ErrorCode finish(Time until, Start start);
   void begin_read();
 
+  const Cutoff* const cutoff_;
   boost::asio::io_context io_{1};
   TlsContext context_;
   Socket socket_{io_};

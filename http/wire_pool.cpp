@@ -23,6 +23,11 @@ std::unique_ptr<Wire> WirePool::take_any(const std::string& origin) {
   return wire;
 }
 
+void WirePool::clear() {
+  const MutexLock lock(mutex_);
+  idle_.clear();
+}
+
 void WirePool::give(const std::string& origin, std::unique_ptr<Wire> wire) {
   const auto now = std::chrono::steady_clock::now();
   const MutexLock lock(mutex_);

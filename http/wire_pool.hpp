@@ -19,6 +19,7 @@ class WirePool {
 
   // The youngest for this origin that is still good; null where there is none.
   std::unique_ptr<Wire> take(const std::string& origin);
+  void clear();
   void give(const std::string& origin, std::unique_ptr<Wire> wire);
 
  private:

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "archive/blob_store.hpp"
 #include "base/error.hpp"
 
@@ -34,6 +36,9 @@ class Store : public archive::BlobStore {
   virtual OfflineIndex* offline_index() { return nullptr; }
   // Prepares, tests, lists and deletes; null: the store is maintained by others.
   virtual Upkeep* upkeep() { return nullptr; }
+  // Calls, also those under way, end by then with kCancelled, in stores that can be left in the
+  // middle of one. Called once at most.
+  virtual void end_by(std::chrono::steady_clock::time_point) {}
   // Finds out why the store failed with `error`, by looking at its present state.
   [[nodiscard]] virtual Trouble trouble(const Error& error, Use use) const = 0;
 };

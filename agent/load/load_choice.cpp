@@ -69,8 +69,6 @@ class Chooser {
       none(answer.error().code == ErrorCode::kNotFound ? "cache_gone" : "refused",
            answer.error().message);
     } else {
-      log_info("no answer from the operator; looking into the index on the volume",
-               {{"error", answer.error().message}});
       look_into_index(answer.error());
     }
   }
@@ -145,6 +143,8 @@ class Chooser {
     const store::OfflineIndex* index = store_.offline_index();
     if (!config_.index_fallback || index == nullptr)
       return none("operator_unreachable", why.message);
+    log_info("without the operator, looking into the index on the volume",
+             {{"error", why.message}});
     alive_();
     choice_.status.source = api::LoadSource::kIndex;
     const auto key = local_key(config_, store_, node_);

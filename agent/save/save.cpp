@@ -5,6 +5,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <new>
@@ -328,12 +329,15 @@ class Saver {
   std::optional<RequestWatch> requests_;
 };
 
-// Ends the process in time even where the volume hangs.
-void end_in_time(const api::AgentConfig& config, Termination& termination) {
-  const milliseconds time = config.save.at_termination + saver::kLastWords;
-  termination.on_request([time] {
+// Ends the process in time even where the store hangs: one that can be left in the middle of a call
+// leaves time for the last words.
+void end_in_time(const api::AgentConfig& config, store::Store& store, Termination& termination) {
+  const milliseconds time = config.save.at_termination;
+  termination.on_request([time, &store] {
+    store.end_by(std::chrono::steady_clock::now() +
+                 std::max(milliseconds(0), time - saver::kLastWords));
     std::thread([time] {
-      std::this_thread::sleep_for(time);
+      std::this_thread::sleep_for(time + saver::kLastWords);
       log_warn("the last save hangs; ending without it", {});
       ::_exit(0);
     }).detach();
@@ -345,7 +349,7 @@ void end_in_time(const api::AgentConfig& config, Termination& termination) {
 void run_save(const api::AgentConfig& config, store::Store& store, const Process& process) {
   // What the app computes comes first.
   [[maybe_unused]] const int niceness = ::nice(10);
-  end_in_time(config, process.termination);
+  end_in_time(config, store, process.termination);
   // It runs at least once: a saver that is started at the pod's end still has a last save to make.
   do {
     try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/agent_api.hpp"
 #include "base/quantity.hpp"
 
 namespace compilecache::controller {
@@ -32,18 +33,18 @@ RegistryUse registry_use(const ClusterView& view, const api::CompileCache& cache
 
 std::optional<QuotaExceeded> over_quota(const api::CompileCache& cache, const RegistryUse& use,
                                         uint64_t namespace_share) {
-  constexpr char kReason[] = "quota_exceeded";
   if (use.of_cache > cache.spec.retention.max_total_size) {
     return QuotaExceeded{
-        kReason, "its archives take " + format_bytes(use.of_cache) +
-                     ", more than spec.retention.maxTotalSize (" +
-                     format_bytes(cache.spec.retention.max_total_size) +
-                     "): nothing is saved until the oldest are collected; raise it, or delete "
-                     "CompileCacheArchives that are not needed"};
+        api::kQuotaExceeded,
+        "its archives take " + format_bytes(use.of_cache) +
+            ", more than spec.retention.maxTotalSize (" +
+            format_bytes(cache.spec.retention.max_total_size) +
+            "): nothing is saved until the oldest are collected; raise it, or delete "
+            "CompileCacheArchives that are not needed"};
   }
   if (namespace_share > 0 && use.of_namespace >= namespace_share) {
     return QuotaExceeded{
-        kReason,
+        api::kQuotaExceeded,
         "the namespace " + cache.metadata.ns + " keeps " + format_bytes(use.of_namespace) +
             " in the installation's registry, and its share is " + format_bytes(namespace_share) +
             ": nothing is saved until it keeps less; delete CompileCacheArchives that are "

@@ -154,14 +154,18 @@ constexpr std::array kTroubles{
 constexpr std::string_view kOwnRemedy =
     "see the registry's pod in the operator's namespace (kubectl logs "
     "deploy/compilecache-registry)";
+constexpr std::string_view kOwnFullRemedy =
+    "give the claim compilecache-registry in the operator's namespace more room, or lower "
+    "registry.namespaceShare in the operator's settings; ";
 
 StorageVerdict told_by_the_job(const api::RegistryRef& registry, const StorageFacts& facts) {
   const std::string what = "the registry at " + registry.host + " cannot be used for " +
                            registry.repository + ": " + facts.storage_error;
   for (const TroubleText& text : kTroubles) {
     if (text.trouble != facts.storage_trouble) continue;
-    return unusable(text.reason.data(),
-                    what + "; " + std::string(registry.own ? kOwnRemedy : text.remedy));
+    std::string remedy(registry.own ? kOwnRemedy : text.remedy);
+    if (registry.own && text.trouble == kFull) remedy.insert(0, kOwnFullRemedy);
+    return unusable(text.reason.data(), what + "; " + remedy);
   }
   return unusable("StoreUnusable", what);
 }

@@ -79,7 +79,10 @@ Result<std::string> Authorization::header(bool push) {
 Status Authorization::get_token(bool push) {
   // Who has pushed once goes on to: one token for both is enough.
   push = push || (held_ && held_->push);
-  auto token = options_.tokens ? options_.tokens(push) : ask_realm(push);
+  if (cutoff_.passed()) {
+    return fail(ErrorCode::kCancelled, "a token is not asked for, as the time for it is up");
+  }
+  auto token = options_.tokens ? options_.tokens(push, cutoff_.at()) : ask_realm(push);
   if (!token) return unexpected(token.error());
   const std::chrono::milliseconds life = token->lifetime;
   const auto before = std::min<std::chrono::milliseconds>(kBefore, life / 5);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/cutoff.hpp"
 #include "base/error.hpp"
 #include "base/mutex.hpp"
 #include "http/session.hpp"
@@ -27,8 +28,8 @@ struct Token {
   std::chrono::seconds lifetime{60};
 };
 // Where a registry's tokens come from that does not say so itself: the operator. `push`: to push
-// and pull, else to pull.
-using TokenSource = std::function<Result<Token>(bool push)>;
+// and pull, else to pull; `until`: who asks has no use for an answer after that.
+using TokenSource = std::function<Result<Token>(bool push, http::SteadyTime until)>;
 // The text of the docker config as it is now: kubelets replace the file when the Secret changes.
 using DockerConfigSource = std::function<Result<std::string>()>;
 
@@ -41,9 +42,10 @@ struct AuthorizationOptions {
 // Thread-safe. While one thread gets a token the others wait for it.
 class Authorization {
  public:
-  // Session and clock must outlive it.
-  Authorization(AuthorizationOptions options, http::Session& session, const Clock& clock)
-      : options_(std::move(options)), session_(session), clock_(clock) {}
+  // Session, clock and the session's cutoff must outlive it.
+  Authorization(AuthorizationOptions options, http::Session& session, const Clock& clock,
+                const Cutoff& cutoff)
+      : options_(std::move(options)), session_(session), clock_(clock), cutoff_(cutoff) {}
 
   // The value of the header Authorization; empty: to be sent without. A token that expires soon is
   // replaced first.
@@ -68,6 +70,7 @@ class Authorization {
   const AuthorizationOptions options_;
   http::Session& session_;
   const Clock& clock_;
+  const Cutoff& cutoff_;
   Mutex mutex_;
   std::optional<Challenge> challenge_ GUARDED_BY(mutex_);  // the registry's, once it is known
   std::string basic_ GUARDED_BY(mutex_);

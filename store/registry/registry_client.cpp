@@ -1,10 +1,11 @@
 #include "store/registry/registry_client.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "archive/fs.hpp"
@@ -15,8 +16,6 @@ namespace {
 
 constexpr size_t kMostErrorBytes = 64U << 10;
 constexpr uint64_t kMostConfigBytes = 1U << 20;
-
-void sleep_here(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 bool same_text(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
@@ -73,15 +72,18 @@ Result<std::string> read_authorities(const std::string& path) {
 
 struct RegistryClient::Connected {
   Connected(http::SessionOptions session_options, AuthorizationOptions authorization_options,
-            const Clock& clock)
+            const Clock& clock, const Cutoff& cutoff)
       : session(std::move(session_options)),
-        authorization(std::move(authorization_options), session, clock) {}
+        authorization(std::move(authorization_options), session, clock, cutoff) {}
   http::Session session;
   Authorization authorization;
 };
 
 RegistryClient::RegistryClient(RegistryOptions options)
-    : options_(std::move(options)), sleep_(options_.sleep ? options_.sleep : sleep_here) {}
+    : options_(std::move(options)),
+      sleep_(options_.sleep ? options_.sleep : [this](std::chrono::milliseconds time) {
+        [[maybe_unused]] const bool whole = cutoff_.sleep(time);
+      }) {}
 RegistryClient::~RegistryClient() = default;
 
 const Clock& RegistryClient::clock() const {
@@ -96,22 +98,50 @@ std::string RegistryClient::doing(const RegistryRequest& request) const {
   return request.doing + " in " + name();
 }
 
+// All zero where there is none: reading it says why.
+RegistryClient::FileStamp RegistryClient::stamp_of(const std::string& path) {
+  struct stat file {};
+  if (path.empty() || ::stat(path.c_str(), &file) != 0) return {};
+  const auto in_nanoseconds = [](const timespec& time) {
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {static_cast<int64_t>(file.st_dev), static_cast<int64_t>(file.st_ino), file.st_size,
+          in_nanoseconds(file.st_mtim), in_nanoseconds(file.st_ctim)};
+}
+
+Result<std::string> RegistryClient::authorities() const {
+  if (options_.ca_file.empty()) return options_.ca_pem;
+  auto pem = read_authorities(options_.ca_file);
+  if (!pem) return unexpected(pem.error());
+  return options_.ca_pem + *pem;
+}
+
 // The files are read here and not at construction: where they are missing, the first call says so.
+// Kubelets replace them when the ConfigMap changes, and a saver lives as long as its pod.
 Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
+  const FileStamp file = stamp_of(options_.ca_file);
   const MutexLock lock(mutex_);
-  if (connected_ != nullptr) return connected_;
+  if (connected_ != nullptr && file == ca_read_) return connected_;
   if (auto good = check_repository(options_.repository); !good) return unexpected(good.error());
-  http::SessionOptions session{.ca_pem = options_.ca_pem,
+  auto trusted = authorities();
+  if (!trusted) return unexpected(trusted.error());
+  if (connected_ == nullptr) {
+    connected_ = make_connected(std::move(*trusted));
+  } else {
+    connected_->session.trust(std::move(*trusted));
+  }
+  ca_read_ = file;
+  return connected_;
+}
+
+std::shared_ptr<RegistryClient::Connected> RegistryClient::make_connected(std::string ca_pem) {
+  http::SessionOptions session{.ca_pem = std::move(ca_pem),
                                .system_authorities = options_.system_authorities,
                                .plain_hosts = options_.plain_hosts,
                                .proxy = options_.proxy,
                                .connect_timeout = options_.connect_timeout,
-                               .stall_timeout = options_.stall_timeout};
-  if (!options_.ca_file.empty()) {
-    auto pem = read_authorities(options_.ca_file);
-    if (!pem) return unexpected(pem.error());
-    session.ca_pem += *pem;
-  }
+                               .stall_timeout = options_.stall_timeout,
+                               .cutoff = &cutoff_};
   if (!options_.address.empty()) {
     session.fixed_host = options_.host;
     session.fixed_address = options_.address;
@@ -123,8 +153,8 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
       return read_docker_config(path);
     };
   }
-  connected_ = std::make_shared<Connected>(std::move(session), std::move(authorization), clock());
-  return connected_;
+  return std::make_shared<Connected>(std::move(session), std::move(authorization), clock(),
+                                     cutoff_);
 }
 
 Reply<AnswerPtr> RegistryClient::exchange(Connected& to, const RegistryRequest& request,

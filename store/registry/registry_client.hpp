@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
 
+#include "base/cutoff.hpp"
 #include "base/error.hpp"
 #include "base/mutex.hpp"
 #include "http/session.hpp"
@@ -37,7 +40,8 @@ struct RegistryRequest {
   std::string doing;                   // "reading blob sha256:...", for messages
 };
 
-// Thread-safe. Connects to nothing, and reads no file, before the first request.
+// Thread-safe. Connects to nothing, and reads no file, before the first request. A file with
+// authorities is read again when it has changed.
 class RegistryClient {
  public:
   explicit RegistryClient(RegistryOptions options);
@@ -54,6 +58,9 @@ class RegistryClient {
   };
   Reply<Whole> send_whole(const RegistryRequest& request, size_t limit);
 
+  // Requests, also those under way, end by then with kCancelled.
+  void end_by(http::SteadyTime time) { cutoff_.set(time); }
+
   // Where an answer's Location leads to: a whole URL. kUnavailable: there is none.
   [[nodiscard]] Result<std::string> location(const http::Answer& answer) const;
 
@@ -61,12 +68,18 @@ class RegistryClient {
   [[nodiscard]] std::string name() const { return options_.host + "/" + options_.repository; }
   [[nodiscard]] const RegistryOptions& options() const { return options_; }
   [[nodiscard]] const Clock& clock() const;
-  [[nodiscard]] Retries retries() const { return {options_.retries, sleep_}; }
+  [[nodiscard]] Retries retries() const { return {options_.retries, sleep_, cutoff_}; }
 
  private:
   struct Connected;
+  // By which a file is known to be as it was.
+  using FileStamp = std::array<int64_t, 5>;
+  static FileStamp stamp_of(const std::string& path);
 
   Result<std::shared_ptr<Connected>> connect();
+  std::shared_ptr<Connected> make_connected(std::string ca_pem);
+  // What is trusted, with the file as it is now.
+  [[nodiscard]] Result<std::string> authorities() const;
   Reply<AnswerPtr> send_once(Connected& to, const RegistryRequest& request);
   Reply<AnswerPtr> exchange(Connected& to, const RegistryRequest& request,
                             const std::string& authorization);
@@ -75,8 +88,10 @@ class RegistryClient {
 
   const RegistryOptions options_;
   const Sleeper sleep_;
+  Cutoff cutoff_;
   Mutex mutex_;
   std::shared_ptr<Connected> connected_ GUARDED_BY(mutex_);  // null until needed
+  FileStamp ca_read_ GUARDED_BY(mutex_){};                   // which file was read last
 };
 
 // Reads to the end what an answer has left, so that its connection can be used again.

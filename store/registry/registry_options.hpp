@@ -22,7 +22,7 @@ struct RegistryOptions {
   // to be the host's.
   std::string address;
   std::string ca_pem;                    // trusted too
-  std::string ca_file;                   // the same, read at the first request
+  std::string ca_file;                   // the same, read anew when it has changed
   bool system_authorities = true;        // false: what these two have is trusted alone
   bool plain_http = false;               // instead of HTTPS: for a registry on this machine
   std::vector<std::string> plain_hosts;  // others ("host:port") that it may lead to by http://

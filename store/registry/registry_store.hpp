@@ -47,6 +47,7 @@ class RegistryStore : public Store {
   [[nodiscard]] std::string describe() const override { return client_.name(); }
 
   Upkeep* upkeep() override { return &upkeep_; }
+  void end_by(http::SteadyTime time) override { client_.end_by(time); }
   [[nodiscard]] Trouble trouble(const Error& error, Use use) const override;
 
  private:

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <functional>
 
+#include "base/cutoff.hpp"
 #include "store/registry/refusal.hpp"
 
 // How often and after which pauses something is tried again that a registry refused.
 //
-//   Retries retries(limits, sleep);
+//   Retries retries(limits, sleep, cutoff);
 //   for (;;) {
 //     auto done = push();
 //     if (done || !retries.again(done.error())) return done;
@@ -28,9 +29,11 @@ using Sleeper = std::function<void(std::chrono::milliseconds)>;
 // Of one thing that is tried; one thread.
 class Retries {
  public:
-  Retries(const RetryLimits& limits, const Sleeper& sleep) : limits_(limits), sleep_(sleep) {}
+  // All three have to outlive it.
+  Retries(const RetryLimits& limits, const Sleeper& sleep, const Cutoff& cutoff)
+      : limits_(limits), sleep_(sleep), cutoff_(cutoff) {}
 
-  // Whether to try once more; sleeps until then.
+  // Whether to try once more; sleeps until then. Not where that would be after the cutoff.
   bool again(const Refusal& refusal) {
     if (!refusal.may_pass() || ++failed_ >= limits_.attempts) return false;
     const std::chrono::milliseconds pause =
@@ -38,14 +41,16 @@ class Retries {
             ? std::chrono::milliseconds(*refusal.retry_after)
             : std::min(limits_.first_pause * (1 << (failed_ - 1)), limits_.longest_pause);
     if (pause > limits_.longest_pause || slept_ + pause > limits_.all_pauses) return false;
+    if (std::chrono::steady_clock::now() + pause >= cutoff_.at()) return false;
     slept_ += pause;
     sleep_(pause);
-    return true;
+    return !cutoff_.passed();
   }
 
  private:
   const RetryLimits& limits_;
   const Sleeper& sleep_;
+  const Cutoff& cutoff_;
   int failed_ = 0;
   std::chrono::milliseconds slept_{0};
 };

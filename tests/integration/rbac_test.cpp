@@ -8,10 +8,13 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "kube/client.hpp"
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
+#include "operator/registry/token_authority.hpp"
 #include "tests/integration/operator_fixture.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::testing {
 namespace {
@@ -50,6 +53,15 @@ struct Grant {
   }
 };
 
+// Each of several Secrets is a right of its own.
+std::vector<json> names_of(const json& rule, const json& resource) {
+  const json names = rule.value("resourceNames", json());
+  if (resource != "secrets" || names.is_null()) return {names};
+  std::vector<json> each;
+  for (const json& name : names) each.push_back(json::array({name}));
+  return each;
+}
+
 void add_grants(std::vector<Grant>& grants, const std::string& kind, const std::string& name) {
   std::vector<std::string> get{kind, name};
   if (kind == "role") get.insert(get.end(), {"-n", kOperatorNamespace});
@@ -57,8 +69,10 @@ void add_grants(std::vector<Grant>& grants, const std::string& kind, const std::
   for (const json& rule : role.at("rules")) {
     for (const json& resource : rule.at("resources")) {
       for (const json& verb : rule.at("verbs")) {
-        grants.push_back({kind == "clusterrole", rule.at("apiGroups").at(0), resource, verb,
-                          rule.value("resourceNames", json())});
+        for (const json& names : names_of(rule, resource)) {
+          grants.push_back(
+              {kind == "clusterrole", rule.at("apiGroups").at(0), resource, verb, names});
+        }
       }
     }
   }
@@ -99,7 +113,7 @@ T must(Result<T> result) {
 // An operator with a namespace, a service account and rights of its own.
 struct Lane {
   Grant without;
-  std::string ns;
+  std::string ns, token;
   std::unique_ptr<OperatorProcess> process;
 };
 
@@ -176,7 +190,7 @@ class RbacTest : public OperatorTest {
 
   Lane start_lane(const Grant& without, int number) const {
     Lane lane{without,
-              "rbac-" + std::to_string(number) + "-" + random_id(system_random()).substr(0, 6),
+              "rbac-" + std::to_string(number) + "-" + random_id(system_random()).substr(0, 6), "",
               nullptr};
     must(client->create(
         kube::resources::kNamespaces,
@@ -195,20 +209,27 @@ class RbacTest : public OperatorTest {
     make_role(kClusterRoles, kClusterRoleBindings, lane.ns, cluster_rules);
     make_role(kRoles, kRoleBindings, lane.ns, rules_without(grants, false, {without.text()}));
     make_surroundings(lane);
+    if (more_surroundings) more_surroundings(lane);
     const json token = json::parse(
         must(client->raw("POST", kServiceAccounts.path(lane.ns, "compilecache-operator", "token"),
                          json{{"apiVersion", "authentication.k8s.io/v1"},
                               {"kind", "TokenRequest"},
                               {"spec", json::object()}}
                              .dump())));
+    lane.token = at(token, "/status/token");
     lane.process = std::make_unique<OperatorProcess>(
         kSettings,
         OperatorProcessOptions{.ns = lane.ns,
-                               .token = at(token, "/status/token"),
+                               .token = lane.token,
                                .webhook_configuration = lane.ns,
-                               .agent_address = without.resource == "services" ? "" : "127.0.0.1"});
+                               .agent_address = without.resource == "services" ? "" : "127.0.0.1",
+                               .more_arguments = more_arguments});
     return lane;
   }
+
+  // Starts an operator without each of these rights until it has failed for the want of it.
+  void expect_each_missed(const std::vector<Grant>& left,
+                          const std::function<bool(const Lane&)>& has_failed) const;
 
   void end_lane(Lane& lane) const {
     lane.process->send_signal(SIGKILL);
@@ -219,6 +240,9 @@ class RbacTest : public OperatorTest {
     must(client->remove(kube::resources::kNamespaces, "", lane.ns));
   }
 
+  // In lanes, for what is installed on demand.
+  std::function<void(const Lane&)> more_surroundings;
+  std::vector<std::string> more_arguments;
   static std::unique_ptr<kube::Client> client;
   static std::vector<Grant> grants;
 };
@@ -258,20 +282,12 @@ bool is_used_at_start(const Grant& grant) {
 }
 
 // Several at a time, each in a namespace of its own.
-TEST_F(RbacTest, NothingThatAnOperatorNeedsToLeadCanBeTakenAway) {
+void RbacTest::expect_each_missed(const std::vector<Grant>& left,
+                                  const std::function<bool(const Lane&)>& has_failed) const {
   constexpr size_t kAtOnce = 8;
-  std::vector<Grant> left{{.verb = "nothing", .resource_names = json()}};
-  for (const Grant& grant : grants) {
-    if (is_used_at_start(grant)) left.push_back(grant);
-  }
   std::vector<Lane> lanes;
   int number = 0;
   size_t next = 0;
-  auto has_failed = [](const Lane& lane) {
-    const std::string log = lane.process->log();
-    if (lane.without.resource.empty()) return log.find("leading caches") != std::string::npos;
-    return lane.without.refused_in(log);
-  };
   const auto end = std::chrono::steady_clock::now() + seconds(120);
   while (next < left.size() || !lanes.empty()) {
     while (next < left.size() && lanes.size() < kAtOnce)
@@ -287,6 +303,97 @@ TEST_F(RbacTest, NothingThatAnOperatorNeedsToLeadCanBeTakenAway) {
     std::erase_if(lanes, [](const Lane& lane) { return lane.process == nullptr; });
     std::this_thread::sleep_for(milliseconds(100));
   }
+}
+
+TEST_F(RbacTest, NothingThatAnOperatorNeedsToLeadCanBeTakenAway) {
+  std::vector<Grant> left{{.verb = "nothing", .resource_names = json()}};
+  for (const Grant& grant : grants) {
+    if (is_used_at_start(grant)) left.push_back(grant);
+  }
+  expect_each_missed(left, [](const Lane& lane) {
+    const std::string log = lane.process->log();
+    if (lane.without.resource.empty()) return log.find("leading caches") != std::string::npos;
+    return lane.without.refused_in(log);
+  });
+}
+
+// With the rights of config/components/registry too.
+class RegistryRbacTest : public RbacTest {
+ protected:
+  static void SetUpTestSuite() {
+    RbacTest::SetUpTestSuite();
+    const ProcessResult applied = kubectl({"apply", "-f", kRights});
+    ASSERT_EQ(applied.exit_code, 0) << applied.err;
+    add_grants(of_registry, "clusterrole", "compilecache-operator-registry");
+    add_grants(of_registry, "role", "compilecache-operator-registry");
+    grants.insert(grants.end(), of_registry.begin(), of_registry.end());
+  }
+  static void TearDownTestSuite() {
+    kubectl({"delete", "-f", kRights, "--ignore-not-found"});
+    of_registry.clear();
+    RbacTest::TearDownTestSuite();
+  }
+  RegistryRbacTest() {
+    more_arguments = {"--registry"};
+    more_surroundings = [](const Lane& lane) { make_registry(lane.ns); };
+  }
+
+  // A registry of which nothing is as it should be: its certificate, whose tokens it accepts, an
+  // authority that ends soon, and its pod.
+  static void make_registry(const std::string& ns) {
+    const auto authority = must(controller::make_token_authority(
+        {.ca_life = std::chrono::hours(24 * 30)}, SystemClock::instance().wall()));
+    make_secret(ns, "authority", "Opaque", controller::authority_entries(authority));
+    make_secret(ns, "auth", "Opaque", {{"ca.crt", "old"}});
+    make_secret(ns, "tls", "kubernetes.io/tls", {{"tls.crt", "old"}, {"tls.key", "old"}});
+    const json labels = {{"app", "compilecache-registry"}};
+    must(client->create(kube::resources::kDeployments,
+                        {{"apiVersion", "apps/v1"},
+                         {"kind", "Deployment"},
+                         {"metadata", {{"name", "compilecache-registry"}, {"namespace", ns}}},
+                         {"spec",
+                          {{"selector", {{"matchLabels", labels}}},
+                           {"template",
+                            {{"metadata", {{"labels", labels}}},
+                             {"spec",
+                              {{"containers", json::array({{{"name", "registry"},
+                                                            {"image", "registry:3"}}})}}}}}}}}));
+  }
+  static void make_secret(const std::string& ns, const std::string& name, const std::string& type,
+                          const std::map<std::string, std::string>& entries) {
+    must(client->create(
+        kube::resources::kSecrets,
+        {{"apiVersion", "v1"},
+         {"kind", "Secret"},
+         {"metadata", {{"name", "compilecache-registry-" + name}, {"namespace", ns}}},
+         {"type", type},
+         {"stringData", entries}}));
+  }
+  // What somebody is told who logs in.
+  static std::string log_in(const Lane& lane) {
+    try {
+      return lane.process
+          ->call("GET", "/v1/registry/token?service=registry&scope=repository:ml/a:pull",
+                 lane.token, json())
+          .second.dump();
+    } catch (const std::exception&) {
+      return "";  // it does not serve yet
+    }
+  }
+
+  inline static const std::string kRights =
+      testing::in_tree("config/components/registry/rbac.yaml");
+  inline static std::vector<Grant> of_registry;
+};
+
+TEST_F(RegistryRbacTest, NothingThatTheRegistryNeedsCanBeTakenAway) {
+  ASSERT_EQ(of_registry.size(), 9U) << "two for each of three Secrets, two for the Deployment, one "
+                                       "for who logs in";
+  expect_each_missed(of_registry, [](const Lane& lane) {
+    if (lane.without.resource == "subjectaccessreviews")
+      return lane.without.refused_in(log_in(lane));
+    return lane.without.refused_in(lane.process->log());
+  });
 }
 
 // Takes rights away from the operator that leads, and gives them back.

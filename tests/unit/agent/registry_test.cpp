@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using store::test::FakeRegistry;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Registry : public Save {
  protected:
@@ -73,6 +74,18 @@ TEST_F(Registry, APodStartsColdWithoutIt) {
   EXPECT_TRUE(fs::is_empty(torch_));
 }
 
+// It has no index of its own.
+TEST_F(Registry, APodStartsColdWithoutTheOperator) {
+  save_some();
+  remove_cache();
+  config_.index_fallback = true;
+  operator_.script([](const Call&) { return error_response(503, "Unavailable"); });
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["reason"], "operator_unreachable") << log_;
+  EXPECT_THAT(log_, HasSubstr("operator_unreachable"));
+  EXPECT_THAT(log_, Not(HasSubstr("index")));
+}
+
 TEST_F(Registry, APodStartsColdWhereABlobIsGoneOrWrong) {
   save_some();
   const std::string manifest = registry_.content(operator_.head());
@@ -106,6 +119,48 @@ TEST_F(Registry, ASaverTellsWhatIsWrongWithIt) {
   }
   registry_.refuse(nullptr);
   EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+}
+
+// The last save has time for a whole try, and none for the pause that the registry asks for.
+TEST_F(Registry, ARegistryThatAsksForPatienceDoesNotHoldUpThePodsEnd) {
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(8'000);
+  write("fxgraph/ab/KEY/file", "an entry");
+  for (const int status : {429, 503}) {
+    registry_.refuse([&](const auto&) {
+      return FakeRegistry::Answer{.status = status, .headers = {{"Retry-After", "9"}}};
+    });
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+    EXPECT_EQ(end(saver), 0);
+    const auto reports = operator_.calls("POST", "/v1/effect");
+    EXPECT_TRUE(std::any_of(
+        reports.begin(), reports.end(),
+        [](const Call& call) { return call.body["save_reason"] == "registry_unreachable"; }))
+        << "the operator is told; " << saver.log();
+    EXPECT_FALSE(operator_.calls("DELETE", "/v1/saves").empty()) << "the lock is free for others";
+    EXPECT_TRUE(operator_.head().empty());
+  }
+}
+
+TEST_F(Registry, ARegistryThatStallsDoesNotHoldUpThePodsEnd) {
+  config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
+  config_.save.at_termination = std::chrono::milliseconds(3'000);
+  write("fxgraph/ab/KEY/file", "an entry");
+  for (const char* method : {"HEAD", "POST", "PUT"}) {
+    registry_.on_every_call([=](const auto& call) -> std::optional<FakeRegistry::Fault> {
+      if (call.method != method) return std::nullopt;
+      return FakeRegistry::stall();
+    });
+    AgentProcess saver = start("save");
+    ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
+    EXPECT_EQ(end(saver), 0);
+    EXPECT_THAT(saver.log(), HasSubstr("out_of_time")) << method;
+    EXPECT_TRUE(operator_.head().empty());
+  }
+  registry_.on_every_call(nullptr);
+  EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+  EXPECT_FALSE(operator_.head().empty());
 }
 
 TEST_F(Registry, ASweepPreparesItAndListsIt) {
@@ -144,7 +199,7 @@ class RegistryAccess : public AgentTest {
       return make_operator_client(config_, clock_, seeded_random(1),
                                   [](std::chrono::milliseconds) { return true; });
     });
-    return options.tokens(push);
+    return options.tokens(push, std::chrono::steady_clock::time_point::max());
   }
 
   const SystemClock clock_;
@@ -175,7 +230,8 @@ TEST_F(RegistryAccess, ATokenThatDoesNotDoHasAReason) {
   const nlohmann::json pull{{"token", "t"}, {"expires_seconds", 300}, {"reason", "quota_exceeded"}};
   const auto full = token(pull, true);
   ASSERT_FALSE(full);
-  EXPECT_EQ(full.error().reason, store::kReasonFull) << full.error().message;
+  EXPECT_EQ(full.error().reason, "quota_exceeded") << "no registry is full";
+  EXPECT_THAT(full.error().message, HasSubstr("kubectl describe cc"));
   nlohmann::json read_only = pull;
   read_only["reason"] = "mode_read_only";
   EXPECT_EQ(token(read_only, true).error().reason, store::kReasonUnauthorized);

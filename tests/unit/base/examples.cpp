@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cutoff.hpp"
 #include "base/error.hpp"
 #include "base/json_writer.hpp"
 #include "base/log.hpp"
@@ -35,6 +36,13 @@ inline Status errors(const Path& path, const std::string& name) {
 
   auto manifest = read_manifest(path);
   if (!manifest) return unexpected(manifest.error().with("loading archive " + name));
+  return {};
+}
+
+inline Status cutoff(std::chrono::milliseconds pause) {
+  Cutoff cutoff;
+  cutoff.set(std::chrono::steady_clock::now() + std::chrono::seconds(14));  // on any thread
+  if (!cutoff.sleep(pause)) return fail(ErrorCode::kCancelled, "its time is up");
   return {};
 }
 

@@ -35,6 +35,20 @@ TEST_F(TlsSessionTest, AServerThatCannotProveWhoItIsGetsNothing) {
   }
 }
 
+TEST_F(TlsSessionTest, TheAuthoritiesCanBeReplaced) {
+  serve(say_ok);
+  SessionOptions options = this->options();
+  options.ca_pem = TestCa("another").pem();
+  Session session(options);
+  EXPECT_EQ(code_of_result(body_of(session, {.url = url()})), ErrorCode::kUnauthorized);
+  session.trust(ca_.pem());
+  const auto body = body_of(session, {.url = url()});
+  EXPECT_TRUE(body) << message_of(body);
+  session.trust(TestCa("another").pem());
+  EXPECT_EQ(code_of_result(body_of(session, {.url = url()})), ErrorCode::kUnauthorized)
+      << "nor over a connection that was kept";
+}
+
 TEST_F(TlsSessionTest, AnAddressIsProvedByTheCertificatesAddresses) {
   serve(say_ok, "127.0.0.1");
   SessionOptions options = this->options();

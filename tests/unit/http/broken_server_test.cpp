@@ -102,6 +102,38 @@ TEST_F(RawSessionTest, AServerThatTakesNothingEndsByTheStallTimeout) {
   EXPECT_EQ(code_of_result(answer), ErrorCode::kTimeout);
 }
 
+// Also one that was not there yet when the call began.
+TEST_F(RawSessionTest, WhateverIsWaitedForEndsByTheCutoff) {
+  const std::string whole = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+  for (const bool uploads : {false, true}) {
+    for (const size_t sent : {size_t{0}, size_t{20}, whole.size() - 2}) {
+      Cutoff cutoff;
+      std::promise<void> over;
+      serve([&, sent](int fd) {
+        if (!uploads) read_head(fd);
+        if (!uploads) send_all(fd, whole.substr(0, sent));
+        cutoff.set(std::chrono::steady_clock::now() + milliseconds(20));
+        over.get_future().wait();
+      });
+      SessionOptions options = this->options();
+      options.stall_timeout = std::chrono::hours(1);
+      options.cutoff = &cutoff;
+      Session session(options);
+      Counting body(1ULL << 30);
+      const std::string there = url();
+      const auto answer = uploads
+                              ? body_of(session, {.method = "PUT", .url = there, .source = &body})
+                              : body_of(session, {.url = there});
+      over.set_value();
+      server_.reset();
+      EXPECT_EQ(code_of_result(answer), ErrorCode::kCancelled) << sent;
+      EXPECT_THAT(message_of(answer), HasSubstr("the time for it is up"));
+      EXPECT_EQ(code_of_result(body_of(session, {.url = there})), ErrorCode::kCancelled);
+      if (uploads) break;
+    }
+  }
+}
+
 // Bytes that come too slowly for a whole record within the stall's time are bytes all the same. On
 // a machine with much else to do there may be no byte for that long: it gets more time then.
 TEST_F(ThroughProxyTest, ASlowServerIsNotAStalledOne) {

@@ -128,6 +128,7 @@ TEST(StorageRegistry, TheInstallationsOwnHasToBeInstalled) {
   EXPECT_EQ(full.reason, "RegistryFull");
   EXPECT_NE(full.message.find("kubectl logs"), std::string::npos)
       << "what users can do about theirs does not help here: " << full.message;
+  EXPECT_NE(full.message.find("claim compilecache-registry"), std::string::npos) << full.message;
 }
 
 // Pods go on loading what is there.

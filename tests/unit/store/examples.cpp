@@ -101,9 +101,9 @@ inline Status refusal(const Unwelcome& answer) {
   return unexpected(refusal.error);
 }
 
-inline Reply<void> retries(const RetryLimits& limits, const Sleeper& sleep,
+inline Reply<void> retries(const RetryLimits& limits, const Sleeper& sleep, const Cutoff& cutoff,
                            const std::function<Reply<void>()>& push) {
-  Retries retries(limits, sleep);
+  Retries retries(limits, sleep, cutoff);
   for (;;) {
     auto done = push();
     if (done || !retries.again(done.error())) return done;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <list>
@@ -91,8 +92,17 @@ bool send_all(int fd, std::string_view bytes) {
   return true;
 }
 
+// Until the other side has hung up.
+bool wait_for_the_end(int fd) {
+  std::array<char, 4096> ignored{};
+  while (::recv(fd, ignored.data(), ignored.size(), 0) > 0) {
+  }
+  return false;
+}
+
 // Whether the connection goes on.
 bool send_answer(int fd, const Call& call, const Answer& answer) {
+  if (answer.stalls) return wait_for_the_end(fd);
   if (answer.no_head) return false;
   std::string head = "HTTP/1.1 " + std::to_string(answer.status) + " x\r\n";
   bool has_length = answer.no_length;
@@ -122,6 +132,7 @@ std::string parameter_of(const std::string& target, const std::string& name) {
 struct FakeRegistry::State {
   mutable Mutex mutex;
   std::map<std::string, std::string> blobs GUARDED_BY(mutex), manifests GUARDED_BY(mutex);
+  std::set<std::string> were_manifests GUARDED_BY(mutex);  // also those that were taken
   std::map<std::string, std::string> tags GUARDED_BY(mutex);
   std::set<std::string> uploads GUARDED_BY(mutex);
   std::map<int, Fault> faults GUARDED_BY(mutex);
@@ -249,6 +260,7 @@ Answer FakeRegistry::State::put_manifest(const Call& call, const std::string& re
     if (manners.checks_blobs && !blobs.contains(blob)) return error(400, "MANIFEST_BLOB_UNKNOWN");
   }
   manifests[digest] = call.body;
+  were_manifests.insert(digest);
   if (!by_digest) tags[reference] = digest;
   return {.status = 201, .headers = {{"Docker-Content-Digest", digest}}};
 }
@@ -322,6 +334,10 @@ FakeRegistry::Fault FakeRegistry::cut_body(size_t after) {
     answer.cut_after = after;
     return answer;
   };
+}
+
+FakeRegistry::Fault FakeRegistry::stall() {
+  return [](const auto&) { return Answer{.stalls = true}; };
 }
 
 FakeRegistry::Fault FakeRegistry::status(int code, std::string body,
@@ -400,7 +416,7 @@ FakeRegistry::Answer FakeRegistry::answer(const Call& call) {
 
 void FakeRegistry::put(const std::string& digest, const std::string& content) {
   const MutexLock lock(state_->mutex);
-  auto& where = state_->manifests.contains(digest) ? state_->manifests : state_->blobs;
+  auto& where = state_->were_manifests.contains(digest) ? state_->manifests : state_->blobs;
   where[digest] = content;
 }
 

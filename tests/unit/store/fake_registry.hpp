@@ -45,12 +45,14 @@ class FakeRegistry {
     std::optional<size_t> cut_after;
     bool no_head = false;
     bool no_length = false;  // the body ends with the connection
+    bool stalls = false;     // nothing comes, and the connection stays
   };
   // What becomes of a call. `usual` does what it asks for.
   using Fault = std::function<Answer(const std::function<Answer()>& usual)>;
   static Fault cut();                   // no answer, although it was done
   static Fault cut_before();            // no answer, and nothing done
   static Fault cut_body(size_t after);  // ends after so many bytes of the body
+  static Fault stall();                 // nothing done, and no end of waiting
   // Nothing done.
   static Fault status(int code, std::string body = "",
                       std::vector<std::pair<std::string, std::string>> headers = {});

@@ -62,6 +62,11 @@ class EveryKind : public ::testing::TestWithParam<Kind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, ::testing::ValuesIn(kKinds),
                          [](const auto& kind) { return name_of(kind.param); });
 
+class WithSingleBlobs : public EveryKind {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, WithSingleBlobs, ::testing::ValuesIn(kKindsWithSingleBlobs),
+                         [](const auto& kind) { return name_of(kind.param); });
+
 TEST_P(EveryKind, ABlobIsReadAsItWasWritten) {
   const std::string content = noise(300'000, 1);
   const auto written = put(content);
@@ -114,7 +119,9 @@ TEST_P(EveryKind, ABlobIsKeptOnceUnlessItIsCondemned) {
   EXPECT_TRUE(put("content")->existed);
   EXPECT_FALSE(put("content", {first->digest})->existed) << "as it is about to be deleted";
   EXPECT_TRUE(put("content", {digest_of("another")})->existed);
-  EXPECT_EQ(listed(), std::vector<std::string>{first->digest});
+  if (place_->has_single_blobs()) {
+    EXPECT_EQ(listed(), std::vector<std::string>{first->digest});
+  }
 }
 
 TEST_P(EveryKind, WhatIsNotWhatItsNameSaysIsReplaced) {
@@ -123,6 +130,7 @@ TEST_P(EveryKind, WhatIsNotWhatItsNameSaysIsReplaced) {
   std::string flipped = content;
   flipped[50'000] = static_cast<char>(flipped[50'000] ^ 1);
   for (const std::string& damaged : {flipped, content + "more", content.substr(1), std::string()}) {
+    if (damaged.size() == content.size() && !place_->has_single_blobs()) continue;
     place_->put(digest, damaged);
     EXPECT_FALSE(put(content)->existed);
     EXPECT_EQ(place_->take(digest), content);
@@ -156,7 +164,7 @@ TEST_P(EveryKind, WhatIsMissingIsNotFoundAndNamed) {
   }
 }
 
-TEST_P(EveryKind, AStoreThatIsNotThereIsNeverALostParent) {
+TEST_P(WithSingleBlobs, AStoreThatIsNotThereIsNeverALostParent) {
   const auto place = make_place(GetParam(), temp_.path("elsewhere"));
   const auto blob = place->store().create(archive::kLayerMediaType);
   ASSERT_FALSE(blob);
@@ -183,7 +191,7 @@ TEST_P(EveryKind, ItBelongsToWhoPreparedIt) {
   EXPECT_EQ(*upkeep().owner(), other);
 }
 
-TEST_P(EveryKind, WhatIsListedIsSortedAndWhatIsDeletedIsGone) {
+TEST_P(WithSingleBlobs, WhatIsListedIsSortedAndWhatIsDeletedIsGone) {
   std::vector<std::string> all;
   for (const char* content : {"a", "b", "c", "d"}) all.push_back(put(content)->digest);
   std::sort(all.begin(), all.end());
@@ -208,7 +216,7 @@ TEST_P(EveryKind, WhatIsListedIsSortedAndWhatIsDeletedIsGone) {
   EXPECT_EQ(listed(), (std::vector<std::string>{all[1], all[3]}));
 }
 
-TEST_P(EveryKind, AReaderGoesOnAfterItsBlobWasDeleted) {
+TEST_P(WithSingleBlobs, AReaderGoesOnAfterItsBlobWasDeleted) {
   const std::string content = noise(10'000, 4);
   const std::string digest = put(content)->digest;
   const auto reader = open(digest);
@@ -219,7 +227,7 @@ TEST_P(EveryKind, AReaderGoesOnAfterItsBlobWasDeleted) {
   EXPECT_EQ(std::string(bytes.begin(), bytes.end()), content);
 }
 
-TEST_P(EveryKind, TheIndexKeepsTheNewestOfEachArchive) {
+TEST_P(WithSingleBlobs, TheIndexKeepsTheNewestOfEachArchive) {
   const auto entry = [](const std::string& name, int generation) {
     return IndexEntry{digest_of(name + std::to_string(generation)),
                       100,
@@ -240,7 +248,7 @@ TEST_P(EveryKind, TheIndexKeepsTheNewestOfEachArchive) {
   EXPECT_EQ(index().read_index().entries.size(), 1U);
 }
 
-TEST_P(EveryKind, NodesHaveNotes) {
+TEST_P(WithSingleBlobs, NodesHaveNotes) {
   EXPECT_EQ(index().node_product("node-1").error().code, ErrorCode::kNotFound);
   ASSERT_TRUE(index().note_node_product("node-1", "NVIDIA-H100"));
   ASSERT_TRUE(index().note_node_product("node-1", "NVIDIA-L4"));

@@ -2,6 +2,9 @@
 
 #include <filesystem>
 
+#include "store/registry/registry_store.hpp"
+#include "tests/unit/store/fake_registry.hpp"
+
 namespace compilecache::store::test {
 namespace {
 
@@ -40,13 +43,47 @@ class MemoryPlace : public Place {
   MemoryStore store_{clock_};
 };
 
+class RegistryPlace : public Place {
+ public:
+  explicit RegistryPlace(const std::string& folder)
+      : store_({.host = registry_.host(),
+                .repository = "ml/caches/llama",
+                .plain_http = true,
+                .spool_folder = folder,
+                .sleep = [](std::chrono::milliseconds) {}}) {}
+
+  Store& store() override { return store_; }
+  void put(const std::string& digest, const std::string& content) override {
+    registry_.put(digest, content);
+  }
+  std::optional<std::string> take(const std::string& digest) override {
+    return registry_.take(digest);
+  }
+  [[nodiscard]] bool has_single_blobs() const override { return false; }
+
+ private:
+  FakeRegistry registry_;
+  RegistryStore store_;
+};
+
 }  // namespace
 
-std::string name_of(Kind kind) { return kind == Kind::kDirectory ? "Directory" : "Memory"; }
+std::string name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kDirectory:
+      return "Directory";
+    case Kind::kMemory:
+      return "Memory";
+    case Kind::kRegistry:
+      break;
+  }
+  return "Registry";
+}
 
 std::unique_ptr<Place> make_place(Kind kind, const std::string& folder) {
   if (kind == Kind::kDirectory) return std::make_unique<DirectoryPlace>(folder);
-  return std::make_unique<MemoryPlace>();
+  if (kind == Kind::kMemory) return std::make_unique<MemoryPlace>();
+  return std::make_unique<RegistryPlace>(folder);
 }
 
 }  // namespace compilecache::store::test

@@ -22,15 +22,22 @@ class Place {
   // Removes and returns the blob. None: there is no such blob.
   virtual std::optional<std::string> take(const std::string& digest) = 0;
 
+  // Whether it lists, compares and deletes single blobs. A registry's are the registry's own: it
+  // tells how long they are, and lists and deletes archives.
+  [[nodiscard]] virtual bool has_single_blobs() const { return true; }
+
+  // Of kinds with single blobs.
   OfflineIndex& index() { return *store().offline_index(); }
   Upkeep& upkeep() { return *store().upkeep(); }
 };
 
-enum class Kind { kDirectory, kMemory };
-inline constexpr Kind kKinds[] = {Kind::kDirectory, Kind::kMemory};
+enum class Kind { kDirectory, kMemory, kRegistry };
+inline constexpr Kind kKinds[] = {Kind::kDirectory, Kind::kMemory, Kind::kRegistry};
+inline constexpr Kind kKindsWithSingleBlobs[] = {Kind::kDirectory, Kind::kMemory};
 std::string name_of(Kind kind);
 
-// Makes a store that is not prepared yet. A directory's store is in `folder`.
+// Makes a store that is not prepared yet. A directory's store is in `folder`, and what is on its
+// way to a registry, which is one in this process.
 std::unique_ptr<Place> make_place(Kind kind, const std::string& folder);
 
 }  // namespace compilecache::store::test

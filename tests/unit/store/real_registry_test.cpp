@@ -157,7 +157,7 @@ TEST_P(RealRegistry, WithTokensOfTheOperator) {
       start({.token_realm = "http://127.0.0.1:1/token", .token_authority_pem = authority.pem()});
   std::atomic<int> pulls{0}, pushes{0};
   RegistryOptions with = options(*registry);
-  with.tokens = [&](bool push) -> Result<Token> {
+  with.tokens = [&](bool push, http::SteadyTime) -> Result<Token> {
     ++(push ? pushes : pulls);
     return Token{sign_token(signer, kRepository, push ? "pull,push" : "pull"),
                  std::chrono::seconds(300)};
@@ -174,7 +174,7 @@ TEST_P(RealRegistry, WithTokensOfTheOperator) {
        {sign_token(signer, "ml/caches/team-b/llama", "pull,push"),
         sign_token(signer, kRepository, "pull"), sign_token(signer, kRepository, "pull,push", -300),
         sign_token(stranger, kRepository, "pull,push")}) {
-    with.tokens = [&](bool) -> Result<Token> { return Token{token}; };
+    with.tokens = [&](bool, http::SteadyTime) -> Result<Token> { return Token{token}; };
     RegistryStore refused(with);
     const auto saved = save(refused, {{"new", {archive::test::noise(5000, 77), false}}});
     ASSERT_FALSE(saved);

@@ -1,3 +1,7 @@
+#include <filesystem>
+
+#include "http/server.hpp"
+#include "tests/unit/http/certificates.hpp"
 #include "tests/unit/store/registry_fixture.hpp"
 
 // Credentials: what is asked for, what is shown, and when it is shown anew.
@@ -159,7 +163,7 @@ TEST_F(RegistryAuthTest, TheCallersTokensAreShownFromTheFirstRequest) {
   registry_.accept_token("mine");
   std::vector<bool> asked;
   RegistryOptions with = options();
-  with.tokens = [&](bool push) -> Result<Token> {
+  with.tokens = [&](bool push, http::SteadyTime) -> Result<Token> {
     asked.push_back(push);
     return Token{"mine", std::chrono::seconds(300)};
   };
@@ -173,7 +177,7 @@ TEST_F(RegistryAuthTest, TheCallersTokensAreShownFromTheFirstRequest) {
 
 TEST_F(RegistryAuthTest, ATokenThatTheCallerDoesNotGetIsTheError) {
   RegistryOptions with = options();
-  with.tokens = [](bool) -> Result<Token> {
+  with.tokens = [](bool, http::SteadyTime) -> Result<Token> {
     return fail(ErrorCode::kForbidden, "the operator says no");
   };
   RegistryStore store(with);
@@ -182,6 +186,43 @@ TEST_F(RegistryAuthTest, ATokenThatTheCallerDoesNotGetIsTheError) {
   EXPECT_EQ(saved.error().code, ErrorCode::kForbidden);
   EXPECT_THAT(saved.error().message, HasSubstr("the operator says no"));
   EXPECT_EQ(registry_.calls(), 0);
+}
+
+// As a kubelet does with the files of a ConfigMap.
+TEST_F(RegistryAuthTest, AuthoritiesThatWereReplacedAreReadAgain) {
+  const http::testing::TestCa before("before"), now("now");
+  auto server = http::Server::start({.address = "127.0.0.1", .tls = true},
+                                    [](const http::Request&, const http::Responder& respond) {
+                                      respond(http::text_response(200, "ok"));
+                                    });
+  ASSERT_TRUE(server);
+  const auto pair = now.issue("registry.example.com");
+  ASSERT_TRUE((*server)->set_certificate(pair.certificate_pem, pair.key_pem));
+  const std::string file = temp_.path("ca.crt");
+  const auto replace = [&](const std::string& pem) {
+    archive::test::write_file(file + ".new", pem);
+    std::filesystem::rename(file + ".new", file);
+  };
+  RegistryClient client({.host = "registry.example.com:" + std::to_string((*server)->port()),
+                         .repository = "ml/a",
+                         .address = "127.0.0.1",
+                         .ca_file = file,
+                         .system_authorities = false});
+  const auto reason = [&]() -> std::string {
+    const auto answer = client.send_whole({.target = "manifests/x", .doing = "asking"}, 1000);
+    return answer ? "" : answer.error().error.reason;
+  };
+  EXPECT_EQ(reason(), kReasonCaMissing);
+  replace(before.pem());
+  EXPECT_EQ(reason(), kReasonCertificate);
+  replace(before.pem() + now.pem());
+  EXPECT_EQ(reason(), "");
+  replace("nonsense");
+  EXPECT_EQ(reason(), kReasonCaUnusable);
+  replace(now.pem());
+  EXPECT_EQ(reason(), "");
+  replace(before.pem());
+  EXPECT_EQ(reason(), kReasonCertificate) << "what is not trusted any more is not";
 }
 
 }  // namespace

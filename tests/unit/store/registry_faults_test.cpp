@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "archive/format.hpp"
 #include "tests/unit/store/registry_fixture.hpp"
 
@@ -332,6 +334,49 @@ TEST_F(RegistryFaultsTest, ARegistryThatDoesNotAnswerIsUnreachable) {
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().reason, kReasonUnreachable);
   EXPECT_THAT(saved.error().message, HasSubstr(nobody));
+}
+
+TEST_F(RegistryFaultsTest, ACallThatStallsEndsByTheTimeForASave) {
+  ASSERT_TRUE(save(store_, small_));
+  const int calls = registry_.calls();
+  RegistryOptions patient = options();
+  patient.stall_timeout = patient.answer_timeout = std::chrono::hours(1);
+  for (int n = 1; n <= calls; ++n) {
+    registry_.clear();
+    registry_.forget_calls();
+    RegistryStore store(patient);
+    registry_.on_call(n, [&](const auto& usual) {
+      store.end_by(std::chrono::steady_clock::now());
+      return FakeRegistry::stall()(usual);
+    });
+    const auto saved = save(store, small_);
+    ASSERT_FALSE(saved && store.sync()) << n;
+    if (!saved) {
+      EXPECT_EQ(saved.error().code, ErrorCode::kCancelled) << saved.error().message;
+    }
+    EXPECT_EQ(registry_.calls(), n) << "nothing comes after it";
+    RegistryStore another(options());
+    const auto healed = save(another, small_);
+    ASSERT_TRUE(healed) << n << ": " << healed.error().message;
+    EXPECT_EQ(load(another, healed->archive.manifest).value(), small_) << n;
+  }
+}
+
+TEST_F(RegistryFaultsTest, APauseEndsByTheTimeForASave) {
+  RegistryOptions pausing = options();
+  pausing.sleep = nullptr;
+  pausing.retries.longest_pause = pausing.retries.all_pauses = std::chrono::hours(2);
+  RegistryStore store(pausing);
+  std::thread ending;
+  registry_.on_call(1, [&](const auto&) {
+    ending = std::thread([&] { store.end_by(std::chrono::steady_clock::now()); });
+    return Answer{.status = 503, .headers = {{"Retry-After", "3600"}}};
+  });
+  const auto saved = save(store, small_);
+  ending.join();
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(registry_.calls(), 1);
+  EXPECT_THAT(saved.error().message, HasSubstr("503"));
 }
 
 TEST_F(RegistryFaultsTest, NoSpaceHereIsNotTheRegistrys) {

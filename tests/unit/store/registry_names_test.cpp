@@ -208,19 +208,37 @@ TEST(Retries, TheyHaveABudget) {
   const Sleeper sleep = [&](std::chrono::milliseconds time) { slept.push_back(time.count()); };
   const RetryLimits limits;
   const Refusal lost = no_answer({ErrorCode::kUnavailable, "x"}, "y");
-  Retries few(limits, sleep);
+  const Cutoff none;
+  Retries few(limits, sleep, none);
   while (few.again(lost)) {
   }
   EXPECT_EQ(slept, (std::vector<int64_t>{250, 500, 1000}));
   slept.clear();
   Refusal throttled = refusal_of({429, {{"Retry-After", "9"}}, ""}, "x");
-  Retries slow(limits, sleep);
+  Retries slow(limits, sleep, none);
   while (slow.again(throttled)) {
   }
   EXPECT_EQ(slept, (std::vector<int64_t>{9000, 9000}));
   throttled.retry_after = std::chrono::seconds(60);
-  EXPECT_FALSE(Retries(limits, sleep).again(throttled)) << "longer than is worth waiting";
-  EXPECT_FALSE(Retries(limits, sleep).again(refusal_of({403, {}, ""}, "x")));
+  EXPECT_FALSE(Retries(limits, sleep, none).again(throttled)) << "longer than is worth waiting";
+  EXPECT_FALSE(Retries(limits, sleep, none).again(refusal_of({403, {}, ""}, "x")));
+}
+
+TEST(Retries, NothingIsWaitedForThatTheCutoffEnds) {
+  Cutoff cutoff;
+  std::vector<int64_t> slept;
+  const Sleeper sleep = [&](std::chrono::milliseconds time) { slept.push_back(time.count()); };
+  const RetryLimits limits;
+  Refusal busy = refusal_of({503, {{"Retry-After", "9"}}, ""}, "x");
+  cutoff.set(std::chrono::steady_clock::now() + std::chrono::seconds(8));
+  EXPECT_FALSE(Retries(limits, sleep, cutoff).again(busy));
+  EXPECT_TRUE(slept.empty());
+  cutoff.set(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  EXPECT_TRUE(Retries(limits, sleep, cutoff).again(busy));
+  const Sleeper ended = [&](std::chrono::milliseconds) {
+    cutoff.set(std::chrono::steady_clock::now());
+  };
+  EXPECT_FALSE(Retries(limits, ended, cutoff).again(busy)) << "it was set during the pause";
 }
 
 TEST(ContentRange, IsReadAsItIsWritten) {
