@@ -8,6 +8,7 @@
 #include "agent/coordinator.hpp"
 #include "agent/load/load.hpp"
 #include "agent/load/subprocess.hpp"
+#include "agent/open_store.hpp"
 #include "agent/pod.hpp"
 #include "agent/process.hpp"
 #include "agent/save/save.hpp"
@@ -94,9 +95,14 @@ Process make_process() {
   return {the_clock(), *random, *termination};
 }
 
+Sleep until_told_to_end(const Process& process) {
+  return [&end = process.termination](std::chrono::milliseconds time) { return end.sleep(time); };
+}
+
 // The one store of this process.
-store::Store& open_store(const api::AgentConfig& config) {
-  static auto* const store = store::open_store(api::store_directory(config)).release();
+store::Store& the_store(const api::AgentConfig& config, const Process& process) {
+  static auto* const store =
+      open_store(config, process.clock, process.random, until_told_to_end(process)).release();
   return *store;
 }
 
@@ -108,7 +114,7 @@ void load_here(const Options& options, const std::function<void()>& leaving, boo
     log_error("starting cold", {{"error", config.error().message}});
     return;
   }
-  run_load(*config, open_store(*config), process, leaving, after_crash);
+  run_load(*config, the_store(*config, process), process, leaving, after_crash);
 }
 
 SubprocessEnd load_in_subprocess(const Options& options, bool after_crash) {
@@ -147,7 +153,7 @@ int watch(const Options& options, const Process& process) {
     wait_for_the_end(process.termination);
     return 0;
   }
-  store::Store& store = open_store(*config);
+  store::Store& store = the_store(*config, process);
   if (options.once) return run_save_once(*config, store, process) ? 0 : 1;
   run_save(*config, store, process);
   return 0;
@@ -180,16 +186,18 @@ int sweep(const Options& options) {
     log_error("cannot sweep", {{"error", config.error().message}});
     return 1;
   }
-  store::Store& store = open_store(*config);
-  const auto coordinator = make_coordinator(
-      *config, store, node_name(), process.clock, process.random,
-      [&](std::chrono::milliseconds time) { return process.termination.sleep(time); });
+  store::Store& store = the_store(*config, process);
+  const auto coordinator = make_coordinator(*config, store, node_name(), process.clock,
+                                            process.random, until_told_to_end(process));
   return run_sweep(*config, store, *coordinator, process.clock) ? 0 : 1;
 }
 
 int effect(const Options& options) {
   const auto config = read_agent_config(options.config_file);
-  if (config) return run_effect(*config, open_store(*config), options.json, the_clock());
+  if (config) {
+    const Process process = make_process();
+    return run_effect(*config, the_store(*config, process), options.json, process.clock);
+  }
   log_error("cannot judge", {{"error", config.error().message}});
   return 1;
 }

@@ -3,6 +3,7 @@
 namespace compilecache::agent {
 
 std::string store_trouble(const store::Store& store, const Error& error, store::Use use) {
+  if (!error.reason.empty()) return error.reason;
   switch (store.trouble(error, use)) {
     case store::Trouble::kFull:
       return "volume_full";
@@ -10,7 +11,9 @@ std::string store_trouble(const store::Store& store, const Error& error, store::
       return "store_missing";
     case store::Trouble::kForbidden:
       return "store_forbidden";
-    case store::Trouble::kOther:
+    case store::Trouble::kDiskFull:
+      return "spool_full";
+    default:
       break;
   }
   return "io";

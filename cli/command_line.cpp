@@ -53,8 +53,11 @@ void describe_inject(CLI::App& inject, InjectOptions& how) {
   auto* address = inject.add_option(
       "--agent-address", how.agent_address,
       "IP of the operator's agent API; default: agent.address of the settings, else none: loader "
-      "and saver then work by the index on their volume");
+      "and saver then work by the index on their volume, and not at all with a registry");
   inject.add_option("--agent-ca", how.agent_ca_file, "PEM file, its CA")->needs(address);
+  inject.add_option("--registry-address", how.registry_address,
+                    "IP and port of the registry that is installed with the operator, for "
+                    "CompileCaches with an empty spec.storage");
 }
 
 void describe_explain(CLI::App& explain, ExplainOptions& how) {

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "api/names.hpp"
 #include "cli/inject_manifests.hpp"
 #include "operator/certificates/x509.hpp"
 #include "operator/settings/injection_settings.hpp"
@@ -99,6 +100,24 @@ bool is_address(const std::string& text) {
          ::inet_pton(AF_INET6, text.c_str(), address.data()) == 1;
 }
 
+// "10.96.0.7:5000", "[fd00::7]:5000"
+bool is_address_and_port(const std::string& text) {
+  static const std::regex parts(R"((?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):[0-9]{1,5})");
+  std::smatch found;
+  return text.size() < 64 && std::regex_match(text, found, parts) &&
+         is_address(found[1].matched ? found[1] : found[2]);
+}
+
+// As the operator finds it, see operator/cluster/own_registry.hpp.
+api::OwnRegistry own_registry(const InjectOptions& options) {
+  const std::string& address = options.registry_address;
+  if (address.empty()) return {};
+  const size_t colon = address.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : address.substr(colon);
+  return {std::string(api::kRegistryService) + "." + options.operator_namespace + ".svc" + port,
+          address};
+}
+
 // What would only be found out in pods.
 Status check(const webhook::InjectionSettings& settings) {
   if (!is_image(settings.image)) {
@@ -111,6 +130,12 @@ Status check(const webhook::InjectionSettings& settings) {
                 "--agent-address: \"" + settings.agent_address +
                     "\" is no IP address; agents look up no names: give the ClusterIP of the "
                     "Service compilecache-agent-api");
+  }
+  const std::string& registry = settings.own_registry.address;
+  if (!registry.empty() && !is_address_and_port(registry)) {
+    return fail(ErrorCode::kInvalid, "--registry-address: \"" + registry +
+                                         "\" is no IP address and port; give those of the Service "
+                                         "compilecache-registry, like 10.96.0.7:5000");
   }
   if (!settings.agent_ca.empty() && !controller::is_certificate_list(settings.agent_ca)) {
     return fail(ErrorCode::kInvalid,
@@ -126,6 +151,7 @@ Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
   std::string image = options.image.empty() ? settings->agent_image : options.image;
   if (image.empty()) image = kReleaseImage;
   auto made = controller::injection_settings(*settings, options.operator_namespace, image);
+  made.own_registry = own_registry(options);
   if (!options.agent_ca_file.empty()) {
     auto ca = read_text(options.agent_ca_file, std::cin);
     if (!ca) return unexpected(ca.error());

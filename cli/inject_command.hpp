@@ -15,10 +15,10 @@ struct InjectOptions {
   std::string settings = "/etc/compilecache/settings.yaml";
   std::string ns = "default";  // of manifests that name none
   std::string operator_namespace = "compilecache-system";
-  std::string image;  // of loader and saver; empty: the settings', else this release's
-  std::string
-      agent_address;  // empty: the settings'; empty there too: agents use the volume's index
+  std::string image;          // of loader and saver; empty: the settings', else this release's
+  std::string agent_address;  // empty: the settings'; empty there too: agents use a volume's index
   std::string agent_ca_file;  // PEM
+  std::string registry_address;  // of the installation's own registry; empty: there is none
 };
 
 // Returns the exit status: 0 when every annotated template was injected, 1 when one was left as it

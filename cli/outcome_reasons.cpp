@@ -20,23 +20,23 @@ constexpr std::array kLoadReasons{
                   "it waited for as long as it may, and what it waited for did not come",
                   "see what it waited for; spec.load.waitForFirst and spec.load.timeout bound it"},
     OutcomeReason{"too_many_loads",
-                  "more pods load from the claim at once than limits.maxConcurrentLoads allows",
-                  "raise limits.maxConcurrentLoads in the operator's settings if the volume can "
+                  "more pods load from the store at once than limits.maxConcurrentLoads allows",
+                  "raise limits.maxConcurrentLoads in the operator's settings if the store can "
                   "serve more, or raise spec.load.timeout"},
     OutcomeReason{"suspect", "the archive is handed out no more (docs/suspect-archives.md)", ""},
     OutcomeReason{"corrupt", "a blob's bytes are not what was saved",
                   "nothing for one pod: a Job checks the archive and the next save replaces it; "
-                  "where it happens again, check the volume"},
+                  "where it happens again, check the volume or the registry"},
     OutcomeReason{"unsupported", "another release wrote the archive",
                   "use that release's agent, or delete the archive's object (kubectl delete cca)"},
-    OutcomeReason{"blob_missing", "the volume lacks a blob of the archive",
+    OutcomeReason{"blob_missing", "the store lacks a blob of the archive",
                   "nothing, the next save writes it anew; with spec.save.policy Once delete the "
                   "archive's object (kubectl delete cca)"},
-    OutcomeReason{"too_slow", "the volume was too slow for the load's budget",
-                  "use a faster volume; or raise spec.load.timeout, if the archive saves more than "
+    OutcomeReason{"too_slow", "the store was too slow for the load's budget",
+                  "use a faster store; or raise spec.load.timeout, if the archive saves more than "
                   "twice that time"},
     OutcomeReason{"timeout", "the load used up its budget",
-                  "use a faster volume; or raise spec.load.timeout, if the archive saves more than "
+                  "use a faster store; or raise spec.load.timeout, if the archive saves more than "
                   "twice that time"},
     OutcomeReason{"too_large",
                   "the archive would take more than half of the pod's ephemeral-storage limit",
@@ -47,7 +47,7 @@ constexpr std::array kLoadReasons{
                   "let other users pass every folder above it (chmod o+x)"},
     OutcomeReason{"disk_full", "the node's disk is full, or the pod's share of it",
                   "give the node more room, or cache fewer frameworks"},
-    OutcomeReason{"io", "an error of the volume or of the pod's disk", "see its message"},
+    OutcomeReason{"io", "an error of the store or of the pod's disk", "see its message"},
     OutcomeReason{"internal", "a fault of the loader's own, or too little memory for it",
                   "see kubectl logs POD -c compilecache-load"},
     OutcomeReason{"directory_filled",
@@ -121,7 +121,7 @@ constexpr std::array kSaveReasons{
                   "the saver may not write to the archives' folder on the volume",
                   "let other users pass every folder above it (chmod o+x), and mount the volume "
                   "for writing"},
-    OutcomeReason{"io", "an error of the volume", "see kubectl logs POD -c compilecache-save"},
+    OutcomeReason{"io", "an error of the store", "see kubectl logs POD -c compilecache-save"},
     OutcomeReason{"internal", "a fault of the saver's own, or too little memory for it",
                   "its log has it; give it more memory or please report it"},
 };

@@ -409,7 +409,7 @@ class Teller {
     }
     if (recent_ && story_.seconds_saved > 0 &&
         static_cast<double>(recent_->milliseconds) / 1000 > story_.seconds_saved) {
-      change("loading took longer than it saved: use a faster volume, or lower spec.load.timeout");
+      change("loading took longer than it saved: use a faster store, or lower spec.load.timeout");
     }
   }
 
@@ -483,7 +483,8 @@ class Teller {
       }
       if (is_corrupt(archive)) {
         change("archive " + archive.metadata.name +
-               " was damaged: what replaces it is saved by the next pod; check the volume");
+               " was damaged: what replaces it is saved by the next pod; check the volume or the "
+               "registry");
       }
     }
   }

@@ -39,6 +39,11 @@ constexpr std::chrono::seconds kBetweenEntries{5};
 // No kernel takes longer; a pod that died while it compiled may have been dead for hours.
 constexpr std::chrono::minutes kLongestStep{5};
 
+std::string_view folder_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view{} : path.substr(0, slash);
+}
+
 // Whether the app has written the file since it was loaded. Both times have to be later: the loader
 // may set the one, and chmod sets the other.
 bool written_anew(const FileInfo& file, const LoadedFiles& loaded) {
@@ -99,8 +104,9 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
       continue;
     }
     if (found.kind != nullptr) make(*found.kind, found.entry, file.modified);
-    const size_t hash = std::hash<std::string_view>{}(found.entry) | 1;
-    made_.push_back({file.modified, found.is_folder ? hash : 0});
+    if (rules.not_compiled(file.path)) continue;
+    const auto folder = found.is_folder ? found.entry : folder_of(file.path);
+    made_.push_back({file.modified, std::hash<std::string_view>{}(folder), found.kind != nullptr});
   }
 
   const auto sum = [&](Counts& counts, const Entries& of_kind) {
@@ -121,7 +127,7 @@ Duration EffectJudge::compile_time() const {
   Duration time{0};
   for (size_t i = 1; i < made.size(); ++i) {
     const Made& before = made[i - 1];
-    const bool another = before.entry != 0 && before.entry != made[i].entry;
+    const bool another = before.is_entry && before.folder != made[i].folder;
     time +=
         std::min<Duration>(made[i].when - before.when, another ? kBetweenEntries : kLongestStep);
   }

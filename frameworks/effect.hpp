@@ -30,7 +30,8 @@ struct Evidence {
   Effect effect = Effect::kUnused;
   uint64_t loaded_entries = 0, read_entries = 0, new_entries = 0;
   // How long this pod compiled, estimated from the times of the files that it made: the time from
-  // each to the next, without most of the time after an entry, which the app may spend otherwise.
+  // each to the next, without most of the time from an entry to a file elsewhere, which the app may
+  // spend otherwise.
   Duration compile_time{0};
 
   // The first new entries by name ("torch/fxgraph/hw/fhwqm6"), at most kNamedEntries of each
@@ -58,7 +59,8 @@ class EffectJudge {
   };
   struct Made {
     WallTime when;
-    size_t entry;  // a hash of the folder that is its entry; 0: it is in none
+    size_t folder;  // a hash of the folder that is its entry, else of the one that it is in
+    bool is_entry;  // whether it is an entry, or in one
   };
   [[nodiscard]] Duration compile_time() const;
 

@@ -53,6 +53,10 @@ struct Framework {
   // entries. Where a description names no entries at all, every file is one of these.
   std::vector<std::string> derived_files;
 
+  // Files or folders, as in never_pack, that say nothing of how long the app compiled: vLLM's notes
+  // on a model's class, written long before it compiles. They are packed.
+  std::vector<std::string> not_compiled;
+
   // Files that are never in an archive, or folders with all that is in them. A pattern of one
   // component matches by name, wherever the file is.
   std::vector<std::string> never_pack;

@@ -28,6 +28,7 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 Rules::Rules(const Framework& framework)
     : name_(framework.name),
       never_pack_(compile(framework.never_pack)),
+      not_compiled_(compile(framework.not_compiled)),
       temporary_(compile(framework.temporary)),
       build_directories_(compile(framework.build_directories)),
       elf_files_(compile(framework.elf_files)) {
@@ -57,15 +58,19 @@ bool Rules::matches(const Pattern& pattern, const std::vector<std::string_view>&
   return pattern.glob.matches(path, count);
 }
 
-bool Rules::never_packed(std::string_view path) const {
+bool Rules::covered(const std::vector<Pattern>& patterns, std::string_view path) {
   const auto parts = components(path);
-  for (const Pattern& pattern : never_pack_) {
+  for (const Pattern& pattern : patterns) {
     for (size_t count = 1; count <= parts.size(); ++count) {
       if (matches(pattern, parts, count)) return true;
     }
   }
   return false;
 }
+
+bool Rules::never_packed(std::string_view path) const { return covered(never_pack_, path); }
+
+bool Rules::not_compiled(std::string_view path) const { return covered(not_compiled_, path); }
 
 bool Rules::must_be_elf(std::string_view path) const {
   const auto parts = components(path);

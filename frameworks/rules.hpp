@@ -21,6 +21,7 @@ class Rules {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool never_packed(std::string_view path) const;
+  [[nodiscard]] bool not_compiled(std::string_view path) const;
   [[nodiscard]] bool must_be_elf(std::string_view path) const;
 
   // The temporary file or folder that `path` is or is in.
@@ -62,9 +63,11 @@ class Rules {
   static std::vector<Pattern> compile(const std::vector<std::string>& patterns);
   static bool matches(const Pattern& pattern, const std::vector<std::string_view>& path,
                       size_t count);
+  // Whether one of them matches the path or a folder that it is in.
+  static bool covered(const std::vector<Pattern>& patterns, std::string_view path);
 
   std::string name_;
-  std::vector<Pattern> never_pack_, temporary_, build_directories_, elf_files_;
+  std::vector<Pattern> never_pack_, not_compiled_, temporary_, build_directories_, elf_files_;
   std::vector<Glob> entry_directories_, entry_files_, derived_files_, key_factors_;
   std::vector<CompletionRule> completions_;
 };

@@ -17,14 +17,17 @@ tl::unexpected<Error> not_connected(const std::string& doing, const Wire::ErrorC
   return fail(ErrorCode::kUnavailable, doing + ": " + error.message());
 }
 
-// "Basic ..." of the user and password in a proxy's URL.
-Result<std::string> proxy_authorization(const Url& proxy) {
+// What asks the proxy for a connection to `host`.
+Result<std::string> connect_head(const Url& proxy, const std::string& host) {
+  std::string head = "CONNECT " + host + " HTTP/1.1\r\nHost: " + host +
+                     "\r\nUser-Agent: compilecache/" COMPILECACHE_VERSION "\r\n";
+  if (proxy.user_info.empty()) return head + "\r\n";
   const auto decoded = percent_decode(proxy.user_info);
   if (!decoded) {
-    return fail(ErrorCode::kInvalid, "the user and password of the proxy " + proxy.host_port() +
-                                         " have a broken percent-encoding");
+    return fail(ErrorCode::kInvalid, "HTTPS_PROXY: the user and password of the proxy " +
+                                         proxy.host_port() + " have a broken percent-encoding");
   }
-  return "Basic " + base64_encode(*decoded);
+  return head + "Proxy-Authorization: Basic " + base64_encode(*decoded) + "\r\n\r\n";
 }
 
 Result<Url> parse_proxy(const std::string& text) {
@@ -100,18 +103,13 @@ Result<std::unique_ptr<Wire>> Connector::connect_through_proxy(const Url& url, S
   const auto proxy = parse_proxy(options_.proxy.url);
   if (!proxy) return unexpected(proxy.error());
   const std::string doing = "the proxy " + proxy->host_port();
+  const std::string host = url.host_port();
+  auto head = connect_head(*proxy, host);
+  if (!head) return unexpected(head.error());
   auto wire = connect_directly(*proxy, until);
   if (!wire) return unexpected(wire.error().with(doing));
-  const std::string host = url.host_port();
-  std::string head = "CONNECT " + host + " HTTP/1.1\r\nHost: " + host +
-                     "\r\nUser-Agent: compilecache/" COMPILECACHE_VERSION "\r\n";
-  if (!proxy->user_info.empty()) {
-    const auto authorization = proxy_authorization(*proxy);
-    if (!authorization) return unexpected(authorization.error());
-    head += "Proxy-Authorization: " + *authorization + "\r\n";
-  }
   Exchange exchange(std::move(*wire), doing, {until, options_.connect_timeout});
-  if (auto done = exchange.run({.head = head + "\r\n", .bodyless = true}); !done) {
+  if (auto done = exchange.run({.head = *head, .bodyless = true}); !done) {
     return unexpected(done.error());
   }
   if (exchange.status() / 100 == 2) return exchange.release();

@@ -190,6 +190,13 @@ Result<size_t> Exchange::read(std::span<uint8_t> bytes) {
   return read_to_the_end(bytes);
 }
 
+void Exchange::skip_short_body() {
+  if (framing_ != Framing::kLength || left_ > wire_->input().size()) return;
+  wire_->consume(left_);
+  left_ = 0;
+  body_done_ = true;
+}
+
 // Some bytes of the body as they are on the wire; 0 at the end of the connection.
 Result<size_t> Exchange::take(std::span<uint8_t> bytes) {
   if (const std::string_view input = wire_->input(); !input.empty()) {

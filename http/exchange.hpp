@@ -55,6 +55,9 @@ class Exchange {
   // As Answer::read().
   Result<size_t> read(std::span<uint8_t> bytes);
 
+  // Passes over the body where all of it has come already.
+  void skip_short_body();
+
   // Whether all of the request was sent and all of the answer received, and the server goes on
   // listening.
   [[nodiscard]] bool reusable() const;

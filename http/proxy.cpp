@@ -125,9 +125,10 @@ bool Proxy::applies(const std::string& host, int port) const {
 
 Proxy proxy_of_environment() {
   Proxy proxy{environment_of("HTTPS_PROXY", "https_proxy"), {}};
-  for (const auto& entry : split(environment_of("NO_PROXY", "no_proxy"), ',')) {
-    const auto name = trim(entry);
-    if (!name.empty()) proxy.no_proxy.emplace_back(name);
+  std::string entries = environment_of("NO_PROXY", "no_proxy");
+  std::replace(entries.begin(), entries.end(), ' ', ',');
+  for (auto& entry : split(entries, ',')) {
+    if (!entry.empty()) proxy.no_proxy.push_back(std::move(entry));
   }
   return proxy;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <thread>
 
 #include "http/url.hpp"
@@ -72,7 +73,13 @@ std::shared_ptr<Resolver::Pending> Resolver::join_or_start(const std::string& ho
 Resolver::Addresses Resolver::resolve(const std::string& host,
                                       std::chrono::steady_clock::time_point until) {
   if (is_address(host)) return std::vector<std::string>{host};
-  const auto pending = join_or_start(host);
+  std::shared_ptr<Pending> pending;
+  try {
+    pending = join_or_start(host);
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::kUnavailable,
+                "resolving \"" + host + "\": no thread could be started: " + error.what());
+  }
   const MutexLock lock(pending->mutex);
   const bool done = pending->changed.wait_until(
       pending->mutex, until, [&]() REQUIRES(pending->mutex) { return pending->done; });

@@ -13,8 +13,6 @@ namespace compilecache::http {
 namespace {
 
 constexpr int kMostRedirects = 5;
-// What is read of an answer that is of no interest, to keep its connection.
-constexpr size_t kMostToDiscard = 16U << 10;
 
 bool has_control_characters(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) {
@@ -109,7 +107,6 @@ class Session::State {
   Exchanged ask_anew(const Url& url, const std::string& where, const Patience& patience,
                      const Outgoing& outgoing);
   Result<Url> next(const SessionRequest& request, const Url& url, Exchange& exchange);
-  void discard(const Url& url, Exchange& exchange);
 
   const SessionOptions options_;
   Connector connector_;
@@ -173,7 +170,8 @@ Result<std::unique_ptr<Answer>> Session::State::start(const SessionRequest& requ
     }
     auto target = next(request, *url, **exchange);
     if (!target) return unexpected(target.error());
-    discard(*url, **exchange);
+    (*exchange)->skip_short_body();
+    keep(*url, **exchange);
     // Once another host has had a word, none gets it any more.
     with_authorization = with_authorization && target->same_origin(first);
     url = std::move(target);
@@ -202,18 +200,6 @@ Result<Url> Session::State::next(const SessionRequest& request, const Url& url,
                                          " that is not followed: " + permitted.error().message);
   }
   return target;
-}
-
-// Reads what is left, if it is little, so that the connection can be kept.
-void Session::State::discard(const Url& url, Exchange& exchange) {
-  std::array<uint8_t, 4096> buffer{};
-  size_t left = kMostToDiscard;
-  while (left >= buffer.size()) {
-    const auto count = exchange.read(buffer);
-    if (!count || *count == 0) break;
-    left -= buffer.size();
-  }
-  keep(url, exchange);
 }
 
 Session::State::Exchanged Session::State::ask(const SessionRequest& request, const Url& url,

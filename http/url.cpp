@@ -29,10 +29,13 @@ std::string in_small_letters(std::string_view text) {
   return small;
 }
 
+// Neither a password nor a query is shown.
 tl::unexpected<Error> bad_url(std::string_view text, const std::string& why) {
-  const std::string_view shown = text.substr(0, text.find_first_of("?#"));
+  const std::string_view shown = first_bytes(text.substr(0, text.find_first_of("?#")), 300);
+  const bool secret = text.find('@') != std::string_view::npos;
   return fail(ErrorCode::kInvalid,
-              "the URL \"" + printable(first_bytes(shown, 300)) + "\" cannot be used: " + why);
+              (secret ? "a URL with user and password" : "the URL \"" + printable(shown) + "\"") +
+                  " cannot be used: " + why);
 }
 
 // An IPv6 address in its usual form.
@@ -175,11 +178,7 @@ Result<Url> parse_url(std::string_view text) {
   rest = rest.substr(0, rest.find('#'));
   const size_t end = std::min(rest.find_first_of("/?"), rest.size());
   const std::string trouble = take_authority(rest.substr(0, end), url);
-  if (!trouble.empty()) {
-    // Not the text, which may hold a password.
-    return fail(ErrorCode::kInvalid, "a URL cannot be used: " + trouble +
-                                         (url.host.empty() ? "" : " (\"" + url.host + "\")"));
-  }
+  if (!trouble.empty()) return bad_url(text, trouble);
   rest.remove_prefix(end);
   url.target = (rest.starts_with('/') ? "" : "/") + std::string(rest);
   return url;

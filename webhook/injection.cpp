@@ -246,6 +246,41 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod
   return injection;
 }
 
+// The store of a CompileCache that keeps archives.
+Decided<api::StoreRef> store_of(const InjectionInput& input, const PodAnnotations& annotations) {
+  auto store = api::store_of(*input.cache, input.settings.own_registry);
+  if (!store) return skip(InjectionReason::kCacheNotReady, no_registry(annotations.cache));
+  if (store->registry() != nullptr && input.settings.agent_address.empty()) {
+    return skip(InjectionReason::kCacheNotReady,
+                "the archives of CompileCache \"" + annotations.cache +
+                    "\" are in a registry, which has no index: only an operator knows which one is "
+                    "a pod's; say where it is (agent.address of the settings, --agent-address)");
+  }
+  return std::move(*store);
+}
+
+// Of the loader and the saver; `app`: the first chosen container.
+std::string environment_of(const api::AgentConfig& config, const api::StoreRef& store,
+                           const Json& app) {
+  const bool users_registry = store.registry() != nullptr && !store.registry()->own;
+  return podspec::agent_environment(
+      config, users_registry ? proxy_environment(app) : std::vector<std::string>());
+}
+
+void warn_of_redis(const InjectionInput& input, const Json& pod,
+                   const std::vector<const Framework*>& frameworks, bool is_used,
+                   Injection& injection) {
+  if (is_used) {
+    for (auto& warning : remote_cache_warnings(pod, injection.selection, frameworks)) {
+      injection.warnings.push_back(std::move(warning));
+    }
+  }
+  const std::string& host = input.cache->spec.remote_cache.redis.host;
+  if (!host.empty() && !is_host(host)) {
+    injection.warnings.push_back("compilecache.dev: " + bad_host(input));
+  }
+}
+
 // All decisions for a pod that carries no injection of ours.
 Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                   const PodAnnotations& annotations) {
@@ -253,8 +288,8 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   if (!wanted) return tl::unexpected(wanted.error());
   // Without storage pods share what they compile by the framework's own remote cache alone.
   if (!input.cache->spec.storage) return plan_remote_only(input, pod, annotations, *wanted);
-  const auto store = api::store_of(*input.cache, input.settings.own_registry);
-  if (!store) return skip(InjectionReason::kCacheNotReady, no_registry(annotations.cache));
+  const auto store = store_of(input, annotations);
+  if (!store) return tl::unexpected(store.error());
   auto selection = select_containers(pod, annotations, input.settings);
   if (!selection) return tl::unexpected(selection.error());
   const auto frameworks = without_own_caches(pod, *selection, annotations, *wanted);
@@ -264,8 +299,9 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const bool reads_only = annotations.mode == api::Mode::kReadOnly;
   const bool has_spool = store->registry() != nullptr && !reads_only;
   const auto empty_dirs = our_empty_dirs(*directories, has_spool);
-  auto volumes = pod_volumes(empty_dirs, *store);
-  const auto names = check_names(pod, volumes, annotations);
+  Injection injection;
+  injection.volumes = pod_volumes(empty_dirs, *store);
+  const auto names = check_names(pod, injection.volumes, annotations);
   if (!names) return tl::unexpected(names.error());
 
   const std::string ns(input.ns);
@@ -273,14 +309,11 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       make_agent_config({pod, ns, *input.cache, *store, annotations, *selection, *directories,
                          *frameworks, input.settings});
   const Json& first = container_at(pod, selection->containers.front());
-  const bool users_registry = store->registry() != nullptr && !store->registry()->own;
-  const std::string environment = podspec::agent_environment(
-      config, users_registry ? proxy_environment(first) : std::vector<std::string>());
+  const std::string environment = environment_of(config, *store, first);
   const std::string security = agent_security_context(first, pod);
   const SaverUser saver = reads_only ? SaverUser{} : saver_user(pod, *selection, *input.cache);
   const std::string saver_security = agent_security_context(first, pod, saver.user);
 
-  Injection injection;
   injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
   // The saver is added in mode ReadOnly too, to report the effect of the load.
   const AgentContainerInput agents{input.settings, environment,         *directories,
@@ -288,7 +321,6 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                    saver_security, reads_only,          has_spool};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
-  injection.volumes = std::move(volumes);
   injection.loader = loader_container(agents);
   injection.saver = saver_container(agents);
   injection.mounts = directories->mounts;
@@ -300,15 +332,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   injection.safe_to_evict = safe_to_evict_volumes(pod, empty_dirs);
   injection.warnings =
       trap_warnings({pod, injection.selection, *frameworks, *wanted, input.settings.traps});
-  if (!redis.host.empty()) {
-    for (auto& warning : remote_cache_warnings(pod, injection.selection, *frameworks)) {
-      injection.warnings.push_back(std::move(warning));
-    }
-  }
-  if (!input.cache->spec.remote_cache.redis.host.empty() &&
-      !is_host(input.cache->spec.remote_cache.redis.host)) {
-    injection.warnings.push_back("compilecache.dev: " + bad_host(input));
-  }
+  warn_of_redis(input, pod, *frameworks, !redis.host.empty(), injection);
   if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;

@@ -12,13 +12,13 @@ using prometheus::MetricFamily;
 
 // The name without "compilecache_", and the help.
 constexpr std::pair<const char*, const char*> kValues[] = {
-    {"archive_bytes", "Bytes of all archives on the volume, compressed"},
+    {"archive_bytes", "Bytes of all archives, compressed"},
     {"gpu_products", "GPU products that there are archives for"},
     {"active_pods", "Injected pods that have not ended"},
     {"stuck_pods", "Injected pods that do not start because of the injection"},
     {"seconds_saved", "Estimate of the compile time that loaded archives have saved"},
     {"last_save_timestamp_seconds", "When an archive was saved last"},
-    {"last_sweep_timestamp_seconds", "When the volume was swept last"},
+    {"last_sweep_timestamp_seconds", "When the store was swept last"},
 };
 
 void add_time(std::map<std::string, double>& values, const char* name, const std::string& time) {

@@ -221,6 +221,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
             {"entryDirectories", texts(target.entry_directories)},
             {"entryFiles", texts(target.entry_files)},
             {"derivedFiles", texts(target.derived_files)},
+            {"notCompiled", texts(target.not_compiled)},
             {"neverPack", texts(target.never_pack)},
             {"temporary", texts(target.temporary)},
             {"buildDirectories", texts(target.build_directories)},

@@ -3,11 +3,16 @@
 #include <filesystem>
 
 #include "store/directory/directory_store.hpp"
+#include "store/registry/registry_store.hpp"
 
 namespace compilecache::store {
 
 std::unique_ptr<Store> open_store(const std::string& path) {
   return std::make_unique<DirectoryStore>(path);
+}
+
+std::unique_ptr<Store> open_store(RegistryOptions options) {
+  return std::make_unique<RegistryStore>(std::move(options));
 }
 
 Result<std::unique_ptr<Store>> open_or_make_store(const std::string& path) {

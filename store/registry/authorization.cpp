@@ -44,8 +44,8 @@ Result<Token> parse_token(const std::string& text) {
   return token;
 }
 
-Error with_reason(Error error) {
-  if (error.reason.empty()) error.reason = kReasonUnauthorized;
+Error with_reason(Error error, const char* reason = kReasonUnauthorized) {
+  if (error.reason.empty()) error.reason = reason;
   return error;
 }
 
@@ -60,7 +60,7 @@ Result<Credentials> Authorization::credentials() const {
   const auto text = options_.docker_config();
   if (!text) return unexpected(with_reason(text.error()));
   auto found = credentials_in(*text, options_.repository);
-  if (!found) return unexpected(with_reason(found.error()));
+  if (!found) return unexpected(with_reason(found.error(), kReasonSecretUnusable));
   return found;
 }
 

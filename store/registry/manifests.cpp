@@ -65,9 +65,10 @@ bool is_our_tag(const std::string& tag) {
          is_hex(std::string_view(tag).substr(hyphen + 1), kTagDigits);
 }
 
-Reply<std::string> get_manifest(RegistryClient& client, const std::string& reference) {
+Reply<std::string> get_manifest(RegistryClient& client, const std::string& reference, Tries tries) {
   auto whole = client.send_whole({.target = "manifests/" + reference,
                                   .headers = {{"Accept", kAccept}},
+                                  .once = tries == Tries::kOne,
                                   .doing = doing_to("reading", reference)},
                                  kMostManifestBytes);
   if (!whole) return tl::unexpected(whole.error());

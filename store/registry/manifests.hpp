@@ -28,7 +28,9 @@ std::string tag_of(uint64_t generation, const std::string& digest);
 bool is_our_tag(const std::string& tag);
 
 // By digest or tag. The bytes are not checked. kNotFound: there is none.
-Reply<std::string> get_manifest(RegistryClient& client, const std::string& reference);
+enum class Tries { kOne, kSome };
+Reply<std::string> get_manifest(RegistryClient& client, const std::string& reference,
+                                Tries tries = Tries::kSome);
 
 struct ManifestHead {
   uint64_t size = 0;   // 0: the registry does not say

@@ -25,8 +25,14 @@ inline constexpr char kReasonUnauthorized[] = "registry_unauthorized";
 inline constexpr char kReasonForbidden[] = "registry_forbidden";
 inline constexpr char kReasonFull[] = "registry_full";
 inline constexpr char kReasonThrottled[] = "registry_throttled";
-inline constexpr char kReasonUntrusted[] = "certificate_unknown";
-inline constexpr char kReasonNoRepository[] = "repository_missing";
+inline constexpr char kReasonUntrusted[] = "registry_certificate";
+inline constexpr char kReasonNoRepository[] = "registry_missing";
+// Error::reason of what a CompileCache names and is not there, or cannot be used.
+inline constexpr char kReasonSecretMissing[] = "secret_missing";
+inline constexpr char kReasonSecretWrongType[] = "secret_wrong_type";
+inline constexpr char kReasonSecretUnusable[] = "secret_unusable";
+inline constexpr char kReasonCaMissing[] = "ca_missing";
+inline constexpr char kReasonCaUnusable[] = "ca_unusable";
 
 struct Refusal {
   int status = 0;                  // 0: there was no answer

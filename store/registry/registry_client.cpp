@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "archive/fs.hpp"
+#include "store/registry/mounted_file.hpp"
 #include "store/registry/reference.hpp"
 
 namespace compilecache::store {
 namespace {
 
 constexpr size_t kMostErrorBytes = 64U << 10;
-constexpr uint64_t kMostConfigBytes = 1U << 20;
 
 void sleep_here(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
@@ -30,12 +30,13 @@ std::string_view origin_of(std::string_view url) {
   return url.substr(0, std::min(url.find_first_of("/?#", scheme + 3), url.size()));
 }
 
-Result<std::string> read_mounted(const std::string& path, const char* what) {
-  auto text = archive::read_small_file(path, kMostConfigBytes);
-  if (text) return text;
-  Error error = text.error().with(std::string("reading ") + what);
-  error.code = ErrorCode::kInvalid;  // never a missing blob
-  return unexpected(error);
+MountedFile credentials_file(const std::string& path) {
+  return {"the credentials (.dockerconfigjson of the registry's Secret)", path,
+          kReasonSecretMissing, kReasonSecretWrongType};
+}
+
+MountedFile authority_file(const std::string& path) {
+  return {"the registry's authority (ca.crt)", path, kReasonCaMissing, kReasonCaMissing};
 }
 
 }  // namespace
@@ -77,12 +78,8 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
                                .connect_timeout = options_.connect_timeout,
                                .stall_timeout = options_.stall_timeout};
   if (!options_.ca_file.empty()) {
-    auto pem = read_mounted(options_.ca_file, "the registry's authority (ca.crt)");
-    if (!pem) {
-      Error error = pem.error();
-      error.reason = kReasonUntrusted;
-      return unexpected(error);
-    }
+    auto pem = read_mounted(authority_file(options_.ca_file));
+    if (!pem) return unexpected(pem.error());
     session.ca_pem += *pem;
   }
   if (!options_.address.empty()) {
@@ -93,7 +90,7 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
   AuthorizationOptions authorization{{options_.host, options_.repository}, options_.tokens, {}};
   if (!options_.docker_config_file.empty()) {
     authorization.docker_config = [path = options_.docker_config_file] {
-      return read_mounted(path, "the credentials (.dockerconfigjson of the registry's Secret)");
+      return read_mounted(credentials_file(path));
     };
   }
   connected_ = std::make_shared<Connected>(std::move(session), std::move(authorization), clock());
@@ -122,7 +119,7 @@ Reply<AnswerPtr> RegistryClient::exchange(Connected& to, const RegistryRequest& 
 }
 
 Reply<AnswerPtr> RegistryClient::send_once(Connected& to, const RegistryRequest& request) {
-  for (bool renewed = false;; renewed = true) {
+  for (bool renewed = false;;) {
     const auto authorization = to.authorization.header(request.push);
     if (!authorization) return tl::unexpected(no_answer(authorization.error(), doing(request)));
     auto answer = exchange(to, request, *authorization);
@@ -133,6 +130,8 @@ Reply<AnswerPtr> RegistryClient::send_once(Connected& to, const RegistryRequest&
       refusal.error = got.error().with(doing(request));
       return tl::unexpected(std::move(refusal));
     }
+    // What was asked for the first time may be outdated the next moment.
+    renewed = !authorization->empty();
     // Not from the middle of an upload that the registry may have ended.
     if (request.source != nullptr && request.once) return answer;
   }

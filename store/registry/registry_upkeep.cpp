@@ -234,9 +234,11 @@ Result<SweepCounts> RegistryUpkeep::remove(const std::vector<std::string>& diges
   }
   SweepCounts counts;
   for (const std::string& digest : digests) {
-    // Some answer to the DELETE of what is no manifest, such as a condemned blob, that it was done.
-    const auto size = head_manifest(client_, digest);
-    if (!size && size.error().status == 404) {
+    // Asked first, as 2.8 answers to the DELETE of what is no manifest, such as a condemned blob,
+    // that it was done. Whatever it answers when asked for one, it is not to be deleted.
+    const auto manifest = get_manifest(client_, digest, Tries::kOne);
+    const auto facts = manifest ? manifest_facts(*manifest) : Result<ManifestFacts>();
+    if (!manifest || !facts || facts->artifact_type != archive::kArtifactType) {
       ++counts.missing;
       continue;
     }
@@ -247,7 +249,7 @@ Result<SweepCounts> RegistryUpkeep::remove(const std::vector<std::string>& diges
     if (deleted) {
       finish(**deleted);
       ++counts.removed;
-      if (size) counts.freed_bytes += size->size;
+      counts.freed_bytes += manifest->size();
       continue;
     }
     const Refusal& refusal = deleted.error();

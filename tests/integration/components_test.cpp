@@ -63,6 +63,42 @@ class MetricsAccess : public Components {
   MetricsAccess() : Components({"prometheus-operator", "metrics-access"}) {}
 };
 
+class Registry : public Components {
+ protected:
+  Registry() : Components({"registry"}) {}
+};
+
+// In a namespace with the labels of the operator's.
+TEST_F(Registry, TheApiServerAcceptsItsPodAmongRestrictedOnes) {
+  json ns = object("Namespace", "compilecache-system");
+  const std::string name = "registry-" + std::to_string(::getpid());
+  ns["metadata"]["name"] = name;
+  json account = {{"apiVersion", "v1"},
+                  {"kind", "ServiceAccount"},
+                  {"metadata", {{"name", "default"}, {"namespace", name}}}};
+  for (const json& made : {ns, account}) {
+    const auto applied = kubectl({"apply", "-f", "-"}, made.dump());
+    ASSERT_EQ(applied.exit_code, 0) << applied.err;
+  }
+  json pod = at(object("Deployment", "compilecache-registry"), "/spec/template");
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  pod["metadata"]["name"] = "registry";
+  pod["metadata"]["namespace"] = name;
+  const auto tried =
+      kubectl({"apply", "--dry-run=server", "--validate=strict", "-f", "-"}, pod.dump());
+  EXPECT_EQ(tried.exit_code, 0) << tried.err;
+  kubectl({"delete", "namespace", name, "--wait=false"});
+}
+
+TEST_F(Registry, TheApiServerAcceptsAllOfIt) {
+  const auto created = kubectl({"create", "namespace", "compilecache-system"});
+  json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects_}};
+  const auto tried =
+      kubectl({"apply", "--dry-run=server", "--validate=strict", "-f", "-"}, list.dump());
+  EXPECT_EQ(tried.exit_code, 0) << tried.err << created.err;
+}
+
 TEST_F(MetricsAccess, WhatIsScrapedIsThePortThatAsksWhoItIs) {
   const json pod = at(object("Deployment", "compilecache-operator"), "/spec/template/spec");
   const json arguments = at(pod, "/containers/0/args");

@@ -161,12 +161,24 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"storage": {"subPath": "/abs"}})", "must be relative to the volume's root"},
       {R"({"storage": {"subPath": "a/../.."}})", "must be relative to the volume's root"},
       {R"({"storage": {"claimName": "Not_A_Name"}})", "spec.storage.claimName"},
+      {R"({"storage": {"registry": {"repository": "r.example.com/a"}}})",
+       "spec.storage: Invalid value: claimName and registry exclude each other"},
+      {R"({"storage": {"claimName": null, "subPath": "a"}})", "are of a claim; name one"},
+      {R"({"storage": {"claimName": null, "allowReadWriteOnce": true}})", "are of a claim"},
+      {R"({"storage": {"claimName": null, "allowNodeAffinity": true}})", "are of a claim"},
+      {R"({"storage": {"claimName": null, "adopt": true}})", "are of a claim"},
+      {R"({"storage": {"claimName": null, "registry": {}}})",
+       "spec.storage.registry.repository: Required value"},
+      {R"({"storage": {"claimName": null, "registry": {"repository": "r.io/a",
+          "secretName": "Not_A_Name"}}})",
+       "spec.storage.registry.secretName"},
       {R"({"remoteCache": {"redis": {}}})", "spec.remoteCache.redis.host: Required value"},
       {R"({"remoteCache": {"redis": {"host": "$(DB_PASSWORD).evil.example"}}})",
        "spec.remoteCache.redis.host: Invalid value"},
       {R"({"storage": null})",
        "spec.storage: Required value: name a PersistentVolumeClaim of the namespace in "
-       "storage.claimName, or a Redis server"},
+       "storage.claimName or a registry in storage.registry, write \"storage: {}\" for the "
+       "installation's own registry, or name a Redis server"},
       {R"({"storage": null, "remoteCache": {}})", "spec.storage: Required value"},
   };
   for (const Case& wrong : cases) {
@@ -192,6 +204,47 @@ TEST_F(Installed, ValuesInEverySpellingAreAccepted) {
   }
 }
 
+std::string in_repository(const std::string& repository) {
+  return R"({"storage": {"claimName": null, "registry": {"repository": ")" + repository + R"("}}})";
+}
+
+TEST_F(Installed, ARepositoryThatIsNoneIsRefusedWithASentence) {
+  const std::vector<std::pair<std::string, const char*>> cases{
+      {"https://harbor.example.com/ml", "must not have a scheme"},
+      {"harbor.example.com/ml:v1", "must not have a tag"},
+      {"harbor.example.com:5000/ml/caches:v1", "must not have a tag"},
+      {"harbor.example.com/ml@sha256:0123", "must not have a digest"},
+      {"harbor.example.com/ML", "must be in lower case"},
+      {"harbor.example.com", "must have a path"},
+      {"ml/caches", "must begin with the registry's host"},
+      {"harbor.example.com/a//b", "must be one that registries accept"},
+      {"harbor.example.com/a/", "must be one that registries accept"},
+      {"harbor.example.com/../a", "must be one that registries accept"},
+      {"harbor.example.com/-a", "must be one that registries accept"},
+      {"$(x).example.com/a", "must begin with the registry's host"},
+      // With "/n/one" below it, of which the namespace is longer yet.
+      {"harbor.example.com/" + std::string(250, 'a'), "is too long: "},
+  };
+  for (const auto& [repository, sentence] : cases) {
+    const std::string error = refusal(in_repository(repository));
+    EXPECT_NE(error.find("spec.storage.registry.repository: Invalid value"), std::string::npos)
+        << repository << " was answered: " << error;
+    EXPECT_NE(error.find(sentence), std::string::npos) << repository << " was answered: " << error;
+  }
+  for (const char* good :
+       {"harbor.example.com/ml/caches", "10.0.0.7:5000/a", "localhost/a", "localhost:5000/a",
+        "[fd00::7]:5000/a/b", "r.example.com/a__b/c.d/e--f"}) {
+    EXPECT_EQ(refusal(in_repository(good)), "") << good;
+  }
+  EXPECT_EQ(refusal(in_repository("harbor.example.com/" + std::string(249, 'a'))), "");
+}
+
+TEST_F(Installed, AnEmptyStorageIsTheInstallationsOwnRegistry) {
+  json object = cache("two");
+  object["spec"]["storage"] = json::object();
+  EXPECT_EQ(testing::apply(object), "");
+}
+
 TEST_F(Installed, AFieldThatDoesNotExistIsRefused) {
   json object = cache("two");
   object["spec"]["storage"]["claim"] = "caches";
@@ -214,20 +267,39 @@ TEST_F(Installed, TheClaimCannotBeSwappedUnderArchives) {
   EXPECT_NE(
       refusal(R"({"storage": null, "remoteCache": {"redis": {"host": "r"}}})").find("can change"),
       std::string::npos);
+  EXPECT_NE(refusal(in_repository("r.example.com/a")).find("can change only"), std::string::npos);
+  EXPECT_NE(refusal(R"({"storage": {"claimName": null}})").find("can change only"),
+            std::string::npos);
   EXPECT_EQ(refusal(R"({"version": "2"})"), "");
+}
+
+TEST_F(Installed, TheRegistryCannotBeSwappedUnderArchives) {
+  json object = cache("one");
+  object["spec"]["storage"] = {{"registry", {{"repository", "r.example.com/a"}}}};
+  ASSERT_EQ(testing::apply(object), "");
+  set_status("cc/one", R"({"archives": 1})");
+  EXPECT_EQ(refusal(R"({"storage": {"registry": {"secretName": "other"}}})"), "")
+      << "credentials may change";
+  for (const char* other : {R"({"storage": {"registry": {"repository": "r.example.com/b"}}})",
+                            R"({"storage": {"registry": null}})",
+                            R"({"storage": {"registry": null, "claimName": "caches"}})"}) {
+    EXPECT_NE(refusal(other).find("can change only while the cache has no archives"),
+              std::string::npos)
+        << other << refusal(other);
+  }
 }
 
 TEST_F(Installed, ColumnsTellWhatThereIs) {
   set_status(
       "cc/one",
       R"({"archives": 2, "gpuProducts": 1, "totalBytes": 606208, "lastSaveTime": "2026-01-01T00:00:00Z",
-                           "summary": {"size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full",
+                           "summary": {"store": "claim caches", "size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full",
                                        "saves": "4 committed, 1 failed"},
                            "conditions": [{"type": "Ready", "status": "True"}]})");
   const std::string caches = kubectl({"get", "cc", "-n", namespace_}).out;
-  for (const char* text :
-       {"CLAIM", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT", "SAVES", "LAST SAVE", "READY",
-        "AGE", "592Ki", "3 exact, 1 missing", "2 full", "4 committed, 1 failed", "True"}) {
+  for (const char* text : {"STORE", "claim caches", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT",
+                           "SAVES", "LAST SAVE", "READY", "AGE", "592Ki", "3 exact, 1 missing",
+                           "2 full", "4 committed, 1 failed", "True"}) {
     EXPECT_NE(caches.find(text), std::string::npos) << text << " is not in\n" << caches;
   }
   ASSERT_EQ(testing::apply(archive()), "");
@@ -246,6 +318,19 @@ TEST_F(Installed, AnArchivesSpecNeverChanges) {
   ASSERT_EQ(testing::apply(object), "");
   object["spec"]["claimName"] = "other";
   EXPECT_NE(testing::apply(object).find("an archive's spec never changes"), std::string::npos);
+}
+
+TEST_F(Installed, AnArchiveIsInOnePlace) {
+  json object = archive();
+  object["spec"]["registry"] = {{"repository", "a/b"}};
+  EXPECT_NE(testing::apply(object).find("on the volume of a claim or in a registry"),
+            std::string::npos);
+  object["spec"].erase("claimName");
+  EXPECT_EQ(testing::apply(object), "");
+  object["metadata"]["name"] = "one-nowhere";
+  object["spec"].erase("registry");
+  EXPECT_NE(testing::apply(object).find("on the volume of a claim or in a registry"),
+            std::string::npos);
 }
 
 TEST_F(Installed, ExplainTeaches) {

@@ -120,6 +120,42 @@ TEST_F(JobPolicy, TheOperatorsAccountCreatesItsJobsAndNothingElse) {
   }
 }
 
+// Of a registry's CompileCache the Job mounts the Secret and the ConfigMap that it names.
+TEST_F(JobPolicy, OfARegistryItMountsWhatTheCompileCacheNames) {
+  make_ready_cache("transformer");
+  ASSERT_EQ(apply({{"apiVersion", "compilecache.dev/v1alpha1"},
+                   {"kind", "CompileCache"},
+                   {"metadata", {{"name", "elsewhere"}, {"namespace", ns}}},
+                   {"spec",
+                    {{"storage",
+                      {{"registry",
+                        {{"repository", "r.example.com/a"},
+                         {"secretName", "robot"},
+                         {"caConfigMapName", "authorities"}}}}}}}}),
+            "");
+  json job = operators_job();
+  for (json* labels :
+       {&job["metadata"]["labels"], &job["spec"]["template"]["metadata"]["labels"]}) {
+    (*labels)[api::kSweepLabel] = "elsewhere";
+  }
+  job["metadata"]["ownerReferences"][0]["name"] = "elsewhere";
+  json& container = job["spec"]["template"]["spec"]["containers"][0];
+  std::erase_if(container["volumeMounts"].get_ref<json::array_t&>(),
+                [](const json& mount) { return mount["name"] == api::kStoreVolume; });
+  json& first = job["spec"]["template"]["spec"]["volumes"][0];
+  const auto answer = [&](const char* source, const char* name_field, const std::string& name) {
+    first = {{"name", "compilecache-registry"}, {source, {{name_field, name}}}};
+    return refusal(job);
+  };
+  EXPECT_EQ(answer("secret", "secretName", "robot"), "");
+  EXPECT_EQ(answer("configMap", "name", "authorities"), "");
+  for (const std::string& error :
+       {answer("secret", "secretName", "others"), answer("configMap", "name", "others"),
+        answer("persistentVolumeClaim", "claimName", "caches")}) {
+    EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos) << error;
+  }
+}
+
 // What it may create it may not change into something else. Of a Job only some fields can be
 // changed.
 TEST_F(JobPolicy, ChangesAreConfinedToo) {

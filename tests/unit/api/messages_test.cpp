@@ -116,6 +116,7 @@ frameworks::Framework some_framework() {
           .directory_variable = "DIRECTORY",
           .entry_directories = {"fxgraph/*/*"},
           .entry_files = {"triton/*.json"},
+          .not_compiled = {"notes"},
           .never_pack = {"locks"},
           .temporary = {"tmp.*"},
           .build_directories = {"*_CxxBuild"},

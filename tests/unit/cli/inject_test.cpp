@@ -290,6 +290,30 @@ TEST_F(Inject, KnativeWouldRefuseItAndStaysAsItIs) {
   EXPECT_FALSE(documents.back()["spec"]["template"]["spec"].contains("initContainers"));
 }
 
+TEST_F(Inject, ARegistryNeedsAnOperatorAndTheInstallationsOwnItsAddress) {
+  const auto in = [](const std::string& storage) {
+    return "apiVersion: compilecache.dev/v1alpha1\nkind: CompileCache\n"
+           "metadata: {name: transformer, namespace: ml}\nspec: {storage: " +
+           storage + "}\n---\n" + owner("Deployment", "{template: " + std::string(kTemplate) + "}");
+  };
+  const std::string theirs =
+      in("{registry: {repository: r.example.com/caches, secretName: robot}}");
+  run(theirs);
+  EXPECT_EQ(status_, 1);
+  EXPECT_THAT(reports_, HasSubstr("--agent-address"));
+  options_.agent_address = "10.0.0.9";
+  const auto injected = run(theirs);
+  EXPECT_EQ(status_, 0) << reports_;
+  EXPECT_THAT(injected.back().dump(), HasSubstr(R"("secretName":"robot")"));
+  run(in("{}"));
+  EXPECT_EQ(status_, 1);
+  EXPECT_THAT(reports_, HasSubstr("install it"));
+  options_.registry_address = "10.0.0.7:5000";
+  EXPECT_THAT(run(in("{}")).back().dump(),
+              HasSubstr("compilecache-registry.compilecache-system.svc:5000"));
+  EXPECT_EQ(status_, 0) << reports_;
+}
+
 TEST_F(Inject, OptionsThatNoPodCouldUseAreRefused) {
   const std::string job =
       std::string(kCache) + "---\n" + owner("Job", std::string("{template: ") + kTemplate + "}");
@@ -308,6 +332,11 @@ TEST_F(Inject, OptionsThatNoPodCouldUseAreRefused) {
     options_ = good;
     options_.agent_address = address;
     EXPECT_THAT(refusal(), HasSubstr("--agent-address: ")) << address;
+  }
+  for (const char* address : {"10.0.0.7", "registry:5000", "10.0.0.7:", "[::g]:5000", "::1:5000"}) {
+    options_ = good;
+    options_.registry_address = address;
+    EXPECT_THAT(refusal(), HasSubstr("--registry-address: ")) << address;
   }
   const std::string ca = controller::issue_certificate({.common_name = "ca"}, {})->certificate;
   for (const std::string& pem : {std::string(), std::string("the CA"), ca.substr(0, 90),

@@ -224,7 +224,7 @@ TEST(PodStory, AFailedLoadSaysWhatToChange) {
   pod.message = "12 of 90 MiB in 30 s";
   const PodStory story = tell_story(facts(pod));
   EXPECT_THAT(story.load_why, HasSubstr("12 of 90 MiB"));
-  EXPECT_THAT(story.change, Contains(HasSubstr("faster volume")));
+  EXPECT_THAT(story.change, Contains(HasSubstr("faster store")));
 }
 
 TEST(PodStory, AnArchiveSuspectAsPodsCrashedSaysWhatToReplace) {

@@ -206,6 +206,54 @@ Framework vllm() {
 constexpr char kModel[] = "torch_compile_cache/torch_aot_compile/AB/rank_0_0/model";
 constexpr char kGraph[] = "torch_compile_cache/torch_aot_compile/AB/inductor_cache/fxgraph/a/KEY/f";
 
+// Triton's kernels and what ninja builds are entries that are files: each is a piece of work of its
+// own, with whatever the app does in between.
+TEST(Effect, WhatTheAppDoesBetweenTwoKernelsIsNotCompiling) {
+  Directory directory;
+  directory.add("ONE/kernel.ttir", 10);
+  directory.add("ONE/__grp__kernel.json", 12);
+  directory.add("TWO/kernel.ttir", 7200);  // a request of another length, hours later
+  directory.add("TWO/__grp__kernel.json", 7203);
+  const Rules rules(triton());
+  EffectJudge judge;
+  judge.add(rules, directory.scan, nullptr);
+  EXPECT_DOUBLE_EQ(judge.result().compile_seconds(), 2 + 5 + 3);
+}
+
+TEST(Effect, ACompilerOfMinutesIsCompiling) {
+  Framework ninja;
+  ninja.name = "ninja";
+  ninja.entry_files = {"*/*.so"};
+  Directory directory;
+  directory.add("one/build.ninja", 10);
+  directory.add("one/one.cuda.o", 130);
+  directory.add("one/one.so", 140);
+  directory.add("one/two.so", 200);  // of the same build
+  directory.add("other/build.ninja", 900);
+  directory.add("other/other.so", 1000);
+  const Rules rules(ninja);
+  EffectJudge judge;
+  judge.add(rules, directory.scan, nullptr);
+  EXPECT_DOUBLE_EQ(judge.result().compile_seconds(), 120 + 10 + 60 + 5 + 100);
+}
+
+// vLLM notes what a model's class can do, and spends the next 13 s on importing it in another
+// process and on its weights.
+TEST(Effect, WhatSaysNothingOfCompilingDoesNotBeginIt) {
+  Framework framework = vllm();
+  framework.not_compiled = {"modelinfos/**"};
+  Directory directory;
+  directory.add("modelinfos/Qwen3.json", 10);
+  directory.add("torch_compile_cache/AB/rank_0_0/backbone/computation_graph.py", 23);
+  directory.add(kGraph, 40);
+  directory.add("modelinfos/Other.json", 300);
+  const Rules rules(framework);
+  EffectJudge judge;
+  judge.add(rules, directory.scan, nullptr);
+  EXPECT_DOUBLE_EQ(judge.result().compile_seconds(), 17);
+  EXPECT_EQ(judge.result().new_entries, 1u);
+}
+
 Evidence judge_vllm(const Directory& directory) {
   const Rules rules(vllm());
   EffectJudge judge;

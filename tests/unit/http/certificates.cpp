@@ -6,7 +6,9 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <array>
 #include <atomic>
+#include <cstdio>
 
 namespace compilecache::http::testing {
 
@@ -75,6 +77,13 @@ TestCa::TestCa(const std::string& common_name) : native_(std::make_unique<Native
 }
 
 TestCa::~TestCa() = default;
+
+std::string TestCa::subject_hash() const {
+  std::array<char, 9> text{};
+  std::snprintf(text.data(), text.size(), "%08lx",
+                X509_subject_name_hash(native_->certificate.get()));
+  return text.data();
+}
 
 Pair TestCa::issue(const std::string& dns_name, long seconds) const {
   const bool address = dns_name.find_first_not_of("0123456789abcdef.:") == std::string::npos;

@@ -21,6 +21,8 @@ class TestCa {
   TestCa& operator=(const TestCa&) = delete;
 
   [[nodiscard]] const std::string& pem() const { return pem_; }
+  // The name of its file in a folder of authorities, without ".0".
+  [[nodiscard]] std::string subject_hash() const;
   // Good from an hour ago until `seconds` from now, for a name or an address.
   [[nodiscard]] Pair issue(const std::string& dns_name, long seconds = 3600) const;
   // The same for whoever calls, "clientAuth", or another extended use.

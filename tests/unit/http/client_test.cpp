@@ -12,6 +12,7 @@
 #include "http/server.hpp"
 #include "tests/unit/http/certificates.hpp"
 #include "tests/unit/http/raw_socket.hpp"
+#include "tests/unit/http/session_servers.hpp"
 
 namespace compilecache::http {
 namespace {
@@ -210,40 +211,14 @@ TEST_F(ClientTest, ARefusalInMidRequestIsRead) {
   EXPECT_EQ(response->status, 413);
 }
 
-// A TLS server that answers everything with `bytes` and hangs up.
-std::unique_ptr<RawServer> tls_parrot(const TestCa& ca, std::string bytes) {
-  return std::make_unique<RawServer>([pair = ca.issue(kName), bytes = std::move(bytes)](int fd) {
-    SSL_CTX* context = SSL_CTX_new(TLS_server_method());
-    BIO* certificate = BIO_new_mem_buf(pair.certificate_pem.data(), -1);
-    BIO* key = BIO_new_mem_buf(pair.key_pem.data(), -1);
-    X509* x509 = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr);
-    EVP_PKEY* evp = PEM_read_bio_PrivateKey(key, nullptr, nullptr, nullptr);
-    SSL_CTX_use_certificate(context, x509);
-    SSL_CTX_use_PrivateKey(context, evp);
-    SSL* ssl = SSL_new(context);
-    SSL_set_fd(ssl, fd);
-    char request[4096];
-    if (SSL_accept(ssl) == 1 && SSL_read(ssl, request, sizeof request) > 0 && !bytes.empty()) {
-      SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
-    }
-    SSL_shutdown(ssl);
-    SSL_free(ssl);
-    X509_free(x509);
-    EVP_PKEY_free(evp);
-    BIO_free(certificate);
-    BIO_free(key);
-    SSL_CTX_free(context);
-  });
-}
-
 TEST_F(ClientTest, WhatIsNotHttpIsCorrupt) {
-  const auto server = tls_parrot(ca_, "SSH-2.0-OpenSSH_9.2\r\n\r\n");
+  const auto server = testing::tls_parrot(ca_, kName, "SSH-2.0-OpenSSH_9.2\r\n\r\n");
   EXPECT_EQ(code_of(Client(options_for(server->port(), ca_.pem())).send({})), ErrorCode::kCorrupt);
 }
 
 TEST_F(ClientTest, AnAnswerCutShortIsUnavailable) {
   for (const char* part : {"", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"}) {
-    const auto server = tls_parrot(ca_, part);
+    const auto server = testing::tls_parrot(ca_, kName, part);
     EXPECT_EQ(code_of(Client(options_for(server->port(), ca_.pem())).send({})),
               ErrorCode::kUnavailable);
   }

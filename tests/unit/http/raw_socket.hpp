@@ -19,6 +19,7 @@ class RawSocket {
   RawSocket& operator=(const RawSocket&) = delete;
 
   [[nodiscard]] bool connected() const { return connected_; }
+  [[nodiscard]] int descriptor() const { return fd_; }
   // False when the other side is gone, or takes nothing for a minute.
   bool send(std::string_view bytes) const;
   // Reads until `marker` is in what came, or the connection ends.

@@ -4,99 +4,27 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <set>
 #include <thread>
 
-#include "http/server.hpp"
-#include "tests/unit/http/certificates.hpp"
-#include "tests/unit/http/raw_socket.hpp"
+#include "tests/unit/http/session_servers.hpp"
 
-namespace compilecache::http {
+namespace compilecache::http::testing {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::Pair;
-using testing::RawServer;
-using testing::TestCa;
-
-constexpr char kHost[] = "registry.example.com";
-
-template <typename T>
-ErrorCode code_of(const Result<T>& result) {
-  return result ? ErrorCode::kInternal : result.error().code;
-}
-
-template <typename T>
-std::string message_of(const Result<T>& result) {
-  return result ? "no error" : result.error().message;
-}
-
-// A body of any size without its memory: byte i is i modulo 251.
-class Counting : public BodySource {
- public:
-  explicit Counting(uint64_t size) : size_(size) {}
-  uint64_t size() const override { return size_; }
-  Status read_at(std::span<uint8_t> bytes, uint64_t offset) override {
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>((offset + i) % 251);
-    read_ = std::max(read_.load(), offset + bytes.size());
-    return {};
-  }
-  uint64_t read() const { return read_; }
-
- private:
-  const uint64_t size_;
-  std::atomic<uint64_t> read_ = 0;
-};
-
-std::string counted(size_t size) {
-  std::string text(size, '\0');
-  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i % 251);
-  return text;
-}
-
-// What came of a request: the answer's body, or the error.
-Result<std::string> body_of(Session& session, const SessionRequest& request) {
-  auto answer = session.start(request);
-  if (!answer) return unexpected(answer.error());
-  return read_all(**answer, 64U << 20);
-}
-
-// A server that does TLS and HTTP properly.
-class SessionTest : public ::testing::Test {
- protected:
-  void serve(Handler handler, const std::string& name = kHost, long good_for = 3600) {
-    auto server = Server::start({.address = "127.0.0.1", .tls = true}, std::move(handler));
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = std::move(*server);
-    const Pair pair = ca_.issue(name, good_for);
-    ASSERT_TRUE(server_->set_certificate(pair.certificate_pem, pair.key_pem));
-  }
-  std::string host_port(const std::string& host = kHost) const {
-    return host + ":" + std::to_string(server_->port());
-  }
-  std::string url(const std::string& target = "/") const {
-    return "https://" + host_port() + target;
-  }
-  SessionOptions options(const std::string& host = kHost) const {
-    return {.ca_pem = ca_.pem(),
-            .system_authorities = false,
-            .fixed_host = host_port(host),
-            .fixed_address = "127.0.0.1",
-            .connect_timeout = seconds(30),
-            .stall_timeout = seconds(30)};
-  }
-
-  TestCa ca_{"trusted"};
-  std::unique_ptr<Server> server_;
-};
 
 void say_ok(const Request&, const Responder& respond) { respond(text_response(200, "ok")); }
 
-TEST_F(SessionTest, SendsWhatItIsToldAndReturnsTheAnswer) {
+TEST_F(TlsSessionTest, SendsWhatItIsToldAndReturnsTheAnswer) {
   serve([](const Request& request, const Responder& respond) {
     respond(Response{.status = 409,
                      .body = request.method + " " + request.path + " " + request.query + " " +
@@ -118,7 +46,7 @@ TEST_F(SessionTest, SendsWhatItIsToldAndReturnsTheAnswer) {
             "PUT /v2/a/blobs digest=sha256:1 " + host_port() + " thing {}");
 }
 
-TEST_F(SessionTest, StreamsBodiesBothWays) {
+TEST_F(TlsSessionTest, StreamsBodiesBothWays) {
   serve([](Request request, const Responder& respond) {
     respond(Response{.body = std::move(request.body)});
   });
@@ -129,7 +57,7 @@ TEST_F(SessionTest, StreamsBodiesBothWays) {
   EXPECT_TRUE(*echoed == counted(5 << 20));
 }
 
-TEST_F(SessionTest, TheErrorOfASourceIsThatOfTheRequest) {
+TEST_F(TlsSessionTest, TheErrorOfASourceIsThatOfTheRequest) {
   struct Broken : BodySource {
     uint64_t size() const override { return 1U << 20; }
     Status read_at(std::span<uint8_t>, uint64_t) override {
@@ -140,11 +68,11 @@ TEST_F(SessionTest, TheErrorOfASourceIsThatOfTheRequest) {
   Broken body;
   Session session(options());
   const auto answer = session.start({.method = "PUT", .url = url(), .source = &body});
-  EXPECT_EQ(code_of(answer), ErrorCode::kIo);
+  EXPECT_EQ(code_of_result(answer), ErrorCode::kIo);
   EXPECT_EQ(message_of(answer), "the disk is gone");
 }
 
-TEST_F(SessionTest, ConnectionsAreKept) {
+TEST_F(TlsSessionTest, ConnectionsAreKept) {
   std::atomic<int> served = 0;
   std::string peer;
   serve([&](const Request& request, const Responder& respond) {
@@ -161,7 +89,7 @@ TEST_F(SessionTest, ConnectionsAreKept) {
   EXPECT_EQ(served, 5);
 }
 
-TEST_F(SessionTest, ARefusalWhileTheBodyIsBeingSentIsHeard) {
+TEST_F(TlsSessionTest, ARefusalWhileTheBodyIsBeingSentIsHeard) {
   serve(say_ok);  // which takes 7 MiB
   Counting body(1ULL << 40);
   Session session(options());
@@ -171,28 +99,28 @@ TEST_F(SessionTest, ARefusalWhileTheBodyIsBeingSentIsHeard) {
   EXPECT_LT(body.read(), 1ULL << 30);
 }
 
-TEST_F(SessionTest, AServerThatCannotProveWhoItIsGetsNothing) {
+TEST_F(TlsSessionTest, AServerThatCannotProveWhoItIsGetsNothing) {
   struct {
     std::string name;
     long good_for;
     bool known;
     const char* why;
   } const cases[] = {{"other.example.com", 3600, true, "hostname mismatch"},
-                     {kHost, -60, true, "expired"},
-                     {kHost, 3600, false, "unable to get local issuer certificate"}};
+                     {kRegistry, -60, true, "expired"},
+                     {kRegistry, 3600, false, "unable to get local issuer certificate"}};
   for (const auto& one : cases) {
     serve([](const Request&, const Responder&) { ADD_FAILURE() << "it was asked"; }, one.name,
           one.good_for);
     SessionOptions options = this->options();
     if (!one.known) options.ca_pem = TestCa("another").pem();
     const auto answer = Session(options).start({.url = url()});
-    EXPECT_EQ(code_of(answer), ErrorCode::kUnauthorized) << one.why;
-    EXPECT_THAT(message_of(answer), HasSubstr(kHost));
+    EXPECT_EQ(code_of_result(answer), ErrorCode::kUnauthorized) << one.why;
+    EXPECT_THAT(message_of(answer), HasSubstr(kRegistry));
     EXPECT_THAT(message_of(answer), HasSubstr(one.why));
   }
 }
 
-TEST_F(SessionTest, AnAddressIsProvedByTheCertificatesAddresses) {
+TEST_F(TlsSessionTest, AnAddressIsProvedByTheCertificatesAddresses) {
   serve(say_ok, "127.0.0.1");
   SessionOptions options = this->options();
   options.fixed_host.clear();
@@ -201,7 +129,7 @@ TEST_F(SessionTest, AnAddressIsProvedByTheCertificatesAddresses) {
   EXPECT_TRUE(body) << message_of(body);
 }
 
-TEST_F(SessionTest, SeveralThreadsShareASession) {
+TEST_F(TlsSessionTest, SeveralThreadsShareASession) {
   serve([](Request request, const Responder& respond) {
     respond(Response{.body = std::move(request.body)});
   });
@@ -218,48 +146,6 @@ TEST_F(SessionTest, SeveralThreadsShareASession) {
   }
   for (auto& thread : threads) thread.join();
 }
-
-// A server whose every connection is a function's to serve, without TLS.
-class RawSessionTest : public ::testing::Test {
- protected:
-  void serve(std::function<void(int)> serve) {
-    server_ = std::make_unique<RawServer>(std::move(serve));
-  }
-  // Answers each connection's first request with these bytes and hangs up.
-  void parrot(std::string bytes) {
-    serve([bytes = std::move(bytes)](int fd) {
-      read_head(fd);
-      send_all(fd, bytes);
-    });
-  }
-  static std::string read_head(int fd) {
-    std::string head;
-    char byte = 0;
-    while (!head.ends_with("\r\n\r\n") && recv(fd, &byte, 1, 0) == 1) head += byte;
-    return head;
-  }
-  static void send_all(int fd, std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    }
-  }
-  std::string host_port() const { return "127.0.0.1:" + std::to_string(server_->port()); }
-  std::string url(const std::string& target = "/") const {
-    return "http://" + host_port() + target;
-  }
-  SessionOptions options() const {
-    return {
-        .plain_hosts = {host_port()}, .connect_timeout = seconds(30), .stall_timeout = seconds(30)};
-  }
-  Result<std::string> fetch(const std::string& method = "GET") {
-    Session session(options());
-    return body_of(session, {.method = method, .url = url()});
-  }
-
-  std::unique_ptr<RawServer> server_;
-};
 
 TEST_F(RawSessionTest, BodiesEndAsTheirHeadSays) {
   const std::pair<const char*, std::string> cases[] = {
@@ -301,7 +187,7 @@ TEST_F(RawSessionTest, WhatIsNotHttpIsCorrupt) {
   };
   for (const auto& bytes : cases) {
     parrot(bytes);
-    EXPECT_EQ(code_of(fetch()), ErrorCode::kCorrupt) << bytes.substr(0, 80);
+    EXPECT_EQ(code_of_result(fetch()), ErrorCode::kCorrupt) << bytes.substr(0, 80);
   }
 }
 
@@ -318,7 +204,7 @@ TEST_F(RawSessionTest, AnAnswerCutAtAnyByteIsNoAnswer) {
       if (cut == bytes.size()) {
         EXPECT_EQ(fetched.value_or(message_of(fetched)), "hello");
       } else {
-        EXPECT_EQ(code_of(fetched), ErrorCode::kUnavailable) << "after " << cut << " bytes";
+        EXPECT_EQ(code_of_result(fetched), ErrorCode::kUnavailable) << "after " << cut << " bytes";
       }
     }
   }
@@ -330,14 +216,13 @@ TEST_F(RawSessionTest, AServerThatStallsEndsByTheStallTimeout) {
     serve([&](int fd) {
       read_head(fd);
       send_all(fd, whole.substr(0, sent));
-      char byte = 0;
-      recv(fd, &byte, 1, 0);  // until the client has gone
+      read_to_the_end(fd);
     });
     SessionOptions options = this->options();
     options.stall_timeout = milliseconds(50);
     Session session(options);
     const auto body = body_of(session, {.url = url()});
-    EXPECT_EQ(code_of(body), ErrorCode::kTimeout) << sent;
+    EXPECT_EQ(code_of_result(body), ErrorCode::kTimeout) << sent;
     EXPECT_THAT(message_of(body), HasSubstr("50 ms"));
   }
 }
@@ -353,23 +238,22 @@ TEST_F(RawSessionTest, AServerThatTricklesEndsByTheDeadline) {
   Session session(options());
   const auto body = body_of(
       session, {.url = url(), .deadline = std::chrono::steady_clock::now() + milliseconds(100)});
-  EXPECT_EQ(code_of(body), ErrorCode::kTimeout);
+  EXPECT_EQ(code_of_result(body), ErrorCode::kTimeout);
   EXPECT_THAT(message_of(body), HasSubstr("the time for it is up"));
 }
 
 TEST_F(RawSessionTest, AServerThatTakesNothingEndsByTheStallTimeout) {
   serve([](int fd) {
-    std::vector<char> bytes(1U << 20);
     // Takes nothing for ten times as long; then reads what was sent, to see the client go.
     std::this_thread::sleep_for(milliseconds(500));
-    while (recv(fd, bytes.data(), bytes.size(), 0) > 0) continue;
+    read_to_the_end(fd);
   });
   SessionOptions options = this->options();
   options.stall_timeout = milliseconds(50);
   Session session(options);
   Counting body(1ULL << 30);
   const auto answer = session.start({.method = "PUT", .url = url(), .source = &body});
-  EXPECT_EQ(code_of(answer), ErrorCode::kTimeout);
+  EXPECT_EQ(code_of_result(answer), ErrorCode::kTimeout);
 }
 
 TEST_F(RawSessionTest, AnEarly401IsTheAnswer) {
@@ -377,8 +261,7 @@ TEST_F(RawSessionTest, AnEarly401IsTheAnswer) {
     serve([&](int fd) {
       read_head(fd);
       send_all(fd, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nwho?");
-      char bytes[4096];
-      while (reads_on && recv(fd, bytes, sizeof bytes, 0) > 0) continue;
+      if (reads_on) read_to_the_end(fd);
     });
     Session session(options());
     Counting body(1ULL << 30);
@@ -395,7 +278,7 @@ TEST_F(RawSessionTest, AKeptConnectionThatWasClosedIsReplacedOnce) {
   serve([&](int fd) {
     const int number = ++connections;
     read_head(fd);
-    send_all(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    send_all(fd, ok_answer("ok"));
     if (number > 1) return;
     read_head(fd);  // a second request, and no answer
   });
@@ -412,13 +295,13 @@ TEST_F(RawSessionTest, OnceSomethingOfAnAnswerCameNothingIsRepeated) {
   serve([&](int fd) {
     ++connections;
     read_head(fd);
-    send_all(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    send_all(fd, ok_answer("ok"));
     read_head(fd);
     send_all(fd, "H");
   });
   Session session(options());
   EXPECT_TRUE(body_of(session, {.url = url()}));
-  EXPECT_EQ(code_of(body_of(session, {.url = url()})), ErrorCode::kUnavailable);
+  EXPECT_EQ(code_of_result(body_of(session, {.url = url()})), ErrorCode::kUnavailable);
   EXPECT_EQ(connections, 1);
 }
 
@@ -426,9 +309,275 @@ TEST_F(RawSessionTest, PlainHttpIsSpokenToListedHostsAlone) {
   serve([](int) { ADD_FAILURE() << "it was asked"; });
   Session session(SessionOptions{});
   const auto answer = session.start({.url = url()});
-  EXPECT_EQ(code_of(answer), ErrorCode::kInvalid);
+  EXPECT_EQ(code_of_result(answer), ErrorCode::kInvalid);
   EXPECT_THAT(message_of(answer), HasSubstr(host_port()));
 }
 
+// Bytes that come too slowly for a whole record within the stall's time are bytes all the same.
+TEST_F(ThroughProxyTest, ASlowServerIsNotAStalledOne) {
+  std::atomic<bool> slowly = false;
+  serve([&](const Request&, const Responder& respond) {
+    slowly = true;
+    respond(text_response(200, std::string(150, 'x')));
+  });
+  start_proxy("HTTP/1.1 200 OK\r\n\r\n", [&](int client, std::string_view bytes) {
+    if (!slowly) return send_on(client, bytes);
+    for (const char byte : bytes) {
+      send_all(client, {&byte, 1});
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return true;
+  });
+  SessionOptions options = through();
+  options.stall_timeout = milliseconds(1000);
+  Session session(options);
+  EXPECT_EQ(told(session, {.url = url()}), std::string(150, 'x') + "\n");
+}
+
+// The same over TLS: in the handshake, in the head or in the body.
+TEST_F(ThroughProxyTest, AConnectionCutAtAnyByteIsNoAnswer) {
+  for (size_t cut = 0;; cut += 7) {
+    size_t left = cut;
+    start_proxy("HTTP/1.1 200 OK\r\n\r\n", [&](int client, std::string_view bytes) {
+      send_all(client, bytes.substr(0, left));
+      const bool enough = left >= bytes.size();
+      left -= std::min(left, bytes.size());
+      return enough;
+    });
+    Session session(through());
+    const auto body = body_of(session, {.url = url()});
+    if (body) {
+      EXPECT_EQ(*body, "from " + host_port() + "\n");
+      EXPECT_GT(cut, 500U);
+      break;
+    }
+    EXPECT_EQ(body.error().code, ErrorCode::kUnavailable) << body.error().message;
+    ASSERT_LT(cut, 100000U);
+  }
+}
+
+TEST_F(TlsSessionTest, AnAnswerWithoutLengthEndsWithAGoodbye) {
+  const std::string bytes = "HTTP/1.1 200 OK\r\n\r\nhello";
+  for (const bool goodbye : {true, false}) {
+    const auto server = tls_parrot(ca_, kRegistry, bytes, goodbye);
+    const std::string host_port = kRegistry + (":" + std::to_string(server->port()));
+    Session session({.ca_pem = ca_.pem(),
+                     .system_authorities = false,
+                     .fixed_host = host_port,
+                     .fixed_address = "127.0.0.1"});
+    const auto body = body_of(session, {.url = "https://" + host_port});
+    if (goodbye) {
+      EXPECT_EQ(body.value_or(message_of(body)), "hello");
+    } else {
+      EXPECT_EQ(code_of_result(body), ErrorCode::kUnavailable);
+    }
+  }
+}
+
+TEST_F(RawSessionTest, AnUploadCutAtAnyByteIsNoAnswer) {
+  for (size_t most = 0; most < 400; ++most) {
+    serve([&](int fd) {
+      std::vector<char> bytes(most + 1);
+      size_t left = most;
+      while (left > 0) {
+        const ssize_t got = recv(fd, bytes.data(), left, 0);
+        if (got <= 0) break;
+        left -= static_cast<size_t>(got);
+      }
+    });
+    Session session(options());
+    Counting body(1U << 20);
+    const auto answer = session.start({.method = "PUT", .url = url(), .source = &body});
+    EXPECT_EQ(code_of_result(answer), ErrorCode::kUnavailable) << most;
+  }
+}
+
+TEST_F(RawSessionTest, AnAnswerLeftInTheMiddleClosesItsConnection) {
+  std::atomic<int> connections = 0;
+  serve([&](int fd) {
+    ++connections;
+    read_head(fd);
+    send_all(fd, ok_answer("hello"));
+    read_to_the_end(fd);
+  });
+  Session session(options());
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = session.start({.url = url()});
+    ASSERT_TRUE(answer) << answer.error().message;
+    std::array<uint8_t, 2> some{};
+    EXPECT_EQ(*(*answer)->read(some), 2U);
+  }
+  EXPECT_EQ(connections, 2);
+}
+
+TEST_F(RawSessionTest, WhatFollowsAnAnswerUnaskedIsNotTheNextOne) {
+  std::atomic<int> connections = 0;
+  serve([&](int fd) {
+    const bool first = ++connections == 1;
+    read_head(fd);
+    send_all(fd, ok_answer("hello") + (first ? ok_answer("smuggled") : ""));
+    read_to_the_end(fd);
+  });
+  Session session(options());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(told(session, {.url = url()}), "hello");
+  EXPECT_EQ(connections, 2);
+}
+
+TEST_F(TlsSessionTest, ConnectionsAreKeptAsLongAndAsManyAsIsSaid) {
+  std::set<std::string> peers;
+  serve([&](const Request& request, const Responder& respond) {
+    peers.insert(request.peer);
+    respond(text_response(200, "ok"));
+  });
+  SessionOptions options = this->options();
+  options.idle_timeout = milliseconds(0);
+  Session impatient(options);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(told(impatient, {.url = url()}), "ok\n");
+  EXPECT_EQ(peers.size(), 2U);
+  options = this->options();
+  options.most_idle_connections = 0;
+  Session forgetful(options);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(told(forgetful, {.url = url()}), "ok\n");
+  EXPECT_EQ(peers.size(), 4U);
+}
+
+TEST_F(RawSessionTest, AnAnswerOverTheReadersLimitIsTooLarge) {
+  parrot(ok_answer("hello"));
+  Session session(options());
+  const auto again = session.start({.url = url("/path?signature=x")});
+  ASSERT_TRUE(again) << again.error().message;
+  const auto body = read_all(**again, 4);
+  EXPECT_EQ(code_of_result(body), ErrorCode::kTooLarge);
+  EXPECT_THAT(message_of(body), HasSubstr(url("/path")));
+  EXPECT_THAT(message_of(body), Not(HasSubstr("signature")));
+}
+
+TEST_F(RawSessionTest, NobodyThereIsUnavailable) {
+  parrot("");
+  const SessionOptions options = this->options();
+  const std::string there = url("/v2/?signature=x");
+  server_.reset();
+  const auto answer = Session(options).start({.method = "HEAD", .url = there});
+  EXPECT_EQ(code_of_result(answer), ErrorCode::kUnavailable);
+  EXPECT_THAT(message_of(answer), HasSubstr("HEAD " + there.substr(0, there.find('?')) + ": "));
+  EXPECT_THAT(message_of(answer), HasSubstr("refused"));
+  EXPECT_THAT(message_of(answer), Not(HasSubstr("signature")));
+}
+
+TEST_F(RawSessionTest, ANameIsResolved) {
+  parrot(ok_answer("hello"));
+  const std::string host_port = "localhost:" + std::to_string(server_->port());
+  SessionOptions options = this->options();
+  options.plain_hosts = {host_port};
+  Session session(options);
+  EXPECT_EQ(told(session, {.url = "http://" + host_port + "/"}), "hello");
+  const auto unknown = session.start({.url = "https://no-such-host.invalid/"});
+  EXPECT_EQ(code_of_result(unknown), ErrorCode::kUnavailable);
+  EXPECT_THAT(message_of(unknown), HasSubstr("no-such-host.invalid"));
+}
+
+TEST_F(TlsSessionTest, AnIpv6AddressIsAskedAndProvedAsAnyOther) {
+  auto server = Server::start({.address = "::1", .tls = true}, say_ok);
+  if (!server) GTEST_SKIP() << "this machine has no IPv6";
+  const Pair pair = ca_.issue("::1");
+  ASSERT_TRUE((*server)->set_certificate(pair.certificate_pem, pair.key_pem));
+  Session session({.ca_pem = ca_.pem(), .system_authorities = false});
+  EXPECT_EQ(told(session, {.url = "https://[::1]:" + std::to_string((*server)->port())}), "ok\n");
+}
+
+// A folder of its own, and its files.
+class AuthoritiesTest : public TlsSessionTest {
+ protected:
+  AuthoritiesTest() {
+    serve(say_ok);
+    std::ofstream(folder_ / "some.crt") << ca_.pem();
+  }
+  ~AuthoritiesTest() override {
+    for (const char* name : {"SSL_CERT_FILE", "SSL_CERT_DIR"}) unsetenv(name);
+    std::filesystem::remove_all(folder_);
+  }
+  static std::filesystem::path make_folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "authorities-XXXXXX").string();
+    return mkdtemp(name.data());
+  }
+  SessionOptions of_system(const std::string& pem = "") const {
+    SessionOptions options = this->options();
+    options.ca_pem = pem;
+    options.system_authorities = true;
+    return options;
+  }
+  ErrorCode asking(const SessionOptions& options) {
+    const auto answer = Session(options).start({.url = url()});
+    return code_of_result(answer);
+  }
+
+  const std::filesystem::path folder_ = make_folder();
+};
+
+TEST_F(AuthoritiesTest, AFileOfTheEnvironmentIsTrusted) {
+  EXPECT_EQ(asking(of_system()), ErrorCode::kUnauthorized);
+  setenv("SSL_CERT_FILE", (folder_ / "some.crt").c_str(), 1);
+  EXPECT_TRUE(Session(of_system()).start({.url = url()}));
+}
+
+TEST_F(AuthoritiesTest, AFolderWithHashedNamesIsTrusted) {
+  setenv("SSL_CERT_DIR", ("/nonexistent:" + folder_.string()).c_str(), 1);
+  EXPECT_EQ(asking(of_system()), ErrorCode::kUnauthorized);
+  std::filesystem::copy_file(folder_ / "some.crt", folder_ / (ca_.subject_hash() + ".0"));
+  EXPECT_TRUE(Session(of_system()).start({.url = url()}));
+}
+
+TEST_F(AuthoritiesTest, ThoseOfTheOptionsAreTrustedToo) {
+  EXPECT_TRUE(Session(of_system(ca_.pem())).start({.url = url()}));
+  std::ofstream(folder_ / "other.crt") << TestCa("another").pem();
+  setenv("SSL_CERT_FILE", (folder_ / "other.crt").c_str(), 1);
+  EXPECT_TRUE(Session(of_system(ca_.pem())).start({.url = url()}));
+  EXPECT_EQ(asking(of_system()), ErrorCode::kUnauthorized);
+}
+
+TEST_F(AuthoritiesTest, WhatIsNoCertificateIsInvalid) {
+  EXPECT_EQ(asking(of_system("nothing of the kind")), ErrorCode::kInvalid);
+  SessionOptions nobody = options();
+  nobody.ca_pem.clear();
+  EXPECT_EQ(asking(nobody), ErrorCode::kInvalid);
+  setenv("SSL_CERT_FILE", (folder_ / "missing.crt").c_str(), 1);
+  const auto answer = Session(of_system()).start({.url = url()});
+  EXPECT_EQ(code_of_result(answer), ErrorCode::kInvalid);
+  EXPECT_THAT(message_of(answer), HasSubstr("SSL_CERT_FILE"));
+}
+
+TEST_F(RawSessionTest, ARequestThatCannotBeSentIsInvalid) {
+  serve([](int) { ADD_FAILURE() << "it was asked"; });
+  const std::string there = url();
+  const SessionRequest requests[] = {
+      {.url = "registry.example.com/v2/"},
+      {.url = "https://user:secret@registry.example.com/"},
+      {.method = "GET /x HTTP/1.1\r\nHost: y\r\n\r\nGET", .url = there},
+      {.method = "", .url = there},
+      {.url = there, .headers = {{"Authorization", "Bearer secret\r\nX: y"}}},
+      {.url = there, .headers = {{"Authorization", std::string("secret\0", 7)}}},
+      {.url = there, .headers = {{"X: y\r\nZ", "secret"}}},
+      {.url = there, .headers = {{"content-length", "3"}}},
+      {.url = there, .headers = {{"Host", "other"}}},
+  };
+  Session session(options());
+  for (const auto& request : requests) {
+    const auto answer = session.start(request);
+    EXPECT_EQ(code_of_result(answer), ErrorCode::kInvalid) << request.url;
+    EXPECT_THAT(message_of(answer), Not(HasSubstr("secret")));
+  }
+  SessionOptions options = this->options();
+  options.fixed_host = host_port();
+  options.fixed_address = "localhost";
+  EXPECT_EQ(code_of_result(Session(options).start({.url = there})), ErrorCode::kInvalid);
+}
+
+TEST_F(RawSessionTest, NothingIsAskedAfterTheDeadline) {
+  serve([](int fd) { EXPECT_EQ(read_head(fd), ""); });
+  const auto answer = Session(options()).start(
+      {.url = url(), .deadline = std::chrono::steady_clock::now() - milliseconds(1)});
+  EXPECT_EQ(code_of_result(answer), ErrorCode::kTimeout);
+}
+
 }  // namespace
-}  // namespace compilecache::http
+}  // namespace compilecache::http::testing

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/agent_config.hpp"
+#include "frameworks/effect.hpp"
 #include "operator/settings/settings.hpp"
 #include "tests/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
@@ -149,6 +150,24 @@ TEST(ShippedFrameworks, WhatEnginesLeaveBehindIsNotPacked) {
             std::vector<std::string>{"jit/a.so"});
   EXPECT_EQ(packed("tilelang", {"KEY/kernel.so", ".staging/KEY/kernel.so"}),
             std::vector<std::string>{"KEY/kernel.so"});
+}
+
+// As vLLM 0.32 writes them on CPU: between a note on the model and the first graph lie 13 s of
+// imports.
+TEST(ShippedFrameworks, VllmsNotesOnAModelAreNotTheBeginningOfACompile) {
+  const std::string root = "torch_compile_cache/", aot = root + "torch_aot_compile/AB/";
+  frameworks::Directory directory;
+  directory.add("modelinfos/Qwen3.json", 5);
+  directory.add(root + "0123456789/rank_0_0/backbone/computation_graph.py", 18);
+  directory.add(aot + "inductor_cache/ab/kernel.main.cpp", 22);
+  directory.add(aot + "inductor_cache/ab/kernel.main.so", 27);
+  directory.add(aot + "inductor_cache/aotautograd/KEY/entry", 33);
+  directory.add(aot + "rank_0_0/model", 35);
+  directory.add("startup_plan/startup_plan_ab.json", 70);
+  const Rules rules(shipped().at("vllm"));
+  frameworks::EffectJudge judge;
+  judge.add(rules, directory.scan, nullptr);
+  EXPECT_DOUBLE_EQ(judge.result().compile_seconds(), 35 - 18);
 }
 
 // TORCHINDUCTOR_FORCE_DISABLE_CACHES alone ends vLLM, whichever framework brings it.

@@ -172,8 +172,12 @@ Answer FakeRegistry::State::give_token(const Call& call) {
   if (!manners.token_user.empty() &&
       call.header("authorization") != "Basic " + base64_encode(manners.token_user))
     return error(401, "UNAUTHORIZED");
+  const std::string form = call.method == "POST" ? call.body : call.target;
+  if (!manners.refresh_token.empty() &&
+      form.find("grant_type=refresh_token&client_id=compilecache&refresh_token=refresh%2Fme&") != 0)
+    return error(400, "UNSUPPORTED");
   const std::string token = "token-" + std::to_string(++given);
-  tokens[token] = call.target.find("push") != std::string::npos;
+  tokens[token] = form.find("push") != std::string::npos;
   return {.body = Json{{"token", token}, {"expires_in", manners.token_seconds}}.dump()};
 }
 
@@ -412,6 +416,12 @@ std::optional<std::string> FakeRegistry::take(const std::string& digest) {
   return std::nullopt;
 }
 
+std::string FakeRegistry::content(const std::string& digest) const {
+  const MutexLock lock(state_->mutex);
+  const auto blob = state_->blobs.find(digest);
+  return blob != state_->blobs.end() ? blob->second : state_->manifests.at(digest);
+}
+
 std::map<std::string, std::string> FakeRegistry::tags() const {
   const MutexLock lock(state_->mutex);
   return state_->tags;
@@ -431,10 +441,21 @@ std::set<std::string> FakeRegistry::manifests() const {
 
 void FakeRegistry::clear() {
   const MutexLock lock(state_->mutex);
+  clear_now();
+}
+
+void FakeRegistry::clear_now() NO_THREAD_SAFETY_ANALYSIS {
   state_->blobs.clear();
   state_->manifests.clear();
   state_->tags.clear();
 }
+
+void FakeRegistry::take_now(const std::string& digest) NO_THREAD_SAFETY_ANALYSIS {
+  state_->blobs.erase(digest);
+  state_->manifests.erase(digest);
+}
+
+void FakeRegistry::revoke_tokens_now() NO_THREAD_SAFETY_ANALYSIS { state_->tokens.clear(); }
 
 void FakeRegistry::on_call(int number, Fault fault) {
   const MutexLock lock(state_->mutex);
@@ -477,11 +498,6 @@ std::vector<std::string> FakeRegistry::lines() const {
 void FakeRegistry::set(const std::function<void(Manners&)>& change) {
   const MutexLock lock(state_->mutex);
   change(state_->manners);
-}
-
-void FakeRegistry::revoke_tokens() {
-  const MutexLock lock(state_->mutex);
-  state_->tokens.clear();
 }
 
 void FakeRegistry::accept_token(const std::string& token) {

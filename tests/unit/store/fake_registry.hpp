@@ -65,11 +65,16 @@ class FakeRegistry {
   // --- what it has -------------------------------------------------------------------------
 
   void put(const std::string& digest, const std::string& content);
-  std::optional<std::string> take(const std::string& digest);     // a blob or a manifest
-  [[nodiscard]] std::map<std::string, std::string> tags() const;  // tag -> digest
+  [[nodiscard]] std::string content(const std::string& digest) const;  // likewise
+  std::optional<std::string> take(const std::string& digest);          // a blob or a manifest
+  [[nodiscard]] std::map<std::string, std::string> tags() const;       // tag -> digest
   void tag(const std::string& name, const std::string& digest);
   [[nodiscard]] std::set<std::string> manifests() const;
   void clear();
+  // The same from within a fault, which holds the lock.
+  void clear_now();
+  void take_now(const std::string& digest);
+  void revoke_tokens_now();  // those that it gave are good no longer
 
   // --- what it does ------------------------------------------------------------------------
 
@@ -86,22 +91,20 @@ class FakeRegistry {
 
   struct Manners {
     bool ranges = true;
-    bool suffix = true;
     bool relative_locations = true;
     bool manifests_by_digest = true;
     bool deletes = true;
-    bool checks_blobs = true;  // a manifest whose blobs are missing is refused
-    bool lengths = true;       // Content-Length of blobs
-    std::string basic;         // "user:password" that it wants
-    bool bearer = false;       // wants tokens of its own token service, /token
-    std::string token_user;    // "user:password" that this wants; empty: none
+    bool checks_blobs = true;   // a manifest whose blobs are missing is refused
+    bool lengths = true;        // Content-Length of blobs
+    std::string basic;          // "user:password" that it wants
+    bool bearer = false;        // wants tokens of its own token service, /token
+    std::string token_user;     // "user:password" that this wants; empty: none
+    std::string refresh_token;  // instead: a POST with it
     int token_seconds = 300;
     std::string blobs_on;  // redirects GETs of blobs to this host
     size_t tags_in_a_page = 1000;
   };
   void set(const std::function<void(Manners&)>& change);
-  // Tokens that it gave are good no longer.
-  void revoke_tokens();
   // A token that it takes, of somebody else.
   void accept_token(const std::string& token);
   [[nodiscard]] int tokens_given() const;

@@ -1,0 +1,75 @@
+#include "base/base64.hpp"
+#include "base/strings.hpp"
+#include "tests/integration/operator_fixture.hpp"
+#include "tests/paths.hpp"
+
+// --registry, with the rights of config/components/registry, on a real API server.
+
+namespace compilecache::testing {
+namespace {
+
+constexpr char kRegistryRights[] = CC_SOURCE_DIR "/config/components/registry/rbac.yaml";
+
+class RegistryAccess : public OperatorTest {
+ protected:
+  // A service account of this namespace that may do these verbs with CompileCacheArchives, and a
+  // token of it.
+  [[nodiscard]] std::string account(const std::string& name, const std::string& verbs) const {
+    must({"create", "serviceaccount", name, "-n", ns});
+    must({"create", "role", name, "-n", ns, "--verb=" + verbs,
+          "--resource=compilecachearchives.compilecache.dev"});
+    must({"create", "rolebinding", name, "-n", ns, "--role=" + name,
+          "--serviceaccount=" + ns + ":" + name});
+    const std::string token = must({"create", "token", name, "-n", ns});
+    return token.substr(0, token.find('\n'));
+  }
+  static std::string must(const std::vector<std::string>& arguments) {
+    const ProcessResult done = kubectl(arguments);
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return done.out;
+  }
+  // What a token of the registry opens.
+  static json access_in(const std::string& token) {
+    std::string claims = split(token, '.').at(1);
+    for (char& c : claims) c = c == '-' ? '+' : c == '_' ? '/' : c;
+    claims.resize((claims.size() + 3) / 4 * 4, '=');
+    return json::parse(base64_decode(claims).value()).at("access");
+  }
+  // The actions that the holder gets for a repository; null: none.
+  [[nodiscard]] static json actions(const OperatorProcess& replica, const std::string& holder,
+                                    const std::string& repository) {
+    const auto [status, body] = replica.call(
+        "GET", "/v1/registry/token?service=registry&scope=repository:" + repository + ":pull,push",
+        holder, json());
+    if (status != 200) return status;
+    const json access = access_in(body.at("token"));
+    return access.empty() ? json() : access.at(0).at("actions");
+  }
+};
+
+TEST_F(RegistryAccess, PeopleAndPodsGetWhatTheyMayHave) {
+  must({"apply", "-f", kRegistryRights});
+  const std::string reader = account("reader", "get");
+  const std::string writer = account("writer", "get,create");
+  process->end();  // the next to lead need not wait for the lease
+  process = std::make_unique<OperatorProcess>(
+      kSettings, OperatorProcessOptions{.more_arguments = {"--registry"}});
+  ASSERT_TRUE(eventually(seconds(60), [] { return process->ready() && leads(); }))
+      << process->log();
+
+  EXPECT_TRUE(eventually(seconds(30),
+                         [&] { return actions(*process, reader, ns + "/app") == json{"pull"}; }))
+      << actions(*process, reader, ns + "/app") << process->log();
+  EXPECT_EQ(actions(*process, writer, ns + "/app"), (json{"pull", "push"}));
+  EXPECT_EQ(actions(*process, writer, "default/app"), json());
+  EXPECT_EQ(actions(*process, "no-token", ns + "/app"), 401);
+
+  const json rules = read({"secret", "compilecache-registry-auth", "-n", kOperatorNamespace});
+  EXPECT_TRUE(at(rules, "/data/ca.crt").is_string());
+  const json serving = read({"secret", "compilecache-registry-tls", "-n", kOperatorNamespace});
+  EXPECT_EQ(at(serving, "/type"), "kubernetes.io/tls");
+  must({"delete", "-f", kRegistryRights});
+}
+
+}  // namespace
+}  // namespace compilecache::testing
