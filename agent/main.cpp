@@ -189,7 +189,9 @@ int sweep(const Options& options) {
   store::Store& store = the_store(*config, process);
   const auto coordinator = make_coordinator(*config, store, node_name(), process.clock,
                                             process.random, until_told_to_end(process));
-  return run_sweep(*config, store, *coordinator, process.clock) ? 0 : 1;
+  const auto source =
+      open_source(*config, process.clock, process.random, until_told_to_end(process));
+  return run_sweep(*config, store, source.get(), *coordinator, process.clock) ? 0 : 1;
 }
 
 int effect(const Options& options) {

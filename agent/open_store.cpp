@@ -21,9 +21,10 @@ std::string without_port(const std::string& address) {
 }
 
 // Tokens of the operator, who decides what they are good for.
-store::TokenSource minted_tokens(std::shared_ptr<Coordinator> coordinator) {
-  return [coordinator = std::move(coordinator)](bool push) -> Result<store::Token> {
-    const auto minted = coordinator->registry_token({.push = push}, kTokenPatience);
+store::TokenSource minted_tokens(std::shared_ptr<Coordinator> coordinator, bool source) {
+  return [coordinator = std::move(coordinator), source](bool push) -> Result<store::Token> {
+    const auto minted =
+        coordinator->registry_token({.push = push, .source = source}, kTokenPatience);
     if (!minted) {
       return unexpected(minted.error().with("asking the operator for a token of the registry"));
     }
@@ -44,16 +45,27 @@ store::RegistryOptions options_of(const api::RegistryRef& registry) {
   return options;
 }
 
-store::RegistryOptions users_registry(const api::RegistryRef& registry) {
+// `secret` and `ca`: where the registry's Secret and ConfigMap are mounted.
+store::RegistryOptions users_registry(const api::RegistryRef& registry, const std::string& secret,
+                                      const std::string& ca) {
   auto options = options_of(registry);
   options.proxy = http::proxy_of_environment();
   if (!registry.secret.empty()) {
-    options.docker_config_file =
-        std::string(api::kRegistrySecretPath) + "/" + api::kRegistrySecretKey;
+    options.docker_config_file = secret + "/" + api::kRegistrySecretKey;
   }
   if (!registry.ca_config_map.empty()) {
-    options.ca_file = std::string(api::kRegistryCaPath) + "/" + api::kRegistryCaKey;
+    options.ca_file = ca + "/" + api::kRegistryCaKey;
   }
+  return options;
+}
+
+store::RegistryOptions own_registry(const api::AgentConfig& config,
+                                    const api::RegistryRef& registry, store::TokenSource tokens) {
+  auto options = options_of(registry);
+  options.address = without_port(registry.address);
+  options.ca_pem = config.operator_ca;
+  options.system_authorities = false;
+  options.tokens = std::move(tokens);
   return options;
 }
 
@@ -63,13 +75,26 @@ std::unique_ptr<store::Store> open_store(const api::AgentConfig& config, const C
                                          const Random& random, Sleep sleep) {
   const api::RegistryRef* registry = config.store ? config.store->registry() : nullptr;
   if (registry == nullptr) return store::open_store(api::store_directory(config));
-  if (!registry->own) return store::open_store(users_registry(*registry));
-  auto options = options_of(*registry);
-  options.address = without_port(registry->address);
-  options.ca_pem = config.operator_ca;
-  options.system_authorities = false;
-  options.tokens = minted_tokens(make_operator_client(config, clock, random, std::move(sleep)));
-  return store::open_store(std::move(options));
+  if (!registry->own) {
+    return store::open_store(
+        users_registry(*registry, api::kRegistrySecretPath, api::kRegistryCaPath));
+  }
+  auto client = make_operator_client(config, clock, random, std::move(sleep));
+  return store::open_store(
+      own_registry(config, *registry, minted_tokens(std::move(client), false)));
+}
+
+std::unique_ptr<store::Store> open_source(const api::AgentConfig& config, const Clock& clock,
+                                          const Random& random, Sleep sleep) {
+  if (!config.sweep.copy_from) return nullptr;
+  const api::StoreRef& source = *config.sweep.copy_from;
+  if (source.volume() != nullptr) return store::open_store(api::source_directory(config));
+  const api::RegistryRef& registry = *source.registry();
+  if (!registry.own) {
+    return store::open_store(users_registry(registry, api::kSourceSecretPath, api::kSourceCaPath));
+  }
+  auto client = make_operator_client(config, clock, random, std::move(sleep));
+  return store::open_store(own_registry(config, registry, minted_tokens(std::move(client), true)));
 }
 
 }  // namespace compilecache::agent

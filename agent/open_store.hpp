@@ -17,4 +17,8 @@ namespace compilecache::agent {
 std::unique_ptr<store::Store> open_store(const api::AgentConfig& config, const Clock& clock,
                                          const Random& random, Sleep sleep);
 
+// The store that a sweep Job copies from, or null where it copies from nowhere.
+std::unique_ptr<store::Store> open_source(const api::AgentConfig& config, const Clock& clock,
+                                          const Random& random, Sleep sleep);
+
 }  // namespace compilecache::agent

@@ -123,7 +123,8 @@ constexpr Route kRoutes[] = {
         "What the loaded archive is worth to the pod so far, and what became of its last save."),
     route<&Desk::sweeps, &SweepService::sweep>(
         "POST", "/v1/sweeps",
-        "A sweep Job takes over a store, begins, tells a page of what is there, or ends.",
+        "A sweep Job takes over a store, begins, tells of what it copied or a page of what is "
+        "there, or ends.",
         api::kLongestSweepMessage),
     route<&Desk::registry, &RegistryTokenService::token>(
         "POST", "/v1/registry-token",

@@ -61,6 +61,9 @@ Result<api::SweepAnswer> SweepService::sweep(const Caller& caller,
     case api::SweepPhase::kAdopt:
       done = adopt(caller, request);
       break;
+    case api::SweepPhase::kCopy:
+      done = take_copies(caller, request);
+      break;
     case api::SweepPhase::kBegin:
       answer = sweep_begins(caller);
       break;
@@ -88,34 +91,80 @@ Status SweepService::adopt(const Caller& caller, const api::SweepRequest& reques
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
   std::set<std::string> condemned;
   for (const auto& blob : parts_.stats.condemned(caller.key())) condemned.insert(blob.digest);
-  int64_t adopted = 0;
-  for (const api::FoundArchive& found : request.found) {
-    const auto archive = adopted_archive(cache, found, parts_.clock.wall());
-    Status taken = archive ? take_in(*archive, condemned) : Status(unexpected(archive.error()));
+  const auto adopted = take_all(caller, request.found, condemned);
+  if (!adopted) return unexpected(adopted.error());
+  log_info("took over archives of another cluster", {{"reason", "adopted"},
+                                                     {"namespace", caller.ns()},
+                                                     {"cache", cache.metadata.name},
+                                                     {"archives", std::to_string(*adopted)}});
+  return {};
+}
+
+// What was copied is not held against what is condemned here: an earlier attempt may have left it,
+// and this Job deletes no more. But what made pods crash here, or is not to be trusted where it
+// came from, stays there.
+Status SweepService::take_copies(const Caller& caller, const api::SweepRequest& request) {
+  const api::CompileCache& cache = *caller.cache;
+  if (!cache.spec.storage || !cache.spec.storage->copy_from) {
+    return fail(ErrorCode::kForbidden, "copying archives: CompileCache " + cache.metadata.name +
+                                           " has no spec.storage.copyFrom");
+  }
+  const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+  std::set<std::string> unwanted;
+  for (const std::string& manifest : parts_.stats.crashing(caller.key())) unwanted.insert(manifest);
+  const std::string& from = cache.spec.storage->copy_from->cache;
+  if (!from.empty() && from != cache.metadata.name) {
+    const auto theirs = parts_.archives.list(caller.ns(), from);
+    if (!theirs) return unexpected(theirs.error().with("copying archives of CompileCache " + from));
+    for (const api::CompileCacheArchive& archive : *theirs) {
+      for (std::string& manifest : distrusted_manifests(archive))
+        unwanted.insert(std::move(manifest));
+    }
+  }
+  const auto taken = take_all(caller, request.found, unwanted);
+  if (!taken) return unexpected(taken.error());
+  if (request.copied_from.empty()) return {};
+  log_info("copied archives", {{"reason", "copied"},
+                               {"namespace", caller.ns()},
+                               {"cache", cache.metadata.name},
+                               {"from", request.copied_from},
+                               {"archives", std::to_string(request.copied_archives)},
+                               {"error", request.copy_error}});
+  parts_.stats.copied(caller.key(), {.from = request.copied_from,
+                                     .time = format_time(parts_.clock.wall()),
+                                     .archives = request.copied_archives,
+                                     .error = request.copy_error});
+  return {};
+}
+
+// How many of them there are now.
+Result<int64_t> SweepService::take_all(const Caller& caller,
+                                       const std::vector<api::FoundArchive>& found_archives,
+                                       const std::set<std::string>& unwanted) {
+  int64_t there = 0;
+  for (const api::FoundArchive& found : found_archives) {
+    const auto archive = adopted_archive(*caller.cache, caller.store, found, parts_.clock.wall());
+    Status taken = archive ? take_in(*archive, unwanted) : Status(unexpected(archive.error()));
     // What the API server would not take stays garbage; anything else is tried again.
-    if (!taken && taken.error().code != ErrorCode::kInvalid) return taken;
+    if (!taken && taken.error().code != ErrorCode::kInvalid) return unexpected(taken.error());
     if (taken) {
-      ++adopted;
+      ++there;
     } else {
       log_warn("an archive is not taken over", {{"reason", "not_adoptable"},
                                                 {"namespace", caller.ns()},
-                                                {"cache", cache.metadata.name},
+                                                {"cache", caller.cache->metadata.name},
                                                 {"digest", found.manifest_digest},
                                                 {"error", taken.error().message}});
     }
   }
-  log_info("took over archives of another cluster", {{"reason", "adopted"},
-                                                     {"namespace", caller.ns()},
-                                                     {"cache", cache.metadata.name},
-                                                     {"archives", std::to_string(adopted)}});
-  return {};
+  return there;
 }
 
 Status SweepService::take_in(const api::CompileCacheArchive& archive,
-                             const std::set<std::string>& condemned) {
-  if (is_distrusted(archive.head, condemned)) {
+                             const std::set<std::string>& unwanted) {
+  if (is_distrusted(archive.head, unwanted)) {
     return fail(ErrorCode::kInvalid, "taking over archive " + archive.metadata.name +
-                                         ": it was deleted, its blobs are condemned");
+                                         ": it was deleted, or is not to be trusted");
   }
   const auto created = parts_.archives.create(archive);
   if (!created && created.error().code != ErrorCode::kAlreadyExists) {

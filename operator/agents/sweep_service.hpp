@@ -55,7 +55,10 @@ class SweepService {
   Result<std::vector<SaveInFlight>> in_flight(
       const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Status adopt(const Caller& caller, const api::SweepRequest& request);
-  Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
+  Status take_copies(const Caller& caller, const api::SweepRequest& request);
+  Result<int64_t> take_all(const Caller& caller, const std::vector<api::FoundArchive>& found,
+                           const std::set<std::string>& unwanted);
+  Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& unwanted);
   void note_heads(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Status miss_blobs(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives,
                     const api::SweepRequest& page);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/store_ref.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
@@ -95,6 +96,36 @@ bool update_unheard(std::vector<api::Condition>& conditions, const Silence& sile
                              {},
                              generation},
                             now);
+}
+
+bool update_copied(std::vector<api::Condition>& conditions, const api::CompileCache& cache,
+                   const api::LastCopy& last, const std::string& now) {
+  const std::string from = api::copy_source_in_words(cache);
+  if (from.empty()) {
+    return std::erase_if(conditions, [](const auto& condition) {
+             return condition.type == api::kArchivesCopiedCondition;
+           }) > 0;
+  }
+  api::Condition condition{.type = api::kArchivesCopiedCondition,
+                           .observed_generation = cache.metadata.generation};
+  if (last.done(from)) {
+    condition.status = "True";
+    condition.reason = "Copied";
+    condition.message = std::to_string(last.archives) + " archives of " + from +
+                        " are here; spec.storage.copyFrom may go, and the old store";
+  } else if (last.from == from) {
+    condition.status = "False";
+    condition.reason = "CopyFailed";
+    condition.message = last.error + "; it is tried again at the next sweep " +
+                        "(spec.retention.sweepInterval), and pods start cold until then";
+  } else {
+    condition.reason = "Copying";
+    condition.message = "a Job is to copy the archives of " + from +
+                        "; pods start cold until they are here. If this stays, see "
+                        "kubectl describe job -l compilecache.dev/sweep=" +
+                        cache.metadata.name;
+  }
+  return api::set_condition(conditions, std::move(condition), now);
 }
 
 std::string unknown_frameworks(const std::vector<std::string>& wanted,

@@ -151,6 +151,10 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
     if (mine->state == SweepJob::State::kRunning) return watch_over(state, cache, *mine);
     account(state, cache, *mine);
   }
+  if (may_copy(state, cache) && state.copy != api::copy_source_in_words(cache)) {
+    state.copy = api::copy_source_in_words(cache);
+    state.asked = true;
+  }
   const bool running =
       !state.job.empty() || std::any_of(jobs.begin(), jobs.end(), [](const SweepJob& job) {
         return job.state == SweepJob::State::kRunning;
@@ -315,21 +319,32 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
   return needs;
 }
 
+// The store comes first, and after a Job that failed one that copies nothing: what is copied from
+// may be what keeps a Job from starting, and must keep no store from being swept, nor a probe from
+// succeeding.
+bool Sweeper::may_copy(const State& state, const api::CompileCache& cache) {
+  const std::string from = api::copy_source_in_words(cache);
+  return state.prepared && state.failures == 0 && state.node.empty() && !from.empty() &&
+         !cache.status.last_copy.done(from);
+}
+
 Status Sweeper::start(State& state, const api::CompileCache& cache,
                       const std::optional<ClaimView>& claim) {
   if (!state.store) return {};
   if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
-  SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
-                      .store = *state.store,
-                      .image = environment_.image,
-                      .cluster_uid = environment_.cluster_uid,
-                      .privilege = *state.privilege,
-                      .node = claim && is_single_node(*claim) ? node_of(cache) : state.node,
-                      .agent_address = environment_.agent_address,
-                      .agent_name = environment_.agent_name,
-                      .agent_ca = environment_.agent_ca(),
-                      .agent_port = environment_.agent_port,
-                      .proxy = environment_.proxy};
+  SweepJobInput input{
+      .name = sweep_job_name(cache.metadata.name, random_id(random_)),
+      .store = *state.store,
+      .copy_from = may_copy(state, cache) ? view_.copy_source_of(cache) : std::nullopt,
+      .image = environment_.image,
+      .cluster_uid = environment_.cluster_uid,
+      .privilege = *state.privilege,
+      .node = claim && is_single_node(*claim) ? node_of(cache) : state.node,
+      .agent_address = environment_.agent_address,
+      .agent_name = environment_.agent_name,
+      .agent_ca = environment_.agent_ca(),
+      .agent_port = environment_.agent_port,
+      .proxy = environment_.proxy};
   auto created = client_.create(kube::resources::kJobs, sweep_job(cache, input, settings_));
   state.last_start = clock_.wall();
   ++state.started;

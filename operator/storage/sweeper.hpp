@@ -98,6 +98,7 @@ class Sweeper {
     std::string reason;  // of the last Job
     int repeats = 0;     // Jobs in a row that were started again for that reason
     bool asked = false;
+    std::string copy;                 // what a Job was last asked to copy from
     std::string node;                 // for the next Job, where one is to be tried
     std::optional<size_t> privilege;  // that was found to work, or to be tried next
     std::string level;                // of Pod Security, when that was found
@@ -124,6 +125,7 @@ class Sweeper {
   Status step_down(State& state, const SweepJob& job);
   SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
   Status start(State& state, const api::CompileCache& cache, const std::optional<ClaimView>& claim);
+  static bool may_copy(const State& state, const api::CompileCache& cache);
   Status choose_privilege(State& state, const std::string& ns) const;
   std::string node_of(const api::CompileCache& cache) const;
   Result<Duration> decide(State& state, const api::CompileCache& cache,

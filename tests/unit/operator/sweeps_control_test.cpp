@@ -62,6 +62,43 @@ TEST_F(ControlTest, ARegistryNeedsNoClaimAndWhatItsJobFindsIsTheReason) {
             "harbor.example.com/caches");
 }
 
+TEST_F(ControlTest, ArchivesAreCopiedOnceTheStoreIsPreparedAndAfterAFailureItIsSweptWithout) {
+  const json spec = {
+      {"storage",
+       {{"claimName", "caches"}, {"copyFrom", {{"cache", "old"}, {"claimName", "old-caches"}}}}}};
+  put_cache(spec);
+  put_claim();
+  const auto copies = [&] {
+    return all(kJobs).back().dump().find("old-caches") != std::string::npos;
+  };
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_FALSE(copies()) << "the store comes first";
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "Copying");
+  report();
+  clock.advance(seconds(60));
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 2u) << "at once";
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  stats.copied("ml/transformer", {.from = "claim old-caches, old",
+                                  .time = "2026-01-01T00:00:00Z",
+                                  .archives = 2,
+                                  .error = "no room"});
+  report();
+  reconcile_and_see();
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "CopyFailed");
+  EXPECT_EQ(events.records.back().type, kube::EventType::kWarning);
+  EXPECT_EQ(condition("Ready").at("status"), "True") << "pods are served as ever";
+  clock.advance(seconds(60));
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 2u) << "not before the next sweep is due";
+  stats.copied("ml/transformer",
+               {.from = "claim old-caches, old", .time = "2026-01-01T00:00:00Z", .archives = 3});
+  reconcile_and_see();
+  EXPECT_EQ(condition("ArchivesCopied").at("status"), "True");
+  EXPECT_EQ(events.records.back().reason, "Copied");
+}
+
 // Whoever may create Jobs in another namespace writes what is read of them.
 TEST_F(ControlTest, AJobOfAnotherNamespaceHoldsNoSweepUp) {
   put_cache({{"storage", {{"registry", {{"repository", "harbor.example.com/caches"}}}}}});
