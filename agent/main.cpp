@@ -2,15 +2,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string_view>
+#include <thread>
 
 #include "agent/container_memory.hpp"
 #include "agent/coordinator.hpp"
 #include "agent/load/load.hpp"
 #include "agent/load/subprocess.hpp"
-#include "agent/open_store.hpp"
 #include "agent/pod.hpp"
 #include "agent/process.hpp"
+#include "agent/registry_access.hpp"
 #include "agent/save/save.hpp"
 #include "agent/sweep/sweep.hpp"
 #include "agent/termination.hpp"
@@ -27,7 +29,7 @@ namespace {
 
 constexpr char kAbout[] =
     "compilecache-agent puts compiled kernels of torch.compile into a pod before it starts, and "
-    "saves\nnew ones to a shared volume.\n\n"
+    "saves\nnew ones to a shared volume or a registry.\n\n"
     "You rarely run it yourself: the operator injects `load` (an init container) and `save` (a "
     "sidecar) into\nannotated pods and runs `sweep` in Jobs. `inspect`, `verify`, `export` and "
     "`import` are for people with\naccess to the volume.";
@@ -95,14 +97,34 @@ Process make_process() {
   return {the_clock(), *random, *termination};
 }
 
-Sleep until_told_to_end(const Process& process) {
-  return [&end = process.termination](std::chrono::milliseconds time) { return end.sleep(time); };
+std::unique_ptr<Coordinator> ask_the_operator(const api::AgentConfig& config) {
+  static const auto* const random = new Random(system_random());
+  return make_operator_client(config, the_clock(), *random, [](std::chrono::milliseconds time) {
+    std::this_thread::sleep_for(time);
+    return true;
+  });
+}
+
+std::unique_ptr<store::Store> make_store(const api::AgentConfig& config) {
+  const api::RegistryRef* registry = config.store ? config.store->registry() : nullptr;
+  if (registry == nullptr) return store::open_store(api::store_directory(config));
+  return store::open_registry(
+      registry_options(config, *registry, [config] { return ask_the_operator(config); }));
+}
+
+// Null where nothing is to be copied.
+std::unique_ptr<store::Store> open_source(const api::AgentConfig& config) {
+  const auto& from = config.sweep.copy_from;
+  if (!from) return nullptr;
+  const api::RegistryRef* registry = from->registry();
+  if (registry == nullptr) return store::open_store(api::source_directory(config));
+  return store::open_registry(
+      source_registry_options(config, *registry, [config] { return ask_the_operator(config); }));
 }
 
 // The one store of this process.
-store::Store& the_store(const api::AgentConfig& config, const Process& process) {
-  static auto* const store =
-      open_store(config, process.clock, process.random, until_told_to_end(process)).release();
+store::Store& open_store(const api::AgentConfig& config) {
+  static auto* const store = make_store(config).release();
   return *store;
 }
 
@@ -114,7 +136,7 @@ void load_here(const Options& options, const std::function<void()>& leaving, boo
     log_error("starting cold", {{"error", config.error().message}});
     return;
   }
-  run_load(*config, the_store(*config, process), process, leaving, after_crash);
+  run_load(*config, open_store(*config), process, leaving, after_crash);
 }
 
 SubprocessEnd load_in_subprocess(const Options& options, bool after_crash) {
@@ -153,7 +175,7 @@ int watch(const Options& options, const Process& process) {
     wait_for_the_end(process.termination);
     return 0;
   }
-  store::Store& store = the_store(*config, process);
+  store::Store& store = open_store(*config);
   if (options.once) return run_save_once(*config, store, process) ? 0 : 1;
   run_save(*config, store, process);
   return 0;
@@ -186,20 +208,17 @@ int sweep(const Options& options) {
     log_error("cannot sweep", {{"error", config.error().message}});
     return 1;
   }
-  store::Store& store = the_store(*config, process);
-  const auto coordinator = make_coordinator(*config, store, node_name(), process.clock,
-                                            process.random, until_told_to_end(process));
-  const auto source =
-      open_source(*config, process.clock, process.random, until_told_to_end(process));
+  store::Store& store = open_store(*config);
+  const auto coordinator = make_coordinator(
+      *config, store, node_name(), process.clock, process.random,
+      [&](std::chrono::milliseconds time) { return process.termination.sleep(time); });
+  const auto source = open_source(*config);
   return run_sweep(*config, store, source.get(), *coordinator, process.clock) ? 0 : 1;
 }
 
 int effect(const Options& options) {
   const auto config = read_agent_config(options.config_file);
-  if (config) {
-    const Process process = make_process();
-    return run_effect(*config, the_store(*config, process), options.json, process.clock);
-  }
+  if (config) return run_effect(*config, open_store(*config), options.json, the_clock());
   log_error("cannot judge", {{"error", config.error().message}});
   return 1;
 }

@@ -3,7 +3,6 @@
 namespace compilecache::agent {
 
 std::string store_trouble(const store::Store& store, const Error& error, store::Use use) {
-  if (!error.reason.empty()) return error.reason;
   switch (store.trouble(error, use)) {
     case store::Trouble::kFull:
       return "volume_full";
@@ -12,8 +11,10 @@ std::string store_trouble(const store::Store& store, const Error& error, store::
     case store::Trouble::kForbidden:
       return "store_forbidden";
     case store::Trouble::kDiskFull:
-      return "spool_full";
-    default:
+      return "disk_full";
+    case store::Trouble::kNamed:
+      return error.reason;
+    case store::Trouble::kOther:
       break;
   }
   return "io";

@@ -11,8 +11,8 @@
 //   volume_full      no space, or over a quota
 //   store_missing    its folder is not there: the operator's next sweep makes it anew
 //   store_forbidden  it is there, and this user may not write to it (read, for a loader)
-//   spool_full       no space in the pod for what is to be sent to a registry
-//   registry_...     see api/registry_trouble.hpp
+//   disk_full        the disk here is, where blobs are kept on their way to a registry
+//   registry_...     and the other words of api/registry_trouble.hpp
 //   io               anything else; the error's message has it
 //
 // It examines the store as it is now. Safe from any thread.

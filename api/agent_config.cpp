@@ -7,7 +7,7 @@ namespace compilecache::api {
 
 // The names of the fields in JSON, in the order of the names.
 
-using frameworks::Framework;
+using Framework = frameworks::Framework;
 
 template <>
 inline constexpr auto kFields<Framework::Completion> =

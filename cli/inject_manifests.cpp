@@ -189,6 +189,7 @@ class Injector {
         cache->status.conditions.push_back({.type = api::kStorageReadyCondition, .status = "True"});
       }
       const std::string name = cache->metadata.name;
+      cache->metadata.ns = ns;  // registries have it in the repository's name
       caches_.insert_or_assign(ns + "/" + name, std::move(*cache));
     } else if (kind == "LimitRange") {
       const auto rules = webhook::parse_limit_range(plain(object));

@@ -6,7 +6,42 @@
 namespace compilecache::cli {
 namespace {
 
-constexpr std::array kLoadReasons{
+// What loads and saves have in common.
+constexpr std::array kRegistryReasons{
+    OutcomeReason{"registry_unreachable",
+                  "the registry gave no answer, or one that is no registry's",
+                  "see that it runs, and that NetworkPolicies and proxies let pods reach it"},
+    OutcomeReason{"registry_unauthorized", "the registry refuses who the pod is, or what it may do",
+                  "let the account of spec.storage.registry.secretName pull and push there"},
+    OutcomeReason{"registry_certificate",
+                  "nobody that is trusted has signed the registry's certificate",
+                  "name a ConfigMap with its authority in spec.storage.registry.caConfigMapName"},
+    OutcomeReason{"registry_missing", "the registry has no such repository, and makes none",
+                  "create it, or the project that it is in"},
+    OutcomeReason{"registry_full", "the registry has no room, or is over a quota",
+                  "give it more room, or lower spec.retention"},
+    OutcomeReason{"secret_missing", "the registry's Secret is not there",
+                  "create it: kubectl create secret docker-registry"},
+    OutcomeReason{"secret_wrong_type", "the registry's Secret has no .dockerconfigjson",
+                  "make it anew: kubectl create secret docker-registry"},
+    OutcomeReason{"secret_unusable", "the registry's Secret has no user and password for the host",
+                  "make it anew: kubectl create secret docker-registry"},
+    OutcomeReason{"ca_missing", "the ConfigMap with the registry's authority is not there",
+                  "create it, with the key ca.crt"},
+    OutcomeReason{"ca_unusable", "the ConfigMap of the registry's authority has no certificate",
+                  "put certificates in PEM into its ca.crt"},
+};
+
+template <size_t N, size_t M>
+constexpr auto joined(const std::array<OutcomeReason, N>& some,
+                      const std::array<OutcomeReason, M>& more) {
+  std::array<OutcomeReason, N + M> all{};
+  std::copy(some.begin(), some.end(), all.begin());
+  std::copy(more.begin(), more.end(), all.begin() + N);
+  return all;
+}
+
+constexpr std::array kOtherLoadReasons{
     OutcomeReason{"no_archive", "nothing was saved yet for this key: the first pod of its kind",
                   ""},
     OutcomeReason{"mode_refresh", "the pod's mode is Refresh", ""},
@@ -69,7 +104,7 @@ constexpr std::array kLoadReasons{
                   "see whether the operator runs and whether a NetworkPolicy keeps pods from it"},
 };
 
-constexpr std::array kSaveReasons{
+constexpr std::array kOtherSaveReasons{
     OutcomeReason{"unchanged", "everything is in the archive already", ""},
     OutcomeReason{"already_current", "another pod's save holds all that this one has", ""},
     OutcomeReason{"nothing_to_save", "the application has compiled nothing", ""},
@@ -121,10 +156,17 @@ constexpr std::array kSaveReasons{
                   "the saver may not write to the archives' folder on the volume",
                   "let other users pass every folder above it (chmod o+x), and mount the volume "
                   "for writing"},
+    OutcomeReason{"disk_full",
+                  "the node's disk is full, or the pod's share of it, where archives are kept on "
+                  "their way to a registry",
+                  "give the node or the pod more room (ephemeral-storage)"},
     OutcomeReason{"io", "an error of the store", "see kubectl logs POD -c compilecache-save"},
     OutcomeReason{"internal", "a fault of the saver's own, or too little memory for it",
                   "its log has it; give it more memory or please report it"},
 };
+
+constexpr auto kLoadReasons = joined(kOtherLoadReasons, kRegistryReasons);
+constexpr auto kSaveReasons = joined(kOtherSaveReasons, kRegistryReasons);
 
 const OutcomeReason* find(std::span<const OutcomeReason> reasons, std::string_view word) {
   const auto found = std::find_if(reasons.begin(), reasons.end(),

@@ -8,8 +8,15 @@ function(cc_add_test name)
     set(ARG_LABEL unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LIBS} cc_no_skips GTest::gtest GTest::gmock
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} cc_paths cc_no_skips GTest::gtest GTest::gmock
                                         GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
+endfunction()
+
+# cc_paths, the one library that knows where the tree and what is built of it lie (tests/support/paths.hpp).
+function(cc_add_paths)
+  add_library(cc_paths STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/support/paths.cpp)
+  target_compile_definitions(cc_paths PRIVATE CC_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                                              CC_BINARY_DIR="${CMAKE_BINARY_DIR}")
 endfunction()

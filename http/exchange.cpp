@@ -205,7 +205,6 @@ Result<size_t> Exchange::take(std::span<uint8_t> bytes) {
     wire_->consume(count);
     return count;
   }
-  if (patience_.over()) return failed("reading the answer", net::error::timed_out);
   if (!wire_->read_error()) {
     wire_->begin_read_into(bytes);
     const auto error = patiently([this](SteadyTime until) { return wire_->wait_for_read(until); });
@@ -257,7 +256,6 @@ Result<size_t> Exchange::read_chunks(std::span<uint8_t> bytes) {
 
 Status Exchange::await_input() {
   Wire::ErrorCode error = wire_->read_error();
-  if (!error && patience_.over()) error = net::error::timed_out;
   if (!error) {
     wire_->listen();
     error = patiently([this](SteadyTime until) { return wire_->wait_for_read(until); });
@@ -278,8 +276,9 @@ tl::unexpected<Error> Exchange::failed(const std::string& step, const Wire::Erro
   if (error == net::error::no_buffer_space || error == bhttp::error::header_limit) {
     return fail(ErrorCode::kCorrupt, what + "it has a line or a head that is too long");
   }
-  if (is_parsers(error))
+  if (is_parsers(error)) {
     return fail(ErrorCode::kCorrupt, what + "not HTTP (" + error.message() + ")");
+  }
   lost_ = true;
   if (is_end(error)) return fail(ErrorCode::kUnavailable, what + "the connection was closed");
   return fail(ErrorCode::kUnavailable, what + error.message());

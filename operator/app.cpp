@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/names.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/version.hpp"
@@ -192,13 +193,13 @@ class Operator {
 };
 
 void Operator::make_registry(std::function<KeyPair()> serving_authority) {
-  registry_.emplace(client_,
-                    RegistryKeeperOptions{.ns = options_.ns,
-                                          .name = settings_.registry.service,
-                                          .serving = rotation_policy(settings_)},
-                    RegistryKeeperParts{minter_, [this] { return leads(); },
-                                        std::move(serving_authority), system_random()},
-                    clock_);
+  registry_.emplace(
+      client_,
+      RegistryKeeperOptions{
+          .ns = options_.ns, .name = api::kRegistryService, .serving = rotation_policy(settings_)},
+      RegistryKeeperParts{minter_, [this] { return leads(); }, std::move(serving_authority),
+                          system_random()},
+      clock_);
   registry_tokens_.emplace(
       minter_,
       [this](const kube::Resource& resource, const nlohmann::json& object) {
@@ -333,11 +334,11 @@ Status Operator::listen() {
 }
 
 void Operator::start_watching() {
-  session_.emplace(
-      LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_, metrics_,
-                  [this] { return leads(); }, clock_, registry_ ? &minter_ : nullptr},
-      LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
-                    proxy_of_environment(), options_.replace_stuck_pods});
+  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
+                               metrics_, [this] { return leads(); }, clock_,
+                               registry_ ? &minter_ : nullptr, registry_ ? &*registry_ : nullptr},
+                   LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
+                                 proxy_of_environment(), options_.replace_stuck_pods});
   caches_.emplace(
       client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,

@@ -10,6 +10,7 @@
 #include "api/names.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "base/time_format.hpp"
 #include "kube/reflector.hpp"
 #include "kube/worker.hpp"
 #include "kube/workqueue.hpp"
@@ -19,6 +20,7 @@
 #include "operator/caches/compile_cache_controller.hpp"
 #include "operator/caches/status_writer.hpp"
 #include "operator/pods/pod_ledger.hpp"
+#include "operator/registry/registry_collector.hpp"
 #include "operator/storage/sweeper.hpp"
 
 namespace compilecache::controller {
@@ -32,6 +34,7 @@ constexpr milliseconds kPodsSettle{1000};
 constexpr milliseconds kArchivesSettle{200};
 constexpr milliseconds kReportsSettle{300};
 constexpr seconds kFlush{1};
+constexpr seconds kLookAtRegistry{30};
 constexpr seconds kReadAgain{2};
 // How long to wait for the first lists before that is logged and the wait begins again.
 constexpr seconds kSyncPatience{30};
@@ -84,6 +87,11 @@ struct LeaderSession::Impl {
   Status prepare();
   Result<SweepEnvironment> find_environment();
   void make_controller(SweepEnvironment environment);
+  void make_collector();
+  void swept(const api::CompileCache& cache, WallTime time, int64_t bytes);
+  void look_at_registry();
+  [[nodiscard]] RegistryActivity registry_activity() const;
+  [[nodiscard]] bool is_in_registry(const api::CompileCache& cache) const;
   void add_handlers();
   void start_reflectors();
   void enqueue(const std::string& ns, const std::string& cache, Duration delay,
@@ -112,6 +120,8 @@ struct LeaderSession::Impl {
   std::optional<BreakerKeeper> breaker;
   std::optional<CompileCacheController> controller;
   std::optional<AgentApi> agent_api;
+  std::optional<RegistryCollector> collector;  // where there is a registry
+  Monotonic registry_looked{};
   std::atomic<bool> serving{false};
 
   std::optional<kube::Reflector<PodView>> pods, sweep_pods;
@@ -173,7 +183,9 @@ void LeaderSession::Impl::run() {
   log_info("leading", {{"caches", std::to_string(parts.stores.caches.size())},
                        {"pods", std::to_string(parts.stores.pods.size())}});
   while (!stopping.wait_for(kFlush)) {
-    if (parts.is_leader()) registry.flush();
+    if (!parts.is_leader()) continue;
+    registry.flush();
+    look_at_registry();
   }
 
   serving = false;
@@ -199,6 +211,7 @@ Status LeaderSession::Impl::prepare() {
   make_controller(std::move(*environment));
   if (auto counted = controller->take_over(); !counted) return counted;
   agent_api->take_over();
+  make_collector();
   for (const auto& cache : view.caches()) {
     if (api::is_not_asked(cache->status.conditions)) heard.take_over(cache->metadata.ns);
   }
@@ -266,11 +279,61 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     sweeper->reported(kube::object_key(pod.ns, request.cache), pod.owner ? pod.owner->uid : "",
                       request.storage_error, request.storage_trouble);
     enqueue(pod.ns, request.cache, Duration::zero());
+    if (const auto cache = view.cache(pod.ns, request.cache)) {
+      swept(*cache, parts.clock.wall(), request.freed_bytes);
+    }
   };
   agent_api.emplace(
       AgentApiParts{view, auth, saves, locks, guard, archive_client, registry, traffic, crashes,
                     stats, ledger, parts.metrics, parts.events, parts.minter},
       parts.settings, std::move(hooks), parts.clock);
+}
+
+// What sweeps deleted before us is in the statuses.
+void LeaderSession::Impl::make_collector() {
+  if (parts.registry == nullptr) return;
+  const Settings::Registry& rules = parts.settings.registry;
+  collector.emplace(*parts.registry,
+                    RollRules{rules.collect_above, rules.collect_interval, rules.quiet_for},
+                    parts.clock);
+  for (const auto& cache : view.caches()) {
+    const api::LastSweep& last = cache->status.last_sweep;
+    if (const auto time = parse_time(last.time)) swept(*cache, *time, last.freed_bytes);
+  }
+}
+
+bool LeaderSession::Impl::is_in_registry(const api::CompileCache& cache) const {
+  const auto store = view.store_of(cache);
+  return store && store->registry() != nullptr && store->registry()->own;
+}
+
+void LeaderSession::Impl::swept(const api::CompileCache& cache, WallTime time, int64_t bytes) {
+  if (!collector || bytes <= 0 || !is_in_registry(cache)) return;
+  collector->deleted(time, static_cast<uint64_t>(bytes));
+}
+
+RegistryActivity LeaderSession::Impl::registry_activity() const {
+  RegistryActivity activity;
+  for (const auto& cache : view.caches()) {
+    if (!is_in_registry(*cache)) continue;
+    for (const auto& archive : view.archives_of(cache->metadata.ns, cache->metadata.name)) {
+      if (saves.is_saving(archive->metadata.ns, archive->metadata.name)) ++activity.saves;
+      const auto saved = parse_time(archive->head.saved_at);
+      if (saved && (!activity.last_save || *saved > *activity.last_save)) {
+        activity.last_save = *saved;
+      }
+    }
+  }
+  return activity;
+}
+
+void LeaderSession::Impl::look_at_registry() {
+  const Monotonic now = parts.clock.monotonic();
+  if (!collector || now - registry_looked < kLookAtRegistry) return;
+  registry_looked = now;
+  if (auto looked = collector->look(registry_activity()); !looked) {
+    log_warn("collecting the registry's garbage", {{"error", looked.error().message}});
+  }
 }
 
 void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cache, Duration delay,

@@ -15,6 +15,7 @@
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
+#include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/token_minter.hpp"
 #include "operator/settings/settings.hpp"
 #include "podspec/pod_fragments.hpp"
@@ -52,7 +53,9 @@ struct LeaderParts {
   Metrics& metrics;
   std::function<bool()> is_leader;
   const Clock& clock;
-  const TokenMinter* minter = nullptr;  // of the installation's own registry, where it has one
+  // Of the installation's own registry, where it has one.
+  const TokenMinter* minter = nullptr;
+  RegistryKeeper* registry = nullptr;
 };
 
 class LeaderSession {

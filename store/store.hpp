@@ -13,16 +13,9 @@ enum class Trouble {
   kFull,       // no space, or over a quota
   kMissing,    // the store is not there, or not prepared
   kForbidden,  // it is there, but permissions are missing
-  // Of registries:
-  kUnreachable,        // no answer, none that can be used, or a failure of its own
-  kUnauthorized,       // no credentials, or wrong ones
-  kRegistryForbidden,  // known, but may not
-  kUntrusted,          // its certificate is of an authority that is not known
-  kNoRepository,       // the registry has no such repository
-  kRegistryFull,       // no room there, or over a quota or limit
-  kThrottled,          // it wants fewer requests
-  kDiskFull,           // the disk here is full, where blobs are kept until they are pushed
-  kOther,              // see the error's message
+  kDiskFull,   // the disk here is full, where blobs are kept on their way to the store
+  kNamed,      // the error's reason names it
+  kOther,      // see the error's message
 };
 
 enum class Use { kRead, kWrite };

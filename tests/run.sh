@@ -13,6 +13,7 @@
 #                                   state that threads share and no lock guards (base/thread_annotations.hpp)
 #   tests/run.sh tidy               clang-tidy on the sources that changed last: tests/support/tidy
 #   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
+#   tests/run.sh engines [NAME...]  real engines from PyPI, cold and warm (tests/engines); not one of all
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -30,16 +31,19 @@ build=${COMPILECACHE_BUILD:-$project/build}
 results=${COMPILECACHE_RESULTS:-$build/results}   # a file for each part that has run; set for parts that run beside others
 part=all
 pattern=
+engines=()
 anew=
 compiler_cache=--compiler-cache   # what fresh uses
-# Lines are enough to read a stack; with -O1 the tests take two thirds of the time.
-debug=(-DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-g1 -O1")
+debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
+      engines)
+        part=$1
+        while [ $# -gt 1 ] && [[ $2 != -* ]]; do engines+=("$2"); shift; done ;;
       all | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
@@ -214,6 +218,16 @@ run_mutate() {
   return $code
 }
 
+run_engines() {
+  local log=$build/engines.log code=0
+  configure_and_build "$build" compilecache-agent -- -DCMAKE_BUILD_TYPE=Release
+  "$project/tests/engines/run.py" "${engines[@]}" --agent "$build/agent/compilecache-agent" --table "$build/engines.md" 2>&1 | tee "$log" || code=$?
+  grep -E '^(FAILED|NOT RUN): ' "$log" >"$results/engines" || echo "engines: as they must be" >"$results/engines"
+  if [ $code -eq 77 ]; then code=0; fi
+  echo "count $((code != 0)) 1" >>"$results/engines"
+  return $code
+}
+
 run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
@@ -294,11 +308,12 @@ plan() {
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
+  if [ "$part" = engines ]; then steps_plan engines 300 "real engines, cold and warm"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd, kube-apiserver and a registry from Go modules"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
-    steps_plan integration 900 "integration tests; beside them ThreadSanitizer and fuzzing"
+    steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
   else
     if wants threads; then steps_plan threads 700 "tests under ThreadSanitizer"; fi
     if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
@@ -310,7 +325,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), every source by itself, clang-tidy, small wrong changes"
+      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), fuzzing, every source by itself, clang-tidy, small wrong changes"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -353,7 +368,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit fresh sources tidy mutate sanitized threads fuzz integration e2e; do
+  for name in unit engines fresh sources tidy mutate sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -385,6 +400,7 @@ main() {
   if wants unit || wants integration || wants e2e; then step build build_all; fi
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
+  if [ "$part" = engines ]; then part_step engines run_engines; fi
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if [ "$part" = tidy ]; then part_step tidy run_tidy; fi
@@ -396,7 +412,7 @@ main() {
     step control-plane "$cluster" prepare control-plane
   fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
-    part_step integration beside "threads fuzz" run_integration "$name"
+    part_step integration beside threads run_integration "$name"
   else
     if wants threads; then part_step threads run_threads; fi
     if wants fuzz; then part_step fuzz run_fuzz; fi
@@ -413,7 +429,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside "fresh sources tidy mutate" run_e2e "$name" "$volumes"
+      part_step e2e beside "fresh fuzz sources tidy mutate" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi

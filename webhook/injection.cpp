@@ -185,11 +185,13 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
   return status;
 }
 
-// PyTorch can neither only read its Redis cache nor write it anew.
+// PyTorch can neither only read its Redis cache nor write it anew, and that it is joined to one is
+// part of its keys, and of vLLM's: pods of other modes are joined to a port where nobody listens.
+// PyTorch gives up such a server at the first refusal.
 api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
                                        const PodAnnotations& annotations) {
-  if (annotations.mode != api::Mode::kReadWrite) return {};
   if (!is_host(input.cache->spec.remote_cache.redis.host)) return {};
+  if (annotations.mode != api::Mode::kReadWrite) return {.host = "127.0.0.1", .port = 1};
   return input.cache->spec.remote_cache.redis;
 }
 
@@ -332,7 +334,8 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   injection.safe_to_evict = safe_to_evict_volumes(pod, empty_dirs);
   injection.warnings =
       trap_warnings({pod, injection.selection, *frameworks, *wanted, input.settings.traps});
-  warn_of_redis(input, pod, *frameworks, !redis.host.empty(), injection);
+  const bool joins_redis = !redis.host.empty() && annotations.mode == api::Mode::kReadWrite;
+  warn_of_redis(input, pod, *frameworks, joins_redis, injection);
   if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);
   injection.status = status_of(pod, injection, config, input.settings);
   return injection;

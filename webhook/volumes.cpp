@@ -28,6 +28,7 @@ std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, bool h
 std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_dirs,
                                          const api::StoreRef& store) {
   std::vector<podspec::Volume> volumes;
+  volumes.reserve(empty_dirs.size());
   for (const std::string& name : empty_dirs) volumes.push_back(podspec::empty_dir(name));
   for (podspec::Volume& agents : podspec::agent_volumes(store, podspec::SecretKeys::kNeeded))
     volumes.push_back(std::move(agents));

@@ -252,7 +252,7 @@ class Loader {
     if (error.code == ErrorCode::kCancelled && too_slow_) reason = "too_slow";
     if (error.code == ErrorCode::kCorrupt) status_.corrupt_digest = error.digest;
     const bool missing = error.code == ErrorCode::kNotFound;
-    if (missing || reason == "io") {
+    if (missing || reason == "io" || !error.reason.empty()) {
       watchdog_.arm(kLookTime);  // what just failed may hang now
       const std::string trouble = store_trouble(store_, error, store::Use::kRead);
       if (trouble != "io") reason = trouble == "volume_full" ? "disk_full" : trouble;

@@ -284,7 +284,8 @@ class Attempt {
     if (error.code == ErrorCode::kCancelled) {
       return failed("out_of_time", error.message, Next::kRetry, kUnansweredPause);
     }
-    return failed(error.code == ErrorCode::kUnavailable
+    // A store that is away names its trouble.
+    return failed(error.code == ErrorCode::kUnavailable && error.reason.empty()
                       ? "busy_files"
                       : store_trouble(parts_.store, error, store::Use::kWrite),
                   error.message, Next::kRetry, kFailedPause);

@@ -27,6 +27,12 @@ Result<api::RegistryToken> RegistryTokenService::token(
                 "config/components/registry, or name a store in spec.storage");
   }
   if (request.source) return for_source(caller);
+  const api::RegistryRef* registry = caller.store ? caller.store->registry() : nullptr;
+  if (registry == nullptr || !registry->own) {
+    return fail(ErrorCode::kNotFound, "asking for a token of the registry: CompileCache " +
+                                          caller.cache->metadata.name +
+                                          " keeps its archives elsewhere");
+  }
   TokenFacts facts{.sweeper = caller.sweeper, .push = request.push};
   if (!caller.sweeper && request.push) {
     facts.may_not_save = may_not_save(caller);
@@ -36,7 +42,7 @@ Result<api::RegistryToken> RegistryTokenService::token(
   }
   TokenGrant grant = grant_token(facts);
   const std::string who = caller.ns() + "/" + caller.pod->name;
-  const std::string repository = own_repository(caller.ns(), caller.cache->metadata.name);
+  const std::string& repository = registry->repository;
   const bool push = grant.actions.size() > 1;
   const auto minted = parts_.minter->mint(who, {{repository, std::move(grant.actions)}});
   if (!minted) return unexpected(minted.error());

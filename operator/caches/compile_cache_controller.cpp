@@ -15,6 +15,7 @@
 #include "operator/caches/conditions.hpp"
 #include "operator/caches/counters_backup.hpp"
 #include "operator/cluster/earliest_requeue.hpp"
+#include "operator/registry/registry_quota.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -200,6 +201,11 @@ Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCac
   const api::VolumeRef* volume_ref = facts.store->volume();
   if (volume_ref == nullptr) {
     parts_.sweeper.fill(cache.metadata.key(), facts);
+    const auto full = facts.store->registry()->own
+                          ? over_quota(cache, registry_use(parts_.view, cache),
+                                       parts_.settings.registry.namespace_share)
+                          : std::nullopt;
+    if (full) facts.over_quota = full->message;
     return facts;
   }
   const auto claim = parts_.claims.get(kube::object_key(volume_ref->ns, volume_ref->claim));

@@ -9,6 +9,7 @@
 #include "base/base64.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
+#include "base/time_format.hpp"
 #include "kube/json.hpp"
 #include "operator/certificates/x509.hpp"
 
@@ -223,17 +224,43 @@ Result<bool> RegistryKeeper::keep_pod(const std::string& mounted) {
     if (deployment.error().code == ErrorCode::kNotFound) return false;
     return unexpected(deployment.error());
   }
-  const std::string present = kube::string_at(
-      *deployment, {"spec", "template", "metadata", "annotations", kMountedAnnotation});
-  if (present == mounted) return runs_as_written(*deployment);
-  const json annotations{{kMountedAnnotation, mounted}};
-  const auto patched = client_.patch(
-      kube::resources::kDeployments, options_.ns, options_.name, kube::PatchType::kMerge,
-      {{"spec", {{"template", {{"metadata", {{"annotations", annotations}}}}}}}});
-  if (!patched) return unexpected(patched.error().with("starting the registry anew"));
+  const auto annotation = [&](const char* name) {
+    return kube::string_at(*deployment, {"spec", "template", "metadata", "annotations", name});
+  };
+  const bool runs = annotation(kMountedAnnotation) == mounted && runs_as_written(*deployment);
+  const auto told = parse_time(annotation(kStartedAnnotation));
+  {
+    const MutexLock lock(mutex_);
+    started_ = runs && told ? std::optional(*told) : std::nullopt;
+  }
+  if (annotation(kMountedAnnotation) == mounted) return runs;
+  if (auto written = write_template({{kMountedAnnotation, mounted}}); !written) {
+    return unexpected(written.error());
+  }
   log_info("the registry is started anew, since what it mounts has changed",
            {{"deployment", options_.name}});
   return false;
+}
+
+Status RegistryKeeper::write_template(json annotations) {
+  annotations[kStartedAnnotation] = format_time(clock_.wall());
+  const auto patched = client_.patch(
+      kube::resources::kDeployments, options_.ns, options_.name, kube::PatchType::kMerge,
+      {{"spec", {{"template", {{"metadata", {{"annotations", std::move(annotations)}}}}}}}});
+  if (!patched) return unexpected(patched.error().with("starting the registry anew"));
+  const MutexLock lock(mutex_);
+  started_.reset();
+  return {};
+}
+
+Status RegistryKeeper::start_anew() {
+  const MutexLock lock(round_);
+  return write_template(json::object());
+}
+
+std::optional<WallTime> RegistryKeeper::started() const {
+  const MutexLock lock(mutex_);
+  return started_;
 }
 
 }  // namespace compilecache::controller

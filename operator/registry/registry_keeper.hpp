@@ -4,11 +4,13 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "kube/cancellation.hpp"
 #include "kube/client.hpp"
@@ -33,6 +35,8 @@
 namespace compilecache::controller {
 
 inline constexpr char kMountedAnnotation[] = "compilecache.dev/mounted";
+// When the pod was told to start, which collects its garbage: RFC 3339.
+inline constexpr char kStartedAnnotation[] = "compilecache.dev/started";
 
 struct RegistryKeeperOptions {
   std::string ns;
@@ -62,6 +66,11 @@ class RegistryKeeper {
   void stop();
   // Looks now, and does what is due.
   Status round();
+  // Has the pod made anew.
+  Status start_anew();
+  // When the pod that runs was told to start, as of the last round of a leader; nothing: none is
+  // ready.
+  [[nodiscard]] std::optional<WallTime> started() const;
 
  private:
   Result<nlohmann::json> read_or_make(const std::string& name, const std::string& type,
@@ -72,12 +81,15 @@ class RegistryKeeper {
   Result<std::string> keep_accepted(const TokenAuthority& authority);
   Result<std::string> keep_served();
   Result<bool> keep_pod(const std::string& mounted);
+  Status write_template(nlohmann::json annotations);
 
   const kube::Client client_;
   const RegistryKeeperOptions options_;
   const RegistryKeeperParts parts_;
   const Clock& clock_;
   Mutex round_;  // one at a time
+  mutable Mutex mutex_;
+  std::optional<WallTime> started_ GUARDED_BY(mutex_);
   kube::Cancellation stop_;
   std::thread thread_;
 };

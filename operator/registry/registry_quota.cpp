@@ -7,6 +7,11 @@
 namespace compilecache::controller {
 namespace {
 
+bool is_kept_there(const ClusterView& view, const api::CompileCache& cache) {
+  const auto store = view.store_of(cache);
+  return store && store->registry() != nullptr && store->registry()->own;
+}
+
 uint64_t bytes_of(const ClusterView& view, const api::CompileCache& cache) {
   uint64_t bytes = 0;
   for (const auto& archive : view.archives_of(cache.metadata.ns, cache.metadata.name)) {
@@ -20,7 +25,7 @@ uint64_t bytes_of(const ClusterView& view, const api::CompileCache& cache) {
 RegistryUse registry_use(const ClusterView& view, const api::CompileCache& cache) {
   RegistryUse use{.of_cache = bytes_of(view, cache)};
   for (const auto& other : view.caches_of(cache.metadata.ns)) {
-    use.of_namespace += bytes_of(view, *other);
+    if (is_kept_there(view, *other)) use.of_namespace += bytes_of(view, *other);
   }
   return use;
 }

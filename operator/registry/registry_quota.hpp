@@ -11,7 +11,7 @@
 //
 //   const auto full = over_quota(cache, registry_use(view, cache), namespace_share);
 //   if (full) facts.over_quota = full->reason;  // "quota_exceeded"
-//   if (full) verdict.message += "; " + full->message;  // of StorageReady, which stays True
+//   if (full) storage.over_quota = full->message;  // for StorageReady, which stays True
 //
 // What counts is what the CompileCacheArchives name; garbage is freed when the registry is
 // collected. Pure.

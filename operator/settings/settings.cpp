@@ -314,31 +314,16 @@ Read certificate_lives(Settings::CertificateLives& target) {
   };
 }
 
-bool is_service_name(const std::string& name) {
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
-  return !name.empty() && name.size() <= 63 && name.front() >= 'a' && name.back() != '-' &&
-         name.find_first_not_of(kAllowed) == std::string::npos;
-}
-
 Read own_registry(Settings::Registry& target) {
   using std::chrono::hours;
   using std::chrono::seconds;
   return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
     read_map(node, path, problems,
              {{"enabled", flag(target.enabled)},
-              {"service", text(target.service)},
-              {"port", number(target.port, 1, 65'535)},
-              {"address", text(target.address)},
               {"namespaceShare", bytes(target.namespace_share)},
               {"collectAbove", bytes(target.collect_above)},
               {"collectInterval", duration(target.collect_interval, hours(1), hours(24 * 365))},
               {"quietFor", duration(target.quiet_for, seconds(1), hours(24))}});
-    if (!is_service_name(target.service)) {
-      problems.add(node["service"], path + ".service",
-                   "\"" + target.service +
-                       "\" is no name of a Service: at most 63 lower-case letters, digits and '-', "
-                       "a letter first");
-    }
   };
 }
 

@@ -118,10 +118,6 @@ struct Settings {
   // The installation's own registry (config/components/registry).
   struct Registry {
     bool enabled = false;  // there is one; --registry says so too
-    // Its Service and Deployment in the operator's namespace.
-    std::string service = "compilecache-registry";
-    int port = 5000;
-    std::string address;  // where pods reach it; empty: the ClusterIP of the Service
     // How many bytes a namespace may keep there; 0: no bound.
     uint64_t namespace_share = 25ULL << 30;
     // When its garbage is collected, for which its pod is made anew: so much of it, at most so

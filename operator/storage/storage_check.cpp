@@ -189,6 +189,8 @@ StorageVerdict check_registry(const api::CompileCacheSpec::Storage& storage,
   if (!facts.prepared) {
     return waiting("Preparing", "a Job is preparing the store and trying the registry");
   }
+  // Pods go on loading, so it is ready.
+  if (!facts.over_quota.empty()) return {"True", "QuotaExceeded", facts.over_quota, true, false};
   return {"True", "Ready", "the store is prepared and the registry does what is needed", true,
           false};
 }

@@ -50,6 +50,8 @@ struct StorageFacts {
   bool prepared = false;
   std::string storage_error;                            // why the store cannot be used
   std::optional<api::RegistryTrouble> storage_trouble;  // the same as a registry's word
+  // Why nothing more may be saved, though all that is there can be loaded. Empty: there is room.
+  std::string over_quota;
   // Why no Job ends: "its pod cannot be scheduled: ...". Empty: there is no trouble.
   std::string job_trouble;
 };

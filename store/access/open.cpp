@@ -1,6 +1,7 @@
 #include "store/access/open.hpp"
 
 #include <filesystem>
+#include <utility>
 
 #include "store/directory/directory_store.hpp"
 #include "store/registry/registry_store.hpp"
@@ -11,7 +12,7 @@ std::unique_ptr<Store> open_store(const std::string& path) {
   return std::make_unique<DirectoryStore>(path);
 }
 
-std::unique_ptr<Store> open_store(RegistryOptions options) {
+std::unique_ptr<Store> open_registry(RegistryOptions options) {
   return std::make_unique<RegistryStore>(std::move(options));
 }
 

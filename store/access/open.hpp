@@ -15,8 +15,8 @@ namespace compilecache::store {
 // the first call fails.
 std::unique_ptr<Store> open_store(const std::string& path);
 
-// The store in a repository of a registry. Nothing is connected to yet.
-std::unique_ptr<Store> open_store(RegistryOptions options);
+// The store in a repository of a registry. Nothing is connected to, and no file read, yet.
+std::unique_ptr<Store> open_registry(RegistryOptions options);
 
 // For command lines. If the path is empty or missing, a store without an owner is made there;
 // otherwise it must be a store. Links in the path are followed, as the caller knows where they

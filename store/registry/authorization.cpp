@@ -44,8 +44,8 @@ Result<Token> parse_token(const std::string& text) {
   return token;
 }
 
-Error with_reason(Error error, const char* reason = kReasonUnauthorized) {
-  if (error.reason.empty()) error.reason = reason;
+Error with_reason(Error error) {
+  if (error.reason.empty()) error.reason = kReasonUnauthorized;
   return error;
 }
 
@@ -58,10 +58,12 @@ bool Authorization::usable(bool push) const {
 Result<Credentials> Authorization::credentials() const {
   if (!options_.docker_config) return Credentials{};
   const auto text = options_.docker_config();
-  if (!text) return unexpected(with_reason(text.error()));
+  if (!text) return unexpected(text.error());
   auto found = credentials_in(*text, options_.repository);
-  if (!found) return unexpected(with_reason(found.error(), kReasonSecretUnusable));
-  return found;
+  if (found) return found;
+  Error error = found.error();
+  error.reason = kReasonSecretUnusable;
+  return unexpected(error);
 }
 
 Result<std::string> Authorization::header(bool push) {

@@ -17,6 +17,9 @@ using archive::Descriptor;
 
 // A layer's seek table takes a dozen bytes for a frame of some hundred kB or more.
 constexpr uint64_t kTailBytes = 64U << 10;
+// Up to this size a layer is fetched in one request: one more would cost more than waiting for its
+// last byte before the first is decoded.
+constexpr uint64_t kSmallLayerBytes = 4 * kTailBytes;
 // Larger reads at another place begin a new stream there, as the rest will be read too.
 constexpr size_t kLargeRead = 64U << 10;
 
@@ -192,6 +195,16 @@ Opened open_from_its_beginning(RegistryClient& client, const Descriptor& blob) {
   return reader;
 }
 
+Opened open_small_layer(RegistryClient& client, const Descriptor& blob) {
+  auto reader = open_from_its_beginning(client, blob);
+  if (!reader || (*reader)->size() > kSmallLayerBytes) return reader;
+  std::string content((*reader)->size(), '\0');
+  const auto read =
+      (*reader)->read_at({reinterpret_cast<uint8_t*>(content.data()), content.size()}, 0);
+  if (!read) return unexpected(read.error());
+  return read_from_memory(std::move(content));
+}
+
 }  // namespace
 
 Result<uint64_t> registry_blob_size(RegistryClient& client, const std::string& digest) {
@@ -214,8 +227,9 @@ Result<uint64_t> registry_blob_size(RegistryClient& client, const std::string& d
 
 Result<std::unique_ptr<archive::BlobReader>> open_registry_blob(RegistryClient& client,
                                                                 const Descriptor& blob) {
-  const bool long_layer = blob.media_type == archive::kLayerMediaType && blob.size > 2 * kTailBytes;
-  return long_layer ? open_by_its_end(client, blob) : open_from_its_beginning(client, blob);
+  if (blob.media_type != archive::kLayerMediaType) return open_from_its_beginning(client, blob);
+  if (blob.size <= kSmallLayerBytes) return open_small_layer(client, blob);
+  return open_by_its_end(client, blob);
 }
 
 std::unique_ptr<archive::BlobReader> read_from_memory(std::string content) {

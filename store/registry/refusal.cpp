@@ -75,7 +75,7 @@ Verdict verdict(int status, const Said& said, const std::string& body) {
               "credentials are missing, wrong or expired: see the Secret that "
               "spec.storage.registry.secretName names"};
     case 403:
-      return {ErrorCode::kForbidden, kReasonForbidden,
+      return {ErrorCode::kForbidden, kReasonUnauthorized,
               "these credentials may not do it: let them pull and push there"};
     case 404:
       if (has("NAME_UNKNOWN"))
@@ -86,14 +86,15 @@ Verdict verdict(int status, const Said& said, const std::string& body) {
     case 408:
       return {ErrorCode::kTimeout, kReasonUnreachable, "it is tried again"};
     case 429:
-      return {ErrorCode::kThrottled, kReasonThrottled,
+      return {ErrorCode::kThrottled, kReasonUnreachable,
               "it asks for fewer requests; see its limits"};
     default:
       break;
   }
   if (status >= 500)
     return {ErrorCode::kUnavailable, kReasonUnreachable, "see the registry's own log"};
-  return {ErrorCode::kInvalid, "", "see the registry's own log"};
+  return {ErrorCode::kInvalid, kReasonUnreachable,
+          "it does not do what registries do; see its own log"};
 }
 
 std::optional<std::chrono::seconds> retry_after_of(const http::Headers& headers) {
@@ -136,7 +137,7 @@ Refusal no_answer(const Error& error, const std::string& doing) {
   switch (error.code) {
     case ErrorCode::kUnauthorized:
       if (!error.reason.empty()) break;
-      refusal.error.reason = kReasonUntrusted;
+      refusal.error.reason = kReasonCertificate;
       refusal.error.message +=
           "; if its certificate is signed by an authority of your own, name a ConfigMap with that "
           "authority's ca.crt in spec.storage.registry.caConfigMapName";

@@ -19,15 +19,13 @@
 
 namespace compilecache::store {
 
-// Error::reason of what a registry refuses (docs/reasons.md).
-inline constexpr char kReasonUnreachable[] = "registry_unreachable";
+// Error::reason of what makes a registry unusable (docs/reasons.md).
+inline constexpr char kReasonUnreachable[] = "registry_unreachable";  // or it wants fewer requests
 inline constexpr char kReasonUnauthorized[] = "registry_unauthorized";
-inline constexpr char kReasonForbidden[] = "registry_forbidden";
 inline constexpr char kReasonFull[] = "registry_full";
-inline constexpr char kReasonThrottled[] = "registry_throttled";
-inline constexpr char kReasonUntrusted[] = "registry_certificate";
+inline constexpr char kReasonCertificate[] = "registry_certificate";
 inline constexpr char kReasonNoRepository[] = "registry_missing";
-// Error::reason of what a CompileCache names and is not there, or cannot be used.
+// Of what was to be mounted for it.
 inline constexpr char kReasonSecretMissing[] = "secret_missing";
 inline constexpr char kReasonSecretWrongType[] = "secret_wrong_type";
 inline constexpr char kReasonSecretUnusable[] = "secret_unusable";

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
 #include "archive/fs.hpp"
-#include "store/registry/mounted_file.hpp"
 #include "store/registry/reference.hpp"
 
 namespace compilecache::store {
 namespace {
 
 constexpr size_t kMostErrorBytes = 64U << 10;
+constexpr uint64_t kMostConfigBytes = 1U << 20;
 
 void sleep_here(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
@@ -30,13 +31,42 @@ std::string_view origin_of(std::string_view url) {
   return url.substr(0, std::min(url.find_first_of("/?#", scheme + 3), url.size()));
 }
 
-MountedFile credentials_file(const std::string& path) {
-  return {"the credentials (.dockerconfigjson of the registry's Secret)", path,
-          kReasonSecretMissing, kReasonSecretWrongType};
+// What could not be read where it is to be mounted: never a missing blob.
+tl::unexpected<Error> not_mounted(const Error& why, const std::string& what, const char* reason) {
+  Error error = why.with("reading " + what);
+  error.code = ErrorCode::kInvalid;
+  error.reason = reason;
+  return unexpected(error);
 }
 
-MountedFile authority_file(const std::string& path) {
-  return {"the registry's authority (ca.crt)", path, kReasonCaMissing, kReasonCaMissing};
+// Kubelets leave the folder empty where there is no such object.
+bool is_empty_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  const auto entries = std::filesystem::directory_iterator(folder, failed);
+  return failed || entries == std::filesystem::directory_iterator();
+}
+
+Result<std::string> read_docker_config(const std::string& path) {
+  auto text = archive::read_small_file(path, kMostConfigBytes);
+  if (text) return text;
+  const bool missing = text.error().code == ErrorCode::kNotFound;
+  const bool empty = is_empty_folder(std::filesystem::path(path).parent_path());
+  return not_mounted(text.error(), "the credentials of the registry's Secret",
+                     !missing ? kReasonSecretUnusable
+                     : empty  ? kReasonSecretMissing
+                              : kReasonSecretWrongType);
+}
+
+Result<std::string> read_authorities(const std::string& path) {
+  const std::string what = "the authorities of the registry (ca.crt of its ConfigMap)";
+  auto pem = archive::read_small_file(path, kMostConfigBytes);
+  if (!pem) {
+    const bool missing = pem.error().code == ErrorCode::kNotFound;
+    return not_mounted(pem.error(), what, missing ? kReasonCaMissing : kReasonCaUnusable);
+  }
+  if (pem->find("-----BEGIN CERTIFICATE-----") != std::string::npos) return pem;
+  return not_mounted({ErrorCode::kInvalid, path + " has no certificate in PEM"}, what,
+                     kReasonCaUnusable);
 }
 
 }  // namespace
@@ -78,7 +108,7 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
                                .connect_timeout = options_.connect_timeout,
                                .stall_timeout = options_.stall_timeout};
   if (!options_.ca_file.empty()) {
-    auto pem = read_mounted(authority_file(options_.ca_file));
+    auto pem = read_authorities(options_.ca_file);
     if (!pem) return unexpected(pem.error());
     session.ca_pem += *pem;
   }
@@ -90,7 +120,7 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
   AuthorizationOptions authorization{{options_.host, options_.repository}, options_.tokens, {}};
   if (!options_.docker_config_file.empty()) {
     authorization.docker_config = [path = options_.docker_config_file] {
-      return read_mounted(credentials_file(path));
+      return read_docker_config(path);
     };
   }
   connected_ = std::make_shared<Connected>(std::move(session), std::move(authorization), clock());
@@ -111,7 +141,14 @@ Reply<AnswerPtr> RegistryClient::exchange(Connected& to, const RegistryRequest& 
   if (!request.streamed && request.source == nullptr)
     sent.deadline = std::chrono::steady_clock::now() + options_.answer_timeout;
   auto answer = to.session.start(sent);
-  if (!answer) return tl::unexpected(no_answer(answer.error(), doing(request)));
+  if (!answer) {
+    Refusal refusal = no_answer(answer.error(), doing(request));
+    // The URL is ours.
+    if (answer.error().code == ErrorCode::kInvalid && request.url.empty() &&
+        !options_.ca_file.empty())
+      refusal.error.reason = kReasonCaUnusable;
+    return tl::unexpected(std::move(refusal));
+  }
   if ((*answer)->status() < 400) return std::move(*answer);
   auto body = http::read_all(**answer, kMostErrorBytes);
   return tl::unexpected(

@@ -217,19 +217,7 @@ Status RegistryStore::sync() {
 
 Trouble RegistryStore::trouble(const Error& error, Use) const {
   if (error.os_error == ENOSPC || error.os_error == EDQUOT) return Trouble::kDiskFull;
-  constexpr std::pair<const char*, Trouble> kTroubles[] = {
-      {kReasonUnreachable, Trouble::kUnreachable},
-      {kReasonUnauthorized, Trouble::kUnauthorized},
-      {kReasonForbidden, Trouble::kRegistryForbidden},
-      {kReasonFull, Trouble::kRegistryFull},
-      {kReasonThrottled, Trouble::kThrottled},
-      {kReasonUntrusted, Trouble::kUntrusted},
-      {kReasonNoRepository, Trouble::kNoRepository},
-  };
-  for (const auto& [reason, trouble] : kTroubles) {
-    if (error.reason == reason) return trouble;
-  }
-  return Trouble::kOther;
+  return error.reason.empty() ? Trouble::kOther : Trouble::kNamed;
 }
 
 }  // namespace compilecache::store

@@ -130,6 +130,7 @@ class Inventory {
       for (const StoredBlob& blob : archive->second) all.erase(blob.digest);
     }
     std::vector<StoredBlob> sorted;
+    sorted.reserve(all.size());
     for (auto& [digest, blob] : all) sorted.push_back(std::move(blob));
     return sorted;
   }

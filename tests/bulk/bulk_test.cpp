@@ -1,5 +1,4 @@
 #include "tests/bulk/bulk.hpp"
-#include "tests/paths.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +7,7 @@
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "operator/settings/injection_settings.hpp"
+#include "tests/support/paths.hpp"
 
 // The bulk tool on the examples and on a few manifests of its own.
 
@@ -17,12 +17,12 @@ namespace {
 class Bulk : public ::testing::Test {
  protected:
   BulkResult run(const std::string& image) {
-    const auto settings = controller::load_settings(CC_SOURCE_DIR "/config/settings.yaml");
+    const auto settings = controller::load_settings(testing::in_tree("config/settings.yaml"));
     EXPECT_TRUE(settings) << settings.error().message;
     const DryRun dry_run(kube::Client(*kube::make_transport(*kube::load_config({}))));
     std::ostringstream lines;
     const auto result = run_bulk(
-        {CC_SOURCE_DIR "/examples", CC_SOURCE_DIR "/tests/bulk/manifests"},
+        {testing::in_tree("examples"), testing::in_tree("tests/bulk/manifests")},
         controller::injection_settings(*settings, "compilecache-system", image), dry_run, lines);
     EXPECT_TRUE(result) << result.error().message;
     lines_ = lines.str();

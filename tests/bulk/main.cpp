@@ -4,14 +4,14 @@
 #include "kube/cpprest_transport.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "tests/bulk/bulk.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // bulk_injection FOLDER...: what the injection makes of every pod template in these folders, asked
 // of the API server that $KUBECONFIG names. Exit status 1 when it makes any of them worse.
 
 int main(int argc, char** argv) {
   using namespace compilecache;
-  const auto settings = controller::load_settings(CC_SOURCE_DIR "/config/settings.yaml");
+  const auto settings = controller::load_settings(testing::in_tree("config/settings.yaml"));
   const auto config = kube::load_config({});
   if (argc < 2 || !settings || !config) {
     std::cerr << "usage: KUBECONFIG=... bulk_injection FOLDER...\n"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/e2e/sandbox.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // What is injected keeps pods from starting: later ones start without, until it works again.
 
@@ -83,7 +83,7 @@ class Breaker : public Sandbox {
   // Calls the node's containerd; the cluster is known by the folder of its kubeconfig.
   static void ctr(const std::vector<std::string>& arguments) {
     const fs::path kubeconfig = std::getenv("KUBECONFIG");
-    std::vector<std::string> command{CC_SOURCE_DIR "/tests/cluster/cluster", "ctr",
+    std::vector<std::string> command{testing::in_tree("tests/cluster/cluster"), "ctr",
                                      kubeconfig.parent_path().filename(), "images"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const auto done = testing::run_process(command);

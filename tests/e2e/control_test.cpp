@@ -1,5 +1,5 @@
 #include "tests/e2e/sandbox.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // What applications do themselves, by the files of examples/: they ask for a save and read what
 // became of it.
@@ -7,8 +7,8 @@
 namespace compilecache::e2e {
 namespace {
 
-constexpr char kAskInPython[] = CC_SOURCE_DIR "/examples/ask-for-a-save/ask_for_a_save.py";
-constexpr char kAskInShell[] = CC_SOURCE_DIR "/examples/ask-for-a-save/ask_for_a_save.sh";
+const std::string kAskInPython = testing::in_tree("examples/ask-for-a-save/ask_for_a_save.py");
+const std::string kAskInShell = testing::in_tree("examples/ask-for-a-save/ask_for_a_save.sh");
 constexpr char kGo[] = "/tmp/go";
 
 class Control : public Sandbox {
@@ -83,13 +83,13 @@ TEST_F(Control, AnApplicationAsksForASaveAndReadsWhatBecameOfIt) {
 
 // The manifest as it is, but for the image, a server that stands for vLLM, and the GPU.
 TEST_F(Control, AVllmServerIsSavedWhenItIsHealthy) {
-  const auto example = [&](const char* file) {
+  const auto example = [&](const std::string& file) {
     const auto read = kubectl({"create", "--dry-run=client", "-o", "json", "-n", ns(), "-f", file});
     EXPECT_EQ(read.exit_code, 0) << read.err;
     return json::parse(read.out, nullptr, false);
   };
-  json cache = example(CC_SOURCE_DIR "/examples/vllm/compilecache.yaml");
-  json deployment = example(CC_SOURCE_DIR "/examples/vllm/deployment.yaml");
+  json cache = example(testing::in_tree("examples/vllm/compilecache.yaml"));
+  json deployment = example(testing::in_tree("examples/vllm/deployment.yaml"));
   cache["spec"]["storage"]["claimName"] = "caches";
   ASSERT_EQ(testing::apply(cache), "");
   wait_until_ready("vllm");
@@ -99,7 +99,8 @@ TEST_F(Control, AVllmServerIsSavedWhenItIsHealthy) {
   container["image"] = at(manifest({"any"}), "/spec/containers/0/image");
   container["command"] = {"python3", "/server/vllm_server.py"};
   container.erase("resources");
-  create_files("server", {CC_E2E_DIR "/vllm_server.py", CC_E2E_DIR "/torch_app.py"});
+  create_files("server", {testing::in_tree("tests/e2e/vllm_server.py"),
+                          testing::in_tree("tests/e2e/torch_app.py")});
   mount_files(pod, "server");
   ASSERT_EQ(testing::apply(deployment), "");
 

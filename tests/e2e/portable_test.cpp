@@ -1,12 +1,12 @@
 #include "tests/e2e/sandbox.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // PyTorch's portable caches, by the files of examples/.
 
 namespace compilecache::e2e {
 namespace {
 
-constexpr char kExample[] = CC_SOURCE_DIR "/examples/portable-cache/portable.py";
+const std::string kExample = testing::in_tree("examples/portable-cache/portable.py");
 
 class Portable : public Sandbox {};
 

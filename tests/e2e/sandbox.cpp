@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/random.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::e2e {
 namespace {
@@ -41,32 +42,33 @@ std::string namespace_name() {
 }
 
 json claim(const std::string& ns, const std::string& path) {
-  return {{"apiVersion", "v1"},
-          {"kind", "List"},
-          {"items",
-           {{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}},
-            {{"apiVersion", "v1"},
-             {"kind", "PersistentVolume"},
-             {"metadata", {{"name", ns}}},
-             {"spec",
-              {{"capacity", {{"storage", "10Gi"}}},
-               {"accessModes", {"ReadWriteMany"}},
-               {"persistentVolumeReclaimPolicy", "Retain"},
-               {"storageClassName", ""},
-               {"claimRef", {{"namespace", ns}, {"name", "caches"}}},
-               {"hostPath", {{"path", path}, {"type", "Directory"}}}}}},
-            {{"apiVersion", "v1"},
-             {"kind", "PersistentVolumeClaim"},
-             {"metadata", {{"name", "caches"}, {"namespace", ns}}},
-             {"spec",
-              {{"accessModes", {"ReadWriteMany"}},
-               {"storageClassName", ""},
-               {"volumeName", ns},
-               {"resources", {{"requests", {{"storage", "10Gi"}}}}}}}},
-            {{"apiVersion", "v1"},
-             {"kind", "ConfigMap"},
-             {"metadata", {{"name", "app"}, {"namespace", ns}}},
-             {"data", {{"torch_app.py", read_file(CC_E2E_DIR "/torch_app.py")}}}}}}};
+  return {
+      {"apiVersion", "v1"},
+      {"kind", "List"},
+      {"items",
+       {{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}},
+        {{"apiVersion", "v1"},
+         {"kind", "PersistentVolume"},
+         {"metadata", {{"name", ns}}},
+         {"spec",
+          {{"capacity", {{"storage", "10Gi"}}},
+           {"accessModes", {"ReadWriteMany"}},
+           {"persistentVolumeReclaimPolicy", "Retain"},
+           {"storageClassName", ""},
+           {"claimRef", {{"namespace", ns}, {"name", "caches"}}},
+           {"hostPath", {{"path", path}, {"type", "Directory"}}}}}},
+        {{"apiVersion", "v1"},
+         {"kind", "PersistentVolumeClaim"},
+         {"metadata", {{"name", "caches"}, {"namespace", ns}}},
+         {"spec",
+          {{"accessModes", {"ReadWriteMany"}},
+           {"storageClassName", ""},
+           {"volumeName", ns},
+           {"resources", {{"requests", {{"storage", "10Gi"}}}}}}}},
+        {{"apiVersion", "v1"},
+         {"kind", "ConfigMap"},
+         {"metadata", {{"name", "app"}, {"namespace", ns}}},
+         {"data", {{"torch_app.py", read_file(testing::in_tree("tests/e2e/torch_app.py"))}}}}}}};
 }
 
 }  // namespace
@@ -240,8 +242,8 @@ std::set<std::string> Sandbox::archived_files(const json& archive) const {
 }
 
 json Sandbox::explain(const std::string& pod) const {
-  const auto told =
-      testing::run_process({CC_KUBECTL_PLUGIN, "explain", pod, "-n", namespace_, "-o", "json"});
+  const auto told = testing::run_process({testing::in_build("cli/kubectl-compilecache"), "explain",
+                                          pod, "-n", namespace_, "-o", "json"});
   EXPECT_EQ(told.exit_code, 0) << told.err;
   return json::parse(told.out, nullptr, false);
 }

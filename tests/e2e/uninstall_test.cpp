@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "tests/e2e/sandbox.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::e2e {
 namespace {
@@ -10,7 +10,7 @@ class Uninstall : public Sandbox {
  protected:
   static std::string manifest_file() {
     const char* file = std::getenv("CC_INSTALL_MANIFEST");
-    return file == nullptr ? CC_SOURCE_DIR "/config/install.yaml" : file;
+    return file == nullptr ? testing::in_tree("config/install.yaml") : file;
   }
 
   void TearDown() override {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "targets.hpp"
+#include "tests/support/paths.hpp"
 
 // The corpora without a fuzzer: what was found once is tried in every build.
 
@@ -20,7 +21,8 @@ std::vector<uint8_t> read(const std::filesystem::path& path) {
 TEST(Corpus, EveryInputOfEveryTargetHolds) {
   for (const auto& [name, target] : targets()) {
     int inputs = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(FUZZ_CORPUS "/" + name)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(testing::in_tree("tests/fuzz/corpus/" + name))) {
       std::vector<uint8_t> input = read(entry.path());
       target(input);
       // And what is near: each byte changed, and the end cut off.

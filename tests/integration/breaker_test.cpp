@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/operator_fixture.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // Pods that cannot start with what is injected, as the kubelet would tell of them.
 
@@ -231,7 +231,8 @@ class ReplacingTest : public BreakerTest {
     return !found.is_object() || at(found, "/metadata/deletionTimestamp").is_string();
   }
 
-  static constexpr char kRights[] = CC_SOURCE_DIR "/config/components/replace-stuck-pods/rbac.yaml";
+  inline static const std::string kRights =
+      testing::in_tree("config/components/replace-stuck-pods/rbac.yaml");
 };
 
 TEST_F(ReplacingTest, StuckPodsThatComeBackAreEvictedWithTheComponentsRightOnly) {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/paths.hpp"
 #include "tests/support/kubectl.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
 // What the kustomize components make of config/.
@@ -29,7 +29,7 @@ class Components : public ::testing::Test {
   explicit Components(std::vector<std::string> components) : components_(std::move(components)) {}
   void SetUp() override {
     fs::create_directories(folder_);
-    const fs::path config = fs::relative(CC_SOURCE_DIR "/config", folder_);
+    const fs::path config = fs::relative(testing::in_tree("config"), folder_);
     json components = json::array();
     for (const std::string& name : components_) components.push_back(config / "components" / name);
     std::ofstream(folder_ / "kustomization.yaml")

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/kubectl.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
 // What the real API server makes of config/install.yaml: defaults, refusals and their sentences,
@@ -25,7 +25,7 @@ using testing::eventually;
 using testing::get_json;
 using testing::kubectl;
 
-constexpr char kInstall[] = CC_SOURCE_DIR "/config/install.yaml";
+const std::string kInstall = testing::in_tree("config/install.yaml");
 
 // A namespace with one CompileCache called "one".
 class Installed : public ::testing::Test {
@@ -346,7 +346,7 @@ TEST_F(Installed, ExplainTeaches) {
 }
 
 TEST(Install, IsWhatKustomizeMakesOfItsParts) {
-  const auto checked = testing::run_process({CC_SOURCE_DIR "/config/generate.sh", "--check"});
+  const auto checked = testing::run_process({testing::in_tree("config/generate.sh"), "--check"});
   EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
 }
 
@@ -356,7 +356,7 @@ TEST(Install, EveryComponentGoesWithIt) {
   fs::create_directories(folder);
   const auto built_with = [&](const std::string& component) {
     // Kustomize wants paths relative to the folder.
-    const fs::path config = fs::relative(CC_SOURCE_DIR "/config", folder);
+    const fs::path config = fs::relative(testing::in_tree("config"), folder);
     std::ofstream(folder / "kustomization.yaml")
         << "resources: [" << config.string() << "]\ncomponents: ["
         << (config / "components" / component).string() << "]\n";
@@ -364,7 +364,7 @@ TEST(Install, EveryComponentGoesWithIt) {
     EXPECT_EQ(built.exit_code, 0) << component << built.err;
     return built.out;
   };
-  for (const auto& entry : fs::directory_iterator(CC_SOURCE_DIR "/config/components")) {
+  for (const auto& entry : fs::directory_iterator(testing::in_tree("config/components"))) {
     EXPECT_NE(built_with(entry.path().filename()).find("kind: Deployment"), std::string::npos);
   }
   const std::string replacing = built_with("replace-stuck-pods");

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/kubectl.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
 // Everything in examples/: the real API server accepts each manifest, field by field, and each
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using testing::kubectl;
 using testing::run_process;
 
-constexpr char kExamples[] = CC_SOURCE_DIR "/examples";
+const std::string kExamples = testing::in_tree("examples");
 
 std::vector<std::string> files_named(bool (*wanted)(const fs::path&)) {
   std::vector<std::string> found;
@@ -53,7 +53,7 @@ std::vector<std::string> kustomizations() {
 class Examples : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const auto applied = kubectl({"apply", "-f", CC_SOURCE_DIR "/config/crds.yaml"});
+    const auto applied = kubectl({"apply", "-f", testing::in_tree("config/crds.yaml")});
     ASSERT_EQ(applied.exit_code, 0) << applied.err;
     const auto established = kubectl({"wait", "--for=condition=Established", "--timeout=30s",
                                       "crd/compilecaches.compilecache.dev"});
@@ -76,13 +76,13 @@ class Examples : public ::testing::Test {
 
 TEST_F(Examples, TheApiServerAcceptsEveryManifest) {
   const auto files = manifests();
-  EXPECT_GE(files.size(), 9U);
+  EXPECT_GE(files.size(), 15U);
   for (const std::string& file : files) expect_accepted("-f", file);
 }
 
 TEST_F(Examples, TheApiServerAcceptsEveryKustomization) {
   const auto folders = kustomizations();
-  EXPECT_GE(folders.size(), 5U);
+  EXPECT_GE(folders.size(), 7U);
   for (const std::string& folder : folders) expect_accepted("-k", folder);
 }
 
@@ -94,17 +94,18 @@ TEST_F(Examples, EveryAnnotatedPodTemplateIsInjected) {
     ASSERT_EQ(built.exit_code, 0) << built.err;
     if (built.out.find("compilecache.dev/cache: ") == std::string::npos) continue;
     ++templates;
-    const auto injected =
-        run_process({CC_KUBECTL_PLUGIN, "inject", "-f", "-", "--settings",
-                     CC_SOURCE_DIR "/config/settings.yaml", "--namespace", namespace_},
-                    built.out);
+    const auto injected = run_process(
+        {testing::in_build("cli/kubectl-compilecache"), "inject", "-f", "-", "--settings",
+         testing::in_tree("config/settings.yaml"), "--namespace", namespace_, "--agent-address",
+         "10.96.0.10", "--registry-address", "10.96.0.11:5000"},
+        built.out);
     EXPECT_EQ(injected.exit_code, 0) << folder << "\n" << injected.err;
     const auto tried =
         kubectl({"apply", "-f", "-", "-n", namespace_, "--dry-run=server", "--validate=strict"},
                 injected.out);
     EXPECT_EQ(tried.exit_code, 0) << folder << "\n" << tried.err;
   }
-  EXPECT_GE(templates, 5);
+  EXPECT_GE(templates, 6);
 }
 
 TEST_F(Examples, TheReadmeTellsOfEveryFolder) {

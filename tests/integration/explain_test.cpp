@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/integration/operator_fixture.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
 namespace compilecache::testing {
@@ -35,7 +36,8 @@ class Kubeconfig {
 
   [[nodiscard]] ProcessResult explain(const std::string& pod,
                                       std::vector<std::string> more = {}) const {
-    std::vector<std::string> command{CC_KUBECTL_PLUGIN, "explain", pod, "--kubeconfig", path_};
+    std::vector<std::string> command{testing::in_build("cli/kubectl-compilecache"), "explain", pod,
+                                     "--kubeconfig", path_};
     command.insert(command.end(), more.begin(), more.end());
     return run_process(command);
   }
@@ -195,11 +197,14 @@ TEST_F(Explain, CredentialsOfEveryKindOrAClearWord) {
   EXPECT_NE(no_plugin.err.find("no-such-plugin"), std::string::npos) << no_plugin.err;
   EXPECT_NE(no_plugin.err.find("get it from the vendor"), std::string::npos) << no_plugin.err;
   // The cluster's own kubeconfig has a client certificate.
-  EXPECT_EQ(run_process({CC_KUBECTL_PLUGIN, "explain", "web", "-n", ns}).exit_code, 0);
+  EXPECT_EQ(run_process({testing::in_build("cli/kubectl-compilecache"), "explain", "web", "-n", ns})
+                .exit_code,
+            0);
   const char* program = std::getenv("KUBECTL");
   const ProcessResult by_kubectl = run_process(
       {"env",
-       "PATH=" + fs::path(CC_KUBECTL_PLUGIN).parent_path().string() + ":" + std::getenv("PATH"),
+       "PATH=" + fs::path(testing::in_build("cli/kubectl-compilecache")).parent_path().string() +
+           ":" + std::getenv("PATH"),
        program == nullptr ? "kubectl" : program, "compilecache", "explain", "web", "-n", ns});
   EXPECT_EQ(by_kubectl.exit_code, 0) << by_kubectl.err;
   EXPECT_NE(by_kubectl.out.find("web"), std::string::npos) << by_kubectl.out;

@@ -217,10 +217,35 @@ TEST_F(JobPolicy, AJobBelongsToACompileCacheOfItsNamespace) {
   make_namespace(elsewhere);
   json in_another_namespace = real;
   in_another_namespace["metadata"]["namespace"] = elsewhere;
-  for (const json& job : {unowned, unlabelled, for_another, in_another_namespace}) {
+  for (const json& job : {unowned, for_another, in_another_namespace}) {
     const std::string error = refusal(job);
     EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos)
         << job["metadata"] << ": " << error;
+  }
+  const std::string error = refusal(unlabelled);
+  EXPECT_NE(error.find("'compilecache-operator-job-label'"), std::string::npos) << error;
+  kubectl({"delete", "namespace", elsewhere, "--wait=false"});
+}
+
+// An API server that finds no parameters denies before it looks at whose Job it is.
+TEST_F(JobPolicy, JobsOfOthersAreCreatedAndChangedWithOrWithoutACompileCache) {
+  const json job = {
+      {"apiVersion", "batch/v1"},
+      {"kind", "Job"},
+      {"metadata", {{"name", "theirs"}}},
+      {"spec",
+       {{"template",
+         {{"spec",
+           {{"restartPolicy", "Never"},
+            {"containers", {{{"name", "work"}, {"image", "example.com/work:1"}}}}}}}}}}};
+  make_ready_cache("transformer");
+  const std::string elsewhere = ns + "-else";
+  make_namespace(elsewhere);
+  for (const std::string& where : {ns, elsewhere}) {
+    const auto created = kubectl({"create", "-n", where, "-f", "-"}, job.dump());
+    EXPECT_EQ(created.exit_code, 0) << where << ": " << created.err;
+    const auto changed = kubectl({"annotate", "job", "theirs", "-n", where, "changed=yes"});
+    EXPECT_EQ(changed.exit_code, 0) << where << ": " << changed.err;
   }
   kubectl({"delete", "namespace", elsewhere, "--wait=false"});
 }

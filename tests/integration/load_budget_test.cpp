@@ -19,6 +19,7 @@
 #include "store/directory/directory_store.hpp"
 #include "tests/integration/agent_crowd.hpp"
 #include "tests/integration/operator_fixture.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/slow_volume/slow_volume.hpp"
 
@@ -83,7 +84,8 @@ class LoadBudget : public OperatorTest {
     config.directories = {directory};
     fs::create_directories(folder + "/torch");
     std::ofstream(folder + "/config.json") << api::dump(config);
-    std::vector<std::string> line{CC_AGENT_PROGRAM, command, "--config", folder + "/config.json"};
+    std::vector<std::string> line{testing::in_build("agent/compilecache-agent"), command,
+                                  "--config", folder + "/config.json"};
     if (command == "save") line.emplace_back("--once");
     return run_process(line, "", seconds(300));
   }

@@ -1,11 +1,12 @@
 #include "tests/integration/operator_fixture.hpp"
+#include "tests/support/paths.hpp"
 
 // --authorize-metrics, with the rights of config/components/metrics-access, on a real API server.
 
 namespace compilecache::testing {
 namespace {
 
-constexpr char kRights[] = CC_SOURCE_DIR "/config/components/metrics-access/rbac.yaml";
+const std::string kRights = testing::in_tree("config/components/metrics-access/rbac.yaml");
 
 class MetricsAccess : public OperatorTest {
  protected:

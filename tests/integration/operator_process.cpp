@@ -17,9 +17,9 @@
 
 #include "api/names.hpp"
 #include "base/base64.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/free_port.hpp"
 #include "tests/support/kubectl.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::testing {
 namespace {
@@ -28,7 +28,7 @@ namespace bp = boost::process;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const std::string kConfig = std::string(CC_SOURCE_DIR) + "/config/operator/";
+const std::string kConfig = testing::in_tree("config/operator/");
 
 void must(const ProcessResult& result, const std::string& doing) {
   if (result.exit_code != 0) throw std::runtime_error(doing + ": " + result.err + result.out);
@@ -87,8 +87,8 @@ std::string read_file(const fs::path& path) {
 
 std::string install_operator() {
   for (const std::string& part :
-       {std::string(CC_SOURCE_DIR) + "/crds/compilecaches.yaml",
-        std::string(CC_SOURCE_DIR) + "/crds/compilecachearchives.yaml", kConfig + "namespace.yaml",
+       {testing::in_tree("crds/compilecaches.yaml"),
+        testing::in_tree("crds/compilecachearchives.yaml"), kConfig + "namespace.yaml",
         kConfig + "rbac.yaml", kConfig + "certificates-rbac.yaml", kConfig + "job-policy.yaml",
         kConfig + "services.yaml", kConfig + "deployment.yaml"}) {
     const ProcessResult result = kubectl({"apply", "-f", part});
@@ -165,7 +165,8 @@ struct OperatorProcess::Impl {
   void start() {
     const char* program = std::getenv("CC_OPERATOR");
     std::FILE* log = std::fopen((folder / "log").c_str(), "a");
-    child = bp::child(program != nullptr ? program : CC_OPERATOR_PROGRAM, bp::args(arguments()),
+    const std::string built = testing::in_build("operator/compilecache-operator");
+    child = bp::child(program != nullptr ? program : built, bp::args(arguments()),
                       bp::std_err > log, bp::std_out > bp::null, bp::std_in < bp::null);
     std::fclose(log);
   }

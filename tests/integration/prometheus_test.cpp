@@ -8,9 +8,9 @@
 #include "api/names.hpp"
 #include "base/random.hpp"
 #include "tests/integration/operator_process.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/free_port.hpp"
 #include "tests/support/kubectl.hpp"
+#include "tests/support/paths.hpp"
 
 // A real Prometheus reads the operator's metrics and judges them by our alert rules.
 
@@ -28,7 +28,7 @@ class Prometheus {
     folder_ = ::mkdtemp(name.data());
     std::ofstream(folder_ / "prometheus.yml")
         << "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
-        << "rule_files: [" CC_SOURCE_DIR "/config/monitoring/rules.yaml]\n"
+        << "rule_files: [" + testing::in_tree("config/monitoring/rules.yaml") + "]\n"
         << "scrape_configs:\n- job_name: operator\n  honor_labels: true\n"
         << "  static_configs: [{targets: ['127.0.0.1:" << scraped << "']}]\n";
     child_ = bp::child(bp::search_path("prometheus"),

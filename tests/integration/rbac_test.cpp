@@ -12,7 +12,6 @@
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "tests/integration/operator_fixture.hpp"
-#include "tests/paths.hpp"
 
 namespace compilecache::testing {
 namespace {

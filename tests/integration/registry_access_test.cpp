@@ -1,14 +1,14 @@
 #include "base/base64.hpp"
 #include "base/strings.hpp"
 #include "tests/integration/operator_fixture.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // --registry, with the rights of config/components/registry, on a real API server.
 
 namespace compilecache::testing {
 namespace {
 
-constexpr char kRegistryRights[] = CC_SOURCE_DIR "/config/components/registry/rbac.yaml";
+const std::string kRegistryRights = testing::in_tree("config/components/registry/rbac.yaml");
 
 class RegistryAccess : public OperatorTest {
  protected:

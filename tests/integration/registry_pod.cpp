@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/sha256.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/free_port.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
 namespace compilecache::testing {
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using std::chrono::seconds;
 
 constexpr char kHost[] = "compilecache-registry.compilecache-system.svc";
-constexpr char kComponent[] = CC_SOURCE_DIR "/config/components/registry";
+const std::string kComponent = testing::in_tree("config/components/registry");
 constexpr size_t kLongestAnswer = 16U << 20;
 
 void write_text(const fs::path& path, const std::string& text) {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "tests/integration/operator_fixture.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::testing {
 namespace {
@@ -61,7 +61,7 @@ class SoakTest : public OperatorTest {
   static bool cluster(const std::string& verb, const std::vector<std::string>& rest = {}) {
     const std::string kubeconfig = std::getenv("KUBECONFIG");
     const std::string folder = kubeconfig.substr(0, kubeconfig.rfind('/'));
-    std::vector<std::string> command{std::string(CC_SOURCE_DIR) + "/tests/cluster/cluster", verb,
+    std::vector<std::string> command{testing::in_tree("tests/cluster/cluster"), verb,
                                      folder.substr(folder.rfind('/') + 1), "kube-apiserver"};
     command.insert(command.end(), rest.begin(), rest.end());
     const ProcessResult result = run_process(command);

@@ -5,10 +5,10 @@
 #include <iostream>
 
 #include "agent/scan.hpp"
-#include "measure.hpp"
 #include "peers.hpp"
-#include "sets.hpp"
 #include "targets.hpp"
+#include "tests/bench/measuring/measure.hpp"
+#include "tests/bench/measuring/sets.hpp"
 #include "tests/support/slow_volume/slow_volume.hpp"
 
 // README.md says what is measured and how to read it.

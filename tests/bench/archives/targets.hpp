@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "measure.hpp"
+#include "tests/bench/measuring/measure.hpp"
 
 // What is to be reached, and whether it was.
 

@@ -1,9 +1,8 @@
 #include "cluster.hpp"
+#include "tests/support/paths.hpp"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-
-#include "tests/paths.hpp"
 
 namespace compilecache::bench {
 
@@ -77,7 +76,7 @@ std::string kubeconfig(const testing::FakeApiServer& server) {
 }
 
 std::string admission_review() {
-  std::ifstream file(CC_SOURCE_DIR "/tests/bench/webhook/pod.json");
+  std::ifstream file(testing::in_tree("tests/bench/webhook/pod.json"));
   const json pod = json::parse(file);
   const json review = {
       {"kind", "AdmissionReview"},

@@ -12,8 +12,8 @@
 #include "cluster.hpp"
 #include "load.hpp"
 #include "subject.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/free_port.hpp"
+#include "tests/support/paths.hpp"
 
 // Measures the webhook beside a peer: README.md. Both run in every round, one after the other and
 // in turns, each as a fresh process; what is printed is the minimum, median and maximum of the
@@ -79,7 +79,7 @@ Subject start_operator(const Options& options, const std::string& folder) {
   return {
       "compilecache-operator",
       port,
-      {options.operator_program, "--settings", CC_SOURCE_DIR "/config/settings.yaml",
+      {options.operator_program, "--settings", testing::in_tree("config/settings.yaml"),
        "--kubeconfig", folder + "/kubeconfig", "--namespace", "compilecache-system", "--image",
        "compilecache:bench", "--agent-address", "10.96.0.17", "--listen-address", "127.0.0.1",
        "--webhook-port", std::to_string(port), "--agent-port", std::to_string(testing::free_port()),

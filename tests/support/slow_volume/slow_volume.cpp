@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/paths.hpp"
+
 extern char** environ;
 
 namespace compilecache::testing {
@@ -81,18 +83,19 @@ void SlowVolume::start() {
   const std::string mount = path();
   const std::string folder = backing();
   const std::string state = folder_ + "/state";
-  const char* arguments[] = {CC_SLOW_VOLUME, "--while-stdin", folder.c_str(),
-                             mount.c_str(),  state.c_str(),   nullptr};
+  const std::string program = testing::in_build("tests/support/slow_volume/slow_volume");
+  const char* arguments[] = {program.c_str(), "--while-stdin", folder.c_str(),
+                             mount.c_str(),   state.c_str(),   nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
-  const int failed = ::posix_spawn(&server_, CC_SLOW_VOLUME, &actions, nullptr,
+  const int failed = ::posix_spawn(&server_, program.c_str(), &actions, nullptr,
                                    const_cast<char**>(arguments), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[0]);
   lifeline_ = ends[1];
   errno = failed;
-  if (failed != 0) throw problem("starting " CC_SLOW_VOLUME);
+  if (failed != 0) throw problem("starting " + program);
 }
 
 void SlowVolume::wait_until_mounted() {

@@ -18,6 +18,7 @@
 #include "base/sha256.hpp"
 #include "store/directory/directory_store.hpp"
 #include "store/directory/layout.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::agent::testing {
 
@@ -160,7 +161,8 @@ AgentProcess AgentTest::start(const std::string& command, const std::vector<std:
                               unsigned user) {
   auto variables = variables_;
   variables.try_emplace("COMPILECACHE_CONFIG", api::dump(config_));
-  std::vector<std::string> words{AGENT_PROGRAM, command};
+  std::vector<std::string> words{compilecache::testing::in_build("agent/compilecache-agent"),
+                                 command};
   words.insert(words.end(), more.begin(), more.end());
   return {std::move(words), new_log(command), variables, user};
 }
@@ -168,11 +170,13 @@ AgentProcess AgentTest::start(const std::string& command, const std::vector<std:
 AgentProcess AgentTest::supervise(std::vector<std::string> command, unsigned user) {
   auto variables = variables_;
   variables.try_emplace("COMPILECACHE_CONFIG", api::dump(config_));
-  command.insert(command.begin(), SUPERVISE_PROGRAM);
+  command.insert(command.begin(), compilecache::testing::in_build("agent/compilecache-supervise"));
   return {std::move(command), new_log("supervise"), variables, user};
 }
 
-std::vector<std::string> AgentTest::saver() { return {AGENT_PROGRAM, "save"}; }
+std::vector<std::string> AgentTest::saver() {
+  return {compilecache::testing::in_build("agent/compilecache-agent"), "save"};
+}
 
 std::string AgentTest::new_log(const std::string& name) const {
   std::string log = root_ + "/" + name + ".log";

@@ -5,8 +5,10 @@
 
 #include "agent/load/load.hpp"
 #include "agent/load/subprocess.hpp"
+#include "agent/registry_access.hpp"
 #include "agent/save/save_machine.hpp"
 #include "agent/watched.hpp"
+#include "store/access/open.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-variable"
@@ -36,6 +38,12 @@ inline bool watched(Watched& watched, const HeldFiles& head, std::optional<WallT
   watched.forget();
   if (*watched.differs()) watched.look();
   return false;
+}
+
+inline void registry_access(const api::AgentConfig& config, const CoordinatorSource& coordinator) {
+  if (const auto* registry = config.store->registry()) {
+    auto store = store::open_registry(registry_options(config, *registry, coordinator));
+  }
 }
 
 }  // namespace compilecache::agent::examples

@@ -12,7 +12,7 @@
 
 #include "store/directory/directory_store.hpp"
 #include "store/index.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // What no archive may hold, in real directories, with the description of torch that users install.
@@ -31,8 +31,8 @@ class NeverPacked : public AgentTest {
     config_.key_basis.gpu_resource.clear();
     config_.key_basis.gpu_count = 0;
     auto described = nlohmann::json::parse(api::dump(config_));
-    described["directories"][0]["framework"] =
-        nlohmann::json::parse(read_text(CC_TESTDATA "/../gpu/framework.json"))[0];
+    described["directories"][0]["framework"] = nlohmann::json::parse(
+        read_text(compilecache::testing::in_tree("tests/gpu/framework.json")))[0];
     config_ = *api::parse_agent_config(described.dump());
   }
 

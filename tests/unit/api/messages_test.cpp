@@ -64,7 +64,7 @@ TEST(Messages, EnumerationsTravelAsTheirWords) {
   EXPECT_EQ(dump(SweepRequest{.cache = "c", .phase = SweepPhase::kInventory}),
             R"({"after":"","cache":"c","corrupt":[],"found":[],"freed_bytes":0,"inventory":[],)"
             R"("phase":"inventory","removed_blobs":0,"removed_incomplete":0,"storage_error":"",)"
-            R"("up_to":"","verified":[]})");
+            R"("storage_trouble":"","up_to":"","verified":[]})");
 }
 
 // A peer of a later release may have words that this one does not know; what it says is taken all

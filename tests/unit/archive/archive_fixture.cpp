@@ -1,5 +1,5 @@
 #include "archive_fixture.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 #include <sys/stat.h>
 
@@ -80,7 +80,8 @@ Result<WriteResult> write_into(const std::string& path, WriteRequest request) {
 
 void unpack_real_cache(const std::string& name, const std::string& into) {
   fs::create_directories(into);
-  run("zstd -dcq --long=27 " CC_TESTDATA "/caches/" + name + ".tar.zst | tar -x -C " + into);
+  run("zstd -dcq --long=27 " + testing::testdata("caches/") + name + ".tar.zst | tar -x -C " +
+      into);
 }
 
 std::string run(const std::string& command) {

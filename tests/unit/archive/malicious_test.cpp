@@ -5,7 +5,7 @@
 #include "archive/encode.hpp"
 #include "archive/layer/tar_writer.hpp"
 #include "malicious_fixture.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // Archives that have correct digests but that our writer never makes, and the message with which
 // each is refused. None writes anything, neither in its destination nor outside.
@@ -437,7 +437,7 @@ TEST_F(Malicious, EveryKindIsRefusedWithItsMessageAndWritesNothing) {
 // The same archives as files in tests/testdata/malicious, for readers that others write; without
 // those that are only small because of lower limits.
 TEST_F(Malicious, EveryFileIsRefusedWithItsMessage) {
-  const std::string folder = CC_TESTDATA "/malicious/";
+  const std::string folder = testing::testdata("malicious/");
   if (std::getenv("CC_UPDATE_GOLDEN") != nullptr) {
     std::ofstream table(folder + "messages.tsv");
     for (const Kind& kind : all_kinds()) {

@@ -11,7 +11,7 @@
 #include "cli/inject_command.hpp"
 #include "cli/manifest_yaml.hpp"
 #include "operator/certificates/x509.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 // `kubectl compilecache inject` as its user sees it: files in, text and exit status out.
 
@@ -41,7 +41,7 @@ class Inject : public ::testing::Test {
  protected:
   Inject() {
     std::filesystem::create_directories(folder_);
-    options_.settings = std::string(CC_TESTDATA) + "/../../config/settings.yaml";
+    options_.settings = testing::in_tree("config/settings.yaml");
   }
   ~Inject() override { std::filesystem::remove_all(folder_); }
 
@@ -305,6 +305,11 @@ TEST_F(Inject, ARegistryNeedsAnOperatorAndTheInstallationsOwnItsAddress) {
   const auto injected = run(theirs);
   EXPECT_EQ(status_, 0) << reports_;
   EXPECT_THAT(injected.back().dump(), HasSubstr(R"("secretName":"robot")"));
+  options_.ns = "ml";  // of a CompileCache that names none
+  std::string nowhere = theirs;
+  nowhere.replace(nowhere.find(", namespace: ml"), std::string(", namespace: ml").size(), "");
+  const auto config = loader_config(run(nowhere), "/spec/template");
+  EXPECT_EQ(config["store"]["registry"]["repository"], "caches/ml/transformer");
   run(in("{}"));
   EXPECT_EQ(status_, 1);
   EXPECT_THAT(reports_, HasSubstr("install it"));

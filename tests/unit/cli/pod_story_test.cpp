@@ -11,7 +11,7 @@
 #include "api/names.hpp"
 #include "cli/outcome_reasons.hpp"
 #include "operator/archives/archive_trust.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -350,7 +350,7 @@ TEST(PodStory, NothingInAPodIsTaken) {
 }
 
 std::string reasons_page(const std::string& from, const std::string& to) {
-  std::ifstream file(CC_SOURCE_DIR "/docs/reasons.md");
+  std::ifstream file(testing::in_tree("docs/reasons.md"));
   std::stringstream text;
   text << file.rdbuf();
   const std::string page = text.str();

@@ -11,7 +11,7 @@
 #include "api/outcomes.hpp"
 #include "api/reasons.hpp"
 #include "base/strings.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
 // What people read names what they will meet.
@@ -117,7 +117,7 @@ TEST(Docs, AlertsAndDashboardsAskForLabelsThatThereAre) {
 // Also the rooms of a folder, which have a library each.
 TEST(Docs, EveryFolderSaysWhatItIsFor) {
   namespace fs = std::filesystem;
-  for (const fs::directory_entry& entry : fs::directory_iterator(CC_SOURCE_DIR)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(testing::in_tree(""))) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_directory() || name.starts_with('.') || name.starts_with("build")) continue;
     EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << name;

@@ -1,5 +1,5 @@
 #include "tests/unit/config/yaml_json.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 #include <yaml-cpp/yaml.h>
 
@@ -36,7 +36,7 @@ json to_json(const YAML::Node& node) {
 }  // namespace
 
 std::string read_source_file(const std::string& path) {
-  std::ifstream in(std::string(CC_SOURCE_DIR) + "/" + path, std::ios::binary);
+  std::ifstream in(testing::in_tree(path), std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();
   return text.str();

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
+
 #include "tests/unit/http/session_servers.hpp"
 
 // Where a Session lets itself be led, and what it tells whom on the way.
@@ -133,7 +135,7 @@ TEST_F(RedirectTest, ARedirectToNowhereIsAnAnswer) {
 }
 
 TEST_F(RedirectTest, FiveAreFollowed) {
-  int redirects = 0;
+  std::atomic<int> redirects = 0;
   serve([&](int fd) {
     for (std::string head; !(head = read_head(fd)).empty();) {
       const int number = std::stoi(head.substr(5));

@@ -8,7 +8,7 @@
 #include "kube/json.hpp"
 #include "kube/reflector.hpp"
 #include "kube/store.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/kube/server_test.hpp"
 
 namespace compilecache::kube {
@@ -17,7 +17,7 @@ namespace {
 constexpr char kContentType[] = "application/vnd.kubernetes.protobuf;stream=watch";
 
 std::string read_file(const std::string& name) {
-  std::ifstream file(std::string(CC_TESTDATA) + "/kube/" + name, std::ios::binary);
+  std::ifstream file(testing::testdata("kube/") + name, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

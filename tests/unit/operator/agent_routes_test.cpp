@@ -1,4 +1,5 @@
 #include "operator/agents/agent_routes.hpp"
+#include "tests/support/paths.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +7,6 @@
 #include <fstream>
 #include <iterator>
 #include <set>
-
-#include "tests/paths.hpp"
 
 // The table of the agent API's calls, and the page that is made of it.
 
@@ -19,7 +18,7 @@ constexpr char kBegin[] = "<!-- generated: the calls -->\n";
 constexpr char kEnd[] = "<!-- end of what is generated -->\n";
 
 std::string read(const std::string& name) {
-  std::ifstream file(std::string(CC_SOURCE_DIR "/") + name);
+  std::ifstream file(testing::in_tree(name));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -84,8 +83,7 @@ TEST(Docs, TheAgentApiIsDescribedAsItIs) {
   const size_t from = begin + std::string(kBegin).size();
   const std::string wanted = "\n" + describe_routes() + "\n";
   if (std::getenv("CC_UPDATE_DOCS") != nullptr) {
-    std::ofstream(std::string(CC_SOURCE_DIR "/") + kPage)
-        << page.substr(0, from) << wanted << page.substr(end);
+    std::ofstream(testing::in_tree(kPage)) << page.substr(0, from) << wanted << page.substr(end);
     return;
   }
   EXPECT_EQ(page.substr(from, end - from), wanted)

@@ -59,7 +59,9 @@
 #include "operator/leader_session.hpp"
 #include "operator/metrics_access.hpp"
 #include "operator/pods/pod_ledger.hpp"
+#include "operator/registry/collection_roll.hpp"
 #include "operator/registry/es256.hpp"
+#include "operator/registry/registry_collector.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/registry_quota.hpp"
 #include "operator/registry/registry_tokens.hpp"
@@ -464,6 +466,25 @@ inline void registry_token_service(const ClusterView& view, const Settings& sett
   Result<api::RegistryToken> token = registry.token(caller, {.push = true});
 }
 
+inline bool collection_roll(WallTime started, const std::vector<DeletedBytes>& deleted,
+                            WallTime last_save, const Clock& clock, const RollRules& rules) {
+  const RollFacts facts{.started = started,
+                        .garbage = garbage_since(deleted, started),
+                        .saves = 0,
+                        .last_save = last_save,
+                        .now = clock.wall()};
+  if (roll_is_due(facts, rules)) return true;
+  return false;
+}
+
+inline void registry_collector(RegistryKeeper& keeper, const RollRules& rules, const Clock& clock,
+                               WallTime sweep_time, const api::SweepRequest& request, size_t saves,
+                               std::optional<WallTime> last_save) {
+  RegistryCollector collector(keeper, rules, clock);
+  collector.deleted(sweep_time, request.freed_bytes);
+  collector.look({.saves = saves, .last_save = last_save});
+}
+
 inline void es256(const KeyPair& leaf) {
   const Result<std::string> signature = sign_es256(leaf.key, "header.payload");
   const std::string text = base64url(*signature);
@@ -476,10 +497,10 @@ inline void registry_keeper(const kube::Client& client, const std::string& ns,
 }
 
 inline void registry_quota(const api::CompileCache& cache, const ClusterView& view,
-                           uint64_t namespace_share, TokenFacts& facts, StorageVerdict& verdict) {
+                           uint64_t namespace_share, TokenFacts& facts, StorageFacts& storage) {
   const auto full = over_quota(cache, registry_use(view, cache), namespace_share);
   if (full) facts.over_quota = full->reason;
-  if (full) verdict.message += "; " + full->message;
+  if (full) storage.over_quota = full->message;
 }
 
 inline void registry_tokens(const api::RegistryTokenRequest& request, const TokenMinter& minter,

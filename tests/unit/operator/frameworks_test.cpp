@@ -6,11 +6,12 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/agent_config.hpp"
 #include "frameworks/effect.hpp"
 #include "operator/settings/settings.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/frameworks/directory.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 
@@ -24,15 +25,14 @@ using frameworks::Rules;
 using ::testing::IsEmpty;
 
 const std::map<std::string, Framework>& shipped() {
-  static const auto kSettings =
-      load_settings(std::string(CC_TESTDATA) + "/../../config/settings.yaml").value();
+  static const auto kSettings = load_settings(testing::in_tree("config/settings.yaml")).value();
   return kSettings.frameworks;
 }
 
 // The paths of a real cache relative to its folder; folders end in '/'.
 std::vector<std::string> real_cache(const std::string& name) {
   const std::string command =
-      "zstd -dcq --long=27 " CC_TESTDATA "/caches/" + name + ".tar.zst | tar -t";
+      "zstd -dcq --long=27 " + testing::testdata("caches/") + name + ".tar.zst | tar -t";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::string text;
   std::array<char, 4096> buffer{};
@@ -52,7 +52,7 @@ std::vector<std::string> real_cache(const std::string& name) {
 
 // tests/gpu runs where there is no operator to ask.
 TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
-  std::ifstream file(CC_TESTDATA "/../gpu/framework.json");
+  std::ifstream file(testing::in_tree("tests/gpu/framework.json"));
   const auto copies = nlohmann::json::parse(file);
   api::AgentConfig config;
   auto described = nlohmann::json::parse(api::dump(config));
@@ -182,11 +182,11 @@ TEST(ShippedFrameworks, ColdIsSaidToVllmTooWhereInductorsCachesAreOff) {
 }
 
 TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
-  std::ifstream file(std::string(CC_TESTDATA) + "/../../README.md");
+  std::ifstream file(testing::in_tree("README.md"));
   std::string row;
   while (std::getline(file, row) && !row.starts_with("| `frameworks` |")) {
   }
-  EXPECT_EQ(shipped().size(), 13U);
+  EXPECT_EQ(shipped().size(), 22U);
   for (const auto& [name, framework] : shipped()) {
     EXPECT_THAT(row, ::testing::HasSubstr("`" + name + "`"));
   }
@@ -194,8 +194,13 @@ TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
 
 TEST(ShippedFrameworks, EachSaysWhereItsDirectoryIsAndHowAUserMayChooseIt) {
   std::map<std::string, std::string> owners;
+  // Their variables hold more than a folder, so that a value of a user's own says nothing of it.
+  const std::set<std::string> ours_always{"gaudi", "tensorrt-llm"};
   for (const auto& [name, framework] : shipped()) {
-    EXPECT_EQ(framework.env.at(framework.directory_variable), "{directory}") << name;
+    EXPECT_EQ(framework.directory_variable.empty(), ours_always.contains(name)) << name;
+    if (!framework.directory_variable.empty()) {
+      EXPECT_EQ(framework.env.at(framework.directory_variable), "{directory}") << name;
+    }
     for (const auto& [variable, value] : framework.env) {
       // With both the one that is named first in spec.frameworks counts.
       if (name == "vllm" && variable == "TRITON_CACHE_DIR") continue;
@@ -204,8 +209,112 @@ TEST(ShippedFrameworks, EachSaysWhereItsDirectoryIsAndHowAUserMayChooseIt) {
   }
 }
 
+// Files of a framework as its release writes them, of which these are packed.
+struct Packing {
+  const char* framework;
+  std::vector<std::string> packed, left;
+};
+
+TEST(ShippedFrameworks, WhatOthersMayUseIsPackedAndNothingElse) {
+  const std::string ops = ".cache/flashinfer/0.7.2/90a/cached_ops/";
+  const std::string jit = "jit/sm90/rope/build-0123456789abcdef/";
+  const std::vector<Packing> rows{
+      {"jax",
+       {"jit_f-0123abcd-cache", "jit_f-0123abcd-atime", "xla_gpu_per_fusion_autotune_cache_dir/AB"},
+       {".lockfile", "xla_gpu_per_fusion_autotune_cache_dir/tmp/tmp_1"}},
+      {"torch-extensions",
+       {"ext/ext.so", "ext/main.o", "ext/build.ninja", "ext/.ninja_log", "ext/.ninja_deps"},
+       {"ext/lock"}},
+      {"aiter",
+       {"module_norm.so"},
+       {"build/lock_module_norm", "build/module_norm/build/lock", "build/ck/a.hpp"}},
+      {"comgr", {"llvmcache-0123"}, {"llvmcache.timestamp", "Comgr-0a1b2c.tmp.o"}},
+      {"minfer", {"variant/variant.so"}, {"variant/lock"}},
+      {"flash-attention",
+       {"fingerprint/fwd/0123.o"},
+       {"fingerprint/fwd/0123.lock", "fingerprint/fwd/.0123.17.tmp.o"}},
+      {"flashinfer",
+       {ops + "sampling/sampling.so", ops + "sampling/build.ninja", ops + "gemm_cute_dsl/k.o",
+        ".cache/flashinfer/cubins/a.h", ".cache/flashinfer/autotune/v2/env/op/0.json"},
+       {ops + "gemm_cute_dsl/k.o.tmp.17", ops + "tmp/sampling.lock",
+        ".cache/flashinfer/cubins/a.h.lock", ".cache/flashinfer/cubins/a.h.0123.tmp"}},
+      {"sglang",
+       {jit + "deps-0123/rope.so", jit + "deps-0123/sgl_deps.json", "cute_aot/f/0.o",
+        "triton/KEY/__grp__k.json", "deep_gemm/cache/kernel.k/kernel.cubin",
+        "flashinfer/autotune/0.7.2/sm90/k/rank_tp0_pp0_dp0.json"},
+       {jit + ".staging-0123/rope.so", "cute_aot/f/.0.tmp.o", "cute_aot/f/0.lock",
+        "triton/HALF/k.ttir", "nv/ComputeCache/index",
+        "tilelang/0.1.15/.staging/kernels/K/kernel.so", "deep_gemm/tmp/x.cubin"}},
+      {"tilelang", {"0.1.15/kernels/K/kernel.so"}, {"0.1.15/.staging/kernels/K_1_2/kernel.so"}},
+      {"vllm",
+       {"deep_gemm/cache/kernel.k/kernel.cubin", "startup_plan/startup_plan_0.json",
+        "flashinfer_autotune_cache/0.7.2/90a/h/autotune_configs.json",
+        "rocm_segmented_attention/0.json"},
+       {"deep_gemm/cache/kernel.half/kernel.cu", "rocm_segmented_attention/0.json.lock",
+        "flashinfer_autotune_cache/0.7.2/90a/h/.autotune_configs.json.x.tmp"}},
+      {"torch",
+       {"dynamo/KEY/entry", "dynamo/code_state_job_None_.pkl"},
+       {"dynamo/code_state_job_None_.pkl.lock"}},
+      {"gaudi", {"recipe"}, {}},
+      {"tensorrt-llm", {"autotuner.json"}, {}},
+      {"tpu", {"xla", "torch_tpu/entry"}, {}}};
+  for (const Packing& row : rows) {
+    std::vector<std::string> all = row.packed;
+    all.insert(all.end(), row.left.begin(), row.left.end());
+    EXPECT_EQ(packed(row.framework, all), row.packed) << row.framework;
+  }
+}
+
+// What a pod with these files has, of which it was given and has read the first.
+frameworks::Evidence warm(const std::string& framework, const std::string& read,
+                          const std::vector<std::string>& made) {
+  frameworks::Directory directory;
+  directory.load(read);
+  directory.read(read, 3);
+  for (const std::string& file : made) directory.add(file, 5);
+  const Rules rules(shipped().at(framework));
+  frameworks::EffectJudge judge;
+  judge.add(rules, directory.scan, &directory.loaded);
+  return judge.result();
+}
+
+TEST(ShippedFrameworks, EntriesAreWhatStandsForAKey) {
+  const std::string rank = "torch_compile_cache/0123456789/rank_0_0/backbone/";
+  const std::vector<std::array<std::string, 3>> rows{
+      {"jax", "jit_f-01-cache", "jit_g-02-cache"},
+      {"torch", "dynamo/KEY/entry", "dynamo/OTHER/entry"},
+      {"torch-extensions", "one/one.so", "two/two.so"},
+      {"aiter", "module_norm.so", "module_moe.so"},
+      {"comgr", "llvmcache-01", "llvmcache-02"},
+      {"minfer", "one/one.so", "two/two.so"},
+      {"flash-attention", "f/fwd/01.o", "f/fwd/02.o"},
+      {"flashinfer", ".cache/flashinfer/autotune/v2/e/o/0.json",
+       ".cache/flashinfer/autotune/v2/e/o/1.json"},
+      {"tilelang", "0.1.15/kernels/K/kernel.so", "0.1.15/kernels/L/kernel.so"},
+      {"sglang", "jit/sm90/rope/build-01/deps-01/rope.so",
+       "jit/sm90/rope/build-02/deps-01/rope.so"},
+      {"sglang", rank + "inductor_cache/fxgraph/ab/K/f", rank + "inductor_cache/fxgraph/ab/L/f"},
+      {"vllm", rank + "artifact_0/fxgraph/ab/K/f", rank + "artifact_1/fxgraph/ab/K/f"},
+      {"vllm", "deep_gemm/cache/kernel.k/kernel.cubin", "deep_gemm/cache/kernel.l/kernel.cubin"},
+      {"gaudi", "one.recipe", "two.recipe"}};
+  for (const auto& [framework, read, made] : rows) {
+    EXPECT_EQ(warm(framework, read, {}).effect, frameworks::Effect::kFull) << framework << read;
+    EXPECT_EQ(warm(framework, read, {made}).effect, frameworks::Effect::kPartial)
+        << framework << made;
+  }
+}
+
+// Its name has the time at which the model was compiled.
+TEST(ShippedFrameworks, SGLangsStartIsWarmAndNothingToSave) {
+  const std::string rank = "torch_compile_cache/0123456789/rank_0_0/backbone/";
+  const std::string graph = rank + "computation_graph_1763900000.5.py";
+  EXPECT_EQ(warm("sglang", rank + "inductor_cache/fxgraph/ab/K/f", {graph}).effect,
+            frameworks::Effect::kFull);
+  EXPECT_THAT(packed("sglang", {graph}), IsEmpty());
+}
+
 TEST(ShippedFrameworks, TheGoldenCasesOfTheInjectionUseTheShippedTraps) {
-  const auto settings = load_settings(std::string(CC_TESTDATA) + "/../../config/settings.yaml");
+  const auto settings = load_settings(testing::in_tree("config/settings.yaml"));
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(webhook::testing::load_golden_case("deployment").settings.traps, settings->traps);
 }

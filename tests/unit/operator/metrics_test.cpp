@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
 // What Prometheus reads, by Prometheus' own tool; and that the alert rules and the dashboard speak
@@ -19,7 +19,7 @@ namespace {
 
 using testing::run_process;
 
-const std::string kMonitoring = CC_SOURCE_DIR "/config/monitoring/";
+const std::string kMonitoring = testing::in_tree("config/monitoring/");
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
@@ -160,7 +160,7 @@ TEST(AlertRules, FireWhenTheyShouldAndNotBefore) {
 TEST(AlertRules, HaveEachATestAndAPage) {
   const std::string rules = read_file(kMonitoring + "rules.yaml");
   const std::string tests = read_file(kMonitoring + "rules_test.yaml");
-  const std::string page = read_file(CC_SOURCE_DIR "/docs/alerts.md");
+  const std::string page = read_file(testing::in_tree("docs/alerts.md"));
   const std::regex alert("- alert: (\\S+)");
   size_t count = 0;
   for (std::sregex_iterator it(rules.begin(), rules.end(), alert), end; it != end; ++it, ++count) {

@@ -6,12 +6,12 @@
 #include <set>
 #include <sstream>
 
+#include "api/names.hpp"
 #include "operator/options.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/token_claims.hpp"
 #include "operator/registry_access.hpp"
-#include "operator/settings/settings.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
@@ -25,7 +25,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 constexpr char kInstalledIn[] = "compilecache-system";
-const std::string kRegistryName = Settings().registry.service;
+const std::string kRegistryName = api::kRegistryService;
 
 class RegistryComponent : public ::testing::Test {
  protected:
@@ -67,7 +67,7 @@ TEST_F(RegistryComponent, ThePodIsConfined) {
                               "capabilities": {"drop": ["ALL"]}})"));
     EXPECT_EQ(container.at("resources"),
               json::parse(R"({"requests": {"cpu": "50m", "memory": "64Mi"},
-                              "limits": {"memory": "256Mi"}})"));
+                              "limits": {"memory": "512Mi"}})"));
     EXPECT_EQ(container.at("env").at(0),
               json::parse(R"({"name": "GOMEMLIMIT", "value": "160MiB"})"));
     EXPECT_EQ(container.at("image"), "docker.io/library/registry:3");
@@ -106,9 +106,7 @@ TEST_F(RegistryComponent, TheOperatorMayDoWhatItDoes) {
   EXPECT_EQ(rules.at(1).at("resources"), json::array({"deployments"}));
   EXPECT_EQ(rules.at(1).at("resourceNames"), json::array({kRegistryName}));
   EXPECT_EQ(rules.at(1).at("verbs"), (json{"get", "patch"}));
-  EXPECT_EQ(rules.at(2).at("resources"), json::array({"services"}));
-  EXPECT_EQ(rules.at(2).at("resourceNames"), json::array({kRegistryName}));
-  EXPECT_EQ(rules.size(), 3U);
+  EXPECT_EQ(rules.size(), 2U);
   const json cluster = object("ClusterRole", "compilecache-operator-registry").at("rules");
   EXPECT_EQ(cluster.size(), 1U);
   EXPECT_EQ(cluster.at(0).at("verbs"), json::array({"create"}));
@@ -139,7 +137,7 @@ TEST_F(RegistryComponent, TheNetworkIsOnePortIn) {
   EXPECT_EQ(policy.at("podSelector").at("matchLabels"), labels.at("labels"));
   const json service = object("Service", kRegistryName).at("spec");
   EXPECT_EQ(service.at("selector"), labels.at("labels"));
-  EXPECT_EQ(service.at("ports").at(0).at("port"), Settings().registry.port);
+  EXPECT_EQ(service.at("ports").at(0).at("port"), api::kRegistryPort);
 }
 
 TEST_F(RegistryComponent, ItAcceptsTheTokensThatTheOperatorMints) {
@@ -205,7 +203,8 @@ class Collect : public ::testing::Test {
         {"/bin/sh", "-c",
          "PATH=" + (root / "bin").string() + ":$PATH CALLS=" + (root / "calls").string() +
              " REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + (root / "data").string() + " " +
-             variables + " sh " CC_SOURCE_DIR "/config/components/registry/collect.sh /config"});
+             variables + " sh " + testing::in_tree("config/components/registry/collect.sh") +
+             " /config"});
   }
 
   const fs::path root = fs::temp_directory_path() / ("collect-" + std::to_string(::getpid()));

@@ -48,7 +48,12 @@ TEST(RegistryQuota, ForANamespaceAndForACompileCache) {
 
 class RegistryToken : public test::AgentApiTest {
  protected:
-  RegistryToken() { EXPECT_TRUE(minter.use(authority)); }
+  RegistryToken() {
+    EXPECT_TRUE(minter.use(authority));
+    stores.registry.set({.host = "registry.svc:5000", .address = "10.0.0.9:5000"});
+    cache.spec.storage = api::StorageSpec{};
+    put_cache();
+  }
 
   // What the pod's token opens, as the registry reads it.
   json access(const std::string& pod, bool push) {
@@ -160,6 +165,33 @@ TEST_F(RegistryToken, AboveTheShareNothingIsPushedAndAllIsPulled) {
   cache.spec.retention.max_total_size = 999;
   put_cache();
   EXPECT_EQ(access("a", true), one({"pull"}));
+}
+
+TEST_F(RegistryToken, OnlyWhatIsKeptThereCountsForTheShare) {
+  settings.registry.namespace_share = 1'000;
+  auto elsewhere = std::make_shared<api::CompileCache>(cache);
+  elsewhere->metadata.name = "on-a-volume";
+  elsewhere->spec.storage->claim_name = "claim";
+  stores.caches.upsert("ml/on-a-volume", elsewhere);
+  api::CompileCacheArchive archive;
+  archive.metadata.ns = "ml";
+  archive.metadata.name = "on-a-volume-1";
+  archive.cache = "on-a-volume";
+  archive.head.compressed_bytes = 5'000;
+  show(archive);
+  put_head(999);
+  EXPECT_EQ(access("a", true), one({"pull", "push"}));
+  elsewhere = std::make_shared<api::CompileCache>(*elsewhere);
+  elsewhere->spec.storage = api::StorageSpec{};
+  stores.caches.upsert("ml/on-a-volume", elsewhere);
+  EXPECT_EQ(access("a", true), one({"pull"}));
+}
+
+TEST_F(RegistryToken, IsNoneForACompileCacheThatIsKeptElsewhere) {
+  cache.spec.storage->claim_name = "claim";
+  put_cache();
+  const auto response = send("POST", "/v1/registry-token", "a", R"({"push": true})");
+  EXPECT_EQ(response.status, 404) << response.body;
 }
 
 TEST_F(RegistryToken, WithoutARegistryThereIsNone) {

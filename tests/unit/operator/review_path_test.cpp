@@ -9,8 +9,8 @@
 
 #include "base/base64.hpp"
 #include "kube/cpprest_transport.hpp"
-#include "tests/paths.hpp"
 #include "tests/support/fake_apiserver.hpp"
+#include "tests/support/paths.hpp"
 
 // By which path API servers ask the webhook, whoever makes the certificates.
 
@@ -214,7 +214,7 @@ TEST_F(ReviewPathTest, ASecretOfSomethingElseIsLeftAloneAndTold) {
 }
 
 TEST(ReviewPathLabel, IsOnThePodsThatAreInstalled) {
-  std::ifstream file(std::string(CC_SOURCE_DIR) + "/config/operator/deployment.yaml");
+  std::ifstream file(testing::in_tree("config/operator/deployment.yaml"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const size_t pods = text.find("\n  template:");
   ASSERT_NE(pods, std::string::npos);

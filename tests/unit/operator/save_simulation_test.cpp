@@ -502,10 +502,16 @@ void simulate(uint64_t first, uint64_t runs, int steps, Progress& progress) {
   }
 }
 
+// A hundred thousand grants are not logged.
+class SaveSimulation : public ::testing::Test {
+ protected:
+  SaveSimulation() { log_init(LogFormat::kText, LogLevel::kError); }
+  ~SaveSimulation() override { log_init(LogFormat::kText, LogLevel::kInfo); }
+};
+
 // Many short histories, and a few long ones in which much is swept. More of them:
 // SAVE_SIMULATION_RUNS=100000.
-TEST(SaveSimulation, NothingIsLostWhateverHappens) {
-  log_init(LogFormat::kText, LogLevel::kError);  // a hundred thousand grants
+TEST_F(SaveSimulation, NothingIsLostWhateverHappens) {
   const char* wanted = std::getenv("SAVE_SIMULATION_RUNS");
   const uint64_t runs = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1'000;
   Progress progress;

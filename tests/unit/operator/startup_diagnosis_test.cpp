@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "api/names.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -245,7 +245,7 @@ TEST(PodSigns, TheKubeletsWords) {
 
 TEST(PodSigns, EveryReasonHasItsRow) {
   std::stringstream page;
-  page << std::ifstream(CC_SOURCE_DIR "/docs/injection-paused.md").rdbuf();
+  page << std::ifstream(testing::in_tree("docs/injection-paused.md")).rdbuf();
   for (const Trouble trouble :
        {Trouble::kImage, Trouble::kStart, Trouble::kExit, Trouble::kMemory, Trouble::kMount,
         Trouble::kUnschedulable, Trouble::kRefused, Trouble::kSlowLoader}) {

@@ -130,6 +130,19 @@ TEST(StorageRegistry, TheInstallationsOwnHasToBeInstalled) {
       << "what users can do about theirs does not help here: " << full.message;
 }
 
+// Pods go on loading what is there.
+TEST(StorageRegistry, AboveItsShareItIsReadyAndSaysSo) {
+  const api::RegistryRef own{.host = "r.cc.svc:5000", .repository = "ml/app", .own = true};
+  StorageFacts facts{.store = own, .over_quota = "its share is 1Gi"};
+  EXPECT_EQ(check_storage(api::StorageSpec{}, facts).reason, "Preparing");
+  facts.prepared = true;
+  const StorageVerdict verdict = check_storage(api::StorageSpec{}, facts);
+  EXPECT_TRUE(verdict.ready());
+  EXPECT_EQ(verdict.reason, "QuotaExceeded");
+  EXPECT_EQ(verdict.message, "its share is 1Gi");
+  EXPECT_FALSE(verdict.stalled);
+}
+
 TEST(StorageNotUsed, WithoutAClaimThereIsNothingToPrepare) {
   const StorageVerdict verdict = check_storage({}, {});
   EXPECT_TRUE(verdict.ready());

@@ -23,7 +23,6 @@
 #include "store/registry/authorization.hpp"
 #include "store/registry/challenge.hpp"
 #include "store/registry/docker_config.hpp"
-#include "store/registry/mounted_file.hpp"
 #include "store/registry/reference.hpp"
 #include "store/registry/refusal.hpp"
 #include "store/registry/registry_client.hpp"
@@ -144,11 +143,6 @@ inline void names(const http::Headers& headers, const std::string& text) {
   const auto reference = parse_reference("10.0.0.7:5000/ml/caches");
   reference->host;
   reference->repository;
-}
-
-inline void mounted(const char* kCredentials) {
-  auto text = read_mounted({kCredentials, "/compilecache/registry/.dockerconfigjson",
-                            kReasonSecretMissing, kReasonSecretWrongType});
 }
 
 inline void spool(std::span<const uint8_t> bytes, http::Session& session, const std::string& url) {

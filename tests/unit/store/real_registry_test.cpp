@@ -127,7 +127,7 @@ TEST_P(RealRegistry, WithNameAndPassword) {
     const auto saved = save(*one, tree_);
     ASSERT_FALSE(saved);
     EXPECT_EQ(saved.error().code, ErrorCode::kUnauthorized) << saved.error().message;
-    EXPECT_EQ(one->trouble(saved.error(), Use::kWrite), Trouble::kUnauthorized);
+    EXPECT_EQ(saved.error().reason, kReasonUnauthorized);
   }
 }
 
@@ -146,8 +146,7 @@ TEST_P(RealRegistry, WithAnAuthorityOfItsOwn) {
   RegistryStore distrusting(with);
   const auto saved = save(distrusting, tree_);
   ASSERT_FALSE(saved);
-  EXPECT_EQ(distrusting.trouble(saved.error(), Use::kWrite), Trouble::kUntrusted)
-      << saved.error().message;
+  EXPECT_EQ(saved.error().reason, kReasonCertificate) << saved.error().message;
   EXPECT_THAT(saved.error().message, HasSubstr("caConfigMapName"));
 }
 
@@ -276,7 +275,7 @@ TEST_P(RealRegistry, ThatIsAwayIsSaidToBeAway) {
   registry->kill();
   const auto loaded = load(store, saved->archive.manifest);
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(store.trouble(loaded.error(), Use::kRead), Trouble::kUnreachable);
+  EXPECT_EQ(loaded.error().reason, kReasonUnreachable);
   EXPECT_FALSE(save(store, {{"x", {"y", false}}}));
   registry->start_again();
   EXPECT_EQ(*load(store, saved->archive.manifest), tree_);

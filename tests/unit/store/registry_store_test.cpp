@@ -67,6 +67,19 @@ TEST_F(RegistryStoreTest, ALoadIsAFewRequestsOfWhichOneStreamsALayer) {
   EXPECT_EQ(calls[3].header("range"), "");
 }
 
+TEST_F(RegistryStoreTest, ASmallLayerIsOneRequest) {
+  const Tree tree = {{"a", {archive::test::noise(150'000, 6), false}}};
+  const auto saved = save(store_, tree);
+  ASSERT_TRUE(saved);
+  registry_.forget_calls();
+  EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), tree);
+  EXPECT_THAT(registry_.lines(), ::testing::SizeIs(3));  // manifest, config, the layer
+  registry_.forget_calls();
+  registry_.on_call(3, FakeRegistry::cut_body(70'000));
+  EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), tree);
+  EXPECT_THAT(registry_.lines(), ::testing::SizeIs(4));
+}
+
 TEST_F(RegistryStoreTest, AnUploadIsOnePutWithItsLength) {
   ASSERT_TRUE(save(store_, some_tree()));
   for (const auto& call : registry_.seen()) {

@@ -127,7 +127,7 @@ TEST_F(RegistryUpkeepTest, ATryIsGivenUpAgain) {
   registry_.refuse([](const auto&) { return FakeRegistry::Answer{.status = 403}; });
   const auto probe = upkeep_.probe();
   ASSERT_FALSE(probe);
-  EXPECT_EQ(store_.trouble(probe.error(), Use::kWrite), Trouble::kRegistryForbidden);
+  EXPECT_EQ(probe.error().reason, kReasonUnauthorized);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "store/access/transfer.hpp"
 #include "store/directory/layout.hpp"
 #include "store/index.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/registry_process.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
@@ -93,7 +93,8 @@ class Tools : public ArchiveTest {
           << digest;
   }
 
-  static constexpr const char* kReader = "python3 " CC_TESTDATA "/../support/archive_reader.py ";
+  inline static const std::string kReader =
+      "python3 " + testing::in_tree("tests/support/archive_reader.py") + " ";
 };
 
 TEST_F(Tools, GnuTarUnpacksALayer) {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/webhook/pods.hpp"
 
 namespace compilecache::webhook::testing {
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-std::string root() { return std::string(CC_TESTDATA) + "/injection"; }
+std::string root() { return compilecache::testing::testdata("injection"); }
 
 frameworks::Trap trap_of(const json& object) {
   const auto list = [&](const char* name) {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "api/names.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 #include "tests/unit/webhook/kubernetes_qos.hpp"
 #include "tests/unit/webhook/pods.hpp"
@@ -111,7 +111,7 @@ TEST_P(Golden, TakingItOutGivesThePodBack) {
 }
 
 std::string case_table() {
-  std::ifstream file(std::string(CC_TESTDATA) + "/../../webhook/README.md");
+  std::ifstream file(compilecache::testing::in_tree("webhook/README.md"));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

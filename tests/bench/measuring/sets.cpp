@@ -1,5 +1,5 @@
 #include "sets.hpp"
-#include "tests/paths.hpp"
+#include "tests/support/paths.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,7 +27,7 @@ std::string read(const fs::path& path) {
 
 void unpack(const std::string& cache, const std::string& into) {
   fs::create_directories(into);
-  const std::string command = "zstd -dcq --long=27 '" CC_TESTDATA "/caches/" + cache +
+  const std::string command = "zstd -dcq --long=27 '" + testing::testdata("caches/") + cache +
                               ".tar.zst' | tar -x -C '" + into + "'";
   if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
 }
@@ -75,9 +75,9 @@ void make_many(const std::string& directory) {
   }
 }
 
-void make_noise(const std::string& directory) {
+void make_noise(const std::string& directory, int files) {
   std::mt19937_64 random(3);
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < files; ++i) {
     std::string bytes(8'000'000, '\0');
     for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
       const uint64_t value = random();
@@ -111,10 +111,12 @@ Set make_set(const std::string& name, const std::string& below) {
   } else if (name == "many") {
     make_many(set.directory);
   } else if (name == "noise") {
-    make_noise(set.directory);
+    make_noise(set.directory, 50);
+  } else if (name == "noise-88") {
+    make_noise(set.directory, 11);
   } else {
     throw std::runtime_error("no set \"" + name +
-                             "\"; there are small, vllm, large, many and noise");
+                             "\"; there are small, vllm, large, many, noise and noise-88");
   }
   remove_empty_directories(set.directory);
   for (const fs::path& file : files_below(set.directory)) {

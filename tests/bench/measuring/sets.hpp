@@ -16,9 +16,10 @@ struct Set {
 };
 
 // "small": a real Inductor cache; "vllm": a real vLLM cache; "large": 16 perturbed copies of a real
-// vLLM cache; "many": 50,000 small files; "noise": 400 MB that hardly compress. The same bytes
-// every time. Throws std::runtime_error with what went wrong.
+// vLLM cache; "many": 50,000 small files; "noise": 400 MB that hardly compress; "noise-88": 88 MB
+// of these. The same bytes every time. Throws std::runtime_error with what went wrong.
 Set make_set(const std::string& name, const std::string& below);
+// All but "noise-88", which is for many at once.
 std::vector<std::string> set_names();
 
 // Changes the content of every hundredth file; done again, it is as before.

@@ -1,0 +1,223 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "agent/coordinator.hpp"
+#include "agent/registry_access.hpp"
+#include "api/registry_trouble.hpp"
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "store/registry/refusal.hpp"
+#include "tests/unit/agent/save_fixture.hpp"
+#include "tests/unit/store/fake_registry.hpp"
+
+// The program with a registry as its store.
+
+namespace compilecache::agent::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using store::test::FakeRegistry;
+using ::testing::HasSubstr;
+
+class Registry : public Save {
+ protected:
+  Registry() {
+    config_.store = api::RegistryRef{
+        .host = registry_.host(), .repository = "ml/caches/demo", .parent = "ml/caches"};
+    config_.index_fallback = false;
+    fs::remove_all(store_);
+  }
+  // With one archive of these files.
+  void save_some() {
+    write("fxgraph/ab/KEY/file", "an entry");
+    write("cd/cmodule.py", "print(1)");
+    ASSERT_EQ(run("save", {"--once"}), 0) << log_;
+    ASSERT_FALSE(operator_.head().empty()) << log_;
+  }
+  nlohmann::json sweep() {
+    operator_.script([](const Call& call) -> std::optional<http::Response> {
+      if (call.path != "/v1/sweeps" || call.body["phase"] != "begin") return {};
+      return json_response({{"archives", nlohmann::json::array()}});
+    });
+    run("sweep");
+    const auto calls = operator_.calls("POST", "/v1/sweeps");
+    return calls.empty() ? nlohmann::json() : calls.back().body;
+  }
+
+  FakeRegistry registry_;
+};
+
+TEST_F(Registry, WhatIsSavedThereIsLoadedFromThere) {
+  save_some();
+  EXPECT_EQ(registry_.tags().size(), 1U);
+  EXPECT_EQ(registry_.tags().begin()->second, operator_.head());
+  EXPECT_EQ(registry_.tags().begin()->first, "g1-" + operator_.head().substr(7, 12));
+  remove_cache();
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(content("cd/cmodule.py"), "print(1)");
+  EXPECT_FALSE(fs::exists(store_)) << "no folder is made";
+}
+
+TEST_F(Registry, APodStartsColdWithoutIt) {
+  save_some();
+  remove_cache();
+  registry_.refuse([](const auto&) { return FakeRegistry::Answer{.status = 503}; });
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "ERROR") << log_;
+  EXPECT_EQ(status()["reason"], "registry_unreachable") << log_;
+  EXPECT_TRUE(fs::is_empty(torch_));
+}
+
+TEST_F(Registry, APodStartsColdWhereABlobIsGoneOrWrong) {
+  save_some();
+  const std::string manifest = registry_.content(operator_.head());
+  const auto layer = nlohmann::json::parse(manifest)["layers"][0]["digest"].get<std::string>();
+  std::string bytes = *registry_.take(layer);
+  remove_cache();
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "DOES_NOT_EXIST") << log_;
+  EXPECT_EQ(status()["reason"], "blob_missing") << log_;
+  bytes[0] = static_cast<char>(bytes[0] ^ 1);
+  registry_.put(layer, bytes);
+  remove_cache();
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["reason"], "corrupt") << log_;
+  EXPECT_TRUE(fs::is_empty(torch_));
+}
+
+TEST_F(Registry, ASaverTellsWhatIsWrongWithIt) {
+  for (const auto& [answer, reason] :
+       {std::pair{FakeRegistry::Answer{.status = 403}, "registry_unauthorized"},
+        {FakeRegistry::Answer{.status = 507}, "registry_full"},
+        {FakeRegistry::Answer{.status = 503}, "registry_unreachable"}}) {
+    registry_.refuse([&](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Answer> {
+      if (call.method == "HEAD") return std::nullopt;
+      return answer;
+    });
+    write("fxgraph/ab/KEY/file", std::string("an entry ") + reason);
+    EXPECT_EQ(run("save", {"--once"}), 1);
+    EXPECT_THAT(log_, HasSubstr(reason));
+    EXPECT_TRUE(operator_.head().empty());
+  }
+  registry_.refuse(nullptr);
+  EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+}
+
+TEST_F(Registry, ASweepPreparesItAndListsIt) {
+  save_some();
+  const auto report = sweep();
+  EXPECT_EQ(report["phase"], "end") << log_;
+  EXPECT_EQ(report["storage_error"], "") << log_;
+  EXPECT_EQ(report["inventory"].size(), 3U);
+  EXPECT_TRUE(registry_.tags().contains("compilecache-owner"));
+  registry_.set([](auto& manners) { manners.basic = "me:secret"; });
+  EXPECT_EQ(sweep()["storage_trouble"], "registry_unauthorized") << log_;
+}
+
+TEST_F(Registry, ASecretThatIsNotMountedIsTold) {
+  auto registry = *config_.store->registry();
+  registry.secret = "robot";
+  config_.store = registry;
+  registry_.set([](auto& manners) { manners.basic = "me:secret"; });
+  EXPECT_EQ(sweep()["storage_trouble"], "secret_missing") << log_;
+  registry.ca_config_map = "authority";
+  config_.store = registry;
+  EXPECT_EQ(sweep()["storage_trouble"], "ca_missing") << log_;
+}
+
+// --- how it is entered ------------------------------------------------------------------------
+
+class RegistryAccess : public AgentTest {
+ protected:
+  RegistryAccess() { with_operator(); }
+  Result<store::Token> token(const nlohmann::json& answer, bool push, int status = 200) {
+    operator_.script([=](const Call& call) -> std::optional<http::Response> {
+      if (call.path != "/v1/registry-token") return {};
+      return status == 200 ? json_response(answer) : error_response(status, "NotFound");
+    });
+    const auto options = registry_options(config_, own_, [this] {
+      return make_operator_client(config_, clock_, seeded_random(1),
+                                  [](std::chrono::milliseconds) { return true; });
+    });
+    return options.tokens(push);
+  }
+
+  const SystemClock clock_;
+  const api::RegistryRef own_{.host = "compilecache-registry.compilecache-system.svc:5000",
+                              .repository = "ml/demo",
+                              .own = true,
+                              .address = "10.0.0.9:5000"};
+};
+
+TEST_F(RegistryAccess, TheInstallationsOwnIsEnteredByTheOperatorsTokens) {
+  const auto pull = token({{"token", "t"}, {"expires_seconds", 300}}, false);
+  ASSERT_TRUE(pull) << pull.error().message;
+  EXPECT_EQ(pull->value, "t");
+  EXPECT_EQ(pull->lifetime, std::chrono::seconds(300));
+  EXPECT_EQ(operator_.calls("POST", "/v1/registry-token").back().body.value("push", false), false);
+  EXPECT_TRUE(token({{"token", "t"}, {"expires_seconds", 300}, {"push", true}}, true));
+  EXPECT_EQ(operator_.calls("POST", "/v1/registry-token").back().body["push"], true);
+
+  const auto options = registry_options(config_, own_, nullptr);
+  EXPECT_EQ(options.address, "10.0.0.9");
+  EXPECT_EQ(options.ca_pem, config_.operator_ca);
+  EXPECT_FALSE(options.system_authorities);
+  EXPECT_FALSE(options.plain_http);
+  EXPECT_TRUE(options.proxy.url.empty());
+}
+
+TEST_F(RegistryAccess, ATokenThatDoesNotDoHasAReason) {
+  const nlohmann::json pull{{"token", "t"}, {"expires_seconds", 300}, {"reason", "quota_exceeded"}};
+  const auto full = token(pull, true);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().reason, store::kReasonFull) << full.error().message;
+  nlohmann::json read_only = pull;
+  read_only["reason"] = "mode_read_only";
+  EXPECT_EQ(token(read_only, true).error().reason, store::kReasonUnauthorized);
+  EXPECT_TRUE(token(pull, false));
+  const auto none = token({}, false, 404);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().code, ErrorCode::kNotFound) << "no blob is missing";
+  EXPECT_EQ(none.error().reason, store::kReasonUnauthorized);
+}
+
+TEST_F(RegistryAccess, AUsersIsEnteredByWhatIsMounted) {
+  const api::RegistryRef users{.host = "harbor.example.com", .repository = "ml/caches/ml/demo"};
+  auto options = registry_options(config_, users, nullptr);
+  EXPECT_EQ(options.docker_config_file, "");
+  EXPECT_EQ(options.ca_file, "");
+  EXPECT_FALSE(options.plain_http);
+  EXPECT_FALSE(options.tokens);
+  api::RegistryRef with = users;
+  with.secret = "robot";
+  with.ca_config_map = "authority";
+  options = registry_options(config_, with, nullptr);
+  EXPECT_EQ(options.docker_config_file, "/compilecache/registry/.dockerconfigjson");
+  EXPECT_EQ(options.ca_file, "/compilecache/registry-ca/ca.crt");
+}
+
+TEST_F(RegistryAccess, WhatIsKeptFitsIntoThePod) {
+  const api::RegistryRef users{.host = "harbor.example.com", .repository = "ml/caches/ml/demo"};
+  config_.save.max_archive_size = 1ULL << 30;
+  EXPECT_GT(registry_options(config_, users, nullptr).spool_limit, 1ULL << 30);
+  config_.ephemeral_limit_bytes = 1 << 20;
+  EXPECT_EQ(registry_options(config_, users, nullptr).spool_limit, 1U << 19);
+}
+
+// What the store says is what the operator understands.
+TEST(RegistryReasons, AreWordsOfTheApi) {
+  for (const char* reason :
+       {store::kReasonUnreachable, store::kReasonUnauthorized, store::kReasonFull,
+        store::kReasonCertificate, store::kReasonNoRepository, store::kReasonSecretMissing,
+        store::kReasonSecretWrongType, store::kReasonSecretUnusable, store::kReasonCaMissing,
+        store::kReasonCaUnusable})
+    EXPECT_TRUE(api::parse_word<api::RegistryTrouble>(reason)) << reason;
+}
+
+}  // namespace
+}  // namespace compilecache::agent::testing
