@@ -200,6 +200,7 @@ struct SweepRequest {
   // Fields of the last "copy":
   std::string copied_from;      // AgentConfig::Sweep::copy_name; empty: it is not the last
   int64_t copied_archives = 0;  // that are here now
+  int64_t copy_left_out = 0;    // that can never be: lost there, or not wanted here
   std::string copy_error;       // why not all of them
   // Fields of "inventory" and "end": all blobs that are there whose digests are greater than
   // `after` and, where `up_to` is not empty, not greater than that.
@@ -230,6 +231,7 @@ struct SweepAnswer {
   // than the archives above.
   std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
+  int64_t taken = 0;  // of a "copy": how many of the archives it told of are here now
 };
 
 // For the installation's own registry. What it is for, the operator decides.

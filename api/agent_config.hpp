@@ -69,7 +69,8 @@ struct AgentConfig {
     // Where archives are to be copied from, mounted at kSourcePath as names.hpp says; nothing: from
     // nowhere.
     std::optional<StoreRef> copy_from;
-    std::string copy_name;  // of that, as the operator remembers it
+    std::string copy_name;      // of that, as the operator remembers it
+    milliseconds copy_time{0};  // in which the last archive is begun; 0: as long as it takes
     bool operator==(const Sweep&) const = default;
   } sweep;
 

@@ -97,7 +97,8 @@ CompileCacheStatus parse_status(const json& status) {
       field<int64_t>(sweep, "removedArchives", 0), field<int64_t>(sweep, "removedIncomplete", 0)};
   const json& copy = child(status, "lastCopy");
   parsed.last_copy = {field<std::string>(copy, "from", ""), field<std::string>(copy, "time", ""),
-                      field<int64_t>(copy, "archives", 0), field<std::string>(copy, "error", "")};
+                      field<int64_t>(copy, "archives", 0), field<int64_t>(copy, "leftOut", 0),
+                      field<std::string>(copy, "error", "")};
   parsed.seconds_saved = field<int64_t>(status, "secondsSaved", 0);
   for (const json& item : child(status, "condemned")) {
     parsed.condemned.push_back(
@@ -193,7 +194,8 @@ json to_json(const CompileCacheStatus& status) {
     json& copy = object["lastCopy"];
     copy = {{"from", status.last_copy.from},
             {"time", status.last_copy.time},
-            {"archives", status.last_copy.archives}};
+            {"archives", status.last_copy.archives},
+            {"leftOut", status.last_copy.left_out}};
     set_if(copy, "error", status.last_copy.error);
   }
   if (!status.breaker.state.empty()) {

@@ -145,7 +145,8 @@ struct LastCopy {
   std::string from;  // copy_source_in_words()
   std::string time;  // of its end, RFC 3339
   int64_t archives = 0;
-  std::string error;  // why not all of them; empty: all that can be read are here
+  int64_t left_out = 0;  // lost there, or not to be trusted
+  std::string error;     // why not all the others; empty: they are here
 
   [[nodiscard]] bool done(const std::string& source) const {
     return from == source && error.empty();

@@ -52,7 +52,12 @@ inline std::string unless_inside(const std::string& path) {
 
 template <>
 inline constexpr auto kFields<CopySource> = std::tuple{
-    field_of("cache", &CopySource::cache), field_of("claimName", &CopySource::claim_name),
+    field_of("cache", &CopySource::cache,
+             [](const std::string& name) -> std::string {
+               const bool one = name.find('/') == std::string::npos && name != "." && name != "..";
+               return one ? "" : "must be the name of a CompileCache";
+             }),
+    field_of("claimName", &CopySource::claim_name),
     field_of("subPath", &CopySource::sub_path, unless_inside),
     field_of("registry", &CopySource::registry)};
 

@@ -72,6 +72,17 @@ std::string copy_source_in_words(const CompileCache& cache) {
   return store_in_words(*copied) + (path.empty() ? "" : "/" + path) + ", " + copied->metadata.name;
 }
 
+bool copies_from_itself(const CompileCache& cache) {
+  const auto copied = copied_cache(cache);
+  if (!copied || copied->metadata.name != cache.metadata.name) return false;
+  const StorageSpec &there = *copied->spec.storage, &here = *cache.spec.storage;
+  const auto repository = [](const StorageSpec& storage) {
+    return storage.registry ? storage.registry->repository : std::string();
+  };
+  return there.claim_name == here.claim_name && there.sub_path == here.sub_path &&
+         repository(there) == repository(here);
+}
+
 std::string store_in_words(const CompileCache& cache) {
   const auto& storage = cache.spec.storage;
   if (!storage) return "";

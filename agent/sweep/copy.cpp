@@ -24,48 +24,64 @@ std::string about_when(const store::CopyReport& copied) {
   return format_time(WallTime(std::chrono::duration_cast<WallTime::duration>(since)));
 }
 
+void log_copied(const store::IndexEntry& entry, const store::CopyReport& copied) {
+  log_info("copied an archive", {{"archive", entry.name()},
+                                 {"digest", entry.digest},
+                                 {"blobs", std::to_string(copied.copied_blobs)},
+                                 {"bytes", std::to_string(copied.copied_bytes)}});
+}
+
+// Copies one archive and tells of it; whether it is here then, or else is left out.
+Result<bool> copy_one(store::Store& from, store::Store& to, const store::IndexEntry& entry,
+                      const CopyRules& rules) {
+  const auto copied = store::copy_archive(from, to, entry.digest);
+  if (!copied && !is_lost(copied.error())) return unexpected(copied.error());
+  if (!copied) {
+    log_warn(
+        "an archive is left out",
+        {{"archive", entry.name()}, {"digest", entry.digest}, {"error", copied.error().message}});
+    return false;
+  }
+  log_copied(entry, *copied);
+  api::FoundArchive found = found_archive(entry, copied->archive);
+  if (found.saved_at.empty() && copied->newest_file_ns > 0) found.saved_at = about_when(*copied);
+  auto wanted = rules.tell(std::move(found));
+  if (!wanted) return unexpected(wanted.error().with("telling the operator of a copied archive"));
+  if (!*wanted) {
+    log_warn("the operator leaves an archive out",
+             {{"archive", entry.name()}, {"digest", entry.digest}});
+  }
+  return wanted;
+}
+
+std::string nothing_to_copy(const store::Store& from, const store::Index& archives) {
+  if (!archives.problems.empty()) return archives.problems.front();
+  if (!archives.entries.empty()) return "";
+  return from.describe() +
+         " names no archive; spec.storage.copyFrom.cache must be the name of the CompileCache that "
+         "saved there";
+}
+
 }  // namespace
 
-CopiedArchives copy_archives(store::Store& from, store::Store& to,
-                             const std::set<api::ArchiveKey>& known,
-                             const std::function<bool(api::FoundArchive)>& tell) {
-  CopiedArchives result;
+CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules) {
   const store::Index archives = store::archives_in(from);
-  if (!archives.problems.empty()) {
-    result.error = archives.problems.front();
-  } else if (archives.entries.empty()) {
-    result.error = from.describe() +
-                   " names no archive; spec.storage.copyFrom.cache must be the name of the "
-                   "CompileCache that saved there";
-  }
+  CopiedArchives result{.error = nothing_to_copy(from, archives)};
   for (const store::IndexEntry& entry : archives.entries) {
-    api::FoundArchive found = found_archive(entry, {});
-    if (known.contains(found.key)) {
+    if (rules.known.contains(found_archive(entry, {}).key)) {
       ++result.there;
       continue;
     }
-    const auto copied = store::copy_archive(from, to, entry.digest);
-    if (!copied && is_lost(copied.error())) {
-      log_warn(
-          "an archive is left out",
-          {{"archive", entry.name()}, {"digest", entry.digest}, {"error", copied.error().message}});
-      continue;
-    }
-    if (!copied) {
-      result.error = copied.error().message;
+    if (!rules.in_time()) {
+      result.error = "the Job's time to copy is over";
       break;
     }
-    log_info("copied an archive", {{"archive", entry.name()},
-                                   {"digest", entry.digest},
-                                   {"blobs", std::to_string(copied->copied_blobs)},
-                                   {"bytes", std::to_string(copied->copied_bytes)}});
-    found = found_archive(entry, copied->archive);
-    if (found.saved_at.empty() && copied->newest_file_ns > 0) found.saved_at = about_when(*copied);
-    if (!tell(std::move(found))) {
-      result.error = "the operator was not told of an archive that was copied";
+    const auto here = copy_one(from, to, entry, rules);
+    if (!here) {
+      result.error = here.error().message;
       break;
     }
-    ++result.there;
+    ++(*here ? result.there : result.left_out);
   }
   return result;
 }

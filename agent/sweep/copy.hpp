@@ -6,20 +6,26 @@
 #include <string>
 
 #include "api/agent_api.hpp"
+#include "base/error.hpp"
 #include "store/store.hpp"
 
 namespace compilecache::agent {
 
-struct CopiedArchives {
-  int64_t there = 0;  // archives of the old store that this one has now
-  std::string error;  // why not all that can be read; empty: all
+struct CopyRules {
+  std::set<api::ArchiveKey> known = {};  // of archives that are here already
+  // Tells the operator of an archive that is here now, and says whether the operator wants it.
+  std::function<Result<bool>(api::FoundArchive)> tell;
+  std::function<bool()> in_time;  // whether another archive may be begun
 };
 
-// Copies the archives of one store into another, except those whose keys are in `known`. Each is
-// told when it is there; if telling fails, nothing more is copied. An archive that the old store
-// has lost, in part or all of it, is logged and left out.
-CopiedArchives copy_archives(store::Store& from, store::Store& to,
-                             const std::set<api::ArchiveKey>& known,
-                             const std::function<bool(api::FoundArchive)>& tell);
+struct CopiedArchives {
+  int64_t there = 0;     // archives of the old store that this one has now
+  int64_t left_out = 0;  // that the old store has lost, or the operator does not want
+  std::string error;     // why not all the others; empty: they are here
+};
+
+// Copies the archives of one store into another. Ends with the first error that another attempt may
+// mend; what is copied by then stays and is found by the next one.
+CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules);
 
 }  // namespace compilecache::agent

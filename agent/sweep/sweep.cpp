@@ -171,22 +171,32 @@ class SweepRun {
   // is the operator's to remember, and no matter of the sweep.
   void copy(const std::vector<api::SweepArchive>& archives) {
     if (source_ == nullptr) return;
-    std::set<api::ArchiveKey> known;
-    for (const auto& archive : archives) known.insert(archive.key);
-    const auto tell_one = [&](api::FoundArchive found) {
-      api::SweepRequest page;
-      page.phase = api::SweepPhase::kCopy;
-      page.found.push_back(std::move(found));
-      return tell(page, "cannot tell the operator of a copied archive");
+    CopyRules rules;
+    for (const auto& archive : archives) rules.known.insert(archive.key);
+    rules.tell = [this](api::FoundArchive found) { return tell_copied(std::move(found)); };
+    const milliseconds time = config_.sweep.copy_time;
+    rules.in_time = [this, time, began = clock_.monotonic()] {
+      return time == milliseconds(0) || clock_.monotonic() - began < time;
     };
-    const CopiedArchives copied = copy_archives(*source_, store_, known, tell_one);
+    const CopiedArchives copied = copy_archives(*source_, store_, rules);
     if (!copied.error.empty()) log_error("cannot copy all archives", {{"error", copied.error}});
     api::SweepRequest last;
     last.phase = api::SweepPhase::kCopy;
     last.copied_from = config_.sweep.copy_name;
     last.copied_archives = copied.there;
+    last.copy_left_out = copied.left_out;
     last.copy_error = copied.error;
     tell(last, "cannot tell the operator how the copying ended");
+  }
+
+  Result<bool> tell_copied(api::FoundArchive found) {
+    api::SweepRequest page;
+    page.cache = config_.cache;
+    page.phase = api::SweepPhase::kCopy;
+    page.found.push_back(std::move(found));
+    const auto told = coordinator_.sweep(page, kPatience);
+    if (!told) return unexpected(told.error());
+    return told->taken > 0;
   }
 
   void rewrite_index(const std::vector<api::SweepArchive>& archives) {

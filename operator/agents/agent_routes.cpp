@@ -128,8 +128,9 @@ constexpr Route kRoutes[] = {
         api::kLongestSweepMessage),
     route<&Desk::registry, &RegistryTokenService::token>(
         "POST", "/v1/registry-token",
-        "A token of the installation's own registry, for the CompileCache's repository alone. 404: "
-        "there is no such registry."),
+        "A token of the installation's own registry, for the CompileCache's repository alone, or "
+        "to "
+        "read the one that it copies from. 404: there is no such registry."),
 };
 
 // The part that "{id}" stands for, "" where there is none; nothing: it is another path.

@@ -7,6 +7,7 @@
 #include "base/time_format.hpp"
 #include "operator/archives/adoption.hpp"
 #include "operator/archives/archive_trust.hpp"
+#include "operator/registry/registry_quota.hpp"
 #include "operator/storage/sweep_ledger.hpp"
 
 namespace compilecache::controller {
@@ -62,7 +63,7 @@ Result<api::SweepAnswer> SweepService::sweep(const Caller& caller,
       done = adopt(caller, request);
       break;
     case api::SweepPhase::kCopy:
-      done = take_copies(caller, request);
+      answer = take_copies(caller, request);
       break;
     case api::SweepPhase::kBegin:
       answer = sweep_begins(caller);
@@ -101,40 +102,69 @@ Status SweepService::adopt(const Caller& caller, const api::SweepRequest& reques
 }
 
 // What was copied is not held against what is condemned here: an earlier attempt may have left it,
-// and this Job deletes no more. But what made pods crash here, or is not to be trusted where it
-// came from, stays there.
-Status SweepService::take_copies(const Caller& caller, const api::SweepRequest& request) {
+// and this Job deletes no more.
+Result<api::SweepAnswer> SweepService::take_copies(const Caller& caller,
+                                                   const api::SweepRequest& request) {
   const api::CompileCache& cache = *caller.cache;
   if (!cache.spec.storage || !cache.spec.storage->copy_from) {
     return fail(ErrorCode::kForbidden, "copying archives: CompileCache " + cache.metadata.name +
                                            " has no spec.storage.copyFrom");
   }
-  const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
-  std::set<std::string> unwanted;
-  for (const std::string& manifest : parts_.stats.crashing(caller.key())) unwanted.insert(manifest);
-  const std::string& from = cache.spec.storage->copy_from->cache;
-  if (!from.empty() && from != cache.metadata.name) {
-    const auto theirs = parts_.archives.list(caller.ns(), from);
-    if (!theirs) return unexpected(theirs.error().with("copying archives of CompileCache " + from));
-    for (const api::CompileCacheArchive& archive : *theirs) {
-      for (std::string& manifest : distrusted_manifests(archive))
-        unwanted.insert(std::move(manifest));
-    }
+  api::SweepAnswer answer;
+  if (!request.found.empty()) {
+    if (const Status room = has_room(caller); !room) return unexpected(room.error());
+    const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+    const auto unwanted = not_to_be_copied(caller);
+    if (!unwanted) return unexpected(unwanted.error());
+    const auto taken = take_all(caller, request.found, *unwanted);
+    if (!taken) return unexpected(taken.error());
+    answer.taken = *taken;
   }
-  const auto taken = take_all(caller, request.found, unwanted);
-  if (!taken) return unexpected(taken.error());
-  if (request.copied_from.empty()) return {};
+  if (!request.copied_from.empty()) note_copied(caller, request);
+  return answer;
+}
+
+// What made pods crash, here or where it comes from, and what is not to be trusted there.
+Result<std::set<std::string>> SweepService::not_to_be_copied(const Caller& caller) const {
+  std::set<std::string> unwanted;
+  for (std::string& manifest : parts_.stats.crashing(caller.key()))
+    unwanted.insert(std::move(manifest));
+  const std::string& from = caller.cache->spec.storage->copy_from->cache;
+  if (from.empty() || from == caller.cache->metadata.name) return unwanted;
+  for (std::string& manifest : parts_.stats.crashing(caller.ns() + "/" + from))
+    unwanted.insert(std::move(manifest));
+  const auto theirs = parts_.archives.list(caller.ns(), from);
+  if (!theirs) return unexpected(theirs.error().with("copying archives of CompileCache " + from));
+  for (const api::CompileCacheArchive& archive : *theirs) {
+    for (std::string& manifest : distrusted_manifests(archive))
+      unwanted.insert(std::move(manifest));
+  }
+  return unwanted;
+}
+
+// As for a save: above the share of the installation's registry nothing more is put there.
+Status SweepService::has_room(const Caller& caller) const {
+  const api::RegistryRef* registry = caller.store ? caller.store->registry() : nullptr;
+  if (registry == nullptr || !registry->own) return {};
+  const auto full = over_quota(*caller.cache, registry_use(parts_.view, *caller.cache),
+                               parts_.settings.registry.namespace_share);
+  if (!full) return {};
+  return fail(ErrorCode::kForbidden, full->message);
+}
+
+void SweepService::note_copied(const Caller& caller, const api::SweepRequest& last) const {
   log_info("copied archives", {{"reason", "copied"},
                                {"namespace", caller.ns()},
-                               {"cache", cache.metadata.name},
-                               {"from", request.copied_from},
-                               {"archives", std::to_string(request.copied_archives)},
-                               {"error", request.copy_error}});
-  parts_.stats.copied(caller.key(), {.from = request.copied_from,
+                               {"cache", caller.cache->metadata.name},
+                               {"from", last.copied_from},
+                               {"archives", std::to_string(last.copied_archives)},
+                               {"left_out", std::to_string(last.copy_left_out)},
+                               {"error", last.copy_error}});
+  parts_.stats.copied(caller.key(), {.from = last.copied_from,
                                      .time = format_time(parts_.clock.wall()),
-                                     .archives = request.copied_archives,
-                                     .error = request.copy_error});
-  return {};
+                                     .archives = last.copied_archives,
+                                     .left_out = last.copy_left_out,
+                                     .error = last.copy_error});
 }
 
 // How many of them there are now.

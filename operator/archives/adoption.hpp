@@ -10,7 +10,7 @@
 // writes its own marker there, so this happens once; archives that are still unknown later are
 // garbage.
 //
-//   auto archive = adopted_archive(cache, store, found, clock.wall());  // kInvalid: cannot be meant
+//   auto archive = adopted_archive(cache, store, found, clock.wall());  // kInvalid: no archive
 //
 // The key stays as it was, so the archive is found for pods with the same GPU, image and so on.
 // Nothing about the bytes is trusted: every load checks them. Pure; safe from any thread.

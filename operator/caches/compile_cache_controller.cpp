@@ -391,6 +391,7 @@ StatusInput CompileCacheController::gather(const api::CompileCache& cache,
                                            StorageVerdict verdict) const {
   const auto& [ns, name] = std::tie(cache.metadata.ns, cache.metadata.name);
   StatusInput seen{.cache = cache, .counted = cache.status, .storage = std::move(verdict)};
+  seen.copy_trouble = facts.copy_trouble;
   parts_.stats.fill(cache.metadata.key(), seen.counted);
   seen.archives = parts_.view.archives_of(ns, name);
   seen.active_pods = parts_.view.active_pods(ns, name).size();

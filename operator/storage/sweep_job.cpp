@@ -39,7 +39,8 @@ int64_t ttl_seconds(const api::CompileCache& cache, const Settings& settings) {
   return whole_seconds(std::min(interval, settings.sweep.ttl_after_finished));
 }
 
-api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInput& input) {
+api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInput& input,
+                              const Settings& settings) {
   api::AgentConfig config;
   config.cache = cache.metadata.name;
   config.ns = cache.metadata.ns;
@@ -54,6 +55,7 @@ api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInpu
   if (input.copy_from) {
     config.sweep.copy_from = input.copy_from;
     config.sweep.copy_name = api::copy_source_in_words(cache);
+    config.sweep.copy_time = settings.sweep.deadline / 2;  // the rest is the last archive's
   }
   config.sweep.adopt = cache.spec.storage && cache.spec.storage->adopt;
   return config;
@@ -111,14 +113,14 @@ json node_affinity(const std::string& node) {
 
 json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
               const Settings& settings) {
-  json container = {
-      {"name", "sweep"},
-      {"image", input.image},
-      {"command", {"compilecache-agent"}},
-      {"args", {"sweep"}},
-      {"env", json::parse(podspec::agent_environment(agent_config(cache, input), proxy_of(input)))},
-      {"securityContext", security_context(kPrivileges.at(input.privilege))},
-      {"terminationMessagePolicy", "FallbackToLogsOnError"}};
+  json container = {{"name", "sweep"},
+                    {"image", input.image},
+                    {"command", {"compilecache-agent"}},
+                    {"args", {"sweep"}},
+                    {"env", json::parse(podspec::agent_environment(
+                                agent_config(cache, input, settings), proxy_of(input)))},
+                    {"securityContext", security_context(kPrivileges.at(input.privilege))},
+                    {"terminationMessagePolicy", "FallbackToLogsOnError"}};
   auto volumes = podspec::agent_volumes(input.store, SecretKeys::kAll);
   auto mounts = podspec::agent_mounts(input.store, false);
   if (input.copy_from && !is_of_one_claim(input)) {

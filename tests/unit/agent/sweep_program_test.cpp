@@ -339,14 +339,18 @@ TEST_F(Copying, TellsEachArchiveThatItHasCopied) {
   }
   fs::remove(store::blob_path(root_ + "/old", saved[2].layers[0]));
   std::vector<api::FoundArchive> found;
-  const auto tell = [&](api::FoundArchive one) {
-    EXPECT_TRUE(archive::verify(here, one.manifest_digest)) << "it is here by then";
-    found.push_back(std::move(one));
-    return true;
-  };
-  const auto copied = copy_archives(old, here, {{{"GPUProduct", "a100"}}}, tell);
+  bool wanted = true, in_time = true;
+  CopyRules rules{.known = {{{"GPUProduct", "a100"}}},
+                  .tell = [&](api::FoundArchive one) -> Result<bool> {
+                    EXPECT_TRUE(archive::verify(here, one.manifest_digest)) << "it is here by then";
+                    found.push_back(std::move(one));
+                    return wanted;
+                  },
+                  .in_time = [&] { return in_time; }};
+  const auto copied = copy_archives(old, here, rules);
   EXPECT_EQ(copied.error, "") << "what is lost stays lost";
   EXPECT_EQ(copied.there, 2);
+  EXPECT_EQ(copied.left_out, 1);
   ASSERT_EQ(found.size(), 1u) << "one was here, and one is lost";
   EXPECT_EQ(found[0].manifest_digest, saved[1].manifest);
   EXPECT_EQ(found[0].key, (api::ArchiveKey{{"GPUProduct", "h100"}}));
@@ -356,11 +360,21 @@ TEST_F(Copying, TellsEachArchiveThatItHasCopied) {
   EXPECT_NE(found[0].saved_at, "") << "about when its newest file was written";
   EXPECT_EQ(here.size_of(saved[0].manifest).error().code, ErrorCode::kNotFound);
 
-  const auto untold = copy_archives(old, here, {}, [](const auto&) { return false; });
-  EXPECT_NE(untold.error, "");
+  wanted = false;
+  const auto unwanted = copy_archives(old, here, rules);
+  EXPECT_EQ(unwanted.error, "");
+  EXPECT_EQ(unwanted.there, 1);
+  EXPECT_EQ(unwanted.left_out, 2);
+  in_time = false;
+  EXPECT_NE(copy_archives(old, here, rules).error, "");
+  in_time = true;
   store::DirectoryStore empty(root_ + "/empty");
   ASSERT_TRUE(empty.prepare({}, false));
-  EXPECT_NE(copy_archives(empty, here, {}, tell).error, "") << "most likely another name is meant";
+  EXPECT_NE(copy_archives(empty, here, rules).error, "") << "most likely another name is meant";
+  rules.tell = [](const auto&) -> Result<bool> {
+    return fail(ErrorCode::kForbidden, "above its share");
+  };
+  EXPECT_NE(copy_archives(old, here, rules).error.find("above its share"), std::string::npos);
 }
 
 TEST_F(Sweep, TheArchivesOfADeletedCompileCacheAreNotTakenOver) {

@@ -194,14 +194,33 @@ TEST(StoreRef, OfWhatIsCopiedIsWhereTheOldCompileCacheHasIt) {
   EXPECT_TRUE(copy_source_of(*bundled, own)->registry()->own);
   EXPECT_FALSE(copy_source_of(*bundled, {})) << "there is none";
 
-  for (const json& wrong : {json{{"claimName", "a"}, {"registry", {{"repository", "r.io/a"}}}},
-                            json{{"subPath", "a"}}, json{{"claimName", "a"}, {"subPath", "/b"}},
-                            json{{"registry", {{"repository", "https://r.io/a"}}}}}) {
+  for (const json& wrong :
+       {json{{"claimName", "a"}, {"registry", {{"repository", "r.io/a"}}}}, json{{"subPath", "a"}},
+        json{{"claimName", "a"}, {"subPath", "/b"}}, json{{"cache", "../others/llama"}},
+        json{{"cache", ".."}}, json{{"registry", {{"repository", "https://r.io/a"}}}}}) {
     const auto refused = copying(wrong);
     ASSERT_FALSE(refused) << wrong;
     EXPECT_NE(refused.error().message.find("spec.storage.copyFrom"), std::string::npos)
         << refused.error().message;
   }
+}
+
+TEST(StoreRef, WhatIsCopiedIsSomewhereElse) {
+  const auto copies_from_itself = [](const json& storage) {
+    const auto cache = parse_compile_cache(with_storage(storage));
+    EXPECT_TRUE(cache) << cache.error().message;
+    return cache && api::copies_from_itself(*cache);
+  };
+  const std::string name = parse_compile_cache(with_storage(json::object()))->metadata.name;
+  EXPECT_FALSE(copies_from_itself({{"claimName", "a"}}));
+  EXPECT_TRUE(copies_from_itself({{"claimName", "a"}, {"copyFrom", {{"claimName", "a"}}}}));
+  EXPECT_TRUE(copies_from_itself({{"copyFrom", {{"cache", name}}}}));
+  const json registry = {{"repository", "r.io/a"}};
+  EXPECT_TRUE(copies_from_itself({{"registry", registry}, {"copyFrom", {{"registry", registry}}}}));
+  for (const json& elsewhere :
+       {json{{"claimName", "b"}}, json{{"claimName", "a"}, {"cache", "old"}},
+        json{{"claimName", "a"}, {"subPath", "b"}}, json{{"registry", registry}}, json::object()})
+    EXPECT_FALSE(copies_from_itself({{"claimName", "a"}, {"copyFrom", elsewhere}})) << elsewhere;
 }
 
 TEST(RepositoryName, IsAHostAndAPath) {
@@ -282,7 +301,7 @@ TEST(CompileCache, StatusRoundTrips) {
   status.effect.full = 1;
   status.recent = {full_recent_pod()};
   status.last_sweep = {"2024-01-01T00:00:00Z", 10, 1, 2};
-  status.last_copy = {"claim caches, old", "2024-01-01T00:00:00Z", 3, "no room"};
+  status.last_copy = {"claim caches, old", "2024-01-01T00:00:00Z", 3, 1, "no room"};
   status.condemned = {{"sha256:aa", "2024-01-01T00:00:00Z"}};
   status.crashing = {"sha256:bb"};
   json object = minimal();

@@ -152,7 +152,7 @@ CompileCacheStatus full_status() {
   status.recent = {full_recent_pod()};
   status.last_save_time = "2026-01-01T00:00:00Z";
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
-  status.last_copy = {"claim caches, old", "2026-01-01T00:00:00Z", 4, "no room"};
+  status.last_copy = {"claim caches, old", "2026-01-01T00:00:00Z", 4, 1, "no room"};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
   status.crashing = {"sha256:2"};
   status.file_owners = {{"app:1", 1000, true, "2026-01-01T00:00:00Z"}};

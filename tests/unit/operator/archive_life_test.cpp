@@ -243,6 +243,21 @@ TEST_F(ArchiveLife, WhatMadePodsCrashIsNotCopiedBack) {
   stats.add_crashing("ml/transformer", digest('7'));
   EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
   EXPECT_TRUE(archives.archives.empty());
+  stats.add_crashing("ml/old", digest('8'));
+  EXPECT_EQ(copy({found_archive('8', "torch:1")}), 200);
+  EXPECT_TRUE(archives.archives.empty()) << "nor what made those of the old one crash";
+}
+
+TEST_F(ArchiveLife, ASweepJobLearnsWhichCopiesAreWanted) {
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  put_cache();
+  stats.add_crashing("ml/transformer", digest('7'));
+  const auto answer = call<api::SweepAnswer>(
+      "/v1/sweeps", "job",
+      api::SweepRequest{.cache = "transformer",
+                        .phase = api::SweepPhase::kCopy,
+                        .found = {found_archive('7', "torch:1"), found_archive('8', "torch:2")}});
+  EXPECT_EQ(answer.taken, 1);
 }
 
 TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {

@@ -167,6 +167,22 @@ TEST_F(RegistryToken, AboveTheShareNothingIsPushedAndAllIsPulled) {
   EXPECT_EQ(access("a", true), one({"pull"}));
 }
 
+TEST_F(RegistryToken, AboveTheShareNothingIsCopiedThere) {
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  put_cache();
+  settings.registry.namespace_share = 1'000;
+  put_head(1'000);
+  const auto answer = send("POST", "/v1/sweeps", "job",
+                           api::dump(api::SweepRequest{.cache = "transformer",
+                                                       .phase = api::SweepPhase::kCopy,
+                                                       .found = {found_archive('7', "torch:1")}}));
+  EXPECT_EQ(answer.status, 403);
+  EXPECT_THAT(answer.body, HasSubstr("the namespace ml keeps"));
+  EXPECT_EQ(copy({}, "claim old-caches, old", "above its share"), 200) << "how it ended is heard";
+  settings.registry.namespace_share = 0;
+  EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
+}
+
 TEST_F(RegistryToken, OnlyWhatIsKeptThereCountsForTheShare) {
   settings.registry.namespace_share = 1'000;
   auto elsewhere = std::make_shared<api::CompileCache>(cache);

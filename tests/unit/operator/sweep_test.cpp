@@ -239,6 +239,8 @@ TEST(SweepJobs, ThatCopyMountTheOldStoreReadOnlyUnderNamesOfItsOwn) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->sweep.copy_from, with.copy_from);
   EXPECT_EQ(config->sweep.copy_name, "claim old-caches/team, old");
+  EXPECT_GT(config->sweep.copy_time, seconds(0));
+  EXPECT_LT(config->sweep.copy_time, Settings().sweep.deadline) << "the sweep has to end too";
   EXPECT_EQ(source_directory(*config), "/compilecache/source/team/old");
   const auto read = parse_sweep_job(job);
   ASSERT_TRUE(read);
