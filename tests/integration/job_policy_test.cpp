@@ -159,6 +159,24 @@ TEST_F(JobPolicy, OfARegistryItMountsWhatTheCompileCacheNames) {
   first = {{"name", api::kSourceVolume},
            {"persistentVolumeClaim", {{"claimName", "old-caches"}, {"readOnly", true}}}};
   EXPECT_EQ(refusal(job), "") << "what it copies from";
+  ASSERT_EQ(apply({{"apiVersion", "compilecache.dev/v1alpha1"},
+                   {"kind", "CompileCache"},
+                   {"metadata", {{"name", "elsewhere"}, {"namespace", ns}}},
+                   {"spec",
+                    {{"storage",
+                      {{"registry", {{"repository", "r.example.com/a"}}},
+                       {"copyFrom",
+                        {{"registry",
+                          {{"repository", "old.example.com/a"},
+                           {"secretName", "old-robot"},
+                           {"caConfigMapName", "old-authorities"}}}}}}}}}}),
+            "");
+  EXPECT_EQ(answer("secret", "secretName", "old-robot"), "");
+  EXPECT_EQ(answer("configMap", "name", "old-authorities"), "");
+  for (const std::string& error : {answer("secret", "secretName", "others"),
+                                   answer("persistentVolumeClaim", "claimName", "old-caches")}) {
+    EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos) << error;
+  }
 }
 
 // What it may create it may not change into something else. Of a Job only some fields can be
