@@ -81,10 +81,10 @@ inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
 // "" where the fields of spec.storage go together.
 inline std::string storage_trouble(const StorageSpec& storage) {
   if (storage.claim_name.empty()) {
-    const bool of_a_volume = !storage.sub_path.empty() || storage.allow_read_write_once ||
-                             storage.allow_node_affinity || storage.adopt;
-    return of_a_volume ? "subPath, allowReadWriteOnce, allowNodeAffinity and adopt are of a claim; "
-                         "name one in claimName or leave them out"
+    const bool of_a_volume =
+        !storage.sub_path.empty() || storage.allow_read_write_once || storage.allow_node_affinity;
+    return of_a_volume ? "subPath, allowReadWriteOnce and allowNodeAffinity are of a claim; name "
+                         "one in claimName or leave them out"
                        : "";
   }
   return storage.registry ? "claimName and registry exclude each other; leave one out" : "";

@@ -1,9 +1,10 @@
-# cc_add_test(NAME SOURCES a_test.cpp ... LIBS cc_base ... [LABEL unit])
+# cc_add_test(NAME SOURCES a_test.cpp ... LIBS cc_base ... [LABEL unit] [SECONDS 200])
 #
 # One GoogleTest program, run by ctest as one test. Its exit status alone says how it went; with
-# CC_NO_SKIPS in the environment a skipped test fails (tests/support/no_skips.cpp).
+# CC_NO_SKIPS in the environment a skipped test fails (tests/support/no_skips.cpp). The
+# longest begin first: SECONDS is what one takes under a sanitizer, where that is more than a minute.
 function(cc_add_test name)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;SECONDS" "SOURCES;LIBS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -12,6 +13,9 @@ function(cc_add_test name)
                                         GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
+  if(ARG_SECONDS)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_SECONDS})
+  endif()
 endfunction()
 
 # cc_paths, the one library that knows where the tree and what is built of it lie (tests/support/paths.hpp).

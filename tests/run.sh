@@ -113,11 +113,14 @@ build_all() { configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release; }
 
 # ---- the parts; what each has to say at the end is in its file in $results
 
+# Programs at a time: one on a cluster is one user of it; the others wait as much as they compute.
+at_once() { case $1 in integration) echo 1 ;; e2e) nproc ;; *) echo $(($(nproc) * 3 / 2)) ;; esac }
+
 # run_tests NAME FOLDER LABEL: ctest on one label, and what came of it.
 run_tests() {
   local name=$1 folder=$2 label=$3 log=$2/$1.log code=0
   ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure \
-    --no-tests="$([ -n "$pattern" ] && echo ignore || echo error)" -j "$([ "$label" = integration ] && echo 1 || nproc)" 2>&1 | tee "$log" || code=$?
+    --no-tests="$([ -n "$pattern" ] && echo ignore || echo error)" -j "$(at_once "$label")" 2>&1 | tee "$log" || code=$?
   {
     echo "$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1 || echo none matches)"
     not_run <"$folder/Testing/Temporary/LastTest.log"

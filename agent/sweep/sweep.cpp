@@ -116,9 +116,9 @@ class SweepRun {
                                        {"from_cluster", prepared->adopted_from->cluster}});
     }
     const auto probe = upkeep_.probe();
-    if (!probe) return unexpected(probe.error().with("trying the volume"));
+    if (!probe) return unexpected(probe.error().with("trying the store"));
     volume_now_ = probe->now;
-    log_info("the volume does what saving relies on",
+    log_info("the store does what saving relies on",
              {{"free_bytes", std::to_string(probe->free_bytes)},
               {"total_bytes", std::to_string(probe->total_bytes)}});
     return {};

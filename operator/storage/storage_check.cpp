@@ -112,7 +112,7 @@ StorageVerdict check_volume(const api::CompileCacheSpec::Storage& storage,
     return waiting("VolumeUnknown", "reading the PersistentVolume \"" + claim.volume_name + "\"");
   }
   if (!facts.prepared) {
-    return waiting("Preparing", "a Job is preparing the store and trying the volume");
+    return waiting("Preparing", "a Job is preparing the store and trying it");
   }
   return {"True", "Ready", "the store is prepared and the volume does what is needed", true, false};
 }

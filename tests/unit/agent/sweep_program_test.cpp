@@ -9,6 +9,7 @@
 
 #include "agent/index_lookup.hpp"
 #include "agent/sweep/copy.hpp"
+#include "api/registry_trouble.hpp"
 #include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "archive/write/write.hpp"
@@ -17,6 +18,7 @@
 #include "store/directory/directory_store.hpp"
 #include "store/directory/layout.hpp"
 #include "store/index.hpp"
+#include "store/registry/refusal.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // `compilecache-agent sweep`, run as a process.
@@ -387,6 +389,25 @@ TEST_F(Sweep, TheArchivesOfADeletedCompileCacheAreNotTakenOver) {
   EXPECT_EQ(run("sweep"), 0) << log_;
   for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
     EXPECT_NE(call.body["phase"], "adopt");
+  }
+}
+
+// The words become the reasons of the condition StorageReady.
+TEST_F(Sweep, WhatIsWrongWithARegistryIsToldInAWord) {
+  config_.store =
+      api::RegistryRef{.host = "127.0.0.1:1", .repository = "caches/ml/c", .parent = "caches"};
+  EXPECT_EQ(run("sweep"), 1);
+  EXPECT_EQ(end_report().value("storage_trouble", ""), "registry_unreachable") << end_report();
+  EXPECT_NE(end_report().value("storage_error", ""), "");
+}
+
+TEST(SweepWords, TheOperatorKnowsThemAll) {
+  for (const char* word :
+       {store::kReasonUnreachable, store::kReasonUnauthorized, store::kReasonFull,
+        store::kReasonCertificate, store::kReasonNoRepository, store::kReasonSecretMissing,
+        store::kReasonSecretWrongType, store::kReasonSecretUnusable, store::kReasonCaMissing,
+        store::kReasonCaUnusable}) {
+    EXPECT_TRUE(api::parse_word<api::RegistryTrouble>(word)) << word;
   }
 }
 

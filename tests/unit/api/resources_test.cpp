@@ -153,7 +153,7 @@ TEST(StoreRef, OfNeitherIsTheInstallationsOwnRegistryWhereThereIsOne) {
 }
 
 TEST(StoreRef, WhatIsOfAVolumeIsRefusedWithoutOne) {
-  for (const char* field : {"subPath", "allowReadWriteOnce", "allowNodeAffinity", "adopt"}) {
+  for (const char* field : {"subPath", "allowReadWriteOnce", "allowNodeAffinity"}) {
     for (json storage : {json::object(), json{{"registry", {{"repository", "r.io/a"}}}}}) {
       storage[field] = std::string_view(field) == "subPath" ? json("a") : json(true);
       const auto cache = parse_compile_cache(with_storage(storage));

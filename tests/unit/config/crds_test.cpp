@@ -103,6 +103,7 @@ TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheStoreTheUserAndTheRemo
 
 json in_a_registry(json spec) {
   spec["storage"] = {
+      {"adopt", true},
       {"registry",
        {{"repository", "r.example.com/g"}, {"secretName", "h"}, {"caConfigMapName", "i"}}},
       {"copyFrom",

@@ -13,6 +13,8 @@ Status Counting::read_at(std::span<uint8_t> bytes, uint64_t offset) {
   return {};
 }
 
+void say_ok(const Request&, const Responder& respond) { respond(text_response(200, "ok")); }
+
 std::string counted(size_t size) {
   std::string text(size, '\0');
   for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i % 251);

@@ -53,6 +53,8 @@ Result<std::string> body_of(Session& session, const SessionRequest& request);
 // The body, or the error's message.
 std::string told(Session& session, const SessionRequest& request);
 
+void say_ok(const Request&, const Responder& respond);
+
 // A server with TLS and good manners that calls itself kRegistry.
 class TlsSessionTest : public ::testing::Test {
  protected:

@@ -1,0 +1,212 @@
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "tests/e2e/sandbox.hpp"
+#include "tests/e2e/saver_work.hpp"
+#include "tests/support/left_out.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/process.hpp"
+
+// The installation's own registry as a whole: killed, emptied, and asked by somebody who may not.
+
+namespace compilecache::e2e {
+namespace {
+
+constexpr char kRegistryDeployment[] = "compilecache-registry";
+
+class Registry : public Sandbox {
+ protected:
+  // Before the sandbox asks where archives are kept.
+  Registry() { ::setenv("CC_E2E_STORE", "registry", 1); }
+
+  void save_one() {
+    create_cache();
+    wait_until_ready();
+    run_to_ready({"one", {}});
+    wait_for_save();
+    remove_pod("one");
+  }
+
+  static void scale_registry(int replicas) {
+    const auto scaled = kubectl({"scale", "deployment", kRegistryDeployment, "-n",
+                                 kOperatorNamespace, "--replicas=" + std::to_string(replicas)});
+    ASSERT_EQ(scaled.exit_code, 0) << scaled.err;
+    ASSERT_TRUE(eventually(seconds(120), [&] {
+      const json deployment =
+          get_json({"deployment", kRegistryDeployment, "-n", kOperatorNamespace});
+      return deployment["status"].value("readyReplicas", 0) == replicas &&
+             pods_of_registry().size() == static_cast<size_t>(replicas);
+    }));
+  }
+
+  static std::vector<std::string> pods_of_registry() {
+    std::istringstream names(kubectl({"get", "pods", "-n", kOperatorNamespace, "-o", "name", "-l",
+                                      std::string("app.kubernetes.io/name=") + kRegistryDeployment})
+                                 .out);
+    std::vector<std::string> all;
+    for (std::string name; names >> name;) all.push_back(name);
+    return all;
+  }
+
+  // SIGKILL to the process on the node. The pod goes too, since the kubelet waits longer with each
+  // restart of a container.
+  static void kill_registry() {
+    const auto found = testing::run_process({"pgrep", "-f", "^registry serve /etc/distribution/"});
+    std::istringstream pids(found.out);
+    for (pid_t process = 0; pids >> process;) ::kill(process, SIGKILL);
+    for (const std::string& name : pods_of_registry()) {
+      kubectl({"delete", name, "-n", kOperatorNamespace, "--grace-period=0", "--force"});
+    }
+  }
+
+  // As their containers see it: started once, and the loader said that all is well.
+  void expect_started_at_once(const std::string& name) const {
+    const json now = pod(name);
+    EXPECT_EQ(at(now, "/status/containerStatuses/0/restartCount"), 0) << now["status"];
+    for (const json& status : at(now, "/status/initContainerStatuses")) {
+      if (status["name"] != "compilecache-load") continue;
+      EXPECT_EQ(at(status, "/state/terminated/exitCode"), 0) << status;
+      EXPECT_EQ(status["restartCount"], 0) << status;
+    }
+  }
+};
+
+TEST_F(Registry, ThatLostItsVolumeMeansColdOnceAndIsFilledAgain) {
+  save_one();
+  const int before = at(archives().front(), "/status/head/generation");
+  scale_registry(0);
+  ASSERT_FALSE(place().blobs("transformer").empty());
+  std::filesystem::remove_all(std::string(std::getenv("CC_VOLUMES")) + "/registry/docker");
+  scale_registry(1);
+
+  EXPECT_GE(at(run_to_ready({"two", {}}), "/misses").get<int>(), 1);
+  expect_started_at_once("two");
+  // Of a head younger than a minute, a sweep takes nothing for lost.
+  wait_for_save(before + 1, "", seconds(240));
+  remove_pod("two");
+  EXPECT_EQ(at(run_to_ready({"three", {}}), "/misses"), 0) << logs("three", "compilecache-load");
+}
+
+TEST_F(Registry, ThatIsKilledAgainAndAgainLeavesPodsColdAtWorst) {
+  if (testing::left_out("CC_E2E_LONG", "takes minutes")) return;
+  save_one();
+  std::atomic<bool> enough = false;
+  std::thread killer([&] {
+    std::mt19937 random(17);
+    while (!enough) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3000 + random() % 9000));
+      kill_registry();
+    }
+  });
+  int saver_kills = 0;
+  for (int round = 0; round < 6; ++round) {
+    const std::string name = "pod-" + std::to_string(round);
+    const json result = run_to_ready({name, {"--shapes", std::to_string(8 + 8 * round)}});
+    EXPECT_FALSE(result.is_null());
+    expect_started_at_once(name);
+    if (round % 2 == 1 && kill_saver(pod(name), SaverProcess::kWork)) ++saver_kills;
+    EXPECT_TRUE(is_ready(pod(name)));
+    remove_pod(name);
+  }
+  enough = true;
+  killer.join();
+  EXPECT_GT(saver_kills, 0);
+  scale_registry(1);
+
+  // What a head names is there, so a pod that compiles no more than the first did is warm.
+  EXPECT_EQ(at(run_to_ready({"later", {}}), "/misses"), 0) << logs("later", "compilecache-load");
+  EXPECT_FALSE(archived_files(archives().front()).empty());
+}
+
+// Two namespaces, each with a CompileCache of its own in the same registry.
+TEST_F(Registry, ShowsNoNamespaceWhatIsAnothers) {
+  save_one();
+  const json archive = archives().front();
+  const std::string manifest_digest = at(archive, "/status/head/manifestDigest");
+  const json head = json::parse(std::ifstream(blob_path(manifest_digest)));
+
+  const std::string other = ns() + "-attacker";
+  ASSERT_EQ(testing::apply(
+                {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", other}}}}),
+            "");
+  json cache_there = cache();
+  cache_there["metadata"] = {{"name", "mine"}, {"namespace", other}};
+  cache_there.erase("status");
+  ASSERT_EQ(testing::apply(cache_there), "");
+  create_files("attack", {testing::in_tree("tests/e2e/registry_attack.py")});
+  const json script = get_json({"configmap", "attack", "-n", ns()});
+  ASSERT_EQ(testing::apply({{"apiVersion", "v1"},
+                            {"kind", "ConfigMap"},
+                            {"metadata", {{"name", "attack"}, {"namespace", other}}},
+                            {"data", script["data"]}}),
+            "");
+  ASSERT_TRUE(eventually(seconds(120), [&] {
+    const json found = get_json({"cc", "mine", "-n", other});
+    for (const json& condition : at(found, "/status/conditions")) {
+      if (condition["type"] == "Ready") return condition["status"] == "True";
+    }
+    return false;
+  }));
+
+  json attacker = manifest({"attacker", {}, "mine"});
+  attacker["metadata"]["namespace"] = other;
+  json& container = attacker["spec"]["containers"][0];
+  container["command"] = {"sleep", "600"};
+  container["volumeMounts"] = {{{"name", "attack"}, {"mountPath", "/attack"}},
+                               {{"name", "token"}, {"mountPath", "/var/run/attack"}}};
+  attacker["spec"]["volumes"] = {
+      {{"name", "attack"}, {"configMap", {{"name", "attack"}}}},
+      {{"name", "token"},
+       {"projected",
+        {{"sources",
+          {{{"serviceAccountToken",
+             {{"path", "token"}, {"audience", "compilecache.dev/operator"}}}}}}}}}};
+  ASSERT_EQ(testing::apply(attacker), "");
+  ASSERT_EQ(
+      kubectl({"wait", "pod/attacker", "-n", other, "--for=condition=Ready", "--timeout=120s"})
+          .exit_code,
+      0);
+  const auto address = [](const std::string& service, const std::string& port) {
+    return at(get_json({"service", service, "-n", kOperatorNamespace}), "/spec/clusterIP")
+               .get<std::string>() +
+           ":" + port;
+  };
+  const auto tried = kubectl(
+      {"exec", "attacker", "-n", other, "-c", "app", "--", "python3", "/attack/registry_attack.py",
+       address("compilecache-agent-api", "443"), address(kRegistryDeployment, "5000"),
+       other + "/mine", ns() + "/transformer", manifest_digest, at(head, "/layers/0/digest")});
+  kubectl({"delete", "namespace", other, "--wait=false"});
+  ASSERT_EQ(tried.exit_code, 0) << tried.err;
+  const json told = json::parse(tried.out);
+  const json expected = {
+      {"a pod's token opens", {{other + "/mine", {"pull", "push"}}}},
+      {"a pod as a person", 401},
+      {"an account as a person", json::object()},
+      {"own upload", 202},
+      {"their manifest", 401},
+      {"their layer", 401},
+      {"whether their layer is there", 401},
+      {"their tags", 401},
+      {"upload to them", 401},
+      {"delete their manifest", 401},
+      {"all repositories", 401},
+      {"mount their layer", 401},
+      {"their layer by its digest", 404},
+      {"their manifest by its digest", 404},
+      {"a manifest that names their layer", 400},
+      {"their layer through that manifest", 404},
+      {"with the pod's own token", 401},
+      {"with the account's token", 401},
+  };
+  for (const auto& [what, status] : expected.items()) EXPECT_EQ(told[what], status) << what;
+  EXPECT_EQ(told.size(), expected.size()) << told;
+}
+
+}  // namespace
+}  // namespace compilecache::e2e
