@@ -83,6 +83,18 @@ std::optional<IndexMatch> find_in_index(const store::Index& index, const api::Ar
   return best;
 }
 
+api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::ArchiveInfo& info) {
+  return {.key = key_of(entry),
+          .manifest_digest = entry.digest,
+          .generation = static_cast<int64_t>(entry.generation()),
+          .saved_at = saved_at(entry),
+          .blobs = info.blobs(),
+          .compressed_bytes = static_cast<int64_t>(info.compressed_bytes),
+          .plain_bytes = static_cast<int64_t>(info.plain_bytes),
+          .files = static_cast<int64_t>(info.files),
+          .layers = static_cast<int64_t>(info.layers.size())};
+}
+
 std::vector<api::FoundArchive> archives_in_index(store::Store& store) {
   std::vector<api::FoundArchive> found;
   size_t unreadable = 0;
@@ -97,16 +109,7 @@ std::vector<api::FoundArchive> archives_in_index(store::Store& store) {
       }
       continue;
     }
-    const archive::ArchiveInfo info = archive::describe(*manifest, *config);
-    found.push_back({.key = key_of(entry),
-                     .manifest_digest = entry.digest,
-                     .generation = static_cast<int64_t>(entry.generation()),
-                     .saved_at = saved_at(entry),
-                     .blobs = info.blobs(),
-                     .compressed_bytes = static_cast<int64_t>(info.compressed_bytes),
-                     .plain_bytes = static_cast<int64_t>(info.plain_bytes),
-                     .files = static_cast<int64_t>(info.files),
-                     .layers = static_cast<int64_t>(info.layers.size())});
+    found.push_back(found_archive(entry, archive::describe(*manifest, *config)));
   }
   if (unreadable > kToldUnreadable) {
     log_warn("archives of the index cannot be read", {{"count", std::to_string(unreadable)}});

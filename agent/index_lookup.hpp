@@ -37,6 +37,9 @@ struct IndexMatch {
 std::optional<IndexMatch> find_in_index(const store::Index& index, const api::ArchiveKey& key,
                                         bool compatible_too);
 
+// What the operator is told of an archive that is in a store.
+api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::ArchiveInfo& info);
+
 // All archives that the index names and the store has. Those that cannot be read are left out and
 // logged.
 std::vector<api::FoundArchive> archives_in_index(store::Store& store);

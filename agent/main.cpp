@@ -112,6 +112,16 @@ std::unique_ptr<store::Store> make_store(const api::AgentConfig& config) {
       registry_options(config, *registry, [config] { return ask_the_operator(config); }));
 }
 
+// Null where nothing is to be copied.
+std::unique_ptr<store::Store> open_source(const api::AgentConfig& config) {
+  const auto& from = config.sweep.copy_from;
+  if (!from) return nullptr;
+  const api::RegistryRef* registry = from->registry();
+  if (registry == nullptr) return store::open_store(api::source_directory(config));
+  return store::open_registry(
+      source_registry_options(config, *registry, [config] { return ask_the_operator(config); }));
+}
+
 // The one store of this process.
 store::Store& open_store(const api::AgentConfig& config) {
   static auto* const store = make_store(config).release();
@@ -202,7 +212,8 @@ int sweep(const Options& options) {
   const auto coordinator = make_coordinator(
       *config, store, node_name(), process.clock, process.random,
       [&](std::chrono::milliseconds time) { return process.termination.sleep(time); });
-  return run_sweep(*config, store, *coordinator, process.clock) ? 0 : 1;
+  const auto source = open_source(*config);
+  return run_sweep(*config, store, source.get(), *coordinator, process.clock) ? 0 : 1;
 }
 
 int effect(const Options& options) {

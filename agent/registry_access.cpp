@@ -33,6 +33,16 @@ uint64_t spool_limit(const api::AgentConfig& config) {
   return ephemeral == 0 ? wanted : std::min(wanted, ephemeral / 2);
 }
 
+// Where what belongs to a registry is found: that of the CompileCache, or the one that is copied
+// from.
+struct MountedAt {
+  const char* secret_path;
+  const char* ca_path;
+  bool source;
+};
+constexpr MountedAt kStoreMount{api::kRegistrySecretPath, api::kRegistryCaPath, false};
+constexpr MountedAt kSourceMount{api::kSourceSecretPath, api::kSourceCaPath, true};
+
 // The operator answers a request for pushing with a token for pulling where nothing may be written.
 Result<store::Token> usable_token(api::RegistryToken&& given, bool push) {
   if (push && !given.push) {
@@ -54,14 +64,15 @@ Result<store::Token> usable_token(api::RegistryToken&& given, bool push) {
 // Shared by the copies of a TokenSource.
 class OperatorTokens {
  public:
-  explicit OperatorTokens(CoordinatorSource source) : source_(std::move(source)) {}
+  OperatorTokens(CoordinatorSource coordinator, bool of_source)
+      : connect_(std::move(coordinator)), of_source_(of_source) {}
 
   Result<store::Token> get(bool push, http::SteadyTime until) {
     const MutexLock lock(mutex_);
-    if (coordinator_ == nullptr) coordinator_ = source_();
+    if (coordinator_ == nullptr) coordinator_ = connect_();
     const auto left = std::chrono::ceil<Patience>(until - std::chrono::steady_clock::now());
-    auto given =
-        coordinator_->registry_token({push}, std::min(left, push ? kPushPatience : kPullPatience));
+    auto given = coordinator_->registry_token({.push = push, .source = of_source_},
+                                              std::min(left, push ? kPushPatience : kPullPatience));
     if (given) return usable_token(std::move(*given), push);
     Error error = given.error().with("asking the operator for a token of its registry");
     // Its answer is not about a blob.
@@ -72,7 +83,8 @@ class OperatorTokens {
   }
 
  private:
-  const CoordinatorSource source_;
+  const CoordinatorSource connect_;
+  const bool of_source_;
   Mutex mutex_;
   std::unique_ptr<Coordinator> coordinator_ GUARDED_BY(mutex_);
 };
@@ -84,23 +96,41 @@ std::string without_port(const std::string& address) {
 }
 
 void use_own_registry(const api::AgentConfig& config, const api::RegistryRef& registry,
-                      CoordinatorSource coordinator, store::RegistryOptions& options) {
+                      CoordinatorSource coordinator, bool of_source,
+                      store::RegistryOptions& options) {
   options.address = without_port(registry.address);
   options.ca_pem = config.operator_ca;
   options.system_authorities = false;
-  options.tokens = [tokens = std::make_shared<OperatorTokens>(std::move(coordinator))](
-                       bool push, http::SteadyTime until) { return tokens->get(push, until); };
+  auto tokens = std::make_shared<OperatorTokens>(std::move(coordinator), of_source);
+  options.tokens = [tokens = std::move(tokens)](bool push, http::SteadyTime until) {
+    return tokens->get(push, until);
+  };
 }
 
-void use_users_registry(const api::RegistryRef& registry, store::RegistryOptions& options) {
+void use_users_registry(const api::RegistryRef& registry, const MountedAt& mounted,
+                        store::RegistryOptions& options) {
   options.proxy = http::proxy_of_environment();
   if (!registry.secret.empty()) {
-    options.docker_config_file = in_folder(api::kRegistrySecretPath, api::kRegistrySecretKey);
+    options.docker_config_file = in_folder(mounted.secret_path, api::kRegistrySecretKey);
   }
   if (!registry.ca_config_map.empty()) {
-    options.ca_file = in_folder(api::kRegistryCaPath, api::kRegistryCaKey);
+    options.ca_file = in_folder(mounted.ca_path, api::kRegistryCaKey);
   }
   options.plain_http = options.ca_file.empty() && store::is_loopback(registry.host);
+}
+
+store::RegistryOptions options_at(const MountedAt& mounted, const api::AgentConfig& config,
+                                  const api::RegistryRef& registry, CoordinatorSource coordinator) {
+  store::RegistryOptions options{.host = registry.host,
+                                 .repository = registry.repository,
+                                 .spool_folder = spool_folder(config),
+                                 .spool_limit = spool_limit(config)};
+  if (registry.own) {
+    use_own_registry(config, registry, std::move(coordinator), mounted.source, options);
+  } else {
+    use_users_registry(registry, mounted, options);
+  }
+  return options;
 }
 
 }  // namespace
@@ -108,16 +138,13 @@ void use_users_registry(const api::RegistryRef& registry, store::RegistryOptions
 store::RegistryOptions registry_options(const api::AgentConfig& config,
                                         const api::RegistryRef& registry,
                                         CoordinatorSource coordinator) {
-  store::RegistryOptions options{.host = registry.host,
-                                 .repository = registry.repository,
-                                 .spool_folder = spool_folder(config),
-                                 .spool_limit = spool_limit(config)};
-  if (registry.own) {
-    use_own_registry(config, registry, std::move(coordinator), options);
-  } else {
-    use_users_registry(registry, options);
-  }
-  return options;
+  return options_at(kStoreMount, config, registry, std::move(coordinator));
+}
+
+store::RegistryOptions source_registry_options(const api::AgentConfig& config,
+                                               const api::RegistryRef& registry,
+                                               CoordinatorSource coordinator) {
+  return options_at(kSourceMount, config, registry, std::move(coordinator));
 }
 
 }  // namespace compilecache::agent

@@ -29,4 +29,10 @@ store::RegistryOptions registry_options(const api::AgentConfig& config,
                                         const api::RegistryRef& registry,
                                         CoordinatorSource coordinator);
 
+// The same of a registry that a sweep Job copies from, of which it has a Secret, a ConfigMap and
+// tokens of its own.
+store::RegistryOptions source_registry_options(const api::AgentConfig& config,
+                                               const api::RegistryRef& registry,
+                                               CoordinatorSource coordinator);
+
 }  // namespace compilecache::agent

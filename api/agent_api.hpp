@@ -180,20 +180,28 @@ struct FoundArchive {
 // A sweep Job sends "begin", to learn what is live and what it may delete, and "end", to report
 // what is there now. Before both it sends "adopt" where it is about to take over a store of another
 // cluster. Long lists go in pages, each a message that may be repeated: "adopt" with some of the
-// archives; "inventory", before "end", with the blobs after one digest up to another.
-enum class SweepPhase { kAdopt, kBegin, kInventory, kEnd };
+// archives; "copy", after "begin", with some of the archives that it has copied from another store,
+// and at last without any, to say how that ended; "inventory", before "end", with the blobs after
+// one digest up to another.
+enum class SweepPhase { kAdopt, kBegin, kCopy, kInventory, kEnd };
 template <>
 inline constexpr auto kWords<SweepPhase> =
     std::to_array<Word<SweepPhase>>({{SweepPhase::kAdopt, "adopt"},
                                      {SweepPhase::kBegin, "begin"},
+                                     {SweepPhase::kCopy, "copy"},
                                      {SweepPhase::kInventory, "inventory"},
                                      {SweepPhase::kEnd, "end"}});
 
 struct SweepRequest {
   std::string cache;
   std::optional<SweepPhase> phase;  // nothing: not one that this release knows
-  // Fields of "adopt":
+  // Fields of "adopt" and "copy":
   std::vector<FoundArchive> found;
+  // Fields of the last "copy":
+  std::string copied_from;      // AgentConfig::Sweep::copy_name; empty: it is not the last
+  int64_t copied_archives = 0;  // that are here now
+  int64_t copy_left_out = 0;    // that can never be: lost there, or not wanted here
+  std::string copy_error;       // why not all of them
   // Fields of "inventory" and "end": all blobs that are there whose digests are greater than
   // `after` and, where `up_to` is not empty, not greater than that.
   std::vector<StoredBlob> inventory;
@@ -223,11 +231,13 @@ struct SweepAnswer {
   // than the archives above.
   std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
+  int64_t taken = 0;  // of a "copy": how many of the archives it told of are here now
 };
 
 // For the installation's own registry. What it is for, the operator decides.
 struct RegistryTokenRequest {
   bool push = false;
+  bool source = false;  // of a sweep Job: for what it copies from
 };
 
 // More is kept in the installation's own registry than may be.

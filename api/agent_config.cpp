@@ -68,7 +68,10 @@ inline constexpr auto kFields<AgentConfig::Directory> =
 template <>
 inline constexpr auto kFields<AgentConfig::Sweep> =
     std::tuple{field_of("adopt", &AgentConfig::Sweep::adopt),
-               field_of("cluster_uid", &AgentConfig::Sweep::cluster_uid)};
+               field_of("cluster_uid", &AgentConfig::Sweep::cluster_uid),
+               field_of("copy_from", &AgentConfig::Sweep::copy_from),
+               field_of("copy_name", &AgentConfig::Sweep::copy_name),
+               field_of("copy_time", &AgentConfig::Sweep::copy_time)};
 
 template <>
 inline constexpr auto kFields<AgentConfig> =
@@ -135,6 +138,15 @@ std::string store_directory(const AgentConfig& config) {
   const VolumeRef* volume = config.store ? config.store->volume() : nullptr;
   const bool below = volume != nullptr && !volume->path.empty();
   return below ? config.store_mount + "/" + volume->path : config.store_mount;
+}
+
+std::string source_directory(const AgentConfig& config) {
+  const auto& from = config.sweep.copy_from;
+  const VolumeRef* source = from ? from->volume() : nullptr;
+  if (source == nullptr) return "";
+  const VolumeRef* here = config.store ? config.store->volume() : nullptr;
+  const bool same = here != nullptr && here->claim == source->claim;
+  return (same ? config.store_mount : kSourcePath) + "/" + source->path;
 }
 
 Result<AgentConfig> parse_agent_config(const std::string& text) {

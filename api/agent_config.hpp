@@ -66,6 +66,11 @@ struct AgentConfig {
   struct Sweep {
     std::string cluster_uid;  // of kube-system: whose store this is
     bool adopt = false;
+    // Where archives are to be copied from, mounted at kSourcePath as names.hpp says; nothing: from
+    // nowhere.
+    std::optional<StoreRef> copy_from;
+    std::string copy_name;      // of that, as the operator remembers it
+    milliseconds copy_time{0};  // in which the last archive is begun; 0: as long as it takes
     bool operator==(const Sweep&) const = default;
   } sweep;
 
@@ -74,6 +79,10 @@ struct AgentConfig {
 
 // The folder of a store on a volume as our containers see it: "<mount>/<subPath>/<cache>".
 std::string store_directory(const AgentConfig& config);
+
+// The same of a store on a volume from which a sweep Job copies; "" where it copies from none. A
+// claim that has both stores is mounted once.
+std::string source_directory(const AgentConfig& config);
 
 // Fails with kInvalid, naming the field.
 Result<AgentConfig> parse_agent_config(const std::string& text);

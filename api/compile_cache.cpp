@@ -95,6 +95,10 @@ CompileCacheStatus parse_status(const json& status) {
   parsed.last_sweep = {
       field<std::string>(sweep, "time", ""), field<int64_t>(sweep, "freedBytes", 0),
       field<int64_t>(sweep, "removedArchives", 0), field<int64_t>(sweep, "removedIncomplete", 0)};
+  const json& copy = child(status, "lastCopy");
+  parsed.last_copy = {field<std::string>(copy, "from", ""), field<std::string>(copy, "time", ""),
+                      field<int64_t>(copy, "archives", 0), field<int64_t>(copy, "leftOut", 0),
+                      field<std::string>(copy, "error", "")};
   parsed.seconds_saved = field<int64_t>(status, "secondsSaved", 0);
   for (const json& item : child(status, "condemned")) {
     parsed.condemned.push_back(
@@ -185,6 +189,14 @@ json to_json(const CompileCacheStatus& status) {
                            {"freedBytes", status.last_sweep.freed_bytes},
                            {"removedArchives", status.last_sweep.removed_archives},
                            {"removedIncomplete", status.last_sweep.removed_incomplete}};
+  }
+  if (!status.last_copy.time.empty()) {
+    json& copy = object["lastCopy"];
+    copy = {{"from", status.last_copy.from},
+            {"time", status.last_copy.time},
+            {"archives", status.last_copy.archives},
+            {"leftOut", status.last_copy.left_out}};
+    set_if(copy, "error", status.last_copy.error);
   }
   if (!status.breaker.state.empty()) {
     json& breaker = object["breaker"];

@@ -46,6 +46,16 @@ struct RegistrySpec {
   bool operator==(const RegistrySpec&) const = default;
 };
 
+// spec.storage.copyFrom: where another CompileCache of the namespace, or the one of this name in
+// another cluster, has its archives: a claim, a registry or, with neither, the installation's own
+// registry.
+struct CopySource {
+  std::string cache;  // its name; empty: the same
+  std::string claim_name, sub_path;
+  std::optional<RegistrySpec> registry;
+  bool operator==(const CopySource&) const = default;
+};
+
 // spec.storage. With neither a claim nor a registry it is the installation's own registry. (Not
 // within CompileCacheSpec: clang cannot make an optional of a class before the one around it is
 // complete.)
@@ -57,6 +67,7 @@ struct StorageSpec {
   bool allow_read_write_once = false;
   bool allow_node_affinity = false;
   bool adopt = false;
+  std::optional<CopySource> copy_from;
   bool operator==(const StorageSpec&) const = default;
 };
 
@@ -129,6 +140,20 @@ struct LastSweep {
   bool operator==(const LastSweep&) const = default;
 };
 
+// The last attempt to copy archives from spec.storage.copyFrom; nothing is copied twice.
+struct LastCopy {
+  std::string from;  // copy_source_in_words()
+  std::string time;  // of its end, RFC 3339
+  int64_t archives = 0;
+  int64_t left_out = 0;  // lost there, or not to be trusted
+  std::string error;     // why not all the others; empty: they are here
+
+  [[nodiscard]] bool done(const std::string& source) const {
+    return from == source && error.empty();
+  }
+  bool operator==(const LastCopy&) const = default;
+};
+
 // A digest that no head reaches. A sweep Job may delete its blob once the grace is over
 // (docs/archive-format.md).
 struct CondemnedBlob {
@@ -176,6 +201,7 @@ struct CompileCacheStatus {
   RecentPods recent;
   std::string last_save_time;
   LastSweep last_sweep;
+  LastCopy last_copy;
   int64_t seconds_saved = 0;
   std::vector<CondemnedBlob> condemned;
   std::vector<std::string> crashing;   // manifests that made pods crash; no save may contain one

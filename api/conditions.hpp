@@ -21,6 +21,8 @@ inline constexpr char kInjectionPausedCondition[] = "InjectionPaused";
 // namespace are injected so that they do not ask it.
 inline constexpr char kPodsUnheardCondition[] = "PodsUnheard";
 inline constexpr char kNotAskedReason[] = "NotAsked";
+// Only where spec.storage.copyFrom is: whether its archives are here.
+inline constexpr char kArchivesCopiedCondition[] = "ArchivesCopied";
 
 // The conditions of a CompileCacheArchive.
 inline constexpr char kSuspectCondition[] = "Suspect";

@@ -31,6 +31,10 @@ inline constexpr char kLoaderContainer[] = "compilecache-load";
 inline constexpr char kSaverContainer[] = "compilecache-save";
 inline constexpr char kCacheVolume[] = "compilecache-cache";
 inline constexpr char kStoreVolume[] = "compilecache-store";
+// Of a sweep Job that copies archives from another store: that one's.
+inline constexpr char kSourceVolume[] = "compilecache-source";
+inline constexpr char kSourceSecretVolume[] = "compilecache-source-registry";
+inline constexpr char kSourceCaVolume[] = "compilecache-source-registry-ca";
 inline constexpr char kTokenVolume[] = "compilecache-token";
 inline constexpr char kRegistrySecretVolume[] = "compilecache-registry";
 inline constexpr char kRegistryCaVolume[] = "compilecache-registry-ca";
@@ -46,6 +50,10 @@ inline constexpr char kRegistrySecretPath[] = "/compilecache/registry";
 inline constexpr char kRegistrySecretKey[] = ".dockerconfigjson";
 inline constexpr char kRegistryCaPath[] = "/compilecache/registry-ca";
 inline constexpr char kRegistryCaKey[] = "ca.crt";
+// The same of a store that a sweep Job copies from.
+inline constexpr char kSourcePath[] = "/compilecache/source";
+inline constexpr char kSourceSecretPath[] = "/compilecache/source-registry";
+inline constexpr char kSourceCaPath[] = "/compilecache/source-registry-ca";
 // The saver's own folder for what it is about to send to a registry.
 inline constexpr char kSpoolPath[] = "/compilecache/spool";
 // Our projected token is mounted where the pod's API token would be, so that the ServiceAccount

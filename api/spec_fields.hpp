@@ -45,18 +45,38 @@ inline constexpr auto kFields<RegistrySpec> =
                field_of("secretName", &RegistrySpec::secret_name),
                field_of("caConfigMapName", &RegistrySpec::ca_config_map_name)};
 
+inline std::string unless_inside(const std::string& path) {
+  const bool inside = !path.starts_with('/') && path.find("..") == std::string::npos;
+  return inside ? "" : "must be a relative path without \"..\"";
+}
+
+template <>
+inline constexpr auto kFields<CopySource> = std::tuple{
+    field_of("cache", &CopySource::cache,
+             [](const std::string& name) -> std::string {
+               const bool one = name.find('/') == std::string::npos && name != "." && name != "..";
+               return one ? "" : "must be the name of a CompileCache";
+             }),
+    field_of("claimName", &CopySource::claim_name),
+    field_of("subPath", &CopySource::sub_path, unless_inside),
+    field_of("registry", &CopySource::registry)};
+
 template <>
 inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
     field_of("claimName", &CompileCacheSpec::Storage::claim_name),
     field_of("registry", &CompileCacheSpec::Storage::registry),
-    field_of("subPath", &CompileCacheSpec::Storage::sub_path,
-             [](const std::string& path) -> std::string {
-               const bool inside = !path.starts_with('/') && path.find("..") == std::string::npos;
-               return inside ? "" : "must be a relative path without \"..\"";
-             }),
+    field_of("subPath", &CompileCacheSpec::Storage::sub_path, unless_inside),
     field_of("allowReadWriteOnce", &CompileCacheSpec::Storage::allow_read_write_once),
     field_of("allowNodeAffinity", &CompileCacheSpec::Storage::allow_node_affinity),
-    field_of("adopt", &CompileCacheSpec::Storage::adopt)};
+    field_of("adopt", &CompileCacheSpec::Storage::adopt),
+    field_of("copyFrom", &CompileCacheSpec::Storage::copy_from,
+             [](const std::optional<CopySource>& source) -> std::string {
+               if (!source) return "";
+               if (source->claim_name.empty() && !source->sub_path.empty())
+                 return "subPath is of a claim; name one in claimName or leave it out";
+               const bool both = !source->claim_name.empty() && source->registry;
+               return both ? "claimName and registry exclude each other; leave one out" : "";
+             })};
 
 // "" where the fields of spec.storage go together.
 inline std::string storage_trouble(const StorageSpec& storage) {

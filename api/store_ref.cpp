@@ -29,6 +29,18 @@ std::optional<StoreRef> registry_of(const CompileCache& cache) {
                      .ca_config_map = registry.ca_config_map_name};
 }
 
+// The CompileCache that has the archives which are to be copied, as far as its store goes.
+std::optional<CompileCache> copied_cache(const CompileCache& cache) {
+  if (!cache.spec.storage || !cache.spec.storage->copy_from) return std::nullopt;
+  const CopySource& source = *cache.spec.storage->copy_from;
+  CompileCache copied;
+  copied.metadata.ns = cache.metadata.ns;
+  copied.metadata.name = source.cache.empty() ? cache.metadata.name : source.cache;
+  copied.spec.storage = {
+      .claim_name = source.claim_name, .registry = source.registry, .sub_path = source.sub_path};
+  return copied;
+}
+
 }  // namespace
 
 std::string StoreRef::id() const {
@@ -46,6 +58,29 @@ std::optional<StoreRef> store_of(const CompileCache& cache, const OwnRegistry& o
                      .parent = "",
                      .own = true,
                      .address = own.address};
+}
+
+std::optional<StoreRef> copy_source_of(const CompileCache& cache, const OwnRegistry& own) {
+  const auto copied = copied_cache(cache);
+  return copied ? store_of(*copied, own) : std::nullopt;
+}
+
+std::string copy_source_in_words(const CompileCache& cache) {
+  const auto copied = copied_cache(cache);
+  if (!copied) return "";
+  const std::string& path = copied->spec.storage->sub_path;
+  return store_in_words(*copied) + (path.empty() ? "" : "/" + path) + ", " + copied->metadata.name;
+}
+
+bool copies_from_itself(const CompileCache& cache) {
+  const auto copied = copied_cache(cache);
+  if (!copied || copied->metadata.name != cache.metadata.name) return false;
+  const StorageSpec &there = *copied->spec.storage, &here = *cache.spec.storage;
+  const auto repository = [](const StorageSpec& storage) {
+    return storage.registry ? storage.registry->repository : std::string();
+  };
+  return there.claim_name == here.claim_name && there.sub_path == here.sub_path &&
+         repository(there) == repository(here);
 }
 
 std::string store_in_words(const CompileCache& cache) {

@@ -74,6 +74,15 @@ struct OwnRegistry {
 // installation's own registry, and there is none.
 std::optional<StoreRef> store_of(const CompileCache& cache, const OwnRegistry& own);
 
+// Where archives are to be copied from (spec.storage.copyFrom); nothing: from nowhere, or from the
+// installation's own registry, and there is none.
+std::optional<StoreRef> copy_source_of(const CompileCache& cache, const OwnRegistry& own);
+// The same for people, and as what is remembered of a copy: "claim caches, llama".
+std::string copy_source_in_words(const CompileCache& cache);
+
+// Whether that is where its own archives are, so that there is nothing to copy.
+bool copies_from_itself(const CompileCache& cache);
+
 // Where a CompileCache keeps its archives, for people: "claim caches",
 // "harbor.example.com/ml/caches", "registry" for the installation's own; "" for nowhere.
 std::string store_in_words(const CompileCache& cache);

@@ -99,6 +99,38 @@ Volume empty_dir(const std::string& name) {
   return volume(name, "emptyDir", [](JsonWriter&) {});
 }
 
+// Under names of their own; a claim that cannot be written to can be copied from.
+std::vector<Volume> source_volumes(const api::StoreRef& source) {
+  std::vector<Volume> volumes;
+  if (const api::VolumeRef* store = source.volume()) {
+    volumes.push_back(volume(api::kSourceVolume, "persistentVolumeClaim", [&](JsonWriter& out) {
+      out.field("claimName", store->claim);
+      out.field("readOnly", true);
+    }));
+  } else if (const api::RegistryRef* registry = source.registry()) {
+    if (!registry->secret.empty()) {
+      volumes.push_back(optional_object(api::kSourceSecretVolume, "secret", "secretName",
+                                        registry->secret, nullptr));
+    }
+    if (!registry->ca_config_map.empty()) {
+      volumes.push_back(optional_object(api::kSourceCaVolume, "configMap", "name",
+                                        registry->ca_config_map, api::kRegistryCaKey));
+    }
+  }
+  return volumes;
+}
+
+std::vector<Mount> source_mounts(const api::StoreRef& source) {
+  std::vector<Mount> mounts;
+  const api::RegistryRef* registry = source.registry();
+  if (registry == nullptr) return {{api::kSourceVolume, api::kSourcePath, true}};
+  if (!registry->secret.empty())
+    mounts.push_back({api::kSourceSecretVolume, api::kSourceSecretPath, true});
+  if (!registry->ca_config_map.empty())
+    mounts.push_back({api::kSourceCaVolume, api::kSourceCaPath, true});
+  return mounts;
+}
+
 std::vector<Volume> agent_volumes(const api::StoreRef& store, SecretKeys keys) {
   auto volumes = std::visit([&](const auto& kind) { return store_volumes(kind, keys); }, store);
   volumes.push_back(token_volume());

@@ -22,6 +22,11 @@ enum class SecretKeys { kNeeded, kAll };
 // Job's pod has these volumes and no others.
 std::vector<Volume> agent_volumes(const api::StoreRef& store, SecretKeys keys);
 
+// What a sweep Job needs of a store from which it copies archives, besides agent_volumes() of its
+// own; and where it has them, all read-only.
+std::vector<Volume> source_volumes(const api::StoreRef& source);
+std::vector<Mount> source_mounts(const api::StoreRef& source);
+
 // Where our containers have them: never the application's.
 std::vector<Mount> agent_mounts(const api::StoreRef& store, bool store_read_only);
 

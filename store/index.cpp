@@ -58,7 +58,8 @@ bool is_saved_earlier(const IndexEntry& a, const IndexEntry& b) {
   return !saved_at(a).empty() && saved_at(a) < saved_at(b);
 }
 
-// Sorts the entries and keeps only the highest generation of each name.
+}  // namespace
+
 void keep_newest(std::vector<IndexEntry>& entries) {
   std::sort(entries.begin(), entries.end(), comes_before);
   const auto older = [](const IndexEntry& a, const IndexEntry& b) {
@@ -66,8 +67,6 @@ void keep_newest(std::vector<IndexEntry>& entries) {
   };
   entries.erase(std::unique(entries.begin(), entries.end(), older), entries.end());
 }
-
-}  // namespace
 
 std::string IndexEntry::name() const {
   const auto found = annotations.find(kAnnotationName);

@@ -43,6 +43,9 @@ struct Index {
 Index parse_index(const std::string& text, const std::string& source);
 std::string index_text(const std::vector<IndexEntry>& entries);
 
+// Sorts entries and drops those that Index::entries has not.
+void keep_newest(std::vector<IndexEntry>& entries);
+
 // kInvalid: the entry has no name. `store` names the store in the message.
 Status check_entry(const IndexEntry& entry, const std::string& store);
 // Adds the entry. It replaces one with the same name if that has no higher generation, or was saved

@@ -33,4 +33,9 @@ class OfflineIndex {
 // Reads the store's index. If the store keeps none, returns an empty one with a problem.
 Index read_index(Store& store);
 
+// The archives in a store of any kind, for people and for copies: those of its index, or what it
+// can name without one (Upkeep::archives). Of a registry that takes a request for each save that is
+// kept.
+Index archives_in(Store& store);
+
 }  // namespace compilecache::store

@@ -39,6 +39,10 @@ class Store : public archive::BlobStore {
   // Calls, also those under way, end by then with kCancelled, in stores that can be left in the
   // middle of one. Called once at most.
   virtual void end_by(std::chrono::steady_clock::time_point) {}
+  // Puts a blob of another store into this one, whether it is here or not. Its bytes are checked on
+  // the way, and those of another blob are not kept. kCorrupt: `from` does not have what the
+  // digest promises; other errors are of either store.
+  virtual Status receive(const archive::Descriptor& blob, const archive::BlobReader& from);
   // Finds out why the store failed with `error`, by looking at its present state.
   [[nodiscard]] virtual Trouble trouble(const Error& error, Use use) const = 0;
 };

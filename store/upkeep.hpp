@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "store/index.hpp"
 
 // What a sweep Job does to a store: it prepares and tests it, lists its blobs and deletes some. The
 // caller decides which blobs are condemned.
@@ -69,6 +70,10 @@ class Upkeep {
   virtual Result<StoreProbe> probe() = 0;
   // Lists all blobs, sorted by digest. Other files are not listed.
   [[nodiscard]] virtual Result<std::vector<StoredBlob>> list() const = 0;
+  // The archives that the store itself can name, of a store without an index: as Index::entries.
+  [[nodiscard]] virtual Result<std::vector<IndexEntry>> archives() const {
+    return std::vector<IndexEntry>();
+  }
   // Removes files that writers left behind when they died, if they were last written more than
   // `older_than` before `now` (StoreProbe::now). A live writer writes more often than that.
   virtual Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,

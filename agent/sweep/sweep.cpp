@@ -6,6 +6,7 @@
 
 #include "agent/index_lookup.hpp"
 #include "agent/store_trouble.hpp"
+#include "agent/sweep/copy.hpp"
 #include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "base/log.hpp"
@@ -35,8 +36,13 @@ size_t length_of(const api::FoundArchive& found) {
 class SweepRun {
  public:
   SweepRun(const api::AgentConfig& config, store::Store& store, store::Upkeep& upkeep,
-           Coordinator& coordinator, const Clock& clock)
-      : config_(config), store_(store), upkeep_(upkeep), coordinator_(coordinator), clock_(clock) {
+           store::Store* source, Coordinator& coordinator, const Clock& clock)
+      : config_(config),
+        store_(store),
+        upkeep_(upkeep),
+        source_(source),
+        coordinator_(coordinator),
+        clock_(clock) {
     report_.cache = config.cache;
   }
 
@@ -64,6 +70,7 @@ class SweepRun {
     for (const auto& manifest : plan->check) check(manifest);
     distrusted_.insert(plan->distrusted.begin(), plan->distrusted.end());
     for (const auto& whole : report_.verified) distrusted_.erase(whole);
+    copy(plan->archives);
     rewrite_index(plan->archives);
     return take_inventory() && tell_end() && !failed_;
   }
@@ -160,6 +167,38 @@ class SweepRun {
     log_warn("an archive is corrupt", {{"digest", manifest}, {"error", verified.error().message}});
   }
 
+  // After what was condemned is deleted, so that nothing of it is counted on. Whether it succeeds
+  // is the operator's to remember, and no matter of the sweep.
+  void copy(const std::vector<api::SweepArchive>& archives) {
+    if (source_ == nullptr) return;
+    CopyRules rules;
+    for (const auto& archive : archives) rules.known.insert(archive.key);
+    rules.tell = [this](api::FoundArchive found) { return tell_copied(std::move(found)); };
+    const milliseconds time = config_.sweep.copy_time;
+    rules.in_time = [this, time, began = clock_.monotonic()] {
+      return time == milliseconds(0) || clock_.monotonic() - began < time;
+    };
+    const CopiedArchives copied = copy_archives(*source_, store_, rules);
+    if (!copied.error.empty()) log_error("cannot copy all archives", {{"error", copied.error}});
+    api::SweepRequest last;
+    last.phase = api::SweepPhase::kCopy;
+    last.copied_from = config_.sweep.copy_name;
+    last.copied_archives = copied.there;
+    last.copy_left_out = copied.left_out;
+    last.copy_error = copied.error;
+    tell(last, "cannot tell the operator how the copying ended");
+  }
+
+  Result<bool> tell_copied(api::FoundArchive found) {
+    api::SweepRequest page;
+    page.cache = config_.cache;
+    page.phase = api::SweepPhase::kCopy;
+    page.found.push_back(std::move(found));
+    const auto told = coordinator_.sweep(page, kPatience);
+    if (!told) return unexpected(told.error());
+    return told->taken > 0;
+  }
+
   void rewrite_index(const std::vector<api::SweepArchive>& archives) {
     store::OfflineIndex* index = store_.offline_index();
     if (index == nullptr) return;
@@ -249,6 +288,7 @@ class SweepRun {
   const api::AgentConfig& config_;
   store::Store& store_;
   store::Upkeep& upkeep_;
+  store::Store* const source_;
   Coordinator& coordinator_;
   const Clock& clock_;
   api::SweepRequest report_;
@@ -261,10 +301,10 @@ class SweepRun {
 
 }  // namespace
 
-bool run_sweep(const api::AgentConfig& config, store::Store& store, Coordinator& coordinator,
-               const Clock& clock) {
+bool run_sweep(const api::AgentConfig& config, store::Store& store, store::Store* source,
+               Coordinator& coordinator, const Clock& clock) {
   if (store::Upkeep* upkeep = store.upkeep()) {
-    return SweepRun(config, store, *upkeep, coordinator, clock).run();
+    return SweepRun(config, store, *upkeep, source, coordinator, clock).run();
   }
   log_error("cannot sweep", {{"error", store.describe() + " is not looked after from here"}});
   return false;

@@ -123,12 +123,14 @@ constexpr Route kRoutes[] = {
         "What the loaded archive is worth to the pod so far, and what became of its last save."),
     route<&Desk::sweeps, &SweepService::sweep>(
         "POST", "/v1/sweeps",
-        "A sweep Job takes over a store, begins, tells a page of what is there, or ends.",
+        "A sweep Job takes over a store, begins, tells of what it copied or a page of what is "
+        "there, or ends.",
         api::kLongestSweepMessage),
     route<&Desk::registry, &RegistryTokenService::token>(
         "POST", "/v1/registry-token",
-        "A token of the installation's own registry, for the CompileCache's repository alone. 404: "
-        "there is no such registry."),
+        "A token of the installation's own registry, for the CompileCache's repository alone, or "
+        "to "
+        "read the one that it copies from. 404: there is no such registry."),
 };
 
 // The part that "{id}" stands for, "" where there is none; nothing: it is another path.

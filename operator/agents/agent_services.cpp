@@ -18,8 +18,9 @@ AgentServices::AgentServices(AgentApiParts parts, const Settings& settings, Agen
              parts.events, clock}),
       effects({parts.view, parts.pods, parts.stats, parts.registry, parts.traffic, wishes_,
                parts.metrics, parts.events, clock}),
-      sweeps({parts.saves, parts.locks, parts.guard, parts.archives, parts.registry, wishes_,
-              parts.stats, parts.metrics, settings, clock, std::move(hooks.sweep_reported)}),
+      sweeps({parts.view, parts.saves, parts.locks, parts.guard, parts.archives, parts.registry,
+              wishes_, parts.stats, parts.metrics, settings, clock,
+              std::move(hooks.sweep_reported)}),
       registry({parts.view, settings, parts.minter}) {}
 
 void AgentServices::take_over() {

@@ -26,6 +26,7 @@ Result<api::RegistryToken> RegistryTokenService::token(
                 "asking for a token of the registry: this installation has none; install "
                 "config/components/registry, or name a store in spec.storage");
   }
+  if (request.source) return for_source(caller);
   const api::RegistryRef* registry = caller.store ? caller.store->registry() : nullptr;
   if (registry == nullptr || !registry->own) {
     return fail(ErrorCode::kNotFound, "asking for a token of the registry: CompileCache " +
@@ -51,6 +52,21 @@ Result<api::RegistryToken> RegistryTokenService::token(
                             .expires_seconds = minted->life.count(),
                             .push = push,
                             .reason = std::move(grant.reason)};
+}
+
+// To read the repository of the CompileCache that archives are copied from, in the same namespace.
+Result<api::RegistryToken> RegistryTokenService::for_source(const Caller& caller) const {
+  const auto source = parts_.view.copy_source_of(*caller.cache);
+  const api::RegistryRef* registry = source ? source->registry() : nullptr;
+  if (!caller.sweeper || registry == nullptr || !registry->own) {
+    return fail(ErrorCode::kForbidden,
+                "asking for a token of the registry: CompileCache " + caller.cache->metadata.name +
+                    " copies nothing from it, or this is no sweep Job's pod");
+  }
+  const auto minted = parts_.minter->mint(caller.ns() + "/" + caller.pod->name,
+                                          {{registry->repository, grant_token({}).actions}});
+  if (!minted) return unexpected(minted.error());
+  return api::RegistryToken{.token = minted->token, .expires_seconds = minted->life.count()};
 }
 
 }  // namespace compilecache::controller

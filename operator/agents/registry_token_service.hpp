@@ -25,12 +25,15 @@ class RegistryTokenService {
 
   explicit RegistryTokenService(Parts parts) : parts_(parts) {}
 
-  // kNotFound: there is no registry, or the CompileCache does not use it. kUnavailable: the tokens'
-  // authority is not there yet.
+  // kNotFound: there is no registry, or the CompileCache does not use it. kForbidden: it copies
+  // from nowhere, or this is no sweep Job's pod. kUnavailable: the tokens' authority is not there
+  // yet.
   Result<api::RegistryToken> token(const Caller& caller,
                                    const api::RegistryTokenRequest& request) const;
 
  private:
+  [[nodiscard]] Result<api::RegistryToken> for_source(const Caller& caller) const;
+
   const Parts parts_;
 };
 

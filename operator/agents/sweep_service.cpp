@@ -7,6 +7,7 @@
 #include "base/time_format.hpp"
 #include "operator/archives/adoption.hpp"
 #include "operator/archives/archive_trust.hpp"
+#include "operator/registry/registry_quota.hpp"
 #include "operator/storage/sweep_ledger.hpp"
 
 namespace compilecache::controller {
@@ -61,6 +62,9 @@ Result<api::SweepAnswer> SweepService::sweep(const Caller& caller,
     case api::SweepPhase::kAdopt:
       done = adopt(caller, request);
       break;
+    case api::SweepPhase::kCopy:
+      answer = take_copies(caller, request);
+      break;
     case api::SweepPhase::kBegin:
       answer = sweep_begins(caller);
       break;
@@ -88,34 +92,109 @@ Status SweepService::adopt(const Caller& caller, const api::SweepRequest& reques
   const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
   std::set<std::string> condemned;
   for (const auto& blob : parts_.stats.condemned(caller.key())) condemned.insert(blob.digest);
-  int64_t adopted = 0;
-  for (const api::FoundArchive& found : request.found) {
-    const auto archive = adopted_archive(cache, found, parts_.clock.wall());
-    Status taken = archive ? take_in(*archive, condemned) : Status(unexpected(archive.error()));
+  const auto adopted = take_all(caller, request.found, condemned);
+  if (!adopted) return unexpected(adopted.error());
+  log_info("took over archives of another cluster", {{"reason", "adopted"},
+                                                     {"namespace", caller.ns()},
+                                                     {"cache", cache.metadata.name},
+                                                     {"archives", std::to_string(*adopted)}});
+  return {};
+}
+
+// What was copied is not held against what is condemned here: an earlier attempt may have left it,
+// and this Job deletes no more.
+Result<api::SweepAnswer> SweepService::take_copies(const Caller& caller,
+                                                   const api::SweepRequest& request) {
+  const api::CompileCache& cache = *caller.cache;
+  if (!cache.spec.storage || !cache.spec.storage->copy_from) {
+    return fail(ErrorCode::kForbidden, "copying archives: CompileCache " + cache.metadata.name +
+                                           " has no spec.storage.copyFrom");
+  }
+  api::SweepAnswer answer;
+  if (!request.found.empty()) {
+    if (const Status room = has_room(caller); !room) return unexpected(room.error());
+    const CacheLocks::Guard guard = parts_.locks.lock(caller.key());
+    const auto unwanted = not_to_be_copied(caller);
+    if (!unwanted) return unexpected(unwanted.error());
+    const auto taken = take_all(caller, request.found, *unwanted);
+    if (!taken) return unexpected(taken.error());
+    answer.taken = *taken;
+  }
+  if (!request.copied_from.empty()) note_copied(caller, request);
+  return answer;
+}
+
+// What made pods crash, here or where it comes from, and what is not to be trusted there.
+Result<std::set<std::string>> SweepService::not_to_be_copied(const Caller& caller) const {
+  std::set<std::string> unwanted;
+  for (std::string& manifest : parts_.stats.crashing(caller.key()))
+    unwanted.insert(std::move(manifest));
+  const std::string& from = caller.cache->spec.storage->copy_from->cache;
+  if (from.empty() || from == caller.cache->metadata.name) return unwanted;
+  for (std::string& manifest : parts_.stats.crashing(caller.ns() + "/" + from))
+    unwanted.insert(std::move(manifest));
+  const auto theirs = parts_.archives.list(caller.ns(), from);
+  if (!theirs) return unexpected(theirs.error().with("copying archives of CompileCache " + from));
+  for (const api::CompileCacheArchive& archive : *theirs) {
+    for (std::string& manifest : distrusted_manifests(archive))
+      unwanted.insert(std::move(manifest));
+  }
+  return unwanted;
+}
+
+// As for a save: above the share of the installation's registry nothing more is put there.
+Status SweepService::has_room(const Caller& caller) const {
+  const api::RegistryRef* registry = caller.store ? caller.store->registry() : nullptr;
+  if (registry == nullptr || !registry->own) return {};
+  const auto full = over_quota(*caller.cache, registry_use(parts_.view, *caller.cache),
+                               parts_.settings.registry.namespace_share);
+  if (!full) return {};
+  return fail(ErrorCode::kForbidden, full->message);
+}
+
+void SweepService::note_copied(const Caller& caller, const api::SweepRequest& last) const {
+  log_info("copied archives", {{"reason", "copied"},
+                               {"namespace", caller.ns()},
+                               {"cache", caller.cache->metadata.name},
+                               {"from", last.copied_from},
+                               {"archives", std::to_string(last.copied_archives)},
+                               {"left_out", std::to_string(last.copy_left_out)},
+                               {"error", last.copy_error}});
+  parts_.stats.copied(caller.key(), {.from = last.copied_from,
+                                     .time = format_time(parts_.clock.wall()),
+                                     .archives = last.copied_archives,
+                                     .left_out = last.copy_left_out,
+                                     .error = last.copy_error});
+}
+
+// How many of them there are now.
+Result<int64_t> SweepService::take_all(const Caller& caller,
+                                       const std::vector<api::FoundArchive>& found_archives,
+                                       const std::set<std::string>& unwanted) {
+  int64_t there = 0;
+  for (const api::FoundArchive& found : found_archives) {
+    const auto archive = adopted_archive(*caller.cache, caller.store, found, parts_.clock.wall());
+    Status taken = archive ? take_in(*archive, unwanted) : Status(unexpected(archive.error()));
     // What the API server would not take stays garbage; anything else is tried again.
-    if (!taken && taken.error().code != ErrorCode::kInvalid) return taken;
+    if (!taken && taken.error().code != ErrorCode::kInvalid) return unexpected(taken.error());
     if (taken) {
-      ++adopted;
+      ++there;
     } else {
       log_warn("an archive is not taken over", {{"reason", "not_adoptable"},
                                                 {"namespace", caller.ns()},
-                                                {"cache", cache.metadata.name},
+                                                {"cache", caller.cache->metadata.name},
                                                 {"digest", found.manifest_digest},
                                                 {"error", taken.error().message}});
     }
   }
-  log_info("took over archives of another cluster", {{"reason", "adopted"},
-                                                     {"namespace", caller.ns()},
-                                                     {"cache", cache.metadata.name},
-                                                     {"archives", std::to_string(adopted)}});
-  return {};
+  return there;
 }
 
 Status SweepService::take_in(const api::CompileCacheArchive& archive,
-                             const std::set<std::string>& condemned) {
-  if (is_distrusted(archive.head, condemned)) {
+                             const std::set<std::string>& unwanted) {
+  if (is_distrusted(archive.head, unwanted)) {
     return fail(ErrorCode::kInvalid, "taking over archive " + archive.metadata.name +
-                                         ": it was deleted, its blobs are condemned");
+                                         ": it was deleted, or is not to be trusted");
   }
   const auto created = parts_.archives.create(archive);
   if (!created && created.error().code != ErrorCode::kAlreadyExists) {

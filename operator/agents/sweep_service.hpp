@@ -32,6 +32,7 @@ namespace compilecache::controller {
 class SweepService {
  public:
   struct Parts {
+    const ClusterView& view;
     SaveCoordinator& saves;
     CacheLocks& locks;
     SweepGuard& guard;
@@ -55,7 +56,13 @@ class SweepService {
   Result<std::vector<SaveInFlight>> in_flight(
       const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Status adopt(const Caller& caller, const api::SweepRequest& request);
-  Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& condemned);
+  Result<api::SweepAnswer> take_copies(const Caller& caller, const api::SweepRequest& request);
+  Result<std::set<std::string>> not_to_be_copied(const Caller& caller) const;
+  [[nodiscard]] Status has_room(const Caller& caller) const;
+  void note_copied(const Caller& caller, const api::SweepRequest& last) const;
+  Result<int64_t> take_all(const Caller& caller, const std::vector<api::FoundArchive>& found,
+                           const std::set<std::string>& unwanted);
+  Status take_in(const api::CompileCacheArchive& archive, const std::set<std::string>& unwanted);
   void note_heads(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives);
   Status miss_blobs(const Caller& caller, const std::vector<api::CompileCacheArchive>& archives,
                     const api::SweepRequest& page);

@@ -21,6 +21,7 @@ std::string past(const std::string& text, WallTime now) {
 }  // namespace
 
 Result<api::CompileCacheArchive> adopted_archive(const api::CompileCache& cache,
+                                                 const std::optional<api::StoreRef>& store,
                                                  const api::FoundArchive& found, WallTime now) {
   const api::CommitRequest as_commit{.manifest_digest = found.manifest_digest,
                                      .blobs = found.blobs,
@@ -42,7 +43,7 @@ Result<api::CompileCacheArchive> adopted_archive(const api::CompileCache& cache,
   archive.cache = cache.metadata.name;
   archive.cache_uid = cache.metadata.uid;
   archive.key = found.key;
-  archive.store = api::store_of(cache, {});  // a volume: nothing else has an index to adopt
+  archive.store = store;
   api::ArchiveHead& head = archive.head;
   head.manifest_digest = found.manifest_digest;
   head.generation = found.generation;

@@ -100,6 +100,7 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
   set_recent(entry, std::move(recent));
   if (totals.last_save_time.empty()) totals.last_save_time = status.last_save_time;
   if (totals.last_sweep.time.empty()) totals.last_sweep = status.last_sweep;
+  if (totals.last_copy.time.empty()) totals.last_copy = status.last_copy;
   if (totals.condemned.empty()) totals.condemned = status.condemned;
   const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
   for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
@@ -120,6 +121,7 @@ void CacheStats::fill(const std::string& cache, api::CompileCacheStatus& status)
   status.recent = totals.recent;
   status.last_save_time = totals.last_save_time;
   status.last_sweep = totals.last_sweep;
+  status.last_copy = totals.last_copy;
   status.condemned = totals.condemned;
   status.crashing = totals.crashing;
   status.file_owners = totals.file_owners;
@@ -276,6 +278,14 @@ void CacheStats::swept(const std::string& cache, api::LastSweep sweep) {
     Entry& entry = entries_[cache];
     sweep.removed_archives = std::exchange(entry.removed_archives, 0);
     entry.totals.last_sweep = std::move(sweep);
+  }
+  changed(cache);
+}
+
+void CacheStats::copied(const std::string& cache, api::LastCopy copy) {
+  {
+    const MutexLock lock(mutex_);
+    entries_[cache].totals.last_copy = std::move(copy);
   }
   changed(cache);
 }

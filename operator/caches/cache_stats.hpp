@@ -81,8 +81,8 @@ class CacheStats {
   // comes later when it first meets it.
   void seed(const std::string& cache, const api::CompileCacheStatus& status);
   // Replaces the counters etc. in `status`: loads, effect, saves, recent, last_save_time,
-  // last_sweep, seconds_saved, condemned, crashing, file_owners. Leaves the rest to the caller.
-  // Does nothing before seed().
+  // last_sweep, last_copy, seconds_saved, condemned, crashing, file_owners. Leaves the rest to the
+  // caller. Does nothing before seed().
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
   // The CompileCache is gone, or we are no leader any more.
   void forget(const std::string& cache);
@@ -106,6 +106,7 @@ class CacheStats {
   void archives_removed(const std::string& cache, int64_t count);
   // removed_archives is filled in from archives_removed().
   void swept(const std::string& cache, api::LastSweep sweep);
+  void copied(const std::string& cache, api::LastCopy copy);
   void set_condemned(const std::string& cache, std::vector<api::CondemnedBlob> condemned);
   [[nodiscard]] std::vector<api::CondemnedBlob> condemned(const std::string& cache) const;
   // The last 32 manifests that made pods crash. They are kept after their archive was saved anew or

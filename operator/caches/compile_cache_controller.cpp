@@ -391,6 +391,7 @@ StatusInput CompileCacheController::gather(const api::CompileCache& cache,
                                            StorageVerdict verdict) const {
   const auto& [ns, name] = std::tie(cache.metadata.ns, cache.metadata.name);
   StatusInput seen{.cache = cache, .counted = cache.status, .storage = std::move(verdict)};
+  seen.copy_trouble = facts.copy_trouble;
   parts_.stats.fill(cache.metadata.key(), seen.counted);
   seen.archives = parts_.view.archives_of(ns, name);
   seen.active_pods = parts_.view.active_pods(ns, name).size();
@@ -417,6 +418,20 @@ Result<Duration> CompileCacheController::act(const api::CompileCache& cache,
   return earliest_requeue(again, *wait);
 }
 
+// One Event when archives were copied, or could not be.
+void CompileCacheController::tell_copied(const api::CompileCache& cache,
+                                         const std::vector<api::Condition>& before,
+                                         const std::vector<api::Condition>& after) {
+  const api::Condition* was = api::find_condition(before, api::kArchivesCopiedCondition);
+  const api::Condition* is = api::find_condition(after, api::kArchivesCopiedCondition);
+  if (is == nullptr || is->status == "Unknown") return;
+  if (was != nullptr && was->status == is->status) return;
+  const bool good = is->status == "True";
+  parts_.events.record({reference(cache),
+                        good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
+                        is->message});
+}
+
 // One Event when pods begin to be unheard.
 void CompileCacheController::tell_unheard(const api::CompileCache& cache,
                                           const std::vector<api::Condition>& before,
@@ -432,6 +447,7 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
                                          const std::vector<api::Condition>& before,
                                          const std::vector<api::Condition>& after) {
   tell_unheard(cache, before, after);
+  tell_copied(cache, before, after);
   const api::Condition* was = api::find_condition(before, api::kReadyCondition);
   const api::Condition* is = api::find_condition(after, api::kReadyCondition);
   if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {

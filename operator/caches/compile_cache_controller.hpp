@@ -96,6 +96,8 @@ class CompileCacheController {
                      StorageVerdict verdict) const;
   Result<Duration> act(const api::CompileCache& cache, const StatusInput& seen,
                        const StatusDecision& decided);
+  void tell_copied(const api::CompileCache& cache, const std::vector<api::Condition>& before,
+                   const std::vector<api::Condition>& after);
   void tell_unheard(const api::CompileCache& cache, const std::vector<api::Condition>& before,
                     const std::vector<api::Condition>& after);
   void tell_change(const api::CompileCache& cache, const std::vector<api::Condition>& before,

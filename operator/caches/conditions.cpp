@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/store_ref.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
@@ -95,6 +96,60 @@ bool update_unheard(std::vector<api::Condition>& conditions, const Silence& sile
                              {},
                              generation},
                             now);
+}
+
+namespace {
+
+std::string copied_message(const api::LastCopy& last) {
+  std::string message =
+      "archives of " + last.from + " that are here: " + std::to_string(last.archives);
+  if (last.left_out > 0) {
+    message += "; left out: " + std::to_string(last.left_out) +
+               ", which the old store has lost or which are not to be trusted (the Job's log names "
+               "them)";
+  }
+  return message + ". spec.storage.copyFrom may go, and the old store";
+}
+
+api::Condition copied_condition(const api::CompileCache& cache, const std::string& from,
+                                const CopyFacts& facts) {
+  const bool tried = facts.last.from == from;
+  if (api::copies_from_itself(cache)) {
+    return {.status = "False",
+            .reason = "SameStore",
+            .message =
+                "spec.storage.copyFrom names this CompileCache's own store; name the one "
+                "that has the archives, or take it out"};
+  }
+  if (facts.last.done(from))
+    return {.status = "True", .reason = "Copied", .message = copied_message(facts.last)};
+  if (!facts.trouble.empty() || tried) {
+    return {.status = "False",
+            .reason = "CopyFailed",
+            .message = (facts.trouble.empty() ? facts.last.error : facts.trouble) +
+                       "; it is tried again, at the latest with the next sweep "
+                       "(spec.retention.sweepInterval), and pods start cold where an archive is "
+                       "missing"};
+  }
+  return {.reason = "Copying",
+          .message =
+              "a Job is to copy the archives of " + from + "; pods start cold until they are here"};
+}
+
+}  // namespace
+
+bool update_copied(std::vector<api::Condition>& conditions, const api::CompileCache& cache,
+                   const CopyFacts& facts, const std::string& now) {
+  const std::string from = api::copy_source_in_words(cache);
+  if (from.empty()) {
+    return std::erase_if(conditions, [](const auto& condition) {
+             return condition.type == api::kArchivesCopiedCondition;
+           }) > 0;
+  }
+  api::Condition condition = copied_condition(cache, from, facts);
+  condition.type = api::kArchivesCopiedCondition;
+  condition.observed_generation = cache.metadata.generation;
+  return api::set_condition(conditions, std::move(condition), now);
 }
 
 std::string unknown_frameworks(const std::vector<std::string>& wanted,

@@ -33,6 +33,15 @@ bool update_conditions(std::vector<api::Condition>& conditions, const ConditionI
 bool update_unheard(std::vector<api::Condition>& conditions, const Silence& silence,
                     int64_t generation, const std::string& now);
 
+struct CopyFacts {
+  const api::LastCopy& last;
+  const std::string& trouble;  // StorageFacts::copy_trouble
+};
+// Brings the condition ArchivesCopied up to date, which there is only where spec.storage.copyFrom
+// is; returns whether anything changed.
+bool update_copied(std::vector<api::Condition>& conditions, const api::CompileCache& cache,
+                   const CopyFacts& facts, const std::string& now);
+
 // A message that names the frameworks in `wanted` which the settings lack; empty where they have
 // all.
 std::string unknown_frameworks(const std::vector<std::string>& wanted,

@@ -51,6 +51,7 @@ StatusDecision decide_status(const StatusInput& seen, const Settings::Breaker& r
     for (api::FileOwner& owner : status.file_owners) owner.refused = true;
   }
 
+  update_copied(status.conditions, seen.cache, {status.last_copy, seen.copy_trouble}, now);
   update_unheard(status.conditions, seen.silence, generation, now);
   update_conditions(
       status.conditions,

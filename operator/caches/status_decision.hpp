@@ -28,6 +28,7 @@ struct StatusInput {
   std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives = {};
   size_t active_pods = 0;
   StorageVerdict storage = {};
+  std::string copy_trouble = {};  // of StorageFacts
   BreakerSight breaker = {};
   Silence silence = {};
   std::vector<std::string> known_frameworks = {};  // by the settings

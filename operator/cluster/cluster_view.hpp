@@ -168,6 +168,10 @@ class ClusterView {
   [[nodiscard]] std::optional<api::StoreRef> store_of(const api::CompileCache& cache) const {
     return api::store_of(cache, stores_.registry.get());
   }
+  // Where archives are to be copied from; see api::copy_source_of().
+  [[nodiscard]] std::optional<api::StoreRef> copy_source_of(const api::CompileCache& cache) const {
+    return api::copy_source_of(cache, stores_.registry.get());
+  }
   [[nodiscard]] api::OwnRegistry own_registry() const { return stores_.registry.get(); }
   // Pods of the namespace that were not admitted, for whatever reason.
   [[nodiscard]] std::vector<std::shared_ptr<const Refusal>> refusals(std::string_view ns) const {

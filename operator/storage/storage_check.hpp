@@ -54,6 +54,8 @@ struct StorageFacts {
   std::string over_quota;
   // Why no Job ends: "its pod cannot be scheduled: ...". Empty: there is no trouble.
   std::string job_trouble;
+  // Why the last Job that was to copy archives did not get to it. Empty: there is no trouble.
+  std::string copy_trouble;
 };
 
 struct StorageVerdict {

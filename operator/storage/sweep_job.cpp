@@ -39,7 +39,8 @@ int64_t ttl_seconds(const api::CompileCache& cache, const Settings& settings) {
   return whole_seconds(std::min(interval, settings.sweep.ttl_after_finished));
 }
 
-api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInput& input) {
+api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInput& input,
+                              const Settings& settings) {
   api::AgentConfig config;
   config.cache = cache.metadata.name;
   config.ns = cache.metadata.ns;
@@ -51,6 +52,11 @@ api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInpu
   config.token_file = std::string(api::kTokenPath) + "/token";
   config.store = input.store;
   config.sweep.cluster_uid = input.cluster_uid;
+  if (input.copy_from) {
+    config.sweep.copy_from = input.copy_from;
+    config.sweep.copy_name = api::copy_source_in_words(cache);
+    config.sweep.copy_time = settings.sweep.deadline / 2;  // the rest is the last archive's
+  }
   config.sweep.adopt = cache.spec.storage && cache.spec.storage->adopt;
   return config;
 }
@@ -78,10 +84,22 @@ json json_list(const std::vector<Piece>& pieces) {
 }
 
 // Only a user's registry lies beyond the cluster.
+bool is_beyond(const api::StoreRef& store) {
+  const api::RegistryRef* registry = store.registry();
+  return registry != nullptr && !registry->own;
+}
+
 std::vector<std::string> proxy_of(const SweepJobInput& input) {
-  const api::RegistryRef* registry = input.store.registry();
-  if (registry == nullptr || registry->own) return {};
-  return podspec::to_json(input.proxy);
+  if (is_beyond(input.store) || (input.copy_from && is_beyond(*input.copy_from)))
+    return podspec::to_json(input.proxy);
+  return {};
+}
+
+// A claim is mounted once.
+bool is_of_one_claim(const SweepJobInput& input) {
+  const api::VolumeRef* here = input.store.volume();
+  const api::VolumeRef* source = input.copy_from ? input.copy_from->volume() : nullptr;
+  return here != nullptr && source != nullptr && here->claim == source->claim;
 }
 
 json node_affinity(const std::string& node) {
@@ -95,15 +113,21 @@ json node_affinity(const std::string& node) {
 
 json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
               const Settings& settings) {
-  json container = {
-      {"name", "sweep"},
-      {"image", input.image},
-      {"command", {"compilecache-agent"}},
-      {"args", {"sweep"}},
-      {"env", json::parse(podspec::agent_environment(agent_config(cache, input), proxy_of(input)))},
-      {"securityContext", security_context(kPrivileges.at(input.privilege))},
-      {"terminationMessagePolicy", "FallbackToLogsOnError"},
-      {"volumeMounts", json_list(podspec::agent_mounts(input.store, false))}};
+  json container = {{"name", "sweep"},
+                    {"image", input.image},
+                    {"command", {"compilecache-agent"}},
+                    {"args", {"sweep"}},
+                    {"env", json::parse(podspec::agent_environment(
+                                agent_config(cache, input, settings), proxy_of(input)))},
+                    {"securityContext", security_context(kPrivileges.at(input.privilege))},
+                    {"terminationMessagePolicy", "FallbackToLogsOnError"}};
+  auto volumes = podspec::agent_volumes(input.store, SecretKeys::kAll);
+  auto mounts = podspec::agent_mounts(input.store, false);
+  if (input.copy_from && !is_of_one_claim(input)) {
+    for (auto& volume : podspec::source_volumes(*input.copy_from)) volumes.push_back(volume);
+    for (auto& mount : podspec::source_mounts(*input.copy_from)) mounts.push_back(mount);
+  }
+  container["volumeMounts"] = json_list(mounts);
   const ContainerResources& resources = settings.resources.sweep;
   if (!resources.requests.empty()) container["resources"]["requests"] = resources.requests;
   if (!resources.limits.empty()) container["resources"]["limits"] = resources.limits;
@@ -113,7 +137,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
                {"enableServiceLinks", false},
                {"terminationGracePeriodSeconds", 10},
                {"containers", json::array({container})},
-               {"volumes", json_list(podspec::agent_volumes(input.store, SecretKeys::kAll))}};
+               {"volumes", json_list(volumes)}};
   if (!input.node.empty()) {
     spec["affinity"] = node_affinity(input.node);
     // Nodes with GPUs are often tainted, for pods that need one.
@@ -161,7 +185,8 @@ SweepJob read_sweep_job(const json& object) {
   const std::string registry = annotations.value(kStoreAnnotation, "");
   if (!registry.empty()) job.store = registry;
   for (const json& volume : object.at("/spec/template/spec/volumes"_json_pointer)) {
-    if (volume.contains("persistentVolumeClaim")) {
+    if (volume.contains("persistentVolumeClaim") &&
+        volume.value("name", "") != api::kSourceVolume) {
       const std::string claim = volume.at("persistentVolumeClaim").value("claimName", "");
       job.store = api::StoreRef{api::VolumeRef{.ns = job.ns, .claim = claim}}.id();
     }

@@ -35,11 +35,12 @@ size_t first_privilege(const api::StoreRef& store, const std::string& pod_securi
 
 // The parts of the manifest that do not come from the CompileCache.
 struct SweepJobInput {
-  std::string name;         // of the Job
-  api::StoreRef store;      // the CompileCache's
-  std::string image;        // of compilecache-agent
-  std::string cluster_uid;  // of kube-system
-  size_t privilege = 0;     // index into sweep_privileges()
+  std::string name;                             // of the Job
+  api::StoreRef store;                          // the CompileCache's
+  std::optional<api::StoreRef> copy_from = {};  // whose archives are to be copied into it
+  std::string image;                            // of compilecache-agent
+  std::string cluster_uid;                      // of kube-system
+  size_t privilege = 0;                         // index into sweep_privileges()
   // The node to run on, because a ReadWriteOnce claim is attached there or it is to be probed;
   // empty: any node.
   std::string node;

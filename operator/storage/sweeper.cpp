@@ -98,6 +98,7 @@ void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
   facts.storage_trouble = found->second.storage_trouble;
   // A store that works stays open while a later Job has trouble.
   if (!facts.prepared) facts.job_trouble = found->second.trouble;
+  facts.copy_trouble = found->second.copy_trouble;
 }
 
 Result<Duration> Sweeper::reconcile(const api::CompileCache& cache,
@@ -132,6 +133,7 @@ void Sweeper::read(State& state, const Mail& mail) const {
     state.storage_error = report.storage_error;
     state.storage_trouble = report.storage_trouble;
     state.trouble.clear();
+    if (state.copies) state.copy_trouble.clear();
     state.failures = good ? 0 : state.failures + 1;
     // Another attempt starts with the first privileges again, with which it may succeed.
     if (!good) state.privilege.reset();
@@ -151,6 +153,7 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
     if (mine->state == SweepJob::State::kRunning) return watch_over(state, cache, *mine);
     account(state, cache, *mine);
   }
+  want_copy(state, cache);
   const bool running =
       !state.job.empty() || std::any_of(jobs.begin(), jobs.end(), [](const SweepJob& job) {
         return job.state == SweepJob::State::kRunning;
@@ -225,6 +228,7 @@ void Sweeper::failed(State& state, const api::CompileCache& cache,
   ++state.failures;
   state.asked = true;  // what it was for is still to be done
   state.trouble = trouble;
+  if (state.copies) state.copy_trouble = trouble;
   end_job(state, false);
   log_warn("a sweep failed", {{"cache", cache.metadata.key()}, {"why", trouble}});
 }
@@ -273,6 +277,7 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
       }
     }
   }
+  if (state.copies) state.copy_trouble = state.trouble;
   return Duration(kRecheck);
 }
 
@@ -315,21 +320,46 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
   return needs;
 }
 
+// The store comes first, and after a Job that failed one that copies nothing: what is copied from
+// may be what keeps a Job from starting, and must keep no store from being swept, nor a probe from
+// succeeding.
+bool Sweeper::may_copy(const State& state, const api::CompileCache& cache) {
+  const std::string from = api::copy_source_in_words(cache);
+  return state.prepared && state.failures == 0 && state.node.empty() && !from.empty() &&
+         !api::copies_from_itself(cache) && !cache.status.last_copy.done(from);
+}
+
+// At once, and again at once as long as each attempt gets further; otherwise it goes along with
+// sweeps that are due anyway.
+void Sweeper::want_copy(State& state, const api::CompileCache& cache) {
+  if (!may_copy(state, cache)) return;
+  const std::string from = api::copy_source_in_words(cache);
+  const api::LastCopy& last = cache.status.last_copy;
+  std::string copy = from + ", " + std::to_string(last.from == from ? last.archives : 0);
+  if (state.copy == copy) return;
+  state.copy = std::move(copy);
+  state.asked = true;
+}
+
 Status Sweeper::start(State& state, const api::CompileCache& cache,
                       const std::optional<ClaimView>& claim) {
   if (!state.store) return {};
   if (auto chosen = choose_privilege(state, cache.metadata.ns); !chosen) return chosen;
-  SweepJobInput input{.name = sweep_job_name(cache.metadata.name, random_id(random_)),
-                      .store = *state.store,
-                      .image = environment_.image,
-                      .cluster_uid = environment_.cluster_uid,
-                      .privilege = *state.privilege,
-                      .node = claim && is_single_node(*claim) ? node_of(cache) : state.node,
-                      .agent_address = environment_.agent_address,
-                      .agent_name = environment_.agent_name,
-                      .agent_ca = environment_.agent_ca(),
-                      .agent_port = environment_.agent_port,
-                      .proxy = environment_.proxy};
+  SweepJobInput input{
+      .name = sweep_job_name(cache.metadata.name, random_id(random_)),
+      .store = *state.store,
+      .copy_from = may_copy(state, cache) ? view_.copy_source_of(cache) : std::nullopt,
+      .image = environment_.image,
+      .cluster_uid = environment_.cluster_uid,
+      .privilege = *state.privilege,
+      .node = claim && is_single_node(*claim) ? node_of(cache) : state.node,
+      .agent_address = environment_.agent_address,
+      .agent_name = environment_.agent_name,
+      .agent_ca = environment_.agent_ca(),
+      .agent_port = environment_.agent_port,
+      .proxy = environment_.proxy};
+  state.copies = input.copy_from.has_value();
+  if (state.copies) state.copy_trouble.clear();
   auto created = client_.create(kube::resources::kJobs, sweep_job(cache, input, settings_));
   state.last_start = clock_.wall();
   ++state.started;

@@ -71,7 +71,7 @@ class Sweeper {
   // `claim`: of a store on a volume.
   Result<Duration> reconcile(const api::CompileCache& cache, const std::optional<ClaimView>& claim);
 
-  // Fills in prepared, storage_error, storage_trouble and job_trouble.
+  // Fills in prepared, storage_error, storage_trouble, job_trouble and copy_trouble.
   void fill(const std::string& cache, StorageFacts& facts) const;
 
  private:
@@ -98,6 +98,9 @@ class Sweeper {
     std::string reason;  // of the last Job
     int repeats = 0;     // Jobs in a row that were started again for that reason
     bool asked = false;
+    std::string copy;                 // what a Job was last asked to copy
+    bool copies = false;              // the last Job
+    std::string copy_trouble;         // with the last Job that copies
     std::string node;                 // for the next Job, where one is to be tried
     std::optional<size_t> privilege;  // that was found to work, or to be tried next
     std::string level;                // of Pod Security, when that was found
@@ -124,6 +127,8 @@ class Sweeper {
   Status step_down(State& state, const SweepJob& job);
   SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
   Status start(State& state, const api::CompileCache& cache, const std::optional<ClaimView>& claim);
+  static bool may_copy(const State& state, const api::CompileCache& cache);
+  static void want_copy(State& state, const api::CompileCache& cache);
   Status choose_privilege(State& state, const std::string& ns) const;
   std::string node_of(const api::CompileCache& cache) const;
   Result<Duration> decide(State& state, const api::CompileCache& cache,

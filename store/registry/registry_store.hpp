@@ -46,6 +46,9 @@ class RegistryStore : public Store {
   Status sync() override;
   [[nodiscard]] std::string describe() const override { return client_.name(); }
 
+  // Streamed, as the digest is known; nothing is spooled.
+  Status receive(const archive::Descriptor& blob, const archive::BlobReader& from) override;
+
   Upkeep* upkeep() override { return &upkeep_; }
   void end_by(http::SteadyTime time) override { client_.end_by(time); }
   [[nodiscard]] Trouble trouble(const Error& error, Use use) const override;

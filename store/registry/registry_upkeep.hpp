@@ -28,6 +28,8 @@ class RegistryUpkeep : public Upkeep {
   Result<StoreProbe> probe() override;
   // Of a repository that is not there yet: nothing. A blob's time is when its archive was saved.
   [[nodiscard]] Result<std::vector<StoredBlob>> list() const override;
+  // Of each archive the newest save that has a tag of ours, and is named by its manifest.
+  [[nodiscard]] Result<std::vector<IndexEntry>> archives() const override;
   // Registries forget uploads that were given up by themselves.
   Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,
                                         WallTime now) override;

@@ -131,7 +131,8 @@ TEST_F(JobPolicy, OfARegistryItMountsWhatTheCompileCacheNames) {
                       {{"registry",
                         {{"repository", "r.example.com/a"},
                          {"secretName", "robot"},
-                         {"caConfigMapName", "authorities"}}}}}}}}),
+                         {"caConfigMapName", "authorities"}}},
+                       {"copyFrom", {{"claimName", "old-caches"}}}}}}}}),
             "");
   json job = operators_job();
   for (json* labels :
@@ -151,7 +152,29 @@ TEST_F(JobPolicy, OfARegistryItMountsWhatTheCompileCacheNames) {
   EXPECT_EQ(answer("configMap", "name", "authorities"), "");
   for (const std::string& error :
        {answer("secret", "secretName", "others"), answer("configMap", "name", "others"),
-        answer("persistentVolumeClaim", "claimName", "caches")}) {
+        answer("persistentVolumeClaim", "claimName", "caches"),
+        answer("persistentVolumeClaim", "claimName", "old-caches")}) {
+    EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos) << error;
+  }
+  first = {{"name", api::kSourceVolume},
+           {"persistentVolumeClaim", {{"claimName", "old-caches"}, {"readOnly", true}}}};
+  EXPECT_EQ(refusal(job), "") << "what it copies from";
+  ASSERT_EQ(apply({{"apiVersion", "compilecache.dev/v1alpha1"},
+                   {"kind", "CompileCache"},
+                   {"metadata", {{"name", "elsewhere"}, {"namespace", ns}}},
+                   {"spec",
+                    {{"storage",
+                      {{"registry", {{"repository", "r.example.com/a"}}},
+                       {"copyFrom",
+                        {{"registry",
+                          {{"repository", "old.example.com/a"},
+                           {"secretName", "old-robot"},
+                           {"caConfigMapName", "old-authorities"}}}}}}}}}}),
+            "");
+  EXPECT_EQ(answer("secret", "secretName", "old-robot"), "");
+  EXPECT_EQ(answer("configMap", "name", "old-authorities"), "");
+  for (const std::string& error : {answer("secret", "secretName", "others"),
+                                   answer("persistentVolumeClaim", "claimName", "old-caches")}) {
     EXPECT_NE(error.find("'compilecache-operator-jobs'"), std::string::npos) << error;
   }
 }

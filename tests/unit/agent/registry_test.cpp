@@ -163,6 +163,31 @@ TEST_F(Registry, ARegistryThatStallsDoesNotHoldUpThePodsEnd) {
   EXPECT_FALSE(operator_.head().empty());
 }
 
+TEST_F(Registry, ASweepCopiesFromOneIntoAnother) {
+  save_some();
+  const std::string saved = operator_.head();
+  config_.sweep.copy_from = config_.store;
+  config_.sweep.copy_name = "old";
+  config_.store = api::RegistryRef{
+      .host = registry_.host(), .repository = "ml/caches/new", .parent = "ml/caches"};
+  operator_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/sweeps") return {};
+    if (call.body["phase"] == "copy") return json_response({{"taken", call.body["found"].size()}});
+    return json_response({{"archives", nlohmann::json::array()}});
+  });
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  std::vector<nlohmann::json> told;
+  for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
+    if (call.body["phase"] == "copy") told.push_back(call.body);
+  }
+  ASSERT_EQ(told.size(), 2u) << log_;
+  EXPECT_EQ(told[0]["found"][0]["manifest_digest"], saved) << "the same digest";
+  EXPECT_EQ(told[0]["found"][0]["generation"], 1);
+  EXPECT_EQ(told[1]["copied_from"], "old");
+  EXPECT_EQ(told[1]["copied_archives"], 1);
+  EXPECT_EQ(told[1]["copy_error"], "");
+}
+
 TEST_F(Registry, ASweepPreparesItAndListsIt) {
   save_some();
   const auto report = sweep();
@@ -190,16 +215,19 @@ TEST_F(Registry, ASecretThatIsNotMountedIsTold) {
 class RegistryAccess : public AgentTest {
  protected:
   RegistryAccess() { with_operator(); }
+  CoordinatorSource the_operator() {
+    return [this] {
+      return make_operator_client(config_, clock_, seeded_random(1),
+                                  [](std::chrono::milliseconds) { return true; });
+    };
+  }
   Result<store::Token> token(const nlohmann::json& answer, bool push, int status = 200) {
     operator_.script([=](const Call& call) -> std::optional<http::Response> {
       if (call.path != "/v1/registry-token") return {};
       return status == 200 ? json_response(answer) : error_response(status, "NotFound");
     });
-    const auto options = registry_options(config_, own_, [this] {
-      return make_operator_client(config_, clock_, seeded_random(1),
-                                  [](std::chrono::milliseconds) { return true; });
-    });
-    return options.tokens(push, std::chrono::steady_clock::time_point::max());
+    return registry_options(config_, own_, the_operator())
+        .tokens(push, std::chrono::steady_clock::time_point::max());
   }
 
   const SystemClock clock_;
@@ -255,6 +283,27 @@ TEST_F(RegistryAccess, AUsersIsEnteredByWhatIsMounted) {
   options = registry_options(config_, with, nullptr);
   EXPECT_EQ(options.docker_config_file, "/compilecache/registry/.dockerconfigjson");
   EXPECT_EQ(options.ca_file, "/compilecache/registry-ca/ca.crt");
+}
+
+// Never with what belongs to the CompileCache's own.
+TEST_F(RegistryAccess, WhatIsCopiedFromIsEnteredByWhatBelongsToIt) {
+  const auto options = source_registry_options(config_,
+                                               {.host = "old.example.com",
+                                                .repository = "ml/caches/ml/demo",
+                                                .secret = "robot",
+                                                .ca_config_map = "authority"},
+                                               nullptr);
+  EXPECT_EQ(options.docker_config_file, "/compilecache/source-registry/.dockerconfigjson");
+  EXPECT_EQ(options.ca_file, "/compilecache/source-registry-ca/ca.crt");
+  operator_.script([](const Call&) {
+    return json_response({{"token", "t"}, {"expires_seconds", 300}});
+  });
+  constexpr auto kEver = std::chrono::steady_clock::time_point::max();
+  EXPECT_TRUE(source_registry_options(config_, own_, the_operator()).tokens(false, kEver));
+  EXPECT_EQ(operator_.calls("POST", "/v1/registry-token").back().body["source"], true);
+  ASSERT_TRUE(registry_options(config_, own_, the_operator()).tokens(false, kEver));
+  EXPECT_EQ(operator_.calls("POST", "/v1/registry-token").back().body.value("source", false),
+            false);
 }
 
 TEST_F(RegistryAccess, WhatIsKeptFitsIntoThePod) {

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "agent/index_lookup.hpp"
+#include "agent/sweep/copy.hpp"
 #include "api/registry_trouble.hpp"
+#include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "archive/write/write.hpp"
 #include "base/clock.hpp"
@@ -292,6 +294,89 @@ TEST_F(Sweep, TheArchivesOfAnotherClusterAreToldBeforeTheirStoreIsTakenOver) {
   EXPECT_EQ(store::DirectoryStore(store_).owner()->cluster, "another-cluster");
   EXPECT_EQ(run("sweep"), 0) << log_;
   EXPECT_EQ(adoptions().size(), 2u) << "once";
+}
+
+class Copying : public Sweep {
+ protected:
+  static constexpr char kFrom[] = "claim old, demo";
+  Copying() {
+    config_.sweep.copy_from = api::VolumeRef{"ml", "old", "demo"};
+    config_.sweep.copy_name = kFrom;
+    plan({{"archives", nlohmann::json::array()}});
+  }
+  std::vector<nlohmann::json> told() {
+    std::vector<nlohmann::json> pages;
+    for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
+      if (call.body["phase"] == "copy") pages.push_back(call.body);
+    }
+    return pages;
+  }
+};
+
+// The old store is nowhere on this machine.
+TEST_F(Copying, ThatFailsIsToldAndTheSweepGoesOn) {
+  put_archive({{"torch/live", "x"}});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  ASSERT_EQ(told().size(), 1u);
+  EXPECT_EQ(told()[0]["copied_from"], kFrom);
+  EXPECT_NE(told()[0]["copy_error"], "");
+  EXPECT_EQ(end_report()["phase"], "end");
+  EXPECT_EQ(end_report()["inventory"].size(), 3u);
+}
+
+TEST_F(Copying, TellsEachArchiveThatItHasCopied) {
+  store::DirectoryStore old(root_ + "/old"), here(store_);
+  ASSERT_TRUE(old.prepare({}, false));
+  std::vector<archive::ArchiveInfo> saved;
+  for (const std::string name : {"a100", "h100", "l4"}) {
+    const std::string local = root_ + "/" + name;
+    std::ofstream(local) << name;
+    archive::WriteRequest request;
+    request.files = {{local, "torch/" + name}};
+    const auto written = archive::write_archive(old, std::move(request));
+    ASSERT_TRUE(written);
+    saved.push_back(written->archive);
+    EXPECT_TRUE(old.update_index({written->archive.manifest, written->archive.manifest_bytes,
+                                  index_annotations(name, 7, "", {{"GPUProduct", name}})}));
+  }
+  fs::remove(store::blob_path(root_ + "/old", saved[2].layers[0]));
+  std::vector<api::FoundArchive> found;
+  bool wanted = true, in_time = true;
+  CopyRules rules{.known = {{{"GPUProduct", "a100"}}},
+                  .tell = [&](api::FoundArchive one) -> Result<bool> {
+                    EXPECT_TRUE(archive::verify(here, one.manifest_digest)) << "it is here by then";
+                    found.push_back(std::move(one));
+                    return wanted;
+                  },
+                  .in_time = [&] { return in_time; }};
+  const auto copied = copy_archives(old, here, rules);
+  EXPECT_EQ(copied.error, "") << "what is lost stays lost";
+  EXPECT_EQ(copied.there, 2);
+  EXPECT_EQ(copied.left_out, 1);
+  ASSERT_EQ(found.size(), 1u) << "one was here, and one is lost";
+  EXPECT_EQ(found[0].manifest_digest, saved[1].manifest);
+  EXPECT_EQ(found[0].key, (api::ArchiveKey{{"GPUProduct", "h100"}}));
+  EXPECT_EQ(found[0].generation, 7);
+  EXPECT_EQ(found[0].blobs, saved[1].blobs());
+  EXPECT_EQ(found[0].files, 1);
+  EXPECT_NE(found[0].saved_at, "") << "about when its newest file was written";
+  EXPECT_EQ(here.size_of(saved[0].manifest).error().code, ErrorCode::kNotFound);
+
+  wanted = false;
+  const auto unwanted = copy_archives(old, here, rules);
+  EXPECT_EQ(unwanted.error, "");
+  EXPECT_EQ(unwanted.there, 1);
+  EXPECT_EQ(unwanted.left_out, 2);
+  in_time = false;
+  EXPECT_NE(copy_archives(old, here, rules).error, "");
+  in_time = true;
+  store::DirectoryStore empty(root_ + "/empty");
+  ASSERT_TRUE(empty.prepare({}, false));
+  EXPECT_NE(copy_archives(empty, here, rules).error, "") << "most likely another name is meant";
+  rules.tell = [](const auto&) -> Result<bool> {
+    return fail(ErrorCode::kForbidden, "above its share");
+  };
+  EXPECT_NE(copy_archives(old, here, rules).error.find("above its share"), std::string::npos);
 }
 
 TEST_F(Sweep, TheArchivesOfADeletedCompileCacheAreNotTakenOver) {

@@ -62,7 +62,8 @@ TEST(Messages, EnumerationsTravelAsTheirWords) {
             R"("save_outcome":"SKIPPED","save_reason":"","unreadable_files":0,)"
             R"("unreadable_owner":-1})");
   EXPECT_EQ(dump(SweepRequest{.cache = "c", .phase = SweepPhase::kInventory}),
-            R"({"after":"","cache":"c","corrupt":[],"found":[],"freed_bytes":0,"inventory":[],)"
+            R"({"after":"","cache":"c","copied_archives":0,"copied_from":"","copy_error":"",)"
+            R"("copy_left_out":0,"corrupt":[],"found":[],"freed_bytes":0,"inventory":[],)"
             R"("phase":"inventory","removed_blobs":0,"removed_incomplete":0,"storage_error":"",)"
             R"("storage_trouble":"","up_to":"","verified":[]})");
 }

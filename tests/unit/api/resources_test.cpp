@@ -164,6 +164,65 @@ TEST(StoreRef, WhatIsOfAVolumeIsRefusedWithoutOne) {
   }
 }
 
+TEST(StoreRef, OfWhatIsCopiedIsWhereTheOldCompileCacheHasIt) {
+  const auto copying = [](const json& from) {
+    return parse_compile_cache(with_storage({{"claimName", "new"}, {"copyFrom", from}}));
+  };
+  const OwnRegistry own{.host = "registry:5000", .address = "10.96.0.7:5000"};
+  const auto none = parse_compile_cache(with_storage({{"claimName", "new"}}));
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(copy_source_of(*none, own));
+  EXPECT_EQ(copy_source_in_words(*none), "");
+
+  const auto volume = copying({{"cache", "old"}, {"claimName", "caches"}, {"subPath", "team"}});
+  ASSERT_TRUE(volume) << volume.error().message;
+  const auto source = copy_source_of(*volume, own);
+  ASSERT_TRUE(source && source->volume());
+  EXPECT_EQ(source->volume()->claim, "caches");
+  EXPECT_EQ(source->volume()->path, "team/old");
+  EXPECT_EQ(source->volume()->ns, volume->metadata.ns);
+  EXPECT_EQ(copy_source_in_words(*volume), "claim caches/team, old");
+
+  const auto registry = copying({{"registry", {{"repository", "r.io/a"}, {"secretName", "s"}}}});
+  ASSERT_TRUE(registry) << registry.error().message;
+  const RegistryRef theirs = *copy_source_of(*registry, own)->registry();
+  EXPECT_EQ(theirs.repository, "a/" + registry->metadata.ns + "/" + registry->metadata.name);
+  EXPECT_EQ(theirs.secret, "s");
+
+  const auto bundled = copying({{"cache", "old"}});
+  ASSERT_TRUE(bundled) << bundled.error().message;
+  EXPECT_TRUE(copy_source_of(*bundled, own)->registry()->own);
+  EXPECT_FALSE(copy_source_of(*bundled, {})) << "there is none";
+
+  for (const json& wrong :
+       {json{{"claimName", "a"}, {"registry", {{"repository", "r.io/a"}}}}, json{{"subPath", "a"}},
+        json{{"claimName", "a"}, {"subPath", "/b"}}, json{{"cache", "../others/llama"}},
+        json{{"cache", ".."}}, json{{"registry", {{"repository", "https://r.io/a"}}}}}) {
+    const auto refused = copying(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_NE(refused.error().message.find("spec.storage.copyFrom"), std::string::npos)
+        << refused.error().message;
+  }
+}
+
+TEST(StoreRef, WhatIsCopiedIsSomewhereElse) {
+  const auto copies_from_itself = [](const json& storage) {
+    const auto cache = parse_compile_cache(with_storage(storage));
+    EXPECT_TRUE(cache) << cache.error().message;
+    return cache && api::copies_from_itself(*cache);
+  };
+  const std::string name = parse_compile_cache(with_storage(json::object()))->metadata.name;
+  EXPECT_FALSE(copies_from_itself({{"claimName", "a"}}));
+  EXPECT_TRUE(copies_from_itself({{"claimName", "a"}, {"copyFrom", {{"claimName", "a"}}}}));
+  EXPECT_TRUE(copies_from_itself({{"copyFrom", {{"cache", name}}}}));
+  const json registry = {{"repository", "r.io/a"}};
+  EXPECT_TRUE(copies_from_itself({{"registry", registry}, {"copyFrom", {{"registry", registry}}}}));
+  for (const json& elsewhere :
+       {json{{"claimName", "b"}}, json{{"claimName", "a"}, {"cache", "old"}},
+        json{{"claimName", "a"}, {"subPath", "b"}}, json{{"registry", registry}}, json::object()})
+    EXPECT_FALSE(copies_from_itself({{"claimName", "a"}, {"copyFrom", elsewhere}})) << elsewhere;
+}
+
 TEST(RepositoryName, IsAHostAndAPath) {
   for (const auto& [text, host, path] : std::initializer_list<std::array<const char*, 3>>{
            {"harbor.example.com/ml/caches", "harbor.example.com", "ml/caches"},
@@ -242,6 +301,7 @@ TEST(CompileCache, StatusRoundTrips) {
   status.effect.full = 1;
   status.recent = {full_recent_pod()};
   status.last_sweep = {"2024-01-01T00:00:00Z", 10, 1, 2};
+  status.last_copy = {"claim caches, old", "2024-01-01T00:00:00Z", 3, 1, "no room"};
   status.condemned = {{"sha256:aa", "2024-01-01T00:00:00Z"}};
   status.crashing = {"sha256:bb"};
   json object = minimal();
@@ -250,6 +310,7 @@ TEST(CompileCache, StatusRoundTrips) {
   ASSERT_TRUE(cache);
   EXPECT_EQ(to_json(cache->status), to_json(status));
   EXPECT_EQ(cache->status.recent, status.recent);
+  EXPECT_EQ(cache->status.last_copy, status.last_copy);
 }
 
 TEST(RecentPods, AreWhatTheyWere) {

@@ -64,7 +64,7 @@ Result<CompileCache> parse_spec(const json& spec) {
 json other_than_default() {
   return json::parse(R"({
     "storage": {"claimName": "c", "subPath": "d", "allowReadWriteOnce": true, "allowNodeAffinity": true,
-                "adopt": true},
+                "adopt": true, "copyFrom": {"cache": "j", "claimName": "k", "subPath": "l"}},
     "frameworks": ["vllm"], "version": "v2", "key": ["GPUProduct"],
     "load": {"fallback": "Exact", "waitForFirst": "1s", "timeout": "2s"},
     "save": {"policy": "Once", "quietPeriod": "3s", "atTermination": "4s", "maxArchiveSize": "5Mi",
@@ -92,7 +92,9 @@ TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheStoreTheUserAndTheRemo
   const json spec_schema = schema("crds/compilecaches.yaml", "spec");
   fill_defaults(spec_schema, spec);
   std::set<std::string> expected = leaves(spec_schema, "");
-  std::erase_if(expected, [](const auto& path) { return path.starts_with("storage.registry."); });
+  std::erase_if(expected, [](const auto& path) {
+    return path.starts_with("storage.registry.") || path.starts_with("storage.copyFrom.");
+  });
   expected.erase("save.runAsUser");
   expected.erase("remoteCache.redis.host");
   expected.erase("remoteCache.redis.port");
@@ -103,7 +105,10 @@ json in_a_registry(json spec) {
   spec["storage"] = {
       {"adopt", true},
       {"registry",
-       {{"repository", "r.example.com/g"}, {"secretName", "h"}, {"caConfigMapName", "i"}}}};
+       {{"repository", "r.example.com/g"}, {"secretName", "h"}, {"caConfigMapName", "i"}}},
+      {"copyFrom",
+       {{"registry",
+         {{"repository", "r.example.com/m"}, {"secretName", "n"}, {"caConfigMapName", "o"}}}}}};
   return spec;
 }
 
@@ -121,8 +126,9 @@ void expect_every_field_is_read(const json& changed) {
   for (const auto& pointer : flat.items()) {
     json without = changed;
     const json::json_pointer path(pointer.key());
-    const std::set<std::string> needed{"/storage/claimName", "/storage/registry/repository",
-                                       "/remoteCache/redis/host"};
+    const std::set<std::string> needed{
+        "/storage/claimName", "/storage/registry/repository", "/storage/copyFrom/claimName",
+        "/storage/copyFrom/registry/repository", "/remoteCache/redis/host"};
     if (needed.contains(pointer.key())) continue;
     if (without[path.parent_pointer()].is_array()) {
       without[path.parent_pointer()] = json::array({"GPUCount"});
@@ -147,6 +153,7 @@ CompileCacheStatus full_status() {
   status.recent = {full_recent_pod()};
   status.last_save_time = "2026-01-01T00:00:00Z";
   status.last_sweep = {"2026-01-01T00:00:00Z", 1, 2, 3};
+  status.last_copy = {"claim caches, old", "2026-01-01T00:00:00Z", 4, 1, "no room"};
   status.condemned.push_back({"sha256:1", "2026-01-01T00:00:00Z"});
   status.crashing = {"sha256:2"};
   status.file_owners = {{"app:1", 1000, true, "2026-01-01T00:00:00Z"}};

@@ -188,6 +188,17 @@ class AgentApiTest : public ::testing::Test {
                     .cache = "transformer", .phase = api::SweepPhase::kAdopt, .found = found}))
         .status;
   }
+  int copy(const std::vector<api::FoundArchive>& found, const std::string& from = "",
+           const std::string& error = "") {
+    return send("POST", "/v1/sweeps", "job",
+                api::dump(api::SweepRequest{.cache = "transformer",
+                                            .phase = api::SweepPhase::kCopy,
+                                            .found = found,
+                                            .copied_from = from,
+                                            .copied_archives = 2,
+                                            .copy_error = error}))
+        .status;
+  }
   // As somebody does it with kubectl, or the garbage collector.
   void delete_archives() {
     for (const auto& [key, archive] : archives.archives) {

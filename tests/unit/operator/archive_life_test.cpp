@@ -210,6 +210,56 @@ TEST_F(ArchiveLife, ArchivesOfAnotherClusterAreHandedOut) {
   EXPECT_EQ(load("b").manifest_digest, digest('9')) << "what was saved here is newer";
 }
 
+TEST_F(ArchiveLife, CopiedArchivesAreHandedOut) {
+  EXPECT_EQ(copy({found_archive('7', "torch:1")}), 403) << "only with spec.storage.copyFrom";
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  cache.spec.key = {"GPUProduct", "Image"};
+  // An attempt that failed may have left some of its blobs.
+  cache.status.condemned = {{digest('f'), "2026-01-01T00:00:00Z"}};
+  put_cache();
+  stats.set_condemned("ml/transformer", cache.status.condemned);
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  ASSERT_EQ(copy({found_archive('7', "torch:1")}), 200);
+  ASSERT_EQ(copy({found_archive('7', "torch:1"), found_archive('8', "torch:2")}), 200);
+  EXPECT_EQ(archives.archives.size(), 2U);
+  EXPECT_EQ(archive().store, view.store_of(cache)) << "where they are now";
+  EXPECT_EQ(load("a").manifest_digest, digest('7'));
+  EXPECT_EQ(status().last_copy.time, "") << "it goes on";
+  ASSERT_EQ(copy({}, "claim old-caches, old", "no room"), 200);
+  EXPECT_FALSE(status().last_copy.done("claim old-caches, old"));
+  EXPECT_EQ(status().last_copy.error, "no room");
+  ASSERT_EQ(copy({}, "claim old-caches, old"), 200);
+  EXPECT_TRUE(status().last_copy.done("claim old-caches, old"));
+  EXPECT_FALSE(status().last_copy.done("claim older-caches, old"));
+  EXPECT_EQ(status().last_copy.archives, 2);
+  EXPECT_EQ(save("a", '9'), 200);
+  EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
+  EXPECT_EQ(load("b").manifest_digest, digest('9')) << "what was saved here stays";
+}
+
+TEST_F(ArchiveLife, WhatMadePodsCrashIsNotCopiedBack) {
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  put_cache();
+  stats.add_crashing("ml/transformer", digest('7'));
+  EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
+  EXPECT_TRUE(archives.archives.empty());
+  stats.add_crashing("ml/old", digest('8'));
+  EXPECT_EQ(copy({found_archive('8', "torch:1")}), 200);
+  EXPECT_TRUE(archives.archives.empty()) << "nor what made those of the old one crash";
+}
+
+TEST_F(ArchiveLife, ASweepJobLearnsWhichCopiesAreWanted) {
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  put_cache();
+  stats.add_crashing("ml/transformer", digest('7'));
+  const auto answer = call<api::SweepAnswer>(
+      "/v1/sweeps", "job",
+      api::SweepRequest{.cache = "transformer",
+                        .phase = api::SweepPhase::kCopy,
+                        .found = {found_archive('7', "torch:1"), found_archive('8', "torch:2")}});
+  EXPECT_EQ(answer.taken, 1);
+}
+
 TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
   cache.spec.storage->adopt = true;
   cache.status.condemned = {{digest('f'), "2026-01-01T00:00:00Z"}};

@@ -212,9 +212,9 @@ inline Status token_verdicts(const Clock& clock, std::string_view token,
   return verdict;
 }
 
-inline void adoption(const api::CompileCache& cache, const api::FoundArchive& found,
-                     const Clock& clock) {
-  auto archive = adopted_archive(cache, found, clock.wall());
+inline void adoption(const api::CompileCache& cache, const std::optional<api::StoreRef>& store,
+                     const api::FoundArchive& found, const Clock& clock) {
+  auto archive = adopted_archive(cache, store, found, clock.wall());
 }
 
 inline void archive_client(ArchiveClient& archives, const std::string& digest,

@@ -104,6 +104,25 @@ TEST_F(RegistryToken, WhatIsAskedForOpensNothingMore) {
             one({"pull"}));
 }
 
+TEST_F(RegistryToken, ASweepJobMayReadWhatItCopiesFrom) {
+  const auto ask = [&](const std::string& pod) {
+    return send("POST", "/v1/registry-token", pod, R"({"source": true, "push": true})");
+  };
+  EXPECT_EQ(ask("job").status, 403) << "it copies from nowhere";
+  cache.spec.storage->copy_from = {.cache = "old"};
+  stores.registry.set({.host = "registry:5000", .address = "10.96.0.7:5000"});
+  put_cache();
+  EXPECT_EQ(ask("a").status, 403) << "applications' pods copy nothing";
+  const auto response = ask("job");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const std::string token = json::parse(response.body).at("token");
+  EXPECT_EQ(test::read_token(token, authority.bundle(), clock.wall()).payload.at("access"),
+            json::array({{{"type", "repository"}, {"name", "ml/old"}, {"actions", {"pull"}}}}));
+  cache.spec.storage->copy_from->claim_name = "caches";
+  put_cache();
+  EXPECT_EQ(ask("job").status, 403);
+}
+
 TEST_F(RegistryToken, OnlyOurPodsGetOne) {
   EXPECT_EQ(send("POST", "/v1/registry-token", "", "{}").status, 401);
   EXPECT_EQ(send("POST", "/v1/registry-token", "stranger", "{}").status, 401);
@@ -146,6 +165,22 @@ TEST_F(RegistryToken, AboveTheShareNothingIsPushedAndAllIsPulled) {
   cache.spec.retention.max_total_size = 999;
   put_cache();
   EXPECT_EQ(access("a", true), one({"pull"}));
+}
+
+TEST_F(RegistryToken, AboveTheShareNothingIsCopiedThere) {
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  put_cache();
+  settings.registry.namespace_share = 1'000;
+  put_head(1'000);
+  const auto answer = send("POST", "/v1/sweeps", "job",
+                           api::dump(api::SweepRequest{.cache = "transformer",
+                                                       .phase = api::SweepPhase::kCopy,
+                                                       .found = {found_archive('7', "torch:1")}}));
+  EXPECT_EQ(answer.status, 403);
+  EXPECT_THAT(answer.body, HasSubstr("the namespace ml keeps"));
+  EXPECT_EQ(copy({}, "claim old-caches, old", "above its share"), 200) << "how it ended is heard";
+  settings.registry.namespace_share = 0;
+  EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
 }
 
 TEST_F(RegistryToken, OnlyWhatIsKeptThereCountsForTheShare) {

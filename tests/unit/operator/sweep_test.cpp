@@ -218,6 +218,71 @@ TEST(SweepJobs, OfTheInstallationsOwnRegistryShowTheirTokenAndGoThroughNoProxy) 
   EXPECT_EQ(parse_sweep_job(job)->store, "registry");
 }
 
+TEST(SweepJobs, ThatCopyMountTheOldStoreReadOnlyUnderNamesOfItsOwn) {
+  api::CompileCache copying = in_a_registry();
+  copying.spec.storage->copy_from = {
+      .cache = "old", .claim_name = "old-caches", .sub_path = "team"};
+  SweepJobInput with = input();
+  with.store = *api::store_of(copying, {});
+  with.copy_from = api::copy_source_of(copying, {});
+  const json job = sweep_job(copying, with, {});
+  const json& pod = job["spec"]["template"]["spec"];
+  const json volume = {
+      {"name", api::kSourceVolume},
+      {"persistentVolumeClaim", {{"claimName", "old-caches"}, {"readOnly", true}}}};
+  EXPECT_EQ(pod["volumes"].back(), volume);
+  EXPECT_EQ(
+      pod["containers"][0]["volumeMounts"].back(),
+      (json{{"name", api::kSourceVolume}, {"mountPath", api::kSourcePath}, {"readOnly", true}}));
+  const auto config =
+      api::parse_agent_config(pod["containers"][0]["env"][0]["value"].get<std::string>());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->sweep.copy_from, with.copy_from);
+  EXPECT_EQ(config->sweep.copy_name, "claim old-caches/team, old");
+  EXPECT_GT(config->sweep.copy_time, seconds(0));
+  EXPECT_LT(config->sweep.copy_time, Settings().sweep.deadline) << "the sweep has to end too";
+  EXPECT_EQ(source_directory(*config), "/compilecache/source/team/old");
+  const auto read = parse_sweep_job(job);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->store, with.store.id()) << "whose limits it counts for";
+}
+
+TEST(SweepJobs, ThatCopyWithinAClaimMountItOnce) {
+  api::CompileCache copying = cache();
+  copying.spec.storage->copy_from = {.cache = "old", .claim_name = "compile-caches"};
+  SweepJobInput with = input();
+  with.copy_from = api::copy_source_of(copying, {});
+  const json job = sweep_job(copying, with, {});
+  const json& pod = job["spec"]["template"]["spec"];
+  EXPECT_EQ(pod["volumes"].size(), 2u);
+  const auto config =
+      api::parse_agent_config(pod["containers"][0]["env"][0]["value"].get<std::string>());
+  EXPECT_EQ(source_directory(*config), "/compilecache/store/old");
+}
+
+TEST(SweepJobs, ThatCopyFromARegistryHaveBothSecretsAndTheProxy) {
+  api::CompileCache copying = in_a_registry();
+  copying.spec.storage->copy_from = {
+      .registry = api::RegistrySpec{"old.example.com/caches", "old-robot", "old-ca"}};
+  SweepJobInput with = input();
+  with.store = *api::store_of(copying, {});
+  with.copy_from = api::copy_source_of(copying, {});
+  with.proxy = {{"HTTPS_PROXY", "http://proxy:3128"}};
+  const json job = sweep_job(copying, with, {});
+  std::map<std::string, json> volumes, mounts;
+  for (const json& volume : job["spec"]["template"]["spec"]["volumes"])
+    volumes[volume["name"]] = volume;
+  const json& container = job["spec"]["template"]["spec"]["containers"][0];
+  for (const json& mount : container["volumeMounts"]) mounts[mount["name"]] = mount;
+  EXPECT_EQ(volumes.at(api::kRegistrySecretVolume)["secret"]["secretName"], "robot");
+  EXPECT_EQ(volumes.at(api::kSourceSecretVolume)["secret"]["secretName"], "old-robot");
+  EXPECT_EQ(volumes.at(api::kSourceSecretVolume)["secret"]["optional"], true);
+  EXPECT_EQ(volumes.at(api::kSourceCaVolume)["configMap"]["name"], "old-ca");
+  EXPECT_EQ(mounts.at(api::kSourceSecretVolume)["mountPath"], api::kSourceSecretPath);
+  EXPECT_EQ(mounts.at(api::kSourceCaVolume)["mountPath"], api::kSourceCaPath);
+  EXPECT_NE(container["env"].dump().find("http://proxy:3128"), std::string::npos);
+}
+
 TEST(SweepJobs, DoNotPileUpWhereSweepsFollowClosely) {
   api::CompileCache often = cache();
   often.spec.retention.sweep_interval = seconds(5);

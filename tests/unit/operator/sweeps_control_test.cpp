@@ -62,6 +62,118 @@ TEST_F(ControlTest, ARegistryNeedsNoClaimAndWhatItsJobFindsIsTheReason) {
             "harbor.example.com/caches");
 }
 
+class Copying : public ControlTest {
+ protected:
+  static constexpr char kFrom[] = "claim old-caches, old";
+
+  Copying() {
+    put_cache({{"storage",
+                {{"claimName", "caches"},
+                 {"copyFrom", {{"cache", "old"}, {"claimName", "old-caches"}}}}}});
+    put_claim();
+  }
+  // Whether the only Job copies.
+  bool copies() const { return all(kJobs).at(0).dump().find("old-caches") != std::string::npos; }
+  // The only Job reports and goes; what follows is seen.
+  void job_ends() {
+    report();
+    remove_job();
+    reconcile_and_see();
+    said_first = message();
+    for (int i = 0; i < 2; ++i) reconcile_and_see();
+  }
+  void remove_job() {
+    server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+    see_jobs();
+  }
+  void copied(int64_t archives, const std::string& error = "") {
+    stats.copied("ml/transformer", {.from = kFrom,
+                                    .time = "2026-01-01T00:00:00Z",
+                                    .archives = archives,
+                                    .left_out = 1,
+                                    .error = error});
+  }
+  std::string message() const { return condition("ArchivesCopied").at("message"); }
+
+  std::string said_first;  // before the next Job's pod is waited for
+};
+
+TEST_F(Copying, BeginsOnceTheStoreIsPreparedAndIsDoneOnce) {
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_FALSE(copies()) << "the store comes first";
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "Copying");
+  job_ends();
+  ASSERT_EQ(all(kJobs).size(), 1u) << "at once";
+  EXPECT_TRUE(copies());
+  EXPECT_EQ(condition("Ready").at("status"), "True") << "pods are served meanwhile";
+  copied(3);
+  job_ends();
+  EXPECT_TRUE(all(kJobs).empty());
+  EXPECT_EQ(condition("ArchivesCopied").at("status"), "True");
+  EXPECT_NE(message().find("here: 3; left out: 1"), std::string::npos) << message();
+  EXPECT_EQ(events.records.back().reason, "Copied");
+  sweeper.ask("ml/transformer");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_FALSE(copies());
+  put_cache({{"storage", {{"claimName", "caches"}}}});
+  reconcile_and_see();
+  EXPECT_TRUE(condition("ArchivesCopied").is_null());
+}
+
+TEST_F(Copying, ThatFailsIsTriedAgainAtOnceAsLongAsItGetsFurther) {
+  reconcile_and_see();
+  job_ends();
+  ASSERT_TRUE(copies());
+  copied(2, "no room");
+  job_ends();
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "CopyFailed");
+  EXPECT_NE(said_first.find("no room"), std::string::npos) << said_first;
+  EXPECT_EQ(events.records.back().type, kube::EventType::kWarning);
+  EXPECT_EQ(condition("Ready").at("status"), "True") << "pods are served as ever";
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(copies());
+  copied(2, "no room");
+  job_ends();
+  EXPECT_TRUE(all(kJobs).empty()) << "not before the next sweep is due";
+  sweeper.ask("ml/transformer");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(copies());
+}
+
+// Its claim may be one that cannot be mounted here.
+TEST_F(Copying, AJobThatCannotCopyIsToldAndTheStoreIsSweptWithoutIt) {
+  reconcile_and_see();
+  job_ends();
+  ASSERT_TRUE(copies());
+  set_job_status({{"conditions", {{{"type", "Failed"}, {"status", "True"}}}}});
+  reconcile_and_see();
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "CopyFailed");
+  EXPECT_NE(message().find("ended without a report"), std::string::npos) << message();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+  remove_job();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u) << "what it was for besides is still to be done";
+  EXPECT_FALSE(copies());
+  job_ends();
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "CopyFailed");
+  sweeper.ask("ml/transformer");
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(copies());
+}
+
+TEST_F(Copying, FromItselfIsRefusedInWords) {
+  put_cache({{"storage", {{"claimName", "caches"}, {"copyFrom", {{"claimName", "caches"}}}}}});
+  reconcile_and_see();
+  job_ends();
+  EXPECT_TRUE(all(kJobs).empty());
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "SameStore");
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+}
+
 // Whoever may create Jobs in another namespace writes what is read of them.
 TEST_F(ControlTest, AJobOfAnotherNamespaceHoldsNoSweepUp) {
   put_cache({{"storage", {{"registry", {{"repository", "harbor.example.com/caches"}}}}}});

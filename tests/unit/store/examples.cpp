@@ -12,8 +12,10 @@
 #include "archive/write/write.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "store/access/copy.hpp"
 #include "store/access/open.hpp"
 #include "store/access/transfer.hpp"
+#include "store/checked_blob.hpp"
 #include "store/directory/directory_store.hpp"
 #include "store/index.hpp"
 #include "store/memory/memory_store.hpp"
@@ -44,6 +46,21 @@ using namespace store;
 inline void transfer(Store& store, Store& other_store, const std::string& digest) {
   export_archive(store, digest, "/tmp/llama.tar", {});
   import_archive(other_store, "/tmp/llama.tar", {});
+}
+
+inline void copy(const archive::BlobStore& from, Store& to, const std::string& digest) {
+  auto copied = copy_archive(from, to, digest);
+}
+
+inline Status checked_blob(const archive::Descriptor& blob,
+                           const std::unique_ptr<archive::BlobReader>& reader,
+                           std::span<uint8_t> piece) {
+  CheckedBlob checked(blob, *reader);
+  for (uint64_t at = 0; at < blob.size; at += piece.size()) {
+    piece = piece.first(std::min<uint64_t>(piece.size(), blob.size - at));
+    if (auto read = checked.read_at(piece, at); !read) return read;
+  }
+  return {};
 }
 
 inline void directory_store(const StoreOwner& owner, const archive::WriteRequest& request) {

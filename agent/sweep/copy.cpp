@@ -1,0 +1,89 @@
+#include "agent/sweep/copy.hpp"
+
+#include <chrono>
+
+#include "agent/index_lookup.hpp"
+#include "base/log.hpp"
+#include "base/time_format.hpp"
+#include "store/access/copy.hpp"
+#include "store/offline_index.hpp"
+
+namespace compilecache::agent {
+namespace {
+
+// What trying again cannot mend.
+bool is_lost(const Error& error) {
+  return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt ||
+         error.code == ErrorCode::kTooLarge || error.code == ErrorCode::kInvalid;
+}
+
+// A manifest does not say when it was saved, and an index may not: about when its newest file was
+// written.
+std::string about_when(const store::CopyReport& copied) {
+  const std::chrono::nanoseconds since(copied.newest_file_ns);
+  return format_time(WallTime(std::chrono::duration_cast<WallTime::duration>(since)));
+}
+
+void log_copied(const store::IndexEntry& entry, const store::CopyReport& copied) {
+  log_info("copied an archive", {{"archive", entry.name()},
+                                 {"digest", entry.digest},
+                                 {"blobs", std::to_string(copied.copied_blobs)},
+                                 {"bytes", std::to_string(copied.copied_bytes)}});
+}
+
+// Copies one archive and tells of it; whether it is here then, or else is left out.
+Result<bool> copy_one(store::Store& from, store::Store& to, const store::IndexEntry& entry,
+                      const CopyRules& rules) {
+  const auto copied = store::copy_archive(from, to, entry.digest);
+  if (!copied && !is_lost(copied.error())) return unexpected(copied.error());
+  if (!copied) {
+    log_warn(
+        "an archive is left out",
+        {{"archive", entry.name()}, {"digest", entry.digest}, {"error", copied.error().message}});
+    return false;
+  }
+  log_copied(entry, *copied);
+  api::FoundArchive found = found_archive(entry, copied->archive);
+  if (found.saved_at.empty() && copied->newest_file_ns > 0) found.saved_at = about_when(*copied);
+  auto wanted = rules.tell(std::move(found));
+  if (!wanted) return unexpected(wanted.error().with("telling the operator of a copied archive"));
+  if (!*wanted) {
+    log_warn("the operator leaves an archive out",
+             {{"archive", entry.name()}, {"digest", entry.digest}});
+  }
+  return wanted;
+}
+
+std::string nothing_to_copy(const store::Store& from, const store::Index& archives) {
+  if (!archives.problems.empty()) return archives.problems.front();
+  if (!archives.entries.empty()) return "";
+  return from.describe() +
+         " names no archive; spec.storage.copyFrom.cache must be the name of the CompileCache that "
+         "saved there";
+}
+
+}  // namespace
+
+CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules) {
+  const store::Index archives = store::archives_in(from);
+  CopiedArchives result{.error = nothing_to_copy(from, archives)};
+  for (const store::IndexEntry& entry : archives.entries) {
+    if (rules.known.contains(found_archive(entry, {}).key)) {
+      ++result.there;
+      continue;
+    }
+    if (!rules.in_time()) {
+      result.error = "the Job's time to copy is over";
+      break;
+    }
+    const auto here = copy_one(from, to, entry, rules);
+    if (!here) {
+      result.error = here.error().message;
+      break;
+    }
+    ++(*here ? result.there : result.left_out);
+  }
+  return result;
+}
+
+}  // namespace compilecache::agent
