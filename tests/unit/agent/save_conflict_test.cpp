@@ -114,8 +114,8 @@ TEST_F(SaveConflict, RefusedIsReportedAndNotAskedAgain) {
 }
 
 TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
-  operator_.set_lock_timeout(60);  // renewed every 20 ms
-  config_.compression.level = 19;  // slow enough to be met in the middle
+  operator_.set_lock_timeout(150);  // renewed every 50 ms
+  config_.compression.level = 19;   // slow enough to be met in the middle
   operator_.script([](const Call& call) -> std::optional<http::Response> {
     if (call.method == "PUT" && call.path == "/v1/saves/demo-1.1") {
       return error_response(409, "Conflict");
@@ -123,7 +123,7 @@ TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
     return {};
   });
   AgentProcess saver = start("save");
-  write("ab/big", half_compressible(1 << 21));
+  write("ab/big", half_compressible(1 << 19));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves/demo-1.1/commit").empty()) << saver.log();
   EXPECT_FALSE(operator_.calls("PUT", "/v1/saves/demo-1.1").empty());
