@@ -1,6 +1,7 @@
 #include "base/time_format.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 
@@ -52,7 +53,7 @@ Result<WallTime> parse_time(std::string_view text) {
   if (*rest == '.') {
     char* end = nullptr;
     const double fraction = std::strtod(rest, &end);
-    time += std::chrono::microseconds(static_cast<int64_t>(fraction * 1e6 + 0.5));
+    time += std::chrono::microseconds(std::llround(fraction * 1e6));
     rest = end;
   }
   if (std::string_view(rest) == "Z") return time;

@@ -17,7 +17,7 @@ struct Invalid {
 // A mapping of the file with its place in it, so that every complaint can name its key.
 class Section {
  public:
-  Section(YAML::Node node, std::string place) : node_(std::move(node)), place_(std::move(place)) {}
+  Section(const YAML::Node& node, std::string place) : node_(node), place_(std::move(place)) {}
 
   [[nodiscard]] bool has(const std::string& key) const {
     const YAML::Node value = node_[key];

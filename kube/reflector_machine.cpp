@@ -145,10 +145,9 @@ class Stepper {
     if (answered && version_gone && !state_.watch_version.empty()) {
       state_.version_unavailable = true;
       begin_stream();
-    } else if (answered && (failure == Failure::kRefused || failure == Failure::kThrottled)) {
+    } else if (answered ? failure == Failure::kRefused || failure == Failure::kThrottled
+                        : state_.events > 0) {  // it works, but was cut
       wait_then(State::Phase::kWaitingToSync);
-    } else if (!answered && state_.events > 0) {
-      wait_then(State::Phase::kWaitingToSync);  // it works, but was cut
     } else {
       report("listing instead");
       state_.watch_list = false;

@@ -100,11 +100,10 @@ Names met_variables(const Json& container, const Trap& trap) {
   for (const Json& variable : array_member(container, "env")) {
     const std::string name(text_member(variable, "name"));
     const std::string set = name + "=" + std::string(text_member(variable, "value"));
-    if (matches_any(trap.variables, name)) {
-      met.push_back(name);
-    } else if (matches_any(trap.variables, set)) {
+    const bool named = matches_any(trap.variables, name);
+    if (!named && matches_any(trap.variables, set)) {
       met.push_back(set);
-    } else if (matches_any(trap.variables_of_pod, name) && is_of_pod(variable, fields)) {
+    } else if (named || (matches_any(trap.variables_of_pod, name) && is_of_pod(variable, fields))) {
       met.push_back(name);
     }
     if (met.size() == kMostNamed) break;

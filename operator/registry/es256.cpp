@@ -56,7 +56,7 @@ Result<std::string> sign_es256(const std::string& key, std::string_view bytes) {
   const std::string der = sign_der(read.get(), bytes);
   const auto* next = reinterpret_cast<const unsigned char*>(der.data());
   const SignaturePtr numbers(d2i_ECDSA_SIG(nullptr, &next, static_cast<long>(der.size())));
-  std::string both(2 * kNumber, '\0');
+  std::string both(size_t{2} * kNumber, '\0');
   auto* out = reinterpret_cast<unsigned char*>(both.data());
   if (!numbers || BN_bn2binpad(ECDSA_SIG_get0_r(numbers.get()), out, kNumber) != kNumber ||
       BN_bn2binpad(ECDSA_SIG_get0_s(numbers.get()), out + kNumber, kNumber) != kNumber) {
