@@ -40,14 +40,6 @@ class Faults : public Sandbox {
       ASSERT_TRUE(eventually(seconds(90), operator_is_gone));
     }
   }
-
-  void save_one() {
-    create_cache();
-    wait_until_ready();
-    run_to_ready({"one", {}});
-    wait_for_save();
-    remove_pod("one");
-  }
 };
 
 TEST_F(Faults, WithoutTheOperatorPodsStartAndInjectedOnesLoadFromTheIndex) {

@@ -25,14 +25,6 @@ class Registry : public Sandbox {
   // Before the sandbox asks where archives are kept.
   Registry() { ::setenv("CC_E2E_STORE", "registry", 1); }
 
-  void save_one() {
-    create_cache();
-    wait_until_ready();
-    run_to_ready({"one", {}});
-    wait_for_save();
-    remove_pod("one");
-  }
-
   static void scale_registry(int replicas) {
     const auto scaled = kubectl({"scale", "deployment", kRegistryDeployment, "-n",
                                  kOperatorNamespace, "--replicas=" + std::to_string(replicas)});

@@ -182,6 +182,14 @@ json Sandbox::run_to_ready(const TorchPod& pod, seconds limit) {
   return wait_for_result(pod.name, limit);
 }
 
+void Sandbox::save_one() {
+  create_cache();
+  wait_until_ready();
+  run_to_ready({"one", {}});
+  wait_for_save();
+  remove_pod("one");
+}
+
 void Sandbox::remove_pod(const std::string& pod) {
   const auto deleted = kubectl({"delete", "pod", pod, "-n", namespace_, "--timeout=60s"});
   EXPECT_EQ(deleted.exit_code, 0) << deleted.err;

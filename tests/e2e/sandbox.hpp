@@ -63,6 +63,8 @@ class Sandbox : public ::testing::Test {
   json wait_for_result(const std::string& pod, seconds limit = seconds(180));
   json run_to_ready(const TorchPod& pod, seconds limit = seconds(180));
   void remove_pod(const std::string& pod);
+  // A CompileCache with one archive, of a pod "one" that is gone.
+  void save_one();
 
   json pod(const std::string& name) const { return get_json({"pod", name, "-n", namespace_}); }
   json cache(const std::string& name = "transformer") const {
