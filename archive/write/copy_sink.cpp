@@ -2,6 +2,11 @@
 
 namespace compilecache::archive {
 
+Status CopySink::pack(Status packed) {
+  if (!packed) refused_ = packed.error();
+  return packed;
+}
+
 Status CopySink::begin_file(const TarEntry& entry) {
   const auto found = wanted_.find(entry.path);
   current_ = nullptr;
@@ -13,26 +18,26 @@ Status CopySink::begin_file(const TarEntry& entry) {
     if (file->size != entry.size || file->sha256 != current_->sha256)
       return fail(ErrorCode::kCorrupt, "layer and config disagree about " + file->path);
   }
-  return layer_.begin_file(current_->path, current_->size, current_->executable);
+  return pack(layer_.begin_file(current_->path, current_->size, current_->executable));
 }
 
 Status CopySink::data(std::span<const uint8_t> bytes, const std::shared_ptr<const void>&) {
   if (current_ == nullptr) return {};
   hash_.update(bytes);
-  return layer_.data(bytes);
+  return pack(layer_.data(bytes));
 }
 
 Status CopySink::end_file() {
   if (current_ == nullptr) return {};
   if (hash_.finish_hex() != to_hex(current_->sha256))
     return fail(ErrorCode::kCorrupt, "the content of " + current_->path + " is not as listed");
-  if (auto ended = layer_.end_file(); !ended) return ended;
+  if (auto ended = pack(layer_.end_file()); !ended) return ended;
   for (FileEntry* file : entries_) {
     file->layer = 0;
     file->from.clear();
     if (file == current_) continue;
     file->from = current_->path;
-    if (auto added = layer_.add_link(file->path, current_->path, file->executable); !added)
+    if (auto added = pack(layer_.add_link(file->path, current_->path, file->executable)); !added)
       return added;
   }
   return {};

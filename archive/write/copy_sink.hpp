@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -31,12 +32,19 @@ class CopySink : public LayerSink {
   // Whether the layer had all wanted contents.
   [[nodiscard]] bool complete() const { return wanted_.empty(); }
 
+  // What the new layer refused: whoever reads the old one adds its digest to the error that ends
+  // the reading, though nothing is wrong with it.
+  [[nodiscard]] const std::optional<Error>& refused() const { return refused_; }
+
  private:
+  Status pack(Status packed);
+
   LayerWriter& layer_;
   Wanted wanted_;
   std::vector<FileEntry*> entries_;
   FileEntry* current_ = nullptr;
   Sha256 hash_;
+  std::optional<Error> refused_;
 };
 
 }  // namespace compilecache::archive

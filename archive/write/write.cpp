@@ -200,8 +200,11 @@ Status Save::write_full(Plan& plan) {
         {1, 2 * request_.settings.limits.max_frame_bytes, request_.settings.limits, nullptr});
     CopySink sink(**layer, std::move(wanted[i]));
     const Descriptor& from = parent_manifest_.layers[i];
-    if (auto read = read_layer(session, store_, from, sink); !read)
-      return unexpected(read.error().with("rewriting the parent archive as one layer"));
+    if (auto read = read_layer(session, store_, from, sink); !read) {
+      // What the new layer refuses is no fault of the one that is read.
+      const Error& why = sink.refused() ? *sink.refused() : read.error();
+      return unexpected(why.with("rewriting the parent archive as one layer"));
+    }
     if (!sink.complete()) {
       return unexpected(Error{ErrorCode::kCorrupt,
                               "layer " + from.digest + " lacks files of its config", from.digest});

@@ -53,11 +53,7 @@ struct Told {
   bool operator==(const Told&) const = default;
 };
 
-Told told_of(const Error& error) {
-  // Which of the parent's layers several threads were at when the limit was reached is chance.
-  const bool by_chance = error.code == ErrorCode::kTooLarge;
-  return {to_string(error.code), by_chance ? "" : error.digest, "", {}};
-}
+Told told_of(const Error& error) { return {to_string(error.code), error.digest, "", {}}; }
 
 std::string summary(const archive::WriteResult& written) {
   std::string text = written.archive.manifest;
