@@ -64,10 +64,14 @@ TEST_F(RegistryAccess, PeopleAndPodsGetWhatTheyMayHave) {
   EXPECT_EQ(actions(*process, writer, "default/app"), json());
   EXPECT_EQ(actions(*process, "no-token", ns + "/app"), 401);
 
-  const json rules = read({"secret", "compilecache-registry-auth", "-n", kOperatorNamespace});
-  EXPECT_TRUE(at(rules, "/data/ca.crt").is_string());
-  const json serving = read({"secret", "compilecache-registry-tls", "-n", kOperatorNamespace});
-  EXPECT_EQ(at(serving, "/type"), "kubernetes.io/tls");
+  // Tokens are minted as soon as there is a key; what the registry mounts follows.
+  EXPECT_TRUE(eventually(seconds(30), [] {
+    return at(read({"secret", "compilecache-registry-auth", "-n", kOperatorNamespace}),
+              "/data/ca.crt")
+               .is_string() &&
+           at(read({"secret", "compilecache-registry-tls", "-n", kOperatorNamespace}), "/type") ==
+               "kubernetes.io/tls";
+  })) << process->log();
   must({"delete", "-f", kRegistryRights});
 }
 
