@@ -9,7 +9,6 @@ kept it, or where the effect that we tell is not what the engine itself counts. 
 """
 
 import argparse
-import hashlib
 import json
 import os
 import shutil
@@ -20,11 +19,11 @@ import time
 
 import yaml
 
+from environment import Environment, Missing
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
-CACHE = os.environ.get("COMPILECACHE_CACHE") or os.path.expanduser("~/.cache/compilecache")
 NOT_RUN = 77
-LONGEST_INSTALL = 1800
 LONGEST_RUN = 900
 # What the settings call by one name and agents by another: keyParts is key_parts.
 AGENTS_WORDS = ["directoryVariable", "entryDirectories", "entryFiles", "derivedFiles", "notCompiled", "neverPack",
@@ -49,25 +48,9 @@ class Engine:
         with open(self.folder + "/engine.json", encoding="utf-8") as file:
             told = json.load(file)
         self.release = release or next(iter(told["releases"]))
-        self.packages = told["releases"][self.release]
+        self.environment = Environment(name, self.release, told)
         self.frameworks = [framework(one) for one in told["frameworks"]]
-        self.environment = told.get("env", {})
-
-    def python(self):
-        """The interpreter of an environment with the packages, made once; None where PyPI does not give them."""
-        packages = "\n".join(self.packages)
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        digest = hashlib.sha256(f"{version} {packages}".encode()).hexdigest()[:12]
-        folder = f"{CACHE}/engines/{self.name}-{self.release}-{digest}"
-        if not os.path.exists(folder + "/made"):
-            shutil.rmtree(folder, ignore_errors=True)
-            os.makedirs(os.path.dirname(folder), exist_ok=True)
-            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-            install = [folder + "/bin/pip", "install", "-q", "--no-cache-dir", *self.packages]
-            if subprocess.run(install, check=False, timeout=LONGEST_INSTALL).returncode != 0:
-                return None
-            open(folder + "/made", "w", encoding="utf-8").close()
-        return folder + "/bin/python"
+        self.variables = told.get("env", {})
 
 
 class Pod:
@@ -112,7 +95,7 @@ class Pod:
         """What the engine's application says of itself in its last line, in JSON."""
         for directory in self.directories:
             os.makedirs(directory["path"], exist_ok=True)
-        environment = {**os.environ, **self.variables(), **self.engine.environment, "HOME": self.home, "USER": "engine"}
+        environment = {**os.environ, **self.variables(), **self.engine.variables, "HOME": self.home, "USER": "engine"}
         began = time.monotonic()
         done = subprocess.run([python, self.engine.folder + "/app.py"], env=environment, capture_output=True, text=True,
                               check=False, timeout=LONGEST_RUN, cwd=self.home)
@@ -141,8 +124,9 @@ def judge(cold, local, ours, effect):
 
 def measure(engine, agent):
     """One row of the table, and what is wrong with it."""
-    python = engine.python()
-    if python is None:
+    try:
+        python = engine.environment.made()
+    except Missing:
         return None, []
     with tempfile.TemporaryDirectory(prefix="compilecache-engine-") as work:
         pod = Pod(engine, agent, work)
@@ -166,11 +150,13 @@ def measure(engine, agent):
 
 
 def table(rows):
-    lines = ["| engine | release | cold s | kept s | through us s | hits, misses: kept | through us | effect | files | bytes stored | load ms |",
-             "|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| engine | release | cold s | kept s | through us s | compiling cold s: its own count | ours |"
+             " hits, misses: kept | through us | effect | files | bytes stored | load ms |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         lines.append(f"| {row['engine']} | {row['release']} | " +
                      " | ".join(f"{row[case]['seconds']:.1f}" for case in ("cold", "local", "ours")) +
+                     f" | {row['cold']['compile_seconds']:.1f} | {row['compile_seconds_told'] or 0:.1f}"
                      f" | {row['local']['hits']}, {row['local']['misses']} | {row['ours']['hits']}, {row['ours']['misses']}"
                      f" | {row['effect']} | {row['files']} | {row['stored']} | {row['load_ms']} |")
     return "\n".join(lines) + "\n"
