@@ -101,36 +101,57 @@ Status RegistryKeeper::round() {
   const MutexLock lock(round_);
   auto authority = read_authority();
   if (!authority) return unexpected(authority.error().with("reading the tokens' authority"));
-  if (auto used = parts_.minter.use(*authority); !used) return used;
-  if (!parts_.is_leader()) return {};
-  return rotate(std::move(*authority));
+  // One that is of no use is the leader's to replace; others go on with the key that they have.
+  const bool leads = parts_.is_leader();
+  if (auto used = parts_.minter.use(*authority); !used && !leads) return used;
+  return leads ? rotate(std::move(*authority)) : Status();
 }
 
 // What the registry accepts is written before what follows from it is signed; it is started anew in
-// between, which takes until a later round.
+// between, which takes until a later round. What is of no use is never told to it.
 Status RegistryKeeper::rotate(TokenAuthority authority) {
   while (true) {
-    const auto accepted = keep_accepted(authority);
-    if (!accepted) return unexpected(accepted.error());
-    const auto served = keep_served();
-    if (!served) return unexpected(served.error());
-    const auto knows = keep_pod(mounted_hash(*accepted, *served));
+    const bool usable = is_usable(authority, clock_.wall());
+    const auto knows = usable ? tell_registry(authority) : Result<bool>(false);
     if (!knows) return unexpected(knows.error());
     const WallTime now = clock_.wall();
     const auto step = next_authority_step(authority, options_.policy, *knows, now);
     if (!step) return {};
     auto next = rotate_authority(authority, *step, options_.policy, now);
     if (!next) return unexpected(next.error());
-    auto secret = client_.get(kube::resources::kSecrets, options_.ns, options_.name + "-authority");
-    if (!secret) return unexpected(secret.error());
-    if (auto written = write_secret(std::move(*secret), encoded(authority_entries(*next)));
-        !written) {
-      return unexpected(written.error().with("rotating the authority of the registry's tokens"));
-    }
-    log_info("rotated the authority of the registry's tokens", {{"step", to_string(*step)}});
+    if (auto kept = keep_authority(*next, *step); !kept) return kept;
     authority = std::move(*next);
     if (auto used = parts_.minter.use(authority); !used) return used;
   }
+}
+
+// Whether the registry that runs knows this authority; it is started anew where it does not.
+Result<bool> RegistryKeeper::tell_registry(const TokenAuthority& authority) {
+  const auto accepted = keep_accepted(authority);
+  if (!accepted) return unexpected(accepted.error());
+  const auto served = keep_served();
+  if (!served) return unexpected(served.error());
+  return keep_pod(mounted_hash(*accepted, *served));
+}
+
+Status RegistryKeeper::keep_authority(const TokenAuthority& authority, AuthorityStep step) {
+  const std::string name = options_.name + "-authority";
+  auto secret = client_.get(kube::resources::kSecrets, options_.ns, name);
+  if (!secret) return unexpected(secret.error());
+  if (auto written = write_secret(std::move(*secret), encoded(authority_entries(authority)));
+      !written) {
+    return unexpected(written.error().with("rotating the authority of the registry's tokens"));
+  }
+  if (step == AuthorityStep::kStartAnew) {
+    log_warn(
+        "the authority of the registry's tokens had ended or could not be read, and is replaced; "
+        "the registry is started anew. Unless it was you, find out who wrote to that Secret: "
+        "whoever may can mint tokens",
+        {{"secret", name}});
+  } else {
+    log_info("rotated the authority of the registry's tokens", {{"step", to_string(step)}});
+  }
+  return {};
 }
 
 Result<json> RegistryKeeper::read_or_make(const std::string& name, const std::string& type,

@@ -28,7 +28,8 @@
 //   RegistryKeeper keeper(client, {.ns = ns, .name = "compilecache-registry"}, parts, clock);
 //   keeper.start();
 //
-// Every replica follows, the leader rotates and writes.
+// Every replica follows, the leader rotates and writes, and replaces an authority that cannot be
+// read (not one that it could not ask for).
 // The pod's template carries a hash of what it shall run with (kMountedAnnotation); changing it is
 // what makes the pod anew. Thread-safe after construction.
 
@@ -77,6 +78,8 @@ class RegistryKeeper {
                                       const std::function<Result<nlohmann::json>()>& data);
   Result<TokenAuthority> read_authority();
   Status rotate(TokenAuthority authority);
+  Result<bool> tell_registry(const TokenAuthority& authority);
+  Status keep_authority(const TokenAuthority& authority, AuthorityStep step);
   Status write_secret(nlohmann::json secret, const nlohmann::json& data);
   Result<std::string> keep_accepted(const TokenAuthority& authority);
   Result<std::string> keep_served();

@@ -21,7 +21,8 @@ std::optional<Duration> left(const std::string& pem, WallTime now) {
 }
 
 bool usable(const KeyPair& ca, WallTime now) {
-  return left(ca.certificate, now) && belongs_together(ca, ca.certificate);
+  return is_certificate_list(ca.certificate) && left(ca.certificate, now) &&
+         belongs_together(ca, ca.certificate);
 }
 
 }  // namespace
@@ -50,6 +51,8 @@ Result<TokenAuthority> make_token_authority(const AuthorityPolicy& policy, WallT
   return TokenAuthority{.ca = std::move(*ca), .changed = now};
 }
 
+bool is_usable(const TokenAuthority& authority, WallTime now) { return usable(authority.ca, now); }
+
 std::optional<AuthorityStep> next_authority_step(const TokenAuthority& authority,
                                                  const AuthorityPolicy& policy, bool registry_knows,
                                                  WallTime now) {
@@ -68,8 +71,13 @@ Result<TokenAuthority> rotate_authority(const TokenAuthority& authority, Authori
   TokenAuthority next = authority;
   next.changed = now;
   switch (step) {
-    case AuthorityStep::kStartAnew:
-      return make_token_authority(policy, now);
+    case AuthorityStep::kStartAnew: {
+      auto made = make_token_authority(policy, now);
+      // Other replicas mint by it until they look, and what it signed is good for minutes.
+      const std::string& before = authority.ca.certificate;
+      if (made && is_certificate_list(before) && left(before, now)) made->previous_ca = before;
+      return made;
+    }
     case AuthorityStep::kAddNext: {
       auto ca = make_ca(policy, now);
       if (!ca) return unexpected(ca.error());
@@ -90,6 +98,11 @@ Result<TokenAuthority> rotate_authority(const TokenAuthority& authority, Authori
 
 Result<KeyPair> make_token_leaf(const TokenAuthority& authority, const AuthorityPolicy& policy,
                                 WallTime now) {
+  if (!is_usable(authority, now)) {
+    return fail(ErrorCode::kInvalid,
+                "making a key for the registry's tokens: their authority has ended, or it is no "
+                "certificate with its key; the operator's leader makes another one");
+  }
   return issue_certificate({.common_name = kLeafName,
                             .not_before = now - policy.backdate,
                             .not_after = now + policy.leaf_life,
@@ -121,9 +134,14 @@ TokenAuthority from_authority_entries(const std::map<std::string, std::string>& 
     const auto found = entries.find(name);
     return found == entries.end() ? std::string() : found->second;
   };
+  // A registry does not start with what is no certificate.
+  const auto certificate = [&](const char* name) {
+    std::string pem = entry(name);
+    return is_certificate_list(pem) ? pem : std::string();
+  };
   return {{entry("ca.crt"), entry("ca.key")},
-          {entry("next-ca.crt"), entry("next-ca.key")},
-          entry("previous-ca.crt"),
+          {certificate("next-ca.crt"), entry("next-ca.key")},
+          certificate("previous-ca.crt"),
           parse_time(entry("changed")).value_or(WallTime{})};
 }
 

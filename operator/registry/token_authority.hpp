@@ -49,7 +49,7 @@ struct AuthorityPolicy {
 };
 
 enum class AuthorityStep {
-  kStartAnew,     // unusable: nothing can be kept
+  kStartAnew,     // unusable: another one; its certificate, if it can be read, is still accepted
   kAddNext,       // a next one for the registry to know
   kSwitch,        // it signs, the old one is still accepted
   kDropPrevious,  // the old one is accepted no more
@@ -57,6 +57,9 @@ enum class AuthorityStep {
 const char* to_string(AuthorityStep step);
 
 Result<TokenAuthority> make_token_authority(const AuthorityPolicy& policy, WallTime now);
+
+// Whether it can sign, and be told to a registry.
+bool is_usable(const TokenAuthority& authority, WallTime now);
 
 // What is due now, one step at a time; nothing when all is well. `registry_knows`: the registry
 // that runs was started with bundle().
@@ -66,7 +69,8 @@ std::optional<AuthorityStep> next_authority_step(const TokenAuthority& authority
 Result<TokenAuthority> rotate_authority(const TokenAuthority& authority, AuthorityStep step,
                                         const AuthorityPolicy& policy, WallTime now);
 
-// A new key and its certificate, for signing tokens alone. For this process' memory.
+// A new key and its certificate, for signing tokens alone. For this process' memory. kInvalid: the
+// authority is not usable.
 Result<KeyPair> make_token_leaf(const TokenAuthority& authority, const AuthorityPolicy& policy,
                                 WallTime now);
 // Whether another leaf is needed: there is none, it ends soon, another authority signs now.
@@ -75,7 +79,8 @@ bool needs_leaf(const KeyPair& leaf, const TokenAuthority& authority, const Auth
 
 // The entries of the authority's Secret, not encoded.
 std::map<std::string, std::string> authority_entries(const TokenAuthority& authority);
-// Missing entries become empty; next_authority_step() then returns kStartAnew.
+// Missing entries become empty, and so do other certificates than the one that signs where they
+// cannot be read; without the one that signs next_authority_step() returns kStartAnew.
 TokenAuthority from_authority_entries(const std::map<std::string, std::string>& entries);
 
 }  // namespace compilecache::controller

@@ -44,6 +44,21 @@ class RegistryKeeperTest : public ::testing::Test {
     if (found == objects.end()) return "";
     return base64_decode(found->second.at("data").value(name, "")).value_or("");
   }
+  // The authority's Secret as somebody else left it.
+  void put_authority(const std::map<std::string, std::string>& entries) {
+    json data = json::object();
+    for (const auto& [name, text] : entries) data[name] = base64_encode(text);
+    server.put(kRegistrySecrets,
+               {{"metadata", {{"name", "images-authority"}, {"namespace", "system"}}},
+                {"type", "Opaque"},
+                {"data", data}});
+  }
+  std::map<std::string, std::string> authority_entries_now() const {
+    std::map<std::string, std::string> entries;
+    for (const char* name : {"ca.crt", "ca.key", "changed"})
+      entries[name] = entry("authority", name);
+    return entries;
+  }
   void put_deployment() {
     server.put(kDeployments, {{"metadata", {{"name", "images"}, {"namespace", "system"}}},
                               {"spec", {{"template", {{"metadata", json::object()}}}}}});
@@ -213,6 +228,121 @@ TEST_F(RegistryKeeperTest, ALostAuthorityIsMadeAnewAndTheRegistryTold) {
   EXPECT_NE(mounted(), before);
   start_registry();
   EXPECT_TRUE(takes(leader));
+}
+
+// Whatever somebody has put there, and whichever part of it.
+TEST_F(RegistryKeeperTest, AnAuthorityThatCannotBeReadIsReplaced) {
+  put_deployment();
+  ASSERT_TRUE(leader.keeper.round());
+  const auto good = authority_entries_now();
+  const auto other = authority_entries(make_token_authority({}, clock.wall()).value());
+  const auto with = [&](const char* name, const std::string& text) {
+    auto entries = good;
+    entries[name] = text;
+    return entries;
+  };
+  const std::string broken_block =
+      "-----BEGIN CERTIFICATE-----\nbm90IG9uZQ==\n-----END CERTIFICATE-----\n";
+  const std::vector<std::map<std::string, std::string>> garbage = {
+      {},
+      {{"ca.crt", "garbage"}, {"ca.key", "garbage"}},
+      with("ca.crt", ""),
+      with("ca.crt", "garbage"),
+      with("ca.crt", good.at("ca.crt") + broken_block),
+      with("ca.key", ""),
+      with("ca.key", "garbage"),
+      with("ca.key", other.at("ca.key")),
+      {{"something", "else"}}};
+  for (const auto& entries : garbage) {
+    put_authority(entries);
+    const auto done = leader.keeper.round();
+    ASSERT_TRUE(done) << done.error().message;
+    ASSERT_TRUE(follower.keeper.round());
+    start_registry();
+    EXPECT_TRUE(takes(leader));
+    EXPECT_TRUE(takes(follower));
+    EXPECT_TRUE(is_certificate_list(accepted)) << "a registry ends at one that is broken";
+  }
+  // A replica that starts meanwhile finds what the leader has made.
+  put_authority(garbage[1]);
+  Replica another(server, clock, false, serving);
+  EXPECT_FALSE(another.keeper.round());
+  EXPECT_FALSE(takes(another));
+  ASSERT_TRUE(leader.keeper.round());
+  ASSERT_TRUE(another.keeper.round());
+  start_registry();
+  EXPECT_TRUE(takes(another));
+}
+
+// A registry that is started with what cannot be read does not start.
+TEST_F(RegistryKeeperTest, WhatCannotBeReadIsNeverTold) {
+  put_deployment();
+  put_authority({{"ca.crt", "garbage"}, {"ca.key", "garbage"}, {"previous-ca.crt", "garbage"}});
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_EQ(entry("auth", "ca.crt"), entry("authority", "ca.crt"));
+  for (const testing::FakeRequest& request : server.requests()) {
+    if (request.path.find("images-auth") == std::string::npos || request.body.empty()) continue;
+    EXPECT_EQ(request.body.find(base64_encode("garbage")), std::string::npos) << request.path;
+  }
+  auto entries = authority_entries_now();
+  entries["previous-ca.crt"] = entries["next-ca.crt"] = "garbage";
+  put_authority(entries);
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_EQ(entry("auth", "ca.crt"), entries.at("ca.crt"));
+}
+
+// Whose key alone is lost: what was minted by it, and is minted by replicas that have not looked
+// yet, is still good.
+TEST_F(RegistryKeeperTest, TokensOfAnAuthorityWithoutItsKeyStayGoodForAWhile) {
+  put_deployment();
+  ASSERT_TRUE(leader.keeper.round());
+  ASSERT_TRUE(follower.keeper.round());
+  start_registry();
+  auto entries = authority_entries_now();
+  entries["ca.key"] = "garbage";
+  put_authority(entries);
+  ASSERT_TRUE(follower.keeper.round()) << "it mints by the key that it has";
+  EXPECT_TRUE(takes(follower));
+  EXPECT_EQ(entry("authority", "ca.key"), "garbage") << "the leader alone makes another";
+  const std::string before = mounted();
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_NE(mounted(), before);
+  start_registry();
+  EXPECT_TRUE(takes(follower));
+  EXPECT_TRUE(takes(leader));
+  ASSERT_TRUE(follower.keeper.round());
+  EXPECT_TRUE(takes(follower));
+  clock.advance(hours(2));
+  ASSERT_TRUE(leader.keeper.round());
+  EXPECT_EQ(entry("auth", "ca.crt"), entry("authority", "ca.crt")) << "and then dropped";
+}
+
+TEST_F(RegistryKeeperTest, AnAuthorityThatCouldNotBeAskedForStays) {
+  put_deployment();
+  ASSERT_TRUE(leader.keeper.round());
+  start_registry();
+  const auto before = authority_entries_now();
+  const std::string told = mounted();
+  const auto is_read = [](const testing::FakeRequest& request) {
+    return request.method == "GET" && request.path.find("images-authority") != std::string::npos;
+  };
+  const std::vector<std::pair<int, std::string>> answers = {
+      {500, testing::fake_status(500, "InternalError", "etcd is away")},
+      {403, testing::fake_status(403, "Forbidden", "no")},
+      {200, "{\"kind\":\"Secret\",\"data\":{\"ca.crt\":"}};
+  for (const auto& [status, body] : answers) {
+    server.script([&, status = status, body = body](const testing::FakeRequest& request,
+                                                    testing::FakeConnection& connection) {
+      if (!is_read(request)) return false;
+      connection.reply(status, body);
+      return true;
+    });
+    EXPECT_FALSE(leader.keeper.round()) << status;
+    ASSERT_EQ(server.scripts_left(), 0U);
+    EXPECT_TRUE(takes(leader));
+  }
+  EXPECT_EQ(authority_entries_now(), before);
+  EXPECT_EQ(mounted(), told);
 }
 
 TEST_F(RegistryKeeperTest, WithoutADeploymentThereIsNothingToStart) {

@@ -114,5 +114,40 @@ TEST(TokenAuthority, SurvivesItsSecretAndNothingElse) {
   EXPECT_EQ(next_authority_step(authority, {}, true, kMade + kLife), AuthorityStep::kStartAnew);
 }
 
+TEST(TokenAuthority, OneOfNoUseSignsNothing) {
+  const TokenAuthority good = make_token_authority({}, kMade).value();
+  EXPECT_TRUE(is_usable(good, kMade));
+  TokenAuthority keyless = good;
+  keyless.ca.key = make_token_authority({}, kMade)->ca.key;
+  TokenAuthority broken = good;
+  broken.ca.certificate += "-----BEGIN CERTIFICATE-----\nbm9uZQ==\n-----END CERTIFICATE-----\n";
+  for (const TokenAuthority& one : {TokenAuthority(), keyless, broken}) {
+    EXPECT_FALSE(is_usable(one, kMade));
+    EXPECT_EQ(make_token_leaf(one, {}, kMade).error().code, ErrorCode::kInvalid);
+  }
+  EXPECT_EQ(make_token_leaf(good, {}, kMade + kLife).error().code, ErrorCode::kInvalid);
+}
+
+TEST(TokenAuthority, StartedAnewItKeepsTheCertificateThatCanBeRead) {
+  const TokenAuthority good = make_token_authority({}, kMade).value();
+  const KeyPair leaf = make_token_leaf(good, {}, kMade).value();
+  const auto anew = [](const TokenAuthority& authority, WallTime now) {
+    return rotate_authority(authority, AuthorityStep::kStartAnew, {}, now).value();
+  };
+  TokenAuthority lost = good;
+  lost.ca.key = "garbage";
+  EXPECT_TRUE(accepted(leaf, anew(lost, kMade).bundle(), kMade));
+  EXPECT_EQ(anew(good, kMade + kLife).previous_ca, "") << "it has ended";
+  lost.ca.certificate = "garbage";
+  EXPECT_EQ(anew(lost, kMade).previous_ca, "");
+}
+
+TEST(TokenAuthority, OtherCertificatesThatCannotBeReadAreNotTaken) {
+  const TokenAuthority good = make_token_authority({}, kMade).value();
+  auto entries = authority_entries(good);
+  entries["next-ca.crt"] = entries["next-ca.key"] = entries["previous-ca.crt"] = "garbage";
+  EXPECT_EQ(from_authority_entries(entries).bundle(), good.bundle());
+}
+
 }  // namespace
 }  // namespace compilecache::controller
