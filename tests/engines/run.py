@@ -19,6 +19,7 @@ import time
 
 import yaml
 
+sys.dont_write_bytecode = True  # nothing is left beside the sources
 from environment import Environment, Missing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
