@@ -62,7 +62,7 @@ class Environment:
         stand_in(self.folder)
 
     def pip(self, *arguments):
-        install = [self.folder + "/bin/pip", "install", "-q", "--no-cache-dir", *arguments]
+        install = [self.folder + "/bin/pip", "install", "-q", "--no-cache-dir", "--retries", "2", "--timeout", "60", *arguments]
         if subprocess.run(install, check=False, timeout=LONGEST_INSTALL).returncode != 0:
             raise Missing(" ".join(arguments))
 

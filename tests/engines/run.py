@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real engines from PyPI: cold, warm with a cache that was kept, and warm with what our loader put into empty folders.
 
-  tests/engines/run.py [NAME[==RELEASE]...] [--agent PROGRAM] [--table FILE]
+  tests/engines/run.py [NAME[==RELEASE]...] [--agent PROGRAM] [--table FILE] [--page docs/engines.md]
 
 Without a name: each engine's first release. Each runs in a virtual environment of its own, made once below
 ${COMPILECACHE_CACHE:-~/.cache/compilecache}/engines. Fails where a pod that we gave the cache finds less of it than one that
@@ -9,8 +9,10 @@ kept it, or where the effect that we tell is not what the engine itself counts. 
 """
 
 import argparse
+import fnmatch
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,21 +28,27 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
 NOT_RUN = 77
 LONGEST_RUN = 900
+MOST_ROUNDS = 4  # pods, one after the other, until there is nothing new to save
 # What the settings call by one name and agents by another: keyParts is key_parts.
-AGENTS_WORDS = ["directoryVariable", "entryDirectories", "entryFiles", "derivedFiles", "notCompiled", "neverPack",
+AGENTS_WORDS = ["directoryVariable", "entryDirectories", "entryFiles", "derivedFiles", "notCompiled", "namedByContent", "neverPack",
                 "temporary", "buildDirectories", "completions", "elfFiles", "keyFactors"]
+
+
+class Broken(Exception):
+    """Something ended that should not have, with what it said."""
 
 
 def agents_word(name):
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
 
 
-def framework(name):
-    """As the operator's settings describe it, in the agents' words."""
+def framework(name, start_kit):
+    """As the operator's settings describe it, in the agents' words; its variables with those of its start kit, or without."""
     with open(PROJECT + "/config/settings.yaml", encoding="utf-8") as file:
         described = yaml.safe_load(file)["frameworks"][name]
     known = {agents_word(word): described[word] for word in AGENTS_WORDS if word in described}
-    return {"name": name, "env": described["env"], **known}
+    kit = {variable: one["value"] for variable, one in described.get("startKit", {}).items()} if start_kit else {}
+    return {"name": name, "env": {**described["env"], **kit}, **known}
 
 
 class Engine:
@@ -50,8 +58,10 @@ class Engine:
             told = json.load(file)
         self.release = release or next(iter(told["releases"]))
         self.environment = Environment(name, self.release, told)
-        self.frameworks = [framework(one) for one in told["frameworks"]]
+        self.frameworks = [framework(one, told.get("startKit", False)) for one in told["frameworks"]]
         self.variables = told.get("env", {})
+        self.known_outside = told.get("outside", [])
+        self.can_do_more = told.get("more", False)
 
 
 class Pod:
@@ -60,17 +70,18 @@ class Pod:
     def __init__(self, engine, agent, work):
         self.engine, self.agent, self.home = engine, agent, f"{work}/pod"
         self.directories = [{"path": f"{self.home}/cache/{one['name']}", "framework": one} for one in engine.frameworks]
-        self.config = work + "/agent.json"
+        self.config, self.store = work + "/agent.json", work + "/store"
         with open(self.config, "w", encoding="utf-8") as file:
-            json.dump({"cache": "engine", "store": {"volume": {}}, "store_mount": work + "/store",
+            json.dump({"cache": "engine", "store": {"volume": {}}, "store_mount": self.store,
                        "control_path": self.home + "/control", "directories": self.directories,
                        "key_basis": {"parts": ["Architecture"]}}, file)
 
     def ask(self, *words):
-        done = subprocess.run([self.agent, *words, "--config", self.config], capture_output=True, text=True, check=False,
+        configured = [] if words[0] == "inspect" else ["--config", self.config]
+        done = subprocess.run([self.agent, *words, *configured], capture_output=True, text=True, check=False,
                               timeout=LONGEST_RUN)
         if done.returncode != 0:
-            raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise Broken(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def begin(self):
@@ -80,6 +91,11 @@ class Pod:
         self.ask("load")
         with open(self.home + "/control/status.json", encoding="utf-8") as file:
             return json.load(file)
+
+    def saved(self):
+        """What is in the store after this pod's save."""
+        self.ask("save", "--once")
+        return json.loads(self.ask("inspect", "--json", self.store))["archives"][0]
 
     def effect(self):
         return json.loads(self.ask("effect", "--json"))
@@ -92,35 +108,76 @@ class Pod:
                 found.setdefault(name, value.replace("{directory}", directory["path"]))
         return found
 
-    def run(self, python):
+    def files(self, folder):
+        """Below a folder of the pod, relative to it."""
+        found = [os.path.join(at, name) for at, _, names in os.walk(f"{self.home}/{folder}") for name in names]
+        return {os.path.relpath(path, f"{self.home}/{folder}") for path in found}
+
+    def outside(self):
+        """What the engine wrote that is in none of our directories, and which its folder here does not name."""
+        ours = ("cache/", "control/", "work/")
+        return sorted(path for path in self.files("") if not path.startswith(ours)
+                      and not any(fnmatch.fnmatch(path, pattern) for pattern in self.engine.known_outside))
+
+    def run(self, python, **variables):
         """What the engine's application says of itself in its last line, in JSON."""
-        for directory in self.directories:
-            os.makedirs(directory["path"], exist_ok=True)
-        environment = {**os.environ, **self.variables(), **self.engine.variables, "HOME": self.home, "USER": "engine"}
+        shutil.rmtree(self.home + "/tmp", ignore_errors=True)  # no container keeps it
+        for folder in [one["path"] for one in self.directories] + [self.home + "/work", self.home + "/tmp"]:
+            os.makedirs(folder, exist_ok=True)
+        environment = {**os.environ, **self.variables(), **self.engine.variables, "HOME": self.home, "USER": "engine",
+                       "TMPDIR": self.home + "/tmp", "PYTHONPATH": HERE + "/support", "PYTHONDONTWRITEBYTECODE": "1",
+                       "CCACHE_DISABLE": "1", **variables}
+        environment["PATH"] = os.path.dirname(python) + ":" + environment["PATH"]
         began = time.monotonic()
         done = subprocess.run([python, self.engine.folder + "/app.py"], env=environment, capture_output=True, text=True,
-                              check=False, timeout=LONGEST_RUN, cwd=self.home)
+                              check=False, timeout=LONGEST_RUN, cwd=self.home + "/work")
         if done.returncode != 0:
-            raise SystemExit(f"{self.engine.name} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-8000:]}")
+            raise Broken(f"{self.engine.name} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-8000:]}")
         said = json.loads(done.stdout.splitlines()[-1])
         said["all_seconds"] = time.monotonic() - began
         return said
 
 
-def judge(cold, local, ours, effect):
+def judge(cold, local, rounds, outside):
     """What is not as it must be, in sentences."""
     wrong = []
+    if outside:
+        wrong.append(f"it keeps files where nothing is saved: {', '.join(outside[:10])}")
     if cold["misses"] == 0:
         wrong.append("a cold start misses nothing: this asks nothing")
     if local["hits"] == 0:
         wrong.append("the engine does not use a cache of its own that was kept")
-    if ours["hits"] < local["hits"] or ours["misses"] > local["misses"]:
-        wrong.append(f"with what we loaded {ours['hits']} hits and {ours['misses']} misses, with what was kept "
+    first = rounds[0]["said"]
+    if first["hits"] < local["hits"] or first["misses"] > local["misses"]:
+        wrong.append(f"with what we loaded {first['hits']} hits and {first['misses']} misses, with what was kept "
                      f"{local['hits']} and {local['misses']}")
-    really = ("partial" if ours["misses"] else "full") if ours["hits"] else "none"
-    if effect["effect"] != really:
-        wrong.append(f"we tell the effect {effect['effect']}; by what the engine counts it is {really}")
+    for one in rounds:
+        really = ("partial" if one["said"]["misses"] else "full") if one["said"]["hits"] else "none"
+        if one["effect"] != really:
+            wrong.append(f"we tell the effect {one['effect']}; by what the engine counts it is {really}")
+    if rounds[-1]["saved"]:
+        wrong.append(f"the {len(rounds)}th warm start still leaves something to save, so that each pod saves")
     return wrong
+
+
+def pods_paths(files):
+    """Files as patterns, so that a row tells where an engine writes: what looks like a digest or a number is left out."""
+    return {re.sub(r"[0-9A-Z]{52}|[0-9a-f]{8,}|\d+", "*", path) for path in files}
+
+
+def warm_rounds(pod, python, archive):
+    """Pods that load what the ones before them have saved, until one leaves nothing new."""
+    rounds = []
+    while len(rounds) < MOST_ROUNDS and (not rounds or rounds[-1]["saved"]):
+        status = pod.begin()
+        if status["outcome"] != "SUCCESS":
+            raise Broken(f"the archive was not loaded: {status}")
+        loaded = pod.files("cache")
+        said, told, after = pod.run(python), pod.effect(), pod.saved()
+        rounds.append({"said": said, "effect": told["effect"], "new_entries": told["newNames"], "load_ms": status["milliseconds"],
+                       "loaded": loaded, "saved": after["generation"] != archive["generation"]})
+        archive = after
+    return rounds
 
 
 def measure(engine, agent):
@@ -133,34 +190,65 @@ def measure(engine, agent):
         pod = Pod(engine, agent, work)
         pod.begin()
         cold = pod.run(python)
+        outside, made = pod.outside(), pod.files("cache")
         told = pod.effect()
-        pod.ask("save", "--once")
-        archive = json.loads(subprocess.run([agent, "inspect", "--json", work + "/store"], capture_output=True, text=True,
-                                            check=True).stdout)["archives"][0]
+        archive = pod.saved()
         local = pod.run(python)
-        status = pod.begin()
-        if status["outcome"] != "SUCCESS":
-            return None, [f"the archive was not loaded: {status}"]
-        ours = pod.run(python)
-        effect = pod.effect()
-    row = {"engine": engine.name, "release": cold.get("release", engine.release),
-           "cold": cold, "local": local, "ours": ours, "effect": effect["effect"],
-           "compile_seconds_told": told.get("compileSeconds"), "files": archive["files"],
-           "stored": archive["compressedBytes"], "load_ms": status["milliseconds"]}
-    return row, judge(cold, local, ours, effect)
+        rounds = warm_rounds(pod, python, archive)
+        pod.begin()
+        more = pod.run(python, MORE="1") if engine.can_do_more else None
+        partly = pod.effect()["effect"]
+    left = sorted(made - rounds[0]["loaded"])
+    for one in rounds:
+        del one["loaded"]
+    row = {"engine": engine.name, "release": engine.release, "said_release": cold["release"], "cold": cold, "local": local,
+           "rounds": rounds, "compile_seconds_told": told.get("compileSeconds"), "files": archive["files"],
+           "stored": archive["compressedBytes"], "not_packed": left, "paths": sorted(pods_paths(made))}
+    wrong = judge(cold, local, rounds, outside)
+    if more and (more["misses"] == 0 or partly != "partial"):
+        wrong.append(f"where {more['misses']} more are compiled than are loaded the effect is told as {partly}")
+    return row, wrong
+
+
+HEAD = ("| engine | release | compiles: cold | kept | through us | next pods | hits, misses: kept | through us | next pods | effect |"
+        " files | stored | load |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+
+
+def line(row):
+    """A row as people read it. Seconds are those that the engine itself counts as compiling."""
+    first, rest = row["rounds"][0], row["rounds"][1:]
+
+    def counted(said):
+        return f"{said['hits']}, {said['misses']}"
+
+    def each(tell):
+        return "; ".join(tell(one) for one in rest) or "as the first"
+
+    return (f"| {row['engine']} | {row['release']} | " +
+            " | ".join(f"{said['compile_seconds']:.1f} s" for said in (row["cold"], row["local"], first["said"])) +
+            f" | {each(lambda one: '%.1f s' % one['said']['compile_seconds'])} | {counted(row['local'])} | {counted(first['said'])}"
+            f" | {each(lambda one: counted(one['said']))} | {'; '.join(one['effect'] for one in row['rounds'])}"
+            f" | {row['files']} | {row['stored'] / 1024:.0f} KiB | {first['load_ms']} ms |\n")
 
 
 def table(rows):
-    lines = ["| engine | release | cold s | kept s | through us s | compiling cold s: its own count | ours |"
-             " hits, misses: kept | through us | effect | files | bytes stored | load ms |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(f"| {row['engine']} | {row['release']} | " +
-                     " | ".join(f"{row[case]['seconds']:.1f}" for case in ("cold", "local", "ours")) +
-                     f" | {row['cold']['compile_seconds']:.1f} | {row['compile_seconds_told'] or 0:.1f}"
-                     f" | {row['local']['hits']}, {row['local']['misses']} | {row['ours']['hits']}, {row['ours']['misses']}"
-                     f" | {row['effect']} | {row['files']} | {row['stored']} | {row['load_ms']} |")
-    return "\n".join(lines) + "\n"
+    return HEAD + "".join(line(row) for row in rows)
+
+
+def write_into(page, rows):
+    """The page's table with these rows in place of those of the same releases; newest first."""
+    with open(page, encoding="utf-8") as file:
+        before, rest = file.read().split(HEAD)
+    lines = rest.splitlines(keepends=True)
+    count = next((at for at, text in enumerate(lines) if not text.startswith("|")), len(lines))
+    kept = {tuple(text.split(" | ")[:2]): text for text in lines[:count]}
+    kept |= {tuple(line(row).split(" | ")[:2]): line(row) for row in rows}
+
+    def order(key):
+        return key[0], [-int(number) for number in re.findall(r"\d+", key[1])]
+
+    with open(page, "w", encoding="utf-8") as file:
+        file.write(before + HEAD + "".join(kept[key] for key in sorted(kept, key=order)) + "".join(lines[count:]))
 
 
 def main():
@@ -168,12 +256,16 @@ def main():
     parser.add_argument("names", nargs="*", help="NAME or NAME==RELEASE")
     parser.add_argument("--agent", default=PROJECT + "/build/agent/compilecache-agent")
     parser.add_argument("--table", help="write the table to this file too")
+    parser.add_argument("--page", help="put the rows into the table of this file: docs/engines.md")
     options = parser.parse_args()
     names = options.names or sorted(one for one in os.listdir(HERE) if os.path.exists(f"{HERE}/{one}/engine.json"))
     rows, wrong, not_run = [], [], []
     for name in names:
         engine = Engine(*name.split("==", 1))
-        row, faults = measure(engine, os.path.abspath(options.agent))
+        try:
+            row, faults = measure(engine, os.path.abspath(options.agent))
+        except Broken as broken:
+            row, faults = None, [str(broken)]
         wrong += [f"{engine.name} {engine.release}: {fault}" for fault in faults]
         if row is not None:
             rows.append(row)
@@ -184,10 +276,16 @@ def main():
     if options.table:
         with open(options.table, "w", encoding="utf-8") as file:
             file.write(table(rows))
+    if options.page:
+        write_into(options.page, rows)
     for one in not_run:
         print(f"NOT RUN: {one}: PyPI does not give its packages")
     for one in wrong:
         print(f"FAILED: {one}")
+    for row in rows:
+        print(f"RUN: {row['engine']} {row['release']}")
+    broken = {fault.split(":")[0] for fault in wrong}
+    print(f"{len(broken)} of {len(broken | {row['engine'] + ' ' + row['release'] for row in rows})} engines are not as they must be")
     if wrong:
         return 1
     return NOT_RUN if not rows else 0

@@ -1,6 +1,6 @@
 """Compiles a made-up network forward and backward by JAX, and tells what its persistent cache did.
 
-By default JAX keeps only what took longer than a second to compile. Here it keeps all (engine.json), so that what is found
+By default JAX keeps only what took longer than a second to compile. Here it keeps all (spec.startKit), so that what is found
 does not depend on how busy the machine is.
 """
 
