@@ -55,7 +55,7 @@ Result<api::ArchiveKey> local_key(const api::AgentConfig& config, store::Store& 
                                   const std::string& node) {
   api::NodeFacts facts;
   facts.architecture = architecture();
-  if (!config.key_basis.gpu_resource.empty()) {
+  if (!config.key_basis.gpu_resource.empty() && !config.key_basis.claims) {
     const auto product = noted_product(store, node);
     if (!product) {
       return fail(ErrorCode::kUnavailable,

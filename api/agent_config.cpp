@@ -27,19 +27,17 @@ inline constexpr auto kFields<Framework> =
                field_of("key_factors", &Framework::key_factors),
                field_of("key_parts", &Framework::key_parts),
                field_of("name", &Framework::name),
+               field_of("named_by_content", &Framework::named_by_content),
                field_of("never_pack", &Framework::never_pack),
                field_of("not_compiled", &Framework::not_compiled),
                field_of("temporary", &Framework::temporary)};
 
 template <>
-inline constexpr auto kFields<KeyBasis> =
-    std::tuple{field_of("directories", &KeyBasis::directories),
-               field_of("gpu_count", &KeyBasis::gpu_count),
-               field_of("gpu_resource", &KeyBasis::gpu_resource),
-               field_of("image", &KeyBasis::image),
-               field_of("parts", &KeyBasis::parts),
-               field_of("version", &KeyBasis::version),
-               field_of("workload", &KeyBasis::workload)};
+inline constexpr auto kFields<KeyBasis> = std::tuple{
+    field_of("claims", &KeyBasis::claims),       field_of("directories", &KeyBasis::directories),
+    field_of("gpu_count", &KeyBasis::gpu_count), field_of("gpu_resource", &KeyBasis::gpu_resource),
+    field_of("image", &KeyBasis::image),         field_of("parts", &KeyBasis::parts),
+    field_of("version", &KeyBasis::version),     field_of("workload", &KeyBasis::workload)};
 
 template <>
 inline constexpr const char* kKind<VolumeRef> = "volume";
@@ -105,6 +103,7 @@ inline constexpr auto kFields<InjectionStatus> =
                field_of("hash", &InjectionStatus::hash),
                field_of("init_containers", &InjectionStatus::init_containers),
                field_of("key_basis", &InjectionStatus::key_basis),
+               field_of("kit_left_off", &InjectionStatus::kit_left_off),
                field_of("mode", &InjectionStatus::mode),
                field_of("mounts", &InjectionStatus::mounts),
                field_of("variables", &InjectionStatus::variables),

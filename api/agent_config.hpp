@@ -98,6 +98,9 @@ struct InjectionStatus {
   // "container:VARIABLE", and the paths at which our volumes are mounted.
   std::vector<std::string> variables, mounts;
   std::vector<std::string> frameworks;
+  // What spec.startKit would add: "VARIABLE=1, since vLLM 0.26: what it brings". Nothing: it is on,
+  // or the frameworks have none.
+  std::optional<std::vector<std::string>> kit_left_off;
   Mode mode = Mode::kReadWrite;
   int64_t wait_for_first_ms = 0;
   KeyBasis key_basis;

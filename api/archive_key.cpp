@@ -22,6 +22,21 @@ std::string canonical(const ArchiveKey& key) {
   return text;
 }
 
+// The pod as if it had asked for these devices as an extended resource, on a node with the labels
+// of its devices. So it shares archives with pods that do.
+KeyBasis as_labelled(KeyBasis basis, const DeviceFacts& devices) {
+  basis.claims.reset();
+  basis.gpu_resource = kClaimedDevices;
+  basis.gpu_count = devices.count;
+  return basis;
+}
+
+NodeFacts as_labelled(NodeFacts node, const DeviceFacts& devices) {
+  node.gpu_product = devices.product;
+  if (!devices.driver_version.empty()) node.driver_version = devices.driver_version;
+  return node;
+}
+
 }  // namespace
 
 std::string normalized_gpu_product(std::string_view product, std::string_view gpu_resource) {
@@ -35,7 +50,27 @@ std::string normalized_gpu_product(std::string_view product, std::string_view gp
   return name;
 }
 
-Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node) {
+Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node,
+                            const DeviceFacts* devices) {
+  if (basis.claims) {
+    if (devices == nullptr) {
+      return fail(
+          ErrorCode::kUnavailable,
+          "naming the archive: the pod gets its devices by resourceClaims, and which it was "
+          "given is not known");
+    }
+    const NodeFacts labelled = as_labelled(node, *devices);
+    const auto& parts = basis.parts;
+    if (labelled.driver_version.empty() &&
+        std::find(parts.begin(), parts.end(), kDriverVersionPart) != parts.end()) {
+      Error error{ErrorCode::kInvalid,
+                  "naming the archive: the driver's version is part of the key, and neither the "
+                  "devices that the pod was given nor the node's labels tell it"};
+      error.reason = kDeviceUnknown;
+      return unexpected(std::move(error));
+    }
+    return make_key(as_labelled(basis, *devices), labelled);
+  }
   const bool on_gpu = !basis.gpu_resource.empty();
   if (on_gpu && node.gpu_product.empty()) {
     return fail(

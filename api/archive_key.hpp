@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/device_facts.hpp"
 #include "base/error.hpp"
 
 // The key of an archive: all that separates it from others of the same CompileCache.
@@ -39,12 +41,16 @@ using ArchiveKey = std::map<std::string, std::string>;
 // What the pod contributes to its key, known at admission.
 struct KeyBasis {
   std::vector<std::string> parts;  // spec.key, and what the frameworks add
-  std::string gpu_resource;  // "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; empty: no GPU requested
-  int gpu_count = 0;         // of the chosen containers
-  std::string image;         // reference of the first chosen container
-  std::string workload;      // top owner, "Deployment/name"
+  // "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; kClaimedDevices; empty: no GPU requested
+  std::string gpu_resource;
+  int gpu_count = 0;     // of the chosen containers
+  std::string image;     // reference of the first chosen container
+  std::string workload;  // top owner, "Deployment/name"
   std::string version;
   std::string directories;  // "torch=/my/dir" where the user chose one
+  // The pod's claims that the chosen containers use, "CLAIM" or "CLAIM/REQUEST": product, count and
+  // driver are those of the devices that these were given. Nothing: there are none.
+  std::optional<std::vector<std::string>> claims = {};
 
   bool operator==(const KeyBasis&) const = default;
 };
@@ -79,9 +85,11 @@ struct NodeFacts {
 // "…-MIG-1g.5gb".
 std::string normalized_gpu_product(std::string_view product, std::string_view gpu_resource);
 
-// Fails with kUnavailable when the pod requests a GPU and the node has no product label (yet).
+// Fails with kUnavailable when the pod requests a GPU and the node has no product label (yet), or
+// gets it by claims and `devices`, which it was given, are not known.
 // No GPU requested: the product is "cpu-<arch>", with the CPU's features always in the key.
-Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node);
+Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node,
+                            const DeviceFacts* devices = nullptr);
 
 // The CompileCache's name and ten digits of the SHA-256 of the key's canonical text.
 std::string archive_name(std::string_view cache, const ArchiveKey& key);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/agent_resources.hpp"
 #include "api/choices.hpp"
 #include "api/conditions.hpp"
 #include "api/recent_pods.hpp"
@@ -117,6 +118,8 @@ struct CompileCacheSpec {
     uint64_t window = 16ULL << 20;  // bytes
     bool operator==(const Compression&) const = default;
   } compression;
+  AgentResources resources;  // of our containers
+  bool start_kit = false;    // what frameworks leave off (frameworks/framework.hpp)
 
   bool operator==(const CompileCacheSpec&) const = default;
 };

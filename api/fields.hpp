@@ -38,8 +38,8 @@
 // Structs with a table may be members of each other, in std::optional, in std::vector, and the
 // alternatives of a std::variant: {"volume": {...}} is the one whose kKind is "volume".
 // std::chrono::milliseconds are durations ("30s"), uint64_t are quantities of bytes ("1Gi"),
-// enumerations their words (words.hpp); an unknown word is refused unless it means something.
-// Internal to api/.
+// Quantity is one of any kind ("100m"), enumerations their words (words.hpp); an unknown word is
+// refused unless it means something. Internal to api/.
 
 namespace compilecache::api {
 
@@ -127,6 +127,9 @@ class FieldReader {
   }
   void read(const nlohmann::json& from, uint64_t& into) {
     read_text(from, into, [](const std::string& text) { return parse_bytes(text); });
+  }
+  void read(const nlohmann::json& from, Quantity& into) {
+    read_text(from, into, [](const std::string& text) { return parse_quantity(text); });
   }
   void read(const nlohmann::json& from, std::string& into) { read_value(from, into); }
   template <Worded Enum>

@@ -17,6 +17,8 @@ inline constexpr char kModeAnnotation[] = "compilecache.dev/mode";
 inline constexpr char kQuietPeriodAnnotation[] = "compilecache.dev/quiet-period";
 inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-first";
 inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset";
+inline constexpr char kStartKitAnnotation[] = "compilecache.dev/start-kit";
+inline constexpr char kResourcesAnnotation[] = "compilecache.dev/resources";
 // Written by the webhook: what was injected and by which version, as JSON (InjectionStatus).
 inline constexpr char kStatusAnnotation[] = "compilecache.dev/status";
 

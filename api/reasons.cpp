@@ -67,7 +67,7 @@ constexpr std::array kTexts{
                         "a node's kubelet is too old for native sidecars; Kubernetes 1.30 is the "
                         "oldest that works"},
     InjectionReasonText{R::kResourceClaims, "resource_claims", "ResourceClaims",
-                        "the pod gets devices by resourceClaims, whose product cannot be told"},
+                        "the pod gets devices by resourceClaims, which cannot be told"},
     InjectionReasonText{R::kUnknownDevice, "unknown_device", "UnknownDevice",
                         "the pod requests a device of a vendor that the settings do not name; add "
                         "it to gpuResources"},

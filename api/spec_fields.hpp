@@ -142,6 +142,19 @@ inline constexpr auto kFields<CompileCacheSpec::Compression> =
                         })};
 
 template <>
+inline constexpr auto kFields<ResourceAmounts> =
+    std::tuple{field_of("cpu", &ResourceAmounts::cpu), field_of("memory", &ResourceAmounts::memory),
+               field_of("ephemeral-storage", &ResourceAmounts::ephemeral_storage)};
+
+template <>
+inline constexpr auto kFields<ContainerWish> = std::tuple{
+    field_of("requests", &ContainerWish::requests), field_of("limits", &ContainerWish::limits)};
+
+template <>
+inline constexpr auto kFields<AgentResources> =
+    std::tuple{field_of("load", &AgentResources::load), field_of("save", &AgentResources::save)};
+
+template <>
 inline constexpr auto kFields<CompileCacheSpec> =
     std::tuple{field_of("storage", &CompileCacheSpec::storage,
                         [](const std::optional<StorageSpec>& storage) -> std::string {
@@ -162,6 +175,9 @@ inline constexpr auto kFields<CompileCacheSpec> =
                field_of("save", &CompileCacheSpec::save),
                field_of("retention", &CompileCacheSpec::retention),
                field_of("remoteCache", &CompileCacheSpec::remote_cache),
-               field_of("compression", &CompileCacheSpec::compression)};
+               field_of("compression", &CompileCacheSpec::compression),
+               field_of("resources", &CompileCacheSpec::resources,
+                        [](const AgentResources& resources) { return trouble_of(resources); }),
+               field_of("startKit", &CompileCacheSpec::start_kit)};
 
 }  // namespace compilecache::api

@@ -1,5 +1,9 @@
 #include "archive/blob_store.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "archive/format.hpp"
 #include "base/sha256.hpp"
 
@@ -10,7 +14,32 @@ std::string name_of(const BlobStore& store, const Descriptor& blob) {
   return "blob " + blob.digest + " in " + store.describe();
 }
 
+class BlobInMemory : public BlobReader {
+ public:
+  explicit BlobInMemory(std::string content) : content_(std::move(content)) {}
+  [[nodiscard]] uint64_t size() const override { return content_.size(); }
+  [[nodiscard]] Result<size_t> read_at(std::span<uint8_t> bytes, uint64_t offset) const override {
+    if (offset >= content_.size()) return 0;
+    const auto count =
+        static_cast<size_t>(std::min<uint64_t>(bytes.size(), content_.size() - offset));
+    std::memcpy(bytes.data(), content_.data() + offset, count);
+    return count;
+  }
+
+ private:
+  const std::string content_;
+};
+
 }  // namespace
+
+std::unique_ptr<BlobReader> read_from_memory(std::string content) {
+  return std::make_unique<BlobInMemory>(std::move(content));
+}
+
+Result<std::unique_ptr<BlobReader>> open_blob(const BlobStore& store, const Descriptor& blob) {
+  if (!blob.data.empty()) return read_from_memory(blob.data);
+  return store.open(blob);
+}
 
 Status check_digest(const std::string& digest) {
   if (is_digest(digest)) return {};

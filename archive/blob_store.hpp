@@ -31,6 +31,9 @@ struct Descriptor {
   std::string media_type;
   std::string digest;
   uint64_t size = 0;
+  // The blob's content where its manifest has it too and it is what digest and size promise; else
+  // empty.
+  std::string data = {};
 };
 
 // Reads one blob. It does not check the content against the digest: the caller does.
@@ -83,6 +86,9 @@ class BlobStore {
   virtual Status sync() = 0;
   // The store's name in messages: "/mnt/caches/llama".
   [[nodiscard]] virtual std::string describe() const = 0;
+  // Blobs of up to so many bytes are to be in their archive's manifest too, where a request for
+  // each costs more than these bytes there. 0: none.
+  [[nodiscard]] virtual uint64_t carried_up_to() const { return 0; }
 };
 
 // kInvalid: `digest` is not a digest.
@@ -91,6 +97,12 @@ Status check_digest(const std::string& digest);
 // Reads a whole blob into memory and checks it against its digest. kCorrupt: it does not match;
 // kTooLarge: it has more than `limit` bytes; otherwise the errors of BlobStore::open.
 Result<std::string> read_blob(const BlobStore& store, const Descriptor& blob, uint64_t limit);
+
+// A blob that is in memory.
+std::unique_ptr<BlobReader> read_from_memory(std::string content);
+
+// Reads what the descriptor has of the blob, else opens it. Errors are those of BlobStore::open.
+Result<std::unique_ptr<BlobReader>> open_blob(const BlobStore& store, const Descriptor& blob);
 
 // kCorrupt: the blob does not have the descriptor's size. Otherwise the errors of BlobStore::open.
 Status check_blob_size(const BlobStore& store, const Descriptor& blob);

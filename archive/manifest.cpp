@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "archive/encode.hpp"
+#include "base/base64.hpp"
 #include "base/checked_json.hpp"
+#include "base/sha256.hpp"
 
 namespace compilecache::archive {
 namespace {
@@ -13,9 +15,21 @@ namespace {
 using Json = nlohmann::json;
 
 Json descriptor_json(const Descriptor& descriptor) {
-  return {{"mediaType", descriptor.media_type},
-          {"digest", descriptor.digest},
-          {"size", descriptor.size}};
+  Json json = {{"mediaType", descriptor.media_type},
+               {"digest", descriptor.digest},
+               {"size", descriptor.size}};
+  if (!descriptor.data.empty()) json["data"] = base64_encode(descriptor.data);
+  return json;
+}
+
+// What the manifest has of the blob; empty if that is not what the descriptor promises: the blob
+// itself may be right.
+std::string carried_data(const Json& json, const Descriptor& descriptor) {
+  const auto text = string_member(json, "data");
+  auto data = text ? base64_decode(*text) : std::nullopt;
+  const bool good =
+      data && data->size() == descriptor.size && "sha256:" + sha256_hex(*data) == descriptor.digest;
+  return good ? std::move(*data) : "";
 }
 
 Result<Descriptor> parse_descriptor(const Json& json, const char* media_type) {
@@ -29,7 +43,9 @@ Result<Descriptor> parse_descriptor(const Json& json, const char* media_type) {
   }
   if (!digest || !is_digest(*digest) || !size || *size > INT64_MAX)
     return fail(ErrorCode::kCorrupt, "a descriptor without usable digest and size");
-  return Descriptor{*type, *digest, *size};
+  Descriptor descriptor{*type, *digest, *size};
+  descriptor.data = carried_data(json, descriptor);
+  return descriptor;
 }
 
 Result<Manifest> parse_manifest(const std::string& text) {
@@ -75,6 +91,11 @@ double compile_seconds(const Annotations& annotations) {
   const bool good = problem == std::errc() && end == text.data() + text.size() && seconds > 0 &&
                     seconds <= kLongestCompile;
   return good ? seconds : 0;
+}
+
+void Manifest::forget_data() {
+  config.data.clear();
+  for (Descriptor& layer : layers) layer.data.clear();
 }
 
 const FileEntry* Config::find(std::string_view path) const {
@@ -144,7 +165,9 @@ Result<Config> read_config(const BlobStore& store, const Manifest& manifest, con
   };
   if (manifest.config.size > limits.max_config_plain_bytes)
     return unusable({ErrorCode::kTooLarge, "it is larger than accepted"});
-  auto content = read_blob(store, manifest.config, limits.max_config_plain_bytes);
+  auto content = manifest.config.data.empty()
+                     ? read_blob(store, manifest.config, limits.max_config_plain_bytes)
+                     : manifest.config.data;
   if (!content) return unusable(content.error());
   if (content->size() != manifest.config.size)
     return unusable({ErrorCode::kCorrupt, "the manifest gives another size"});

@@ -30,6 +30,9 @@ struct Manifest {
   Descriptor config;
   std::vector<Descriptor> layers;
   Annotations annotations;
+
+  // From now on all blobs are read from the store.
+  void forget_data();
 };
 
 // The value of kAnnotationCompileSeconds; 0: unknown, or implausible.
@@ -93,7 +96,7 @@ ArchiveInfo describe(const Manifest& manifest, const Config& config);
 Result<Manifest> read_manifest(const BlobStore& store, const std::string& digest,
                                const Limits& limits = {});
 
-// Reads and checks the manifest's config blob. Errors as above.
+// Reads and checks the config: what the manifest has of it, else its blob. Errors as above.
 Result<Config> read_config(const BlobStore& store, const Manifest& manifest,
                            const Limits& limits = {});
 

@@ -61,6 +61,18 @@ Result<int64_t> parse_quantity_milli(std::string_view text) {
   return static_cast<int64_t>(std::ceil(number));
 }
 
+Result<Quantity> parse_quantity(std::string_view text) {
+  return parse_quantity_milli(text).map([](int64_t milli) { return Quantity{milli}; });
+}
+
+std::string format_quantity(Quantity quantity) {
+  constexpr int64_t kMebibyte = int64_t{1024} * 1024 * 1000;
+  const int64_t milli = quantity.milli;
+  if (milli > 0 && milli % kMebibyte == 0) return std::to_string(milli / kMebibyte) + "Mi";
+  if (milli % 1000 == 0) return std::to_string(milli / 1000);
+  return std::to_string(milli) + "m";
+}
+
 Result<uint64_t> parse_bytes(std::string_view text) {
   return parse_quantity_milli(text).map(
       [](int64_t milli) { return static_cast<uint64_t>((milli + 999) / 1000); });

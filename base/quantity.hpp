@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +14,16 @@ namespace compilecache {
 
 // Thousandths of the unit ("500m" is 500, "1Ki" is 1024000); negative quantities are refused.
 Result<int64_t> parse_quantity_milli(std::string_view text);
+
+// An amount of a resource, in thousandths.
+struct Quantity {
+  int64_t milli = 0;
+  auto operator<=>(const Quantity&) const = default;
+};
+Result<Quantity> parse_quantity(std::string_view text);
+
+// "100m", "2", "128Mi".
+std::string format_quantity(Quantity quantity);
 
 // Whole units, rounded up: bytes for storage and memory.
 Result<uint64_t> parse_bytes(std::string_view text);

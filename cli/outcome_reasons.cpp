@@ -32,6 +32,12 @@ constexpr std::array kRegistryReasons{
                   "put certificates in PEM into its ca.crt"},
 };
 
+constexpr OutcomeReason kDeviceUnknownReason{
+    "device_unknown",
+    "it cannot be told which GPUs the pod was given by its resourceClaims: none is of a driver in "
+    "deviceDrivers of the operator's settings, or one lacks an attribute named there",
+    "add the driver or the attribute's name there; else leave the pod's annotation out"};
+
 template <size_t N, size_t M>
 constexpr auto joined(const std::array<OutcomeReason, N>& some,
                       const std::array<OutcomeReason, M>& more) {
@@ -50,6 +56,17 @@ constexpr std::array kOtherLoadReasons{
     OutcomeReason{"gpu_product_unknown", "the node has no label for its GPU product",
                   "check that GPU feature discovery runs on the node, or add the label's name to "
                   "gpuProductLabels in the operator's settings"},
+    OutcomeReason{"claim_not_allocated",
+                  "a ResourceClaim of the pod is not there or has no devices",
+                  "see the claim's status: kubectl describe resourceclaim"},
+    OutcomeReason{"device_not_published",
+                  "no ResourceSlice of the pool's newest generation has a device that the pod was "
+                  "given",
+                  "see that the device's driver runs on the node"},
+    kDeviceUnknownReason,
+    OutcomeReason{"devices_unreadable",
+                  "the operator could not read the pod's ResourceClaims or the ResourceSlices",
+                  "see the operator's log; it needs the rights of config/operator/rbac.yaml"},
     OutcomeReason{"key_unknown", "the pod's key cannot be made", "see the operator's log"},
     OutcomeReason{"waited_enough",
                   "it waited for as long as it may, and what it waited for did not come",
@@ -113,6 +130,7 @@ constexpr std::array kOtherSaveReasons{
                   "the pod's service account is not in spec.save.allowedServiceAccounts",
                   "add it there, if its archives may be trusted"},
     OutcomeReason{"policy_never", "spec.save.policy is Never", ""},
+    kDeviceUnknownReason,
     OutcomeReason{"mode_read_only", "the pod's mode is ReadOnly", ""},
     OutcomeReason{"loaded_suspect", "what the pod loaded makes pods crash, and is in its directory",
                   "replace the pod"},

@@ -119,6 +119,7 @@ class Teller {
       story_.mode = api::to_string(injection_->mode);
       story_.version = injection_->version;
       story_.frameworks = injection_->frameworks;
+      story_.start_kit = injection_->kit_left_off.value_or(std::vector<std::string>());
       story_.containers = injection_->containers;
       return because(api::InjectionReason::kInjected);
     }
@@ -308,6 +309,7 @@ class Teller {
     if (reason == "too_many_loads") return "for its turn: maxConcurrentLoads";
     if (reason == "operator_unreachable") return "for an answer from the operator";
     if (reason == "gpu_product_unknown") return "for the node's GPU product label";
+    if (reason == "device_not_published") return "for the ResourceSlice of its device";
     return "";
   }
 

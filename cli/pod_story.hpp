@@ -75,8 +75,9 @@ struct PodStory {
 
   std::string save, save_reason, save_why;
 
-  std::vector<std::string> change;  // what to do, the most important first
-  std::vector<ToldEvent> events;    // ours, of this pod, newest last
+  std::vector<std::string> start_kit;  // what spec.startKit would add
+  std::vector<std::string> change;     // what to do, the most important first
+  std::vector<ToldEvent> events;       // ours, of this pod, newest last
   std::vector<std::string> unread;
 };
 

@@ -35,6 +35,11 @@ std::string from_node(const std::optional<json>& node, const std::string& resour
 
 std::string from(const std::string& part, const std::string& value, const api::KeyBasis& basis,
                  const json& pod, const std::optional<json>& node) {
+  const bool by_claims = basis.claims.has_value();
+  if (by_claims && (part == api::kGpuProductPart || part == api::kGpuCountPart ||
+                    part == api::kDriverVersionPart)) {
+    return "the devices that the pod's resourceClaims were given, as ResourceSlices describe them";
+  }
   if (part == api::kGpuProductPart) {
     return basis.gpu_resource.empty() ? "the node's architecture: the pod requests no GPU"
                                       : from_node(node, basis.gpu_resource, value);

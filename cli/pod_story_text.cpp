@@ -155,6 +155,9 @@ std::string text_of(const PodStory& story) {
   }
   if (story.change.empty()) page.line("change", "nothing");
   for (const std::string& what : story.change) page.line("change", what);
+  if (!story.start_kit.empty()) {
+    page.line("start kit", "off; spec.startKit: true would set " + join(story.start_kit, "; "));
+  }
   for (const ToldEvent& event : story.events) {
     page.line("event", event.time + " " + event.about + " " + event.reason + ": " + event.message);
   }
@@ -219,6 +222,7 @@ json json_of(const PodStory& story) {
         {"secondsSaved", story.seconds_saved}}},
       {"save", {{"outcome", story.save}, {"reason", story.save_reason}, {"why", story.save_why}}},
       {"change", list_of(story.change)},
+      {"startKit", list_of(story.start_kit)},
       {"events", events},
       {"unread", list_of(story.unread)}};
 }

@@ -103,6 +103,7 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
         found.kind->read.insert(found.entry);
       continue;
     }
+    if (was_loaded && rules.named_by_content(file.path)) continue;
     if (found.kind != nullptr) make(*found.kind, found.entry, file.modified);
     if (rules.not_compiled(file.path)) continue;
     const auto folder = found.is_folder ? found.entry : folder_of(file.path);

@@ -28,6 +28,16 @@ struct Framework {
   // webhook needs them.
   std::map<std::string, std::string> cold_env;
 
+  // Variables for pods whose CompileCache has spec.startKit: they switch on what the framework
+  // leaves off although it can be carried from pod to pod. Where its release does not know one, it
+  // does nothing. Only the webhook needs them.
+  struct KitVariable {
+    std::string value;   // as in env
+    std::string since;   // "vLLM 0.26"
+    std::string brings;  // what is kept by it: "the memory that profiling found to be free"
+  };
+  std::map<std::string, KitVariable> start_kit;
+
   // The variable by which a user may already have chosen the directory (TORCHINDUCTOR_CACHE_DIR); a
   // literal value is honoured. Empty: the framework's directory is always ours.
   std::string directory_variable;
@@ -56,6 +66,11 @@ struct Framework {
   // Files or folders, as in never_pack, that say nothing of how long the app compiled: vLLM's notes
   // on a model's class, written long before it compiles. They are packed.
   std::vector<std::string> not_compiled;
+
+  // Files or folders, as in never_pack, whose files are named by a digest of what is in them: one
+  // that was loaded and is written again is the same, and no new work. PyTorch before 2.13 writes
+  // its entries again out of vLLM's artifacts.
+  std::vector<std::string> named_by_content;
 
   // Files that are never in an archive, or folders with all that is in them. A pattern of one
   // component matches by name, wherever the file is.
@@ -93,6 +108,10 @@ struct Framework {
 
   bool operator==(const Framework&) const = default;
 };
+
+inline bool operator==(const Framework::KitVariable& a, const Framework::KitVariable& b) {
+  return a.value == b.value && a.since == b.since && a.brings == b.brings;
+}
 
 inline bool operator==(const Framework::Completion& a, const Framework::Completion& b) {
   return a.directory == b.directory && a.marker == b.marker;

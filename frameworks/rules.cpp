@@ -29,6 +29,7 @@ Rules::Rules(const Framework& framework)
     : name_(framework.name),
       never_pack_(compile(framework.never_pack)),
       not_compiled_(compile(framework.not_compiled)),
+      named_by_content_(compile(framework.named_by_content)),
       temporary_(compile(framework.temporary)),
       build_directories_(compile(framework.build_directories)),
       elf_files_(compile(framework.elf_files)) {
@@ -71,6 +72,10 @@ bool Rules::covered(const std::vector<Pattern>& patterns, std::string_view path)
 bool Rules::never_packed(std::string_view path) const { return covered(never_pack_, path); }
 
 bool Rules::not_compiled(std::string_view path) const { return covered(not_compiled_, path); }
+
+bool Rules::named_by_content(std::string_view path) const {
+  return covered(named_by_content_, path);
+}
 
 bool Rules::must_be_elf(std::string_view path) const {
   const auto parts = components(path);

@@ -22,6 +22,7 @@ class Rules {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool never_packed(std::string_view path) const;
   [[nodiscard]] bool not_compiled(std::string_view path) const;
+  [[nodiscard]] bool named_by_content(std::string_view path) const;
   [[nodiscard]] bool must_be_elf(std::string_view path) const;
 
   // The temporary file or folder that `path` is or is in.
@@ -67,7 +68,8 @@ class Rules {
   static bool covered(const std::vector<Pattern>& patterns, std::string_view path);
 
   std::string name_;
-  std::vector<Pattern> never_pack_, not_compiled_, temporary_, build_directories_, elf_files_;
+  std::vector<Pattern> never_pack_, not_compiled_, named_by_content_, temporary_,
+      build_directories_, elf_files_;
   std::vector<Glob> entry_directories_, entry_files_, derived_files_, key_factors_;
   std::vector<CompletionRule> completions_;
 };

@@ -31,6 +31,7 @@
 #include "operator/caches/invalid_caches.hpp"
 #include "operator/certificates/certificate_files.hpp"
 #include "operator/certificates/certificate_keeper.hpp"
+#include "operator/cluster/resource_api.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/metrics_access.hpp"
@@ -98,6 +99,15 @@ RotationPolicy rotation_policy(const Settings& settings) {
   using std::chrono::duration_cast;
   return RotationPolicy::of_lives(duration_cast<seconds>(settings.certificates.authority_life),
                                   duration_cast<seconds>(settings.certificates.leaf_life));
+}
+
+// Whether pods that get their GPUs by resourceClaims can have a key. In doubt they are left alone.
+bool tells_of_devices(const kube::Client& client) {
+  const auto served = served_resource_api(client);
+  if (!served) {
+    log_warn("pods with resourceClaims are left alone", {{"error", served.error().message}});
+  }
+  return served && served->has_value();
 }
 
 // Where the operator is told of a proxy, its Jobs need it too.
@@ -260,8 +270,10 @@ Status Operator::look_around() {
   }
   auto kubelets = read_kubelets(client_);
   if (!kubelets) return unexpected(kubelets.error());
-  webhook_.emplace(client_, stores_.caches, injection_settings(settings_, options_.ns, image_),
-                   events_, metrics_, clock_, settings_.limits.webhook_threads);
+  webhook::InjectionSettings injection = injection_settings(settings_, options_.ns, image_);
+  injection.resource_claims = tells_of_devices(client_);
+  webhook_.emplace(client_, stores_.caches, std::move(injection), events_, metrics_, clock_,
+                   settings_.limits.webhook_threads);
   webhook_->set_review_path([this] { return review_path_.path(); },
                             [this] { review_path_.look_soon(); });
   locator_.emplace(client_, options_.ns,

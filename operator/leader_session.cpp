@@ -16,6 +16,7 @@
 #include "kube/workqueue.hpp"
 #include "operator/agents/agent_api.hpp"
 #include "operator/agents/agent_endpoint.hpp"
+#include "operator/agents/device_reader.hpp"
 #include "operator/breaker/breaker_keeper.hpp"
 #include "operator/caches/compile_cache_controller.hpp"
 #include "operator/caches/status_writer.hpp"
@@ -73,6 +74,7 @@ struct LeaderSession::Impl {
         traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
         crashes(ledger),
         heard(parts.settings.agent),
+        devices(resource_api(parts.client), parts.settings.device_drivers),
         auth(
             [this](const nlohmann::json& review) {
               return parts.client.create(kube::resources::kTokenReviews, review);
@@ -112,6 +114,7 @@ struct LeaderSession::Impl {
   LoadTraffic traffic;
   CrashWatch crashes;
   HeardPods heard;
+  DeviceReader devices;
   TokenAuth auth;
   SaveCoordinator saves;
   StatusWriter status_writer;
@@ -270,6 +273,9 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
     if (!object) return unexpected(object.error());
     return parse_pod(*object);
   };
+  hooks.devices = [this](const PodView& pod, const std::string& node) {
+    return devices.read(pod, node);
+  };
   hooks.sweep_wanted = [this](const std::string& ns, const std::string& cache) {
     sweeper->ask(kube::object_key(ns, cache));
     enqueue(ns, cache, Duration::zero());
@@ -350,6 +356,7 @@ void LeaderSession::Impl::add_handlers() {
   ledger.on_end([this](const std::string& ns, const std::string& uid) {
     heard.gone(ns, uid);
     traffic.gone(uid);
+    devices.gone(uid);
   });
   stats.on_change([this](const std::string& cache) { queue.add_after(cache, kReportsSettle); });
   on_changes(parts.stores.caches, [this](const auto& before, const auto& after, auto priority) {

@@ -13,7 +13,7 @@
 #                                   state that threads share and no lock guards (base/thread_annotations.hpp)
 #   tests/run.sh tidy               clang-tidy on the sources that changed last: tests/support/tidy
 #   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
-#   tests/run.sh engines [NAME...]  real engines from PyPI, cold and warm (tests/engines); not one of all
+#   tests/run.sh engines [NAME...]  real engines from PyPI, cold and warm (tests/engines); in all of it vllm and jax
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -225,9 +225,12 @@ run_engines() {
   local log=$build/engines.log code=0
   configure_and_build "$build" compilecache-agent -- -DCMAKE_BUILD_TYPE=Release
   "$project/tests/engines/run.py" "${engines[@]}" --agent "$build/agent/compilecache-agent" --table "$build/engines.md" 2>&1 | tee "$log" || code=$?
-  grep -E '^(FAILED|NOT RUN): ' "$log" >"$results/engines" || echo "engines: as they must be" >"$results/engines"
   if [ $code -eq 77 ]; then code=0; fi
-  echo "count $((code != 0)) 1" >>"$results/engines"
+  {
+    echo "engines: $(sed -n 's/^RUN: //p' "$log" | paste -sd, | sed 's/,/, /g; s/^$/none was run/')"
+    sed -n 's/^\(FAILED: .*\)/  \1/p; s/^NOT RUN: /  left out: /p' "$log"
+    sed -n 's/^\([0-9]*\) of \([0-9]*\) engines are not as they must be$/count \1 \2/p' "$log" | grep . || echo "count 1 1"
+  } >"$results/engines"
   return $code
 }
 
@@ -235,16 +238,17 @@ run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
   CC_REGISTRY=$("$cluster" registry)
-  export CC_REGISTRY
+  HELM=$("$cluster" helm)
+  export CC_REGISTRY HELM
   run_tests integration "$build" integration
 }
 
-# beside PARTS COMMAND...: the command, and with what it leaves of the processors the parts. Tests on a cluster wait much; what
+# beside PARTS COMMAND...: (PART+WORD: with that word) the command, and with what it leaves of the processors the parts. Tests on a cluster wait much; what
 # is only compiled and computed runs at the lowest priority beside them, which saves half an hour.
 beside() {
   local parts=$1 log=$build/beside.log code=0 others
   shift
-  COMPILECACHE_RESULTS=$results nice -n 19 bash -c 'status=0; for part in $1; do "$0" $part || status=1; done; exit $status' \
+  COMPILECACHE_RESULTS=$results nice -n 19 bash -c 'status=0; for part in $1; do "$0" ${part//+/ } || status=1; done; exit $status' \
     "$project/tests/run.sh" "$parts" >"$log" 2>&1 &
   others=$!
   # Not in a condition, so that it ends at its first error.
@@ -267,15 +271,17 @@ use_cluster() {
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
   "$cluster" add-lws "$1"
-  "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)"
+  "$cluster" add-devices "$1" gpu.nvidia.com "$project/tests/e2e/devices.json"
+  "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)" "$("$cluster" registry-image --before)"
   use_cluster "$1"
   CC_TORCH_IMAGE=$("$cluster" torch-image)
   CC_NEXT_TORCH_IMAGE=$("$cluster" torch-image --next)
+  HELM=$("$cluster" helm)
   # As users install it, but for the grace of condemned blobs and the breaker's times, which outlast any test.
   CC_INSTALL_MANIFEST=$2/install.yaml
   sed 's/^\( *grace:\) 15m /\1 10s /; s/^\( *patience:\) 30s /\1 10s /; s/^\( *pause:\) 1m /\1 15s /' "$project/config/install-with-registry.yaml" >"$CC_INSTALL_MANIFEST"
   CC_VOLUMES=$2
-  export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST
+  export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST HELM
   registry_volume "$2/registry" | "$KUBECTL" apply -f -
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
@@ -314,7 +320,7 @@ plan() {
   if [ "$part" = engines ]; then steps_plan engines 300 "real engines, cold and warm"; fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
-  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 260)" "etcd, kube-apiserver and a registry from Go modules"; fi
+  if wants integration; then steps_plan control-plane "$(unless_ready control-plane 330)" "etcd, kube-apiserver, a registry and helm from Go modules"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
   else
@@ -328,7 +334,7 @@ plan() {
     steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), fuzzing, every source by itself, clang-tidy, small wrong changes"
+      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, every source by itself, clang-tidy, small wrong changes"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -381,7 +387,7 @@ summary() {
       failed=$((failed + count)) passed=$((passed + total - count)) ran=$((ran + total))
     done < <(grep '^count ' "$file")
   done
-  [ "$ran" -gt 0 ] || { echo "no test was run${pattern:+; none matches '$pattern'}" && exit 1; }
+  [ $((ran + left_out)) -gt 0 ] || { echo "no test was run${pattern:+; none matches '$pattern'}" && exit 1; }
   # Programs; what is skipped or left out are single tests, named above.
   echo "$passed passed, $failed failed, $skipped skipped, $left_out left out"
 }
@@ -432,7 +438,7 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside "fresh fuzz sources tidy mutate" run_e2e "$name" "$volumes"
+      part_step e2e beside "fresh engines+vllm+jax fuzz sources tidy mutate" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi

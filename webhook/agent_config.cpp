@@ -30,6 +30,7 @@ api::KeyBasis key_basis(const AgentConfigInput& input) {
   }
   basis.gpu_resource = input.selection.gpu_resource;
   basis.gpu_count = input.selection.gpu_count;
+  if (!input.selection.claims.empty()) basis.claims = input.selection.claims;
   basis.image = text_member(container_at(input.pod, input.selection.containers.front()), "image");
   basis.workload = workload_of(input.pod);
   basis.version = input.annotations.version.value_or(input.cache.spec.version);
@@ -65,7 +66,8 @@ milliseconds first_quiet_period(const AgentConfigInput& input) {
   return first < input.cache.spec.save.quiet_period ? first : milliseconds(0);
 }
 
-// The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits.
+// The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits, the
+// saver's too: where somebody wants one, it is for the archives on their way to a registry.
 int64_t ephemeral_limit(const AgentConfigInput& input) {
   int64_t limit = 0;
   for (const Json& container : containers_of(input.pod)) {
@@ -73,6 +75,7 @@ int64_t ephemeral_limit(const AgentConfigInput& input) {
     const auto found = limits.find("ephemeral-storage");
     if (found != limits.end()) limit += found->second / 1000;
   }
+  if (limit > 0) limit += input.more_storage;
   const int64_t volume = input.directories.size_limit;
   if (limit == 0 || volume == 0) return std::max(limit, volume);
   return std::min(limit, volume);

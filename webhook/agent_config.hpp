@@ -25,6 +25,7 @@ struct AgentConfigInput {
   const DirectoryPlan& directories;
   const std::vector<const frameworks::Framework*>& frameworks;
   const InjectionSettings& settings;
+  int64_t more_storage = 0;  // ResourcePlan::more_storage
 };
 api::AgentConfig make_agent_config(const AgentConfigInput& input);
 

@@ -70,11 +70,21 @@ Decided<std::optional<std::chrono::milliseconds>> read_duration(const Json& pod,
   return *duration;
 }
 
+Decided<std::optional<bool>> read_flag(const Json& pod, const char* name) {
+  const auto value = annotation(pod, name);
+  if (!value) return std::nullopt;
+  if (*value != "true" && *value != "false") {
+    return invalid(name, *value, "allowed are true and false");
+  }
+  return *value == "true";
+}
+
 std::vector<std::string> unknown_annotations(const Json& pod) {
   static const std::vector<std::string_view> known{
       api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
       api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
-      api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kStatusAnnotation};
+      api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kResourcesAnnotation,
+      api::kStartKitAnnotation,     api::kStatusAnnotation};
   const std::string prefix = std::string(api::kGroup) + "/";
   std::vector<std::string> unknown;
   for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {
@@ -117,11 +127,12 @@ Decided<PodAnnotations> read_annotations(const Json& pod) {
   auto frameworks = read_list(pod, api::kFrameworksAnnotation);
   if (!frameworks) return tl::unexpected(frameworks.error());
   read.frameworks = std::move(*frameworks);
-  const auto only = annotation(pod, api::kOnlyIfUnsetAnnotation);
-  if (only && *only != "true" && *only != "false") {
-    return invalid(api::kOnlyIfUnsetAnnotation, *only, "allowed are true and false");
-  }
-  read.only_if_unset = only == "true";
+  const auto only = read_flag(pod, api::kOnlyIfUnsetAnnotation);
+  if (!only) return tl::unexpected(only.error());
+  read.only_if_unset = only->value_or(false);
+  const auto kit = read_flag(pod, api::kStartKitAnnotation);
+  if (!kit) return tl::unexpected(kit.error());
+  read.start_kit = *kit;
   const auto quiet = read_duration(pod, api::kQuietPeriodAnnotation);
   if (!quiet) return tl::unexpected(quiet.error());
   read.quiet_period = *quiet;

@@ -20,6 +20,7 @@ struct PodAnnotations {
   std::optional<std::string> version;   // instead of spec.version
   std::vector<std::string> frameworks;  // empty: spec.frameworks
   bool only_if_unset = false;           // as if every framework's description had it
+  std::optional<bool> start_kit;        // instead of spec.startKit
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;
   // The first eight annotations of our domain that we do not know, most likely misspelt.

@@ -171,7 +171,7 @@ class Planner {
                   quoted(framework, path) + " is in the pod's volume \"" + name +
                       "\"; only a writable emptyDir can be filled from an archive");
     }
-    note_size_limit(object_member(*volume, "emptyDir"));
+    note_volume(object_member(*volume, "emptyDir"));
     const podspec::Mount mount{name, std::string(text_member(*covering, "mountPath"))};
     if (std::find(plan_.agent_mounts.begin(), plan_.agent_mounts.end(), mount) ==
         plan_.agent_mounts.end()) {
@@ -200,7 +200,8 @@ class Planner {
     return innermost;
   }
 
-  void note_size_limit(const Json& volume) {
+  void note_volume(const Json& volume) {
+    plan_.in_memory = plan_.in_memory || text_member(volume, "medium") == "Memory";
     const auto limit = parse_bytes(text_member(volume, "sizeLimit"));
     if (!limit || *limit == 0) return;
     const auto bytes = static_cast<int64_t>(*limit);

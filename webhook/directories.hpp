@@ -30,6 +30,8 @@ struct DirectoryPlan {
   std::vector<podspec::Mount> mounts;        // for app, loader and saver
   std::vector<podspec::Mount> agent_mounts;  // the pod's own, for loader and saver
   int64_t size_limit = 0;  // the smallest of the pod's own volumes in use; 0: none
+  // Whether one of them is in memory: what the loader writes there counts as its own memory.
+  bool in_memory = false;
 
   // The directories that are part of the archive's key, "torch=/my/dir": those that the user chose.
   [[nodiscard]] std::string key_text() const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
+#include <set>
 
 namespace compilecache::webhook {
 
@@ -28,12 +30,19 @@ const CacheDirectory* directory_of(const std::vector<CacheDirectory>& directorie
   return found == directories.end() ? nullptr : &*found;
 }
 
+// The value with the framework's directory in it; nothing where it needs one and there is none.
+std::optional<std::string> placed_in(const CacheDirectory* directory, const std::string& value) {
+  if (value.find(kDirectory) == std::string::npos) return value;
+  if (directory == nullptr) return std::nullopt;
+  return replaced(value, kDirectory, directory->path);
+}
+
 }  // namespace
 
 std::vector<podspec::Variable> app_environment(
     const Json& container, const std::vector<CacheDirectory>& directories,
     const std::vector<const frameworks::Framework*>& frameworks,
-    const api::CompileCacheSpec::Redis& redis) {
+    const api::CompileCacheSpec::Redis& redis, bool start_kit) {
   const auto theirs = array_member(container, "env");
   std::vector<podspec::Variable> added;
   const auto add = [&](const std::string& name, const std::string& value) {
@@ -46,9 +55,12 @@ std::vector<podspec::Variable> app_environment(
   for (const frameworks::Framework* framework : frameworks) {
     const CacheDirectory* directory = directory_of(directories, framework);
     for (const auto& [name, value] : framework->env) {
-      const bool needs_directory = value.find(kDirectory) != std::string::npos;
-      if (needs_directory && directory == nullptr) continue;
-      add(name, needs_directory ? replaced(value, kDirectory, directory->path) : value);
+      if (const auto placed = placed_in(directory, value)) add(name, *placed);
+    }
+    if (start_kit) {
+      for (const auto& [name, variable] : framework->start_kit) {
+        if (const auto placed = placed_in(directory, variable.value)) add(name, *placed);
+      }
     }
     if (redis.host.empty()) continue;
     for (const auto& [name, value] : framework->redis_env) {
@@ -56,6 +68,28 @@ std::vector<podspec::Variable> app_environment(
     }
   }
   return added;
+}
+
+std::vector<std::string> start_kit_offers(
+    const Json& pod, const std::vector<size_t>& containers,
+    const std::vector<CacheDirectory>& directories,
+    const std::vector<const frameworks::Framework*>& frameworks) {
+  const auto is_missing = [&](const std::string& name) {
+    return std::any_of(containers.begin(), containers.end(), [&](size_t index) {
+      return find_named(array_member(container_at(pod, index), "env"), name) == nullptr;
+    });
+  };
+  std::set<std::string> told;
+  std::vector<std::string> offers;
+  for (const frameworks::Framework* framework : frameworks) {
+    const CacheDirectory* directory = directory_of(directories, framework);
+    for (const auto& [name, variable] : framework->start_kit) {
+      const auto value = placed_in(directory, variable.value);
+      if (!value || !is_missing(name) || !told.insert(name).second) continue;
+      offers.push_back(name + "=" + *value + ", since " + variable.since + ": " + variable.brings);
+    }
+  }
+  return offers;
 }
 
 std::vector<std::string> proxy_environment(const Json& container) {

@@ -14,11 +14,19 @@
 namespace compilecache::webhook {
 
 // The variables that the frameworks need, and those for the CompileCache's Redis server if it names
-// one. Variables that the container has already are left out: the user's own values stand.
+// one. Variables that the container has already are left out: the user's own values stand. With
+// `start_kit` also those of the frameworks' start kits.
 std::vector<podspec::Variable> app_environment(
     const Json& container, const std::vector<CacheDirectory>& directories,
     const std::vector<const frameworks::Framework*>& frameworks,
-    const api::CompileCacheSpec::Redis& redis);
+    const api::CompileCacheSpec::Redis& redis, bool start_kit);
+
+// What the start kits of the frameworks would add to any of the containers, in sentences, each
+// variable once: "VLLM_ENABLE_STARTUP_PLAN=1, since vLLM 0.26: ...".
+std::vector<std::string> start_kit_offers(
+    const Json& pod, const std::vector<size_t>& containers,
+    const std::vector<CacheDirectory>& directories,
+    const std::vector<const frameworks::Framework*>& frameworks);
 
 // The variables that lead the container through a proxy, as JSON, for our containers in its pod:
 // what it needs to reach the outside they need too. What only the container itself can resolve is

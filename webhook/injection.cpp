@@ -17,6 +17,7 @@
 #include "webhook/own_caches.hpp"
 #include "webhook/pod_bounds.hpp"
 #include "webhook/pod_shape.hpp"
+#include "webhook/resource_wishes.hpp"
 #include "webhook/resources.hpp"
 #include "webhook/security_context.hpp"
 #include "webhook/selection.hpp"
@@ -241,7 +242,7 @@ Decided<Injection> plan_remote_only(const InjectionInput& input, const Json& pod
   injection.selection.containers = std::move(*chosen);
   for (const size_t index : injection.selection.containers) {
     injection.environments.push_back(app_environment(container_at(pod, index), {}, frameworks,
-                                                     input.cache->spec.remote_cache.redis));
+                                                     input.cache->spec.remote_cache.redis, false));
   }
   injection.warnings = remote_cache_warnings(pod, injection.selection, frameworks);
   injection.status = status_of(pod, injection, {}, input.settings);
@@ -307,16 +308,18 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   if (!names) return tl::unexpected(names.error());
 
   const std::string ns(input.ns);
+  ResourceWishes wishes = resource_wishes(pod, input.cache->spec.resources);
+  injection.resources = plan_resources(
+      {pod, *selection, input.facts, input.settings, wishes.resources, directories->in_memory});
   const api::AgentConfig config =
       make_agent_config({pod, ns, *input.cache, *store, annotations, *selection, *directories,
-                         *frameworks, input.settings});
+                         *frameworks, input.settings, injection.resources.more_storage});
   const Json& first = container_at(pod, selection->containers.front());
   const std::string environment = environment_of(config, *store, first);
   const std::string security = agent_security_context(first, pod);
   const SaverUser saver = reads_only ? SaverUser{} : saver_user(pod, *selection, *input.cache);
   const std::string saver_security = agent_security_context(first, pod, saver.user);
 
-  injection.resources = plan_resources(pod, *selection, input.facts, input.settings);
   // The saver is added in mode ReadOnly too, to report the effect of the load.
   const AgentContainerInput agents{input.settings, environment,         *directories,
                                    *store,         injection.resources, security,
@@ -327,9 +330,10 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   injection.saver = saver_container(agents);
   injection.mounts = directories->mounts;
   const auto redis = redis_for(input, annotations);
+  const bool start_kit = annotations.start_kit.value_or(input.cache->spec.start_kit);
   for (const size_t index : injection.selection.containers) {
-    injection.environments.push_back(
-        app_environment(container_at(pod, index), directories->directories, *frameworks, redis));
+    injection.environments.push_back(app_environment(
+        container_at(pod, index), directories->directories, *frameworks, redis, start_kit));
   }
   injection.safe_to_evict = safe_to_evict_volumes(pod, empty_dirs);
   injection.warnings =
@@ -337,7 +341,14 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const bool joins_redis = !redis.host.empty() && annotations.mode == api::Mode::kReadWrite;
   warn_of_redis(input, pod, *frameworks, joins_redis, injection);
   if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);
+  if (!wishes.warning.empty()) injection.warnings.push_back(std::move(wishes.warning));
+  for (std::string& warning : injection.resources.warnings) {
+    injection.warnings.push_back(std::move(warning));
+  }
   injection.status = status_of(pod, injection, config, input.settings);
+  auto offers =
+      start_kit_offers(pod, injection.selection.containers, directories->directories, *frameworks);
+  if (!start_kit && !offers.empty()) injection.status.kit_left_off = std::move(offers);
   return injection;
 }
 

@@ -128,11 +128,4 @@ ContainerAmounts effective_amounts(const Json& pod, const std::vector<InitContai
   return amounts;
 }
 
-std::string format_amount(int64_t milli) {
-  constexpr int64_t kMebibyte = int64_t{1024} * 1024 * 1000;
-  if (milli > 0 && milli % kMebibyte == 0) return std::to_string(milli / kMebibyte) + "Mi";
-  if (milli % 1000 == 0) return std::to_string(milli / 1000);
-  return std::to_string(milli) + "m";
-}
-
 }  // namespace compilecache::webhook

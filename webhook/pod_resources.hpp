@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quantity.hpp"
 #include "webhook/namespace_facts.hpp"
 #include "webhook/pod_json.hpp"
 
@@ -43,6 +44,6 @@ ContainerAmounts summed_amounts(const Json& pod, const std::vector<InitContainer
 ContainerAmounts effective_amounts(const Json& pod, const std::vector<InitContainer>& more = {});
 
 // "100m", "2", "128Mi".
-std::string format_amount(int64_t milli);
+inline std::string format_amount(int64_t milli) { return format_quantity({milli}); }
 
 }  // namespace compilecache::webhook

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/names.hpp"
 #include "base/quantity.hpp"
 
 namespace compilecache::webhook {
@@ -97,25 +98,34 @@ std::vector<ContainerAmounts> app_amounts(const Json& pod) {
 
 class Planner {
  public:
-  Planner(const Json& pod, const Selection& selection, const NamespaceFacts& facts,
-          const InjectionSettings& settings)
-      : pod_(pod),
-        qos_(qos_of(pod)),
-        pod_level_(has_pod_level_resources(pod)),
-        apps_(app_amounts(pod)),
-        app_(apps_[selection.containers.front()]),
-        facts_(facts),
-        settings_(settings) {}
+  explicit Planner(const ResourceInput& input)
+      : pod_(input.pod),
+        qos_(qos_of(input.pod)),
+        pod_level_(has_pod_level_resources(input.pod)),
+        apps_(app_amounts(input.pod)),
+        app_(apps_[input.selection.containers.front()]),
+        facts_(input.facts),
+        settings_(input.settings),
+        wishes_(input.wishes),
+        cache_in_memory_(input.cache_in_memory) {}
 
-  ResourcePlan run() const {
-    ResourcePlan plan;
-    if (qos_ == Qos::kBestEffort && !pod_level_) return plan;
+  ResourcePlan run() {
+    if (qos_ == Qos::kBestEffort && !pod_level_) {
+      if (wishes_ != api::AgentResources{})
+        ignore("all of it", "no container of the pod has resources");
+      return std::move(plan_);
+    }
     for (const char* resource : kResources) {
       const Bounds bounds(facts_, resource);
-      write(plan.loader, resource, bounds.fit(loader(resource)));
-      write(plan.saver, resource, bounds.fit(saver(resource)));
+      const Pair load = bounds.fit(with_wish(loader(resource), load_wish(resource)));
+      const Pair save = bounds.fit(with_wish(saver(resource), save_wish(resource)));
+      write(plan_.loader, resource, load);
+      write(plan_.saver, resource, save);
     }
-    return plan;
+    if (save_wish("ephemeral-storage").pair.limit) {
+      plan_.more_storage = plan_.saver.limits["ephemeral-storage"] / 1000;
+    }
+    return std::move(plan_);
   }
 
  private:
@@ -179,6 +189,82 @@ class Planner {
     return pair;
   }
 
+  // What is wanted of one container, as far as it can be had.
+  struct Wish {
+    std::string resource;
+    Pair pair;
+    Amount usual_request;  // beside a limit
+  };
+
+  void ignore(const std::string& what, const std::string& why) {
+    const std::string warning = "compilecache.dev: spec.resources or " +
+                                std::string(api::kResourcesAnnotation) + ": " + what +
+                                " has no effect: " + why;
+    auto& all = plan_.warnings;
+    if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
+  }
+
+  // A pod without limits for its disk gets one by any container's, and is evicted by it.
+  bool any_app_container_limits(const std::string& resource) const {
+    return std::any_of(apps_.begin(), apps_.end(), [&](const ContainerAmounts& amounts) {
+      return amounts.limits.contains(resource);
+    });
+  }
+
+  Wish wish_of(const std::string& container, const api::ContainerWish& wanted,
+               const std::string& resource, const ResourceList& requests) {
+    const auto milli = [](const std::optional<Quantity>& quantity) {
+      return quantity ? Amount(quantity->milli) : Amount();
+    };
+    Wish wish{
+        resource,
+        {milli(amount_of(wanted.requests, resource)), milli(amount_of(wanted.limits, resource))},
+        setting(requests, resource, false)};
+    const bool of_disk = resource == "ephemeral-storage";
+    if (pod_level_ && !of_disk && (wish.pair.request || wish.pair.limit)) {
+      ignore("what it says of cpu and memory", "the pod has resources as a whole");
+      wish.pair = {};
+    }
+    if (wish.pair.limit && of_disk && !any_app_container_limits(resource)) {
+      ignore(container + ".limits." + resource, "it would be the limit of the pod, which has none");
+      wish.pair.limit.reset();
+    }
+    return wish;
+  }
+
+  Wish load_wish(const std::string& resource) {
+    Wish wish = wish_of("load", wishes_.load, resource, settings_.loader_requests);
+    if (wish.pair.limit && resource == "memory" && cache_in_memory_) {
+      ignore("load.limits.memory",
+             "the cache directory is in memory, which counts as the loader's");
+      wish.pair.limit.reset();
+    }
+    return wish;
+  }
+  Wish save_wish(const std::string& resource) {
+    return wish_of("save", wishes_.save, resource, settings_.saver_requests);
+  }
+
+  // `usual`: without the wish. A request that nobody wants is no larger than the limit, and such a
+  // limit no smaller than the request.
+  Pair with_wish(const Pair& usual, const Wish& wish) const {
+    const auto& [request, limit] = wish.pair;
+    if (!request && !limit) return usual;
+    if (guaranteed(wish.resource)) {
+      const Amount both = limit ? limit : std::max(usual.limit, request);
+      return {both, both};
+    }
+    Pair pair{request ? request : usual.request, limit ? limit : usual.limit};
+    if (!pair.limit) return pair;
+    if (!pair.request) pair.request = wish.usual_request;
+    if (limit) {
+      pair.request = std::min(pair.request.value_or(*limit), *limit);
+    } else {
+      pair.limit = std::max(*pair.limit, *pair.request);
+    }
+    return pair;
+  }
+
   static void write(ContainerAmounts& amounts, const char* resource, const Pair& pair) {
     if (pair.request) amounts.requests[resource] = *pair.request;
     if (pair.limit) amounts.limits[resource] = *pair.limit;
@@ -191,6 +277,9 @@ class Planner {
   const ContainerAmounts& app_;  // the first that is chosen
   const NamespaceFacts& facts_;
   const InjectionSettings& settings_;
+  const api::AgentResources& wishes_;
+  const bool cache_in_memory_;
+  ResourcePlan plan_;
 };
 
 struct Totals {
@@ -288,10 +377,7 @@ Decided<void> check_pod_limit(const LimitRule& rule, const Totals& totals) {
 
 }  // namespace
 
-ResourcePlan plan_resources(const Json& pod, const Selection& selection,
-                            const NamespaceFacts& facts, const InjectionSettings& settings) {
-  return Planner(pod, selection, facts, settings).run();
-}
+ResourcePlan plan_resources(const ResourceInput& input) { return Planner(input).run(); }
 
 Decided<void> check_room(const Json& pod, const ResourcePlan& plan, const NamespaceFacts& facts) {
   const bool pod_level = has_pod_level_resources(pod);

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/agent_resources.hpp"
 #include "webhook/decision.hpp"
 #include "webhook/namespace_facts.hpp"
 #include "webhook/pod_json.hpp"
@@ -18,16 +23,30 @@
 //   - the loader never asks for more than the app, beside which it does not run: it costs nothing
 //   - all of it within the LimitRange
 //
+// What the CompileCache or the pod's annotation wants (resource_wishes.hpp) stands in place of the
+// settings' amounts, and is there unasked too; the rules above stay. What they leave no room for is
+// left out, and a warning says so.
+//
 // Pure.
 
 namespace compilecache::webhook {
 
 struct ResourcePlan {
   ContainerAmounts loader, saver;  // empty: none
+  // By which the saver's limit raises what the pod may keep on its node's disk, as wanted; bytes.
+  int64_t more_storage = 0;
+  std::vector<std::string> warnings;
 };
 
-ResourcePlan plan_resources(const Json& pod, const Selection& selection,
-                            const NamespaceFacts& facts, const InjectionSettings& settings);
+struct ResourceInput {
+  const Json& pod;
+  const Selection& selection;
+  const NamespaceFacts& facts;
+  const InjectionSettings& settings;
+  const api::AgentResources& wishes;
+  bool cache_in_memory = false;  // DirectoryPlan::in_memory
+};
+ResourcePlan plan_resources(const ResourceInput& input);
 
 // Skips with kNoRoomInQuota or kNoRoomInLimitRange where the namespace would refuse the pod because
 // of our containers. A pod that it would refuse without us too is injected all the same.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "api/device_facts.hpp"
 #include "api/names.hpp"
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
@@ -16,6 +18,16 @@ namespace {
 using api::InjectionReason;
 
 constexpr char kDefaultContainerAnnotation[] = "kubectl.kubernetes.io/default-container";
+constexpr char kClaimsUnreadable[] =
+    "the pod gets devices by resourceClaims, which this API server does not tell us of "
+    "(resource.k8s.io/v1, v1beta2 or v1beta1, as of Kubernetes 1.32)";
+constexpr char kClaimsOfOthers[] =
+    "the pod gets devices by resourceClaims, and none of the chosen containers uses them; name "
+    "those "
+    "that do in compilecache.dev/containers";
+// A container that uses more of them computes on nothing that we know.
+constexpr size_t kMostClaims = 16;
+constexpr char kTooManyClaims[] = "its containers use more than 16 resourceClaims";
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& resource) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
@@ -51,6 +63,27 @@ bool requests_gpu(const Json& container, const InjectionSettings& settings) {
   return std::any_of(resources.begin(), resources.end(), [&](const auto& resource) {
     return matches_any(settings.gpu_resources, resource.first);
   });
+}
+
+// What the container uses of the pod's resourceClaims.
+std::vector<std::string> claims_of(const Json& container) {
+  std::vector<std::string> claims;
+  for (const Json& claim : array_member(object_member(container, "resources"), "claims")) {
+    const std::string name(text_member(claim, "name"));
+    const std::string_view request = text_member(claim, "request");
+    if (name.empty()) continue;
+    claims.push_back(request.empty() ? name : name + "/" + std::string(request));
+  }
+  return claims;
+}
+
+// The same of all chosen containers, each once.
+std::vector<std::string> claims_of(const Json& pod, const std::vector<size_t>& chosen) {
+  std::set<std::string> all;
+  for (const size_t index : chosen) {
+    for (std::string& claim : claims_of(container_at(pod, index))) all.insert(std::move(claim));
+  }
+  return {all.begin(), all.end()};
 }
 
 std::vector<std::string> names_of(Json::ConstArray containers) {
@@ -89,6 +122,10 @@ std::vector<size_t> containers_by_request(const Json& pod, Json::ConstArray cont
   std::vector<size_t> chosen;
   for (size_t i = 0; i < containers.Size(); ++i) {
     if (requests_gpu(container_at(pod, i), settings)) chosen.push_back(i);
+  }
+  const bool any_gpu = !chosen.empty();
+  for (size_t i = 0; !any_gpu && settings.resource_claims && i < containers.Size(); ++i) {
+    if (!claims_of(container_at(pod, i)).empty()) chosen.push_back(i);
   }
   if (chosen.empty()) chosen.push_back(default_container(pod, containers));
   return chosen;
@@ -144,7 +181,15 @@ Decided<Selection> select_containers(const Json& pod, const PodAnnotations& anno
   }
   if (!selection.gpu_resource.empty()) return selection;
   if (!array_member(spec_of(pod), "resourceClaims").Empty()) {
-    return skip(InjectionReason::kResourceClaims);
+    if (!settings.resource_claims) return skip(InjectionReason::kResourceClaims, kClaimsUnreadable);
+    selection.claims = claims_of(pod, selection.containers);
+    if (selection.claims.empty()) return skip(InjectionReason::kResourceClaims, kClaimsOfOthers);
+    if (selection.claims.size() > kMostClaims) {
+      return skip(InjectionReason::kPodTooLarge, kTooManyClaims);
+    }
+    // Else an operator of an older release would take the pod for one without a GPU.
+    selection.gpu_resource = api::kClaimedDevices;
+    return selection;
   }
   if (const std::string unknown = unknown_device(pod, settings); !unknown.empty()) {
     return skip(InjectionReason::kUnknownDevice,

@@ -22,6 +22,9 @@ struct InjectionSettings {
   std::string version;  // of the operator; an injection by another one is redone
   std::string image;    // of the loader and the saver
   std::vector<std::string> excluded_namespaces{"kube-system"};  // and the operator's own
+  // Whether the cluster tells which devices a ResourceClaim was given, so that pods which get their
+  // GPUs by one have a key.
+  bool resource_claims = true;
   bool native_sidecars = true;  // whether every kubelet knows them (1.29 or newer)
 
   // The agent API as pods see it, see api::AgentConfig. Empty address: agents use a volume's index

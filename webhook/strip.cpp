@@ -160,7 +160,10 @@ class Stripper {
     return std::any_of(
         settings_.frameworks.begin(), settings_.frameworks.end(), [&](const auto& item) {
           const frameworks::Framework& framework = item.second;
-          return sets(framework.env, name, value) || sets(framework.redis_env, name, value);
+          const auto kit = framework.start_kit.find(name);
+          return sets(framework.env, name, value) || sets(framework.redis_env, name, value) ||
+                 (kit != framework.start_kit.end() &&
+                  is_made_from(value, kit->second.value, mounted_));
         });
   }
 

@@ -404,9 +404,11 @@ class Attempt {
     if (const auto noted = index->update_index(entry); !noted) {
       log_warn("the index on the volume was not updated", {{"error", noted.error().message}});
     }
-    // A pod with a part of a GPU (mixed MIG mode) says nothing of the node's other pods.
+    // A pod with a part of a GPU (mixed MIG mode), or with devices by claims, says nothing of the
+    // node's other pods.
     const auto& resource = config_.key_basis.gpu_resource;
     if (resource.empty() || resource.find("/mig-") != std::string::npos) return;
+    if (config_.key_basis.claims) return;
     if (answer.gpu_product.empty()) return;
     const auto noted = index->note_node_product(parts_.node, answer.gpu_product);
     if (!noted) {

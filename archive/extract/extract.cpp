@@ -16,10 +16,14 @@ struct Opened {
   Config config;
 };
 
-Result<Opened> open_archive(const BlobStore& store, const std::string& digest,
-                            const Limits& limits) {
+// Whether a blob that the manifest has too is read there.
+enum class Carried { kUsed, kIgnored };
+
+Result<Opened> open_archive(const BlobStore& store, const std::string& digest, const Limits& limits,
+                            Carried carried) {
   auto manifest = read_manifest(store, digest, limits);
   if (!manifest) return unexpected(manifest.error());
+  if (carried == Carried::kIgnored) manifest->forget_data();
   auto config = read_config(store, *manifest, limits);
   if (!config) return unexpected(config.error());
   return Opened{store, std::move(*manifest), std::move(*config)};
@@ -93,7 +97,7 @@ ExtractReport make_report(const Opened& archive, const Destination& destination)
 
 Result<ExtractReport> extract(const BlobStore& store, const std::string& manifest_digest,
                               const ExtractOptions& options) {
-  auto archive = open_archive(store, manifest_digest, options.limits);
+  auto archive = open_archive(store, manifest_digest, options.limits, Carried::kUsed);
   if (!archive) return unexpected(archive.error());
   if (options.before_creating) {
     if (auto agreed = options.before_creating(archive->config); !agreed)
@@ -121,7 +125,7 @@ Result<ExtractReport> extract(const BlobStore& store, const std::string& manifes
 
 Result<ArchiveInfo> verify(const BlobStore& store, const std::string& manifest_digest,
                            const VerifyOptions& options) {
-  auto archive = open_archive(store, manifest_digest, options.limits);
+  auto archive = open_archive(store, manifest_digest, options.limits, Carried::kIgnored);
   if (!archive) return unexpected(archive.error());
   ReadSession session({options.threads, memory_beside(archive->config, options.memory_bytes),
                        options.limits, options.checkpoint});

@@ -70,8 +70,8 @@ struct VerifyOptions {
   Checkpoint checkpoint;
 };
 
-// Reads and checks everything (manifest, config, layers, files) and writes nothing. Errors as
-// above.
+// Reads and checks everything (manifest, config, layers, files) and writes nothing; all blobs are
+// read in the store, also those that the manifest has too. Errors as above.
 Result<ArchiveInfo> verify(const BlobStore& store, const std::string& manifest_digest,
                            const VerifyOptions& options = {});
 

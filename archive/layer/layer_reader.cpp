@@ -313,7 +313,7 @@ void ReadSession::guarded(const std::function<Status()>& work) {
 Status read_layer(ReadSession& session, const BlobStore& store, const Descriptor& layer,
                   LayerSink& sink) {
   const std::string context = "layer " + layer.digest + " in " + store.describe();
-  const auto blob = store.open(layer);
+  const auto blob = open_blob(store, layer);
   if (!blob) return unexpected(blob.error());
   if ((*blob)->size() != layer.size) {
     return unexpected(Error{ErrorCode::kCorrupt,

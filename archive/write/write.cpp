@@ -49,6 +49,7 @@ class Save {
   Status write_full(Plan& plan);
   Status finish_layer(LayerWriter& layer);
   void take_notes();
+  void carry_small_blobs(std::string config);
   Result<WriteResult> commit(Plan plan);
   Result<WrittenBlob> put_blob(const char* media_type, const std::string& content);
 
@@ -250,6 +251,20 @@ void Save::take_notes() {
   }
 }
 
+// Which those are depends on their sizes alone, so that equal archives have equal manifests. What
+// cannot be read stays where it is.
+void Save::carry_small_blobs(std::string config) {
+  const uint64_t most = store_.carried_up_to();
+  if (config.size() <= most) manifest_.config.data = std::move(config);
+  for (Descriptor& layer : manifest_.layers) {
+    if (layer.size > most) {
+      layer.data.clear();
+    } else if (layer.data.empty()) {
+      layer.data = read_blob(store_, layer, most).value_or("");
+    }
+  }
+}
+
 Result<WriteResult> Save::commit(Plan plan) {
   config_.files = std::move(plan.files);
   take_notes();
@@ -259,6 +274,7 @@ Result<WriteResult> Save::commit(Plan plan) {
   if (!config) return unexpected(config.error().with("writing the config"));
   manifest_.config = {kConfigMediaType, config->digest, config->size};
   manifest_.annotations = request_.annotations;
+  carry_small_blobs(std::move(*encoded));
   const std::string text = encode_manifest(manifest_);
   auto manifest = put_blob(kManifestMediaType, text);
   if (!manifest) return unexpected(manifest.error().with("writing the manifest"));

@@ -61,6 +61,7 @@ struct AgentApiHooks {
   // See CallerHooks.
   std::function<void(const PodView& pod)> spoke;
   std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
+  std::function<Result<api::DeviceFacts>(const PodView& pod, const std::string& node)> devices = {};
   // A sweep of that CompileCache is wanted soon: an archive became suspect, a commit met a
   // condemned blob.
   std::function<void(const std::string& ns, const std::string& cache)> sweep_wanted;

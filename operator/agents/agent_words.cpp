@@ -1,5 +1,6 @@
 #include "operator/agents/agent_words.hpp"
 
+#include "api/device_facts.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
@@ -31,8 +32,8 @@ api::LoadOutcome load_outcome(const api::LoadedReport& report) {
 }
 
 std::string wait_word(const std::string& said) {
-  for (const char* known :
-       {"waiting_for_first", "too_many_loads", "gpu_product_unknown", "operator_unreachable"}) {
+  for (const char* known : {"waiting_for_first", "too_many_loads", "gpu_product_unknown",
+                            api::kDeviceNotPublished, "operator_unreachable"}) {
     if (said == known) return said;
   }
   return "";

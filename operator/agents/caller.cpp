@@ -53,6 +53,11 @@ Result<Caller> Callers::identify(std::string_view token, std::string_view peer) 
                                           " is gone; create it again to load and save");
   }
   caller.store = view_.store_of(*caller.cache);
+  if (!caller.sweeper && caller.pod->injection->key_basis.claims) {
+    caller.devices = hooks_.devices
+                         ? hooks_.devices(*caller.pod, caller.node())
+                         : fail(ErrorCode::kUnavailable, "nobody looks at resourceClaims here");
+  }
   return caller;
 }
 
@@ -73,7 +78,9 @@ Result<api::ArchiveKey> key_of(const ClusterView& view, const Caller& caller) {
   if (!facts) {
     return fail(ErrorCode::kUnavailable, "node " + caller.node() + " is not known yet; ask again");
   }
-  return api::make_key(caller.pod->injection->key_basis, *facts);
+  if (caller.devices && !*caller.devices) return unexpected(caller.devices->error());
+  return api::make_key(caller.pod->injection->key_basis, *facts,
+                       caller.devices ? &**caller.devices : nullptr);
 }
 
 std::string product_of(const ClusterView& view, const Caller& caller) {

@@ -30,6 +30,9 @@ struct Caller {
   bool sweeper = false;  // a sweep Job's pod, not an application's
   // The store whose limits the caller's loads count for; nothing where it keeps no archives.
   std::optional<api::StoreRef> store = {};
+  // What its resourceClaims were given, or why that is not known; nothing for a pod that gets no
+  // GPUs by them.
+  std::optional<Result<api::DeviceFacts>> devices = {};
 
   [[nodiscard]] const std::string& ns() const { return identity.ns; }
   // "namespace/name" of the CompileCache
@@ -44,6 +47,8 @@ struct CallerHooks {
   std::function<void(const PodView& pod)> spoke;
   // A pod that the view does not have yet, from the API server; kNotFound when there is none.
   std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
+  // Which devices its resourceClaims were given on that node (DeviceReader::read).
+  std::function<Result<api::DeviceFacts>(const PodView& pod, const std::string& node)> devices;
 };
 
 class Callers {
@@ -64,7 +69,8 @@ class Callers {
 // An application's pod, and `named`, where a message names a CompileCache, is its own; kForbidden.
 Status check_application(const Caller& caller, const std::string& named);
 
-// What the cluster says of an application's pod. kUnavailable: its node is not known yet.
+// What the cluster says of an application's pod. kUnavailable: its node, or what it was given by
+// its resourceClaims, is not known yet; then `reason` says why.
 Result<api::ArchiveKey> key_of(const ClusterView& view, const Caller& caller);
 // "" where it is not known.
 std::string product_of(const ClusterView& view, const Caller& caller);

@@ -135,12 +135,17 @@ milliseconds settle_time(const api::CommitRequest& saved) {
 
 api::LoadAnswer decide_load(const LoadSituation& situation) {
   if (!situation.key) {
-    // The only thing that may still come is the node's label; anything else is final.
-    const bool may_come = situation.key.error().code == ErrorCode::kUnavailable;
+    // What may still come is the node's label, or the word of a device's driver that is being
+    // started anew; anything else is final.
+    const Error& error = situation.key.error();
+    const bool unlabelled = error.reason.empty() && error.code == ErrorCode::kUnavailable;
+    const std::string otherwise = error.reason.empty() ? "key_unknown" : error.reason;
+    const std::string why = unlabelled ? "gpu_product_unknown" : otherwise;
+    const bool may_come = unlabelled || error.reason == api::kDeviceNotPublished;
     if (may_come && situation.waited < situation.label_wait) {
-      return wait("gpu_product_unknown", situation.label_wait - situation.waited);
+      return wait(why, situation.label_wait - situation.waited);
     }
-    return none(may_come ? "gpu_product_unknown" : "key_unknown");
+    return none(why);
   }
   api::LoadAnswer answer = decide(situation);
   answer.key = *situation.key;

@@ -40,9 +40,15 @@ Result<api::SaveAnswer> SaveService::request(const Caller& caller,
     return unexpected(ok.error());
   }
   const auto key = key_of(parts_.view, caller);
-  if (!key) return unexpected(key.error().with("asking for a save"));
+  // Nothing that could change while the pod runs: asking again would be in vain.
+  const bool in_vain =
+      !key && key.error().code == ErrorCode::kInvalid && !key.error().reason.empty();
+  if (!key && !in_vain) return unexpected(key.error().with("asking for a save"));
   api::SaveAnswer answer;
-  if (caller.pod->injection->mode == api::Mode::kReadOnly) {
+  if (in_vain) {
+    answer.decision = api::SaveDecision::kRefused;
+    answer.reason = key.error().reason;
+  } else if (caller.pod->injection->mode == api::Mode::kReadOnly) {
     answer.decision = api::SaveDecision::kRefused;
     answer.reason = "mode_read_only";
   } else if (std::string why = doubt_head(caller, *key, request); !why.empty()) {

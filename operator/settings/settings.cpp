@@ -203,6 +203,24 @@ Read completions(std::vector<frameworks::Framework::Completion>& target) {
   };
 }
 
+Read start_kit(std::map<std::string, frameworks::Framework::KitVariable>& target) {
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    if (!node.IsMap()) return problems.add(node, path, "must be a mapping of variables");
+    for (const auto& entry : node) {
+      const std::string name = entry.first.Scalar();
+      auto& variable = target[name];
+      read_map(entry.second, path + "." + name, problems,
+               {{"value", text(variable.value)},
+                {"since", text(variable.since)},
+                {"brings", text(variable.brings)}});
+      if (variable.value.empty() || variable.since.empty() || variable.brings.empty()) {
+        problems.add(entry.second, path + "." + name,
+                     "needs a value, since which release it is known, and what it brings");
+      }
+    }
+  };
+}
+
 bool is_framework_name(const std::string& name) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
   return !name.empty() && name.size() <= 32 && name.front() != '-' && name.back() != '-' &&
@@ -215,6 +233,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
            {{"env", text_map(target.env)},
             {"redisEnv", text_map(target.redis_env)},
             {"coldEnv", text_map(target.cold_env)},
+            {"startKit", start_kit(target.start_kit)},
             {"directoryVariable", text(target.directory_variable)},
             {"onlyIfUnset", flag(target.only_if_unset)},
             {"partOf", texts(target.part_of)},
@@ -222,6 +241,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
             {"entryFiles", texts(target.entry_files)},
             {"derivedFiles", texts(target.derived_files)},
             {"notCompiled", texts(target.not_compiled)},
+            {"namedByContent", texts(target.named_by_content)},
             {"neverPack", texts(target.never_pack)},
             {"temporary", texts(target.temporary)},
             {"buildDirectories", texts(target.build_directories)},
@@ -297,6 +317,30 @@ Read trap_list(std::vector<frameworks::Trap>& target) {
       }
       read_trap(entry.second, path + "." + trap.name, problems, trap);
       target.push_back(std::move(trap));
+    }
+  };
+}
+
+Read device_drivers(std::map<std::string, api::DeviceDriver>& target) {
+  return [&target](const YAML::Node& node, const std::string& path, Problems& problems) {
+    if (!node.IsMap()) return problems.add(node, path, "must be a mapping of names to drivers");
+    for (const auto& entry : node) {
+      const std::string name = entry.first.Scalar();
+      if (target.contains(name)) {
+        problems.add(entry.first, path + "." + name, "is there twice; keep one");
+      }
+      api::DeviceDriver& driver = target[name];
+      read_map(entry.second, path + "." + name, problems,
+               {{"product", text(driver.product)},
+                {"driverVersion", text(driver.driver_version)},
+                {"profile", text(driver.profile)},
+                {"profilePrefix", text(driver.profile_prefix)},
+                {"wholeTypes", texts(driver.whole_types)},
+                {"blank", text(driver.blank)}});
+      if (driver.product.empty()) {
+        problems.add(entry.second, path + "." + name + ".product",
+                     "say which attribute names the product");
+      }
     }
   };
 }
@@ -378,6 +422,7 @@ std::vector<Field> fields_of(Settings& s) {
       {"gpuProductLabels", texts(s.node_labels.gpu_product)},
       {"driverVersionLabels", texts(s.node_labels.driver_version)},
       {"cpuFeatureLabels", texts(s.node_labels.cpu_features)},
+      {"deviceDrivers", device_drivers(s.device_drivers)},
       {"gpuResources", texts(s.gpu_resources)},
       {"harmlessResources", texts(s.harmless_resources)},
       {"limits", nested([&s]() -> std::vector<Field> {

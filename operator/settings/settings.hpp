@@ -35,6 +35,9 @@ struct Settings {
 
   api::NodeLabels node_labels;
 
+  // GPUs that come by dynamic resource allocation, by the names of their drivers.
+  std::map<std::string, api::DeviceDriver> device_drivers;
+
   // Extended resources that are GPUs; `*` stands for anything ("nvidia.com/mig-*").
   std::vector<std::string> gpu_resources{"nvidia.com/gpu", "nvidia.com/mig-*"};
   // Extended resources that do not influence compiled code ("rdma/*"). A pod without a GPU that

@@ -30,7 +30,8 @@ namespace compilecache::store {
 class MemoryStore : public Store, public OfflineIndex, public Upkeep {
  public:
   // The clock sets the blobs' times, and must outlive the store.
-  explicit MemoryStore(const Clock& clock) : clock_(clock) {}
+  explicit MemoryStore(const Clock& clock, uint64_t carried_up_to = 0)
+      : clock_(clock), carried_up_to_(carried_up_to) {}
 
   // Stores these bytes under that name, whether they match it or not.
   void put(const std::string& digest, std::string content);
@@ -45,6 +46,7 @@ class MemoryStore : public Store, public OfflineIndex, public Upkeep {
   Result<std::unique_ptr<archive::BlobWriter>> create(const std::string& media_type) override;
   Status sync() override;
   [[nodiscard]] std::string describe() const override { return "memory"; }
+  [[nodiscard]] uint64_t carried_up_to() const override { return carried_up_to_; }
 
   OfflineIndex* offline_index() override { return this; }
   Upkeep* upkeep() override { return this; }
@@ -78,6 +80,7 @@ class MemoryStore : public Store, public OfflineIndex, public Upkeep {
   Result<archive::WrittenBlob> commit(std::string content, const std::vector<std::string>& rewrite);
 
   const Clock& clock_;
+  const uint64_t carried_up_to_;
   mutable Mutex mutex_;
   std::optional<StoreOwner> owner_ GUARDED_BY(mutex_);
   std::map<std::string, Blob> blobs_ GUARDED_BY(mutex_);  // by digest

@@ -137,22 +137,6 @@ class StreamedBlob : public archive::BlobReader {
   mutable bool continued_ GUARDED_BY(mutex_) = false;
 };
 
-class BlobInMemory : public archive::BlobReader {
- public:
-  explicit BlobInMemory(std::string content) : content_(std::move(content)) {}
-  [[nodiscard]] uint64_t size() const override { return content_.size(); }
-  [[nodiscard]] Result<size_t> read_at(std::span<uint8_t> bytes, uint64_t offset) const override {
-    if (offset >= content_.size()) return 0;
-    const auto count =
-        static_cast<size_t>(std::min<uint64_t>(bytes.size(), content_.size() - offset));
-    std::memcpy(bytes.data(), content_.data() + offset, count);
-    return count;
-  }
-
- private:
-  const std::string content_;
-};
-
 using Opened = Result<std::unique_ptr<archive::BlobReader>>;
 
 // Its size is what the descriptor says unless the server says another.
@@ -202,7 +186,7 @@ Opened open_small_layer(RegistryClient& client, const Descriptor& blob) {
   const auto read =
       (*reader)->read_at({reinterpret_cast<uint8_t*>(content.data()), content.size()}, 0);
   if (!read) return unexpected(read.error());
-  return read_from_memory(std::move(content));
+  return archive::read_from_memory(std::move(content));
 }
 
 }  // namespace
@@ -230,10 +214,6 @@ Result<std::unique_ptr<archive::BlobReader>> open_registry_blob(RegistryClient& 
   if (blob.media_type != archive::kLayerMediaType) return open_from_its_beginning(client, blob);
   if (blob.size <= kSmallLayerBytes) return open_small_layer(client, blob);
   return open_by_its_end(client, blob);
-}
-
-std::unique_ptr<archive::BlobReader> read_from_memory(std::string content) {
-  return std::make_unique<BlobInMemory>(std::move(content));
 }
 
 }  // namespace compilecache::store

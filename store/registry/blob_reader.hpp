@@ -18,9 +18,6 @@ namespace compilecache::store {
 Result<std::unique_ptr<archive::BlobReader>> open_registry_blob(RegistryClient& client,
                                                                 const archive::Descriptor& blob);
 
-// A blob that is in memory.
-std::unique_ptr<archive::BlobReader> read_from_memory(std::string content);
-
 // How many bytes the blob has. kNotFound: no such blob.
 Result<uint64_t> registry_blob_size(RegistryClient& client, const std::string& digest);
 

@@ -116,7 +116,6 @@ bool Refusal::has(std::string_view code) const {
 }
 
 bool Refusal::may_pass() const {
-  if (error.reason == kReasonFull) return false;
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout ||
          error.code == ErrorCode::kThrottled;
 }

@@ -24,13 +24,6 @@ bool lacks_blobs(const Refusal& refusal) {
          (refusal.has("BLOB_UNKNOWN") || refusal.has("MANIFEST_BLOB_UNKNOWN"));
 }
 
-// Some registries take manifests by tag alone.
-bool refuses_digests(const Refusal& refusal) {
-  return !lacks_blobs(refusal) && !refusal.has("NAME_UNKNOWN") &&
-         (refusal.status == 400 || refusal.status == 404 || refusal.status == 405 ||
-          refusal.status == 415);
-}
-
 Status check_still_there(const Reply<uint64_t>& head, const std::string& what) {
   if (head) return {};
   Error error = head.error().error;
@@ -46,17 +39,24 @@ Status check_still_there(const Reply<uint64_t>& head, const std::string& what) {
 
 class RegistryStore::SpooledWriter : public archive::BlobWriter {
  public:
-  SpooledWriter(RegistryStore& store, std::shared_ptr<SpoolFile> file)
-      : store_(store), file_(std::move(file)) {}
-  Status write(std::span<const uint8_t> bytes) override { return file_->write(bytes); }
+  SpooledWriter(RegistryStore& store, std::shared_ptr<SpoolFile> file, Pushing pushing)
+      : store_(store), file_(std::move(file)), pushing_(pushing) {}
+  Status write(std::span<const uint8_t> bytes) override {
+    auto written = file_->write(bytes);
+    // What is being pushed gives its room back.
+    if (!written && written.error().code == ErrorCode::kTooLarge && store_.pushes_.wait())
+      written = file_->write(bytes);
+    return written;
+  }
   [[nodiscard]] uint64_t size() const override { return file_->size(); }
   Result<WrittenBlob> commit(const std::vector<std::string>& rewrite) override {
-    return store_.commit_blob(std::move(file_), rewrite);
+    return store_.commit_blob(std::move(file_), pushing_, rewrite);
   }
 
  private:
   RegistryStore& store_;
   std::shared_ptr<SpoolFile> file_;
+  const Pushing pushing_;
 };
 
 class RegistryStore::ManifestWriter : public archive::BlobWriter {
@@ -81,23 +81,43 @@ class RegistryStore::ManifestWriter : public archive::BlobWriter {
   std::string text_;
 };
 
+class RegistryStore::SpooledReader : public archive::BlobReader {
+ public:
+  explicit SpooledReader(std::shared_ptr<SpoolFile> file) : file_(std::move(file)) {}
+  [[nodiscard]] uint64_t size() const override { return file_->size(); }
+  [[nodiscard]] Result<size_t> read_at(std::span<uint8_t> bytes, uint64_t offset) const override {
+    const uint64_t left = file_->size() - std::min(offset, file_->size());
+    bytes = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), left)));
+    if (auto read = file_->read_at(bytes, offset); !read) return unexpected(read.error());
+    return bytes.size();
+  }
+
+ private:
+  const std::shared_ptr<SpoolFile> file_;
+};
+
 RegistryStore::RegistryStore(RegistryOptions options)
     : client_(std::move(options)),
       upkeep_(client_),
-      spool_(client_.options().spool_folder, client_.options().spool_limit) {}
+      spool_(client_.options().spool_folder, client_.options().spool_limit),
+      pushes_(client_) {}
 RegistryStore::~RegistryStore() = default;
 
 Result<std::unique_ptr<archive::BlobReader>> RegistryStore::open(
     const archive::Descriptor& blob) const {
   if (auto good = archive::check_digest(blob.digest); !good) return unexpected(good.error());
+  if (auto spooled = spool_.find(blob.digest))
+    return std::make_unique<SpooledReader>(std::move(spooled));
+  pushes_.wait();  // it may be among these
   if (blob.media_type != archive::kManifestMediaType) return open_registry_blob(client_, blob);
   auto text = get_manifest(client_, blob.digest);
   if (!text) return unexpected(text.error().error.about(blob.digest));
-  return read_from_memory(std::move(*text));
+  return archive::read_from_memory(std::move(*text));
 }
 
 Result<uint64_t> RegistryStore::size_of(const std::string& digest) const {
   if (auto good = archive::check_digest(digest); !good) return unexpected(good.error());
+  pushes_.wait();
   auto size = registry_blob_size(client_, digest);
   if (size || size.error().code != ErrorCode::kNotFound) return size;
   // Manifests are not among the blobs everywhere.
@@ -111,26 +131,33 @@ Result<std::unique_ptr<archive::BlobWriter>> RegistryStore::create(const std::st
   if (media_type == archive::kManifestMediaType) return std::make_unique<ManifestWriter>(*this);
   auto file = spool_.create();
   if (!file) return unexpected(file.error());
-  return std::make_unique<SpooledWriter>(*this, std::move(*file));
+  const auto pushing =
+      media_type == archive::kLayerMediaType ? Pushing::kMeanwhile : Pushing::kAtOnce;
+  return std::make_unique<SpooledWriter>(*this, std::move(*file), pushing);
 }
 
-Result<WrittenBlob> RegistryStore::commit_blob(std::shared_ptr<SpoolFile> file,
+Result<WrittenBlob> RegistryStore::commit_blob(std::shared_ptr<SpoolFile> file, Pushing pushing,
                                                const std::vector<std::string>& rewrite) {
   WrittenBlob written{file->finish(), file->size()};
   if (!contains(rewrite, written.digest)) {
+    pushes_.wait_for(written.digest);  // the registry has it only then
     const auto size = registry_blob_size(client_, written.digest);
     if (!size && size.error().code != ErrorCode::kNotFound) return unexpected(size.error());
     written.existed = size && *size == written.size;
   }
-  if (!written.existed) {
+  if (!written.existed && pushing == Pushing::kMeanwhile) {
+    pushes_.begin(written.digest, file);
+  } else if (!written.existed) {
     if (auto pushed = push_blob(client_, written.digest, *file); !pushed) {
+      pushes_.forget();
       spool_.forget();
       return unexpected(pushed.error());
     }
   }
   spool_.keep(written.digest, std::move(file));
   const MutexLock lock(mutex_);
-  blobs_.insert(written.digest);
+  if (!written.existed) pushed_.insert(written.digest);
+  if (written.existed || pushing == Pushing::kAtOnce) blobs_.insert(written.digest);
   return written;
 }
 
@@ -162,8 +189,15 @@ Result<WrittenBlob> RegistryStore::commit_manifest(const std::string& text,
   if (!facts) return unexpected(facts.error());
   std::vector<std::string> blobs;
   for (const auto& blob : facts->blobs) blobs.push_back(blob.first);
-  written.existed =
-      !contains(rewrite, written.digest) && head_manifest(client_, written.digest).has_value();
+  if (auto pushed = end_pushes(pushes_.finish(blobs)); !pushed) {
+    spool_.forget();
+    // Nothing will name the others: the next sync() has not to find them.
+    const MutexLock lock(mutex_);
+    for (const std::string& blob : blobs) blobs_.erase(blob);
+    return unexpected(pushed.error());
+  }
+  written.existed = !contains(rewrite, written.digest) && !any_pushed(blobs) &&
+                    head_manifest(client_, written.digest).has_value();
   const auto put = [&](const std::string& reference) -> Reply<void> {
     auto done = put_manifest(client_, reference, text);
     if (done || !lacks_blobs(done.error())) return done;
@@ -176,8 +210,8 @@ Result<WrittenBlob> RegistryStore::commit_manifest(const std::string& text,
     }
     return done;
   };
-  auto done = put(written.digest);
-  if (done || refuses_digests(done.error())) done = put(tag_of(facts->generation, written.digest));
+  // What has a tag can be asked for by its digest too.
+  auto done = put(tag_of(facts->generation, written.digest));
   if (!done) {
     spool_.forget();
     const bool parent = done.error().status == 0 && !done.error().error.digest.empty();
@@ -187,6 +221,20 @@ Result<WrittenBlob> RegistryStore::commit_manifest(const std::string& text,
   return written;
 }
 
+Status RegistryStore::end_pushes(const Result<Pushes::Digests>& pushed) {
+  if (!pushed) return unexpected(pushed.error());
+  const MutexLock lock(mutex_);
+  blobs_.insert(pushed->begin(), pushed->end());
+  return {};
+}
+
+// A manifest of blobs that were not there was not there either.
+bool RegistryStore::any_pushed(const std::vector<std::string>& blobs) {
+  const MutexLock lock(mutex_);
+  return std::any_of(blobs.begin(), blobs.end(),
+                     [this](const auto& blob) REQUIRES(mutex_) { return pushed_.contains(blob); });
+}
+
 void RegistryStore::note(const std::string& manifest, const std::vector<std::string>& blobs) {
   const MutexLock lock(mutex_);
   manifests_.insert(manifest);
@@ -194,11 +242,13 @@ void RegistryStore::note(const std::string& manifest, const std::vector<std::str
 }
 
 Status RegistryStore::sync() {
+  if (auto pushed = end_pushes(pushes_.finish_all()); !pushed) return pushed;
   std::set<std::string> manifests, blobs;
   {
     const MutexLock lock(mutex_);
     manifests.swap(manifests_);
     blobs.swap(blobs_);
+    pushed_.clear();
   }
   for (const std::string& digest : manifests) {
     const auto head = head_manifest(client_, digest);

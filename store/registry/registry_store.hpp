@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/mutex.hpp"
+#include "store/registry/pushes.hpp"
 #include "store/registry/registry_client.hpp"
 #include "store/registry/registry_options.hpp"
 #include "store/registry/registry_upkeep.hpp"
@@ -23,11 +24,13 @@ namespace compilecache::store {
 //                        .spool_folder = "/compilecache/cache/control"});
 //   auto saved = archive::write_archive(store, request);
 //
-// A blob is spooled while it is written, and pushed by its commit() unless the registry has it. A
-// manifest, known by its media type, is pushed by its digest and under a tag of its own,
-// "g<generation>-<12 digits of the digest>"; where the registry then misses blobs, those that are
-// still spooled are pushed again. sync() looks whether manifest and blobs are all there. A blob of
-// which the registry says that it is there is not read to see whether it is right.
+// A blob is spooled while it is written, and pushed by its commit() unless the registry has it; a
+// layer while what comes after it is made and pushed. A manifest, known by its media type, is
+// pushed when all of these are there, under a tag of its own, "g<generation>-<12 digits of the
+// digest>", by which registries make it known by its digest too; where the registry then misses
+// blobs, those that are still spooled are pushed again. sync() looks whether manifest and blobs are
+// all there. A blob of which the registry says that it is there is not read to see whether it is
+// right.
 //
 // Nothing is connected to before the first call. Errors have a reason of docs/reasons.md; a failed
 // write is never kNotFound or kCorrupt, but for a blob of a parent that the registry has lost
@@ -37,6 +40,7 @@ class RegistryStore : public Store {
   explicit RegistryStore(RegistryOptions options);
   ~RegistryStore() override;
 
+  // A blob of the save that goes on is read where it is spooled.
   [[nodiscard]] Result<std::unique_ptr<archive::BlobReader>> open(
       const archive::Descriptor& blob) const override;
   [[nodiscard]] Result<uint64_t> size_of(const std::string& digest) const override;
@@ -45,6 +49,7 @@ class RegistryStore : public Store {
   // kUnavailable: a blob or a manifest that was there is not there any more.
   Status sync() override;
   [[nodiscard]] std::string describe() const override { return client_.name(); }
+  [[nodiscard]] uint64_t carried_up_to() const override { return client_.options().carry_up_to; }
 
   // Streamed, as the digest is known; nothing is spooled.
   Status receive(const archive::Descriptor& blob, const archive::BlobReader& from) override;
@@ -55,22 +60,30 @@ class RegistryStore : public Store {
 
  private:
   class SpooledWriter;
+  class SpooledReader;
   class ManifestWriter;
 
-  Result<archive::WrittenBlob> commit_blob(std::shared_ptr<SpoolFile> file,
+  // Whether a commit waits until its blob is pushed.
+  enum class Pushing { kAtOnce, kMeanwhile };
+
+  Result<archive::WrittenBlob> commit_blob(std::shared_ptr<SpoolFile> file, Pushing pushing,
                                            const std::vector<std::string>& rewrite);
   Result<archive::WrittenBlob> commit_manifest(const std::string& text,
                                                const std::vector<std::string>& rewrite);
   Status push_again(const std::vector<std::string>& blobs);
+  Status end_pushes(const Result<Pushes::Digests>& pushed);
+  bool any_pushed(const std::vector<std::string>& blobs);
   void note(const std::string& manifest, const std::vector<std::string>& blobs);
 
   mutable RegistryClient client_;
   RegistryUpkeep upkeep_;
   Spool spool_;
+  Pushes pushes_;
   Mutex mutex_;
   // Committed since the last sync().
   std::set<std::string> manifests_ GUARDED_BY(mutex_);
   std::set<std::string> blobs_ GUARDED_BY(mutex_);
+  std::set<std::string> pushed_ GUARDED_BY(mutex_);  // those that were not there
 };
 
 }  // namespace compilecache::store

@@ -133,11 +133,12 @@ TEST_F(Faults, ASaverKilledInASaveHarmsNobody) {
   save_one();
   const json before = archives().front();
   run_to_ready({"two", {"--shapes", "8,16,24"}});
-  // Something that takes a while to write.
-  exec("two", {"sh", "-c",
-               "d=$TORCHINDUCTOR_CACHE_DIR/fxgraph/zz/LARGE; mkdir -p $d; "
-               "head -c 100000000 /dev/urandom > $d/file"});
-  for (int kill = 0; kill < 2; ++kill) {
+  for (const std::string kill : {"first", "second"}) {
+    // Something that takes a while to write; for each kill anew, as the saver is back at once.
+    exec("two", {"sh", "-c",
+                 "d=$TORCHINDUCTOR_CACHE_DIR/fxgraph/zz/LARGE; mkdir -p $d; "
+                 "head -c 100000000 /dev/urandom > $d/" +
+                     kill});
     ASSERT_TRUE(kill_saver_while_it_writes(pod("two"), place(), "transformer"))
         << "no save was under way: " << logs("two", kSaverContainer);
     expect_undisturbed(pod("two"));
@@ -147,7 +148,9 @@ TEST_F(Faults, ASaverKilledInASaveHarmsNobody) {
             at(before, "/status/head/generation").get<int>());
   EXPECT_EQ(at(run_to_ready({"three", {}}), "/misses"), 0);
   EXPECT_TRUE(eventually(seconds(120), [&] {
-    return archived_files(archives().front()).contains("torch/fxgraph/zz/LARGE/file");
+    const auto files = archived_files(archives().front());
+    return files.contains("torch/fxgraph/zz/LARGE/first") &&
+           files.contains("torch/fxgraph/zz/LARGE/second");
   })) << logs("two", kSaverContainer);
   expect_undisturbed(pod("two"));
 }

@@ -7,18 +7,21 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/e2e/sandbox.hpp"
+#include "tests/e2e/installation.hpp"
 #include "tests/e2e/saver_work.hpp"
 #include "tests/support/left_out.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
-// The installation's own registry as a whole: killed, emptied, and asked by somebody who may not.
+// The installation's own registry as a whole: killed, emptied, upgraded, and asked by somebody who
+// may not.
 
 namespace compilecache::e2e {
 namespace {
 
 constexpr char kRegistryDeployment[] = "compilecache-registry";
+// An older release (tests/cluster/versions).
+constexpr char kImageBefore[] = "docker.io/library/registry:3.0";
 
 class Registry : public Sandbox {
  protected:
@@ -44,6 +47,18 @@ class Registry : public Sandbox {
     std::vector<std::string> all;
     for (std::string name; names >> name;) all.push_back(name);
     return all;
+  }
+
+  static std::string registry_image() {
+    return at(get_json({"deployment", kRegistryDeployment, "-n", kOperatorNamespace}),
+              "/spec/template/spec/containers/0/image");
+  }
+  // Asks for a new pod, as people do who upgrade, and does not wait for it.
+  static void change_registry_image(const std::string& image) {
+    const auto changed =
+        kubectl({"set", "image", std::string("deployment/") + kRegistryDeployment, "-n",
+                 kOperatorNamespace, "collect=" + image, "registry=" + image});
+    ASSERT_EQ(changed.exit_code, 0) << changed.err;
   }
 
   // SIGKILL to the process on the node. The pod goes too, since the kubelet waits longer with each
@@ -114,6 +129,47 @@ TEST_F(Registry, ThatIsKilledAgainAndAgainLeavesPodsColdAtWorst) {
   // What a head names is there, so a pod that compiles no more than the first did is warm.
   EXPECT_EQ(at(run_to_ready({"later", {}}), "/misses"), 0) << logs("later", "compilecache-load");
   EXPECT_FALSE(archived_files(archives().front()).empty());
+}
+
+class UpgradedRegistry : public Registry {
+ protected:
+  void SetUp() override {
+    Registry::SetUp();
+    image_ = registry_image();
+    change_registry_image(kImageBefore);
+    wait_for_registry();
+  }
+  void TearDown() override {
+    change_registry_image(image_);
+    wait_for_registry();
+    Registry::TearDown();
+  }
+
+  std::string image_;
+};
+
+TEST_F(UpgradedRegistry, AndOneThatIsPutBackServesWhatTheOtherWrote) {
+  save_one();
+
+  change_registry_image(image_);
+  // Its start meets a registry that is going.
+  EXPECT_FALSE(run_to_ready({"meanwhile", {}}).is_null());
+  expect_started_at_once("meanwhile");
+  remove_pod("meanwhile");
+  wait_for_registry();
+  EXPECT_EQ(at(run_to_ready({"upgraded", {}}), "/misses"), 0)
+      << logs("upgraded", "compilecache-load");
+  remove_pod("upgraded");
+  const int before = at(archives().front(), "/status/head/generation");
+  EXPECT_GE(at(run_to_ready({"more", {"--shapes", "16"}}), "/misses").get<int>(), 1);
+  wait_for_save(before + 1);
+  remove_pod("more");
+
+  change_registry_image(kImageBefore);
+  wait_for_registry();
+  EXPECT_EQ(at(run_to_ready({"back", {"--shapes", "16"}}), "/misses"), 0)
+      << logs("back", "compilecache-load");
+  expect_started_at_once("back");
 }
 
 // Two namespaces, each with a CompileCache of its own in the same registry.

@@ -1,26 +1,13 @@
-#include <cstdlib>
-
-#include "tests/e2e/sandbox.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/e2e/installation.hpp"
 
 namespace compilecache::e2e {
 namespace {
 
 class Uninstall : public Sandbox {
  protected:
-  static std::string manifest_file() {
-    const char* file = std::getenv("CC_INSTALL_MANIFEST");
-    return file == nullptr ? testing::in_tree("config/install.yaml") : file;
-  }
-
   void TearDown() override {
-    // As an administrator gives a volume to a new claim. Without the registry there is none.
-    kubectl({"patch", "pv", "compilecache-registry", "--type=json", "-p",
-             R"([{"op":"replace","path":"/spec/claimRef","value":)"
-             R"({"namespace":"compilecache-system","name":"compilecache-registry"}}])"});
-    const auto applied = kubectl({"apply", "-f", manifest_file()});
-    EXPECT_EQ(applied.exit_code, 0) << applied.err;
-    wait_for_operator();
+    free_registry_volume();
+    install(manifest_file());
     Sandbox::TearDown();
   }
 };
@@ -29,9 +16,7 @@ TEST_F(Uninstall, EndsAndLeavesRunningPodsAlone) {
   create_cache();
   wait_until_ready();
   run_to_ready({"running", {}});
-  const auto deleted =
-      kubectl({"delete", "-f", manifest_file(), "--timeout=120s"}, "", seconds(150));
-  EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
+  uninstall(manifest_file());
   EXPECT_EQ(at(pod("running"), "/status/phase"), "Running");
   EXPECT_EQ(at(pod("running"), "/status/containerStatuses/0/restartCount"), 0);
   for (const json& condition : at(pod("running"), "/status/conditions")) {

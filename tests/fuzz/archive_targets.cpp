@@ -58,11 +58,15 @@ void manifest(Bytes input) {
   if (!read) return;
   require(read->layers.size() <= kMaxLayers && is_digest(read->config.digest),
           "a manifest's blobs");
+  for (const Descriptor& layer : read->layers)
+    require(layer.data.empty() || "sha256:" + sha256_hex(layer.data) == layer.digest,
+            "what a manifest carries is what it promises");
   const Blob encoded(encode_manifest(*read));
   const auto again = read_manifest(memory(), encoded.digest());
   require(again.has_value(), "a manifest that is written can be read");
   require(again->annotations == read->annotations && again->layers.size() == read->layers.size() &&
-              again->config.digest == read->config.digest,
+              again->config.digest == read->config.digest &&
+              again->config.data == read->config.data,
           "a manifest stays the same");
 }
 

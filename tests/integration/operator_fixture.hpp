@@ -29,6 +29,9 @@ sweep: {grace: 2s, minInterval: 1s}
 breaker: {patience: 1s, oneNode: 2s, pause: 2s, longestPause: 4s, replaceInterval: 1s}
 gpuProductLabels: [nvidia.com/gpu.product]
 gpuResources: [nvidia.com/gpu]
+deviceDrivers:
+  gpu.nvidia.com:
+    {product: productName, driverVersion: driverVersion, wholeTypes: [gpu], profile: profile, profilePrefix: -MIG-}
 frameworks:
   torch:
     env: {TORCHINDUCTOR_CACHE_DIR: "{directory}"}

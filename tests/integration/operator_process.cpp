@@ -320,6 +320,19 @@ void make_node(const std::string& name, const std::string& gpu_product) {
          {"labels", {{"kubernetes.io/arch", "amd64"}, {"nvidia.com/gpu.product", gpu_product}}}}}});
 }
 
+std::string make_account(const std::string& ns, const std::string& name, const std::string& verbs) {
+  must(kubectl({"create", "serviceaccount", name, "-n", ns}), "making a service account");
+  must(kubectl({"create", "role", name, "-n", ns, "--verb=" + verbs,
+                "--resource=compilecachearchives.compilecache.dev"}),
+       "making a role");
+  must(kubectl({"create", "rolebinding", name, "-n", ns, "--role=" + name,
+                "--serviceaccount=" + ns + ":" + name}),
+       "binding a role");
+  const ProcessResult token = kubectl({"create", "token", name, "-n", ns});
+  must(token, "making a token");
+  return token.out.substr(0, token.out.find('\n'));
+}
+
 std::string pod_token(const std::string& ns, const std::string& pod) {
   const ProcessResult token =
       kubectl({"create", "token", "default", "-n", ns, "--audience", api::kTokenAudience,

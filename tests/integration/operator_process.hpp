@@ -86,6 +86,9 @@ void make_namespace(const std::string& name,
 void make_claim(const std::string& ns, const std::string& name,
                 const std::string& mode = "ReadWriteMany");
 void make_node(const std::string& name, const std::string& gpu_product);
+// A service account that may do these verbs ("get,create") with CompileCacheArchives of its
+// namespace, and a token of it, as people have one.
+std::string make_account(const std::string& ns, const std::string& name, const std::string& verbs);
 // A token as the kubelet would project it into that pod.
 std::string pod_token(const std::string& ns, const std::string& pod);
 // As get_json(), but tried again when kubectl fails, and then an exception.

@@ -277,6 +277,7 @@ const std::set<std::string> kForOlderServers{
 bool is_used_at_start(const Grant& grant) {
   if (kForOlderServers.contains(grant.text())) return false;
   // Lists of archives are read again with every sweep, those of Events while a pod waits.
+  if (grant.text() == "list resourceslices") return false;  // only for pods with resourceClaims
   if (grant.text() == "list compilecachearchives" || grant.text() == "list events") return false;
   return grant.verb == "list" || grant.verb == "watch" || kUsedAtStart.contains(grant.text());
 }
@@ -492,6 +493,21 @@ TEST_F(WorkingRbacTest, NothingThatALeaderNeedsToWorkCanBeTakenAway) {
   ASSERT_EQ(apply(stranger), "");
   const std::string unknown = pod_token(ns, "stranger");
   expect_missed("get pods", [&] { return call("/v1/load", unknown, {{"cache", "app"}}); });
+
+  // A new pod with a ResourceClaim each time: what was read of one is remembered.
+  const auto load_by_claim = [&] {
+    const std::string name = some_name("claims");
+    json pod = plain_pod(name, "app");
+    pod["spec"]["containers"][0]["resources"] = {{"claims", json::array({{{"name", "gpu"}}})}};
+    pod["spec"]["resourceClaims"] = json::array({{{"name", "gpu"}, {"resourceClaimName", "none"}}});
+    const auto injected = process->injected(pod, ns);
+    EXPECT_TRUE(injected);
+    if (!injected) return std::string();
+    EXPECT_EQ(apply(*injected), "");
+    return call("/v1/load", pod_token(ns, name), {{"cache", "app"}});
+  };
+  expect_missed("get resourceclaims", load_by_claim);
+  expect_missed("list resourceslices", load_by_claim);
 
   json waiting = plain_pod("waiting", "app");
   waiting = waiting.patch(json::parse(

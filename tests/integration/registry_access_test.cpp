@@ -12,17 +12,6 @@ const std::string kRegistryRights = testing::in_tree("config/components/registry
 
 class RegistryAccess : public OperatorTest {
  protected:
-  // A service account of this namespace that may do these verbs with CompileCacheArchives, and a
-  // token of it.
-  [[nodiscard]] std::string account(const std::string& name, const std::string& verbs) const {
-    must({"create", "serviceaccount", name, "-n", ns});
-    must({"create", "role", name, "-n", ns, "--verb=" + verbs,
-          "--resource=compilecachearchives.compilecache.dev"});
-    must({"create", "rolebinding", name, "-n", ns, "--role=" + name,
-          "--serviceaccount=" + ns + ":" + name});
-    const std::string token = must({"create", "token", name, "-n", ns});
-    return token.substr(0, token.find('\n'));
-  }
   static std::string must(const std::vector<std::string>& arguments) {
     const ProcessResult done = kubectl(arguments);
     EXPECT_EQ(done.exit_code, 0) << done.err;
@@ -49,8 +38,8 @@ class RegistryAccess : public OperatorTest {
 
 TEST_F(RegistryAccess, PeopleAndPodsGetWhatTheyMayHave) {
   must({"apply", "-f", kRegistryRights});
-  const std::string reader = account("reader", "get");
-  const std::string writer = account("writer", "get,create");
+  const std::string reader = make_account(ns, "reader", "get");
+  const std::string writer = make_account(ns, "writer", "get,create");
   process->end();  // the next to lead need not wait for the lease
   process = std::make_unique<OperatorProcess>(
       kSettings, OperatorProcessOptions{.more_arguments = {"--registry"}});

@@ -98,7 +98,11 @@ std::string RegistryPod::start() {
     ::_exit(127);
   }
   // As the readiness probe.
+  const auto end = std::chrono::steady_clock::now() + seconds(60);
   while (send("GET", "/", "").status != 200) {
+    if (std::chrono::steady_clock::now() > end)
+      return "in 60 s the registry gave no good answer; is its certificate trusted? " +
+             read_text(log);
     if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
       pid_ = 0;
       return "the registry has ended: " + read_text(log);

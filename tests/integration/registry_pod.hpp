@@ -55,6 +55,7 @@ class RegistryPod {
   int push_blob(const std::string& repository, const std::string& token, const std::string& bytes,
                 std::string& digest) const;
 
+  [[nodiscard]] uint16_t port() const { return port_; }
   [[nodiscard]] std::filesystem::path data() const { return folder_ / "data"; }
   [[nodiscard]] std::string collected() const { return collected_; }  // what the script said
 

@@ -2,11 +2,38 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/process.hpp>
+#include <csignal>
 #include <future>
 
 namespace compilecache::testing {
 
 namespace bp = boost::process;
+
+namespace {
+
+// Meanwhile what this thread writes to a program that has ended is an error, and not the end of
+// the test too. The program itself is not to start with the signal blocked.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec at_once{};
+    sigtimedwait(&sigpipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t sigpipe_{};
+  sigset_t before_{};
+};
+
+}  // namespace
 
 ProcessResult run_process(const std::vector<std::string>& command, const std::string& input,
                           std::chrono::seconds limit) {
@@ -21,7 +48,10 @@ ProcessResult run_process(const std::vector<std::string>& command, const std::st
     bp::child child(program, bp::args(std::vector<std::string>(command.begin() + 1, command.end())),
                     bp::std_in<boost::asio::buffer(input), bp::std_out> out, bp::std_err > err,
                     context);
-    context.run_for(limit);
+    {
+      const NoSigpipe guard;
+      context.run_for(limit);
+    }
     if (!context.stopped()) {
       child.terminate();
       result.err = "ran longer than " + std::to_string(limit.count()) + " s: " + command.front();

@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "tests/support/free_port.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/process.hpp"
 
 namespace compilecache::testing {
 namespace {
@@ -135,9 +137,34 @@ void RegistryProcess::kill() {
   pid_ = 0;
 }
 
+void RegistryProcess::end() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGTERM);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = 0;
+}
+
 void RegistryProcess::start_again() {
   kill();
   start();
+}
+
+void RegistryProcess::start_again(RegistryKind kind) {
+  kill();
+  kind_ = kind;
+  start();
+}
+
+std::string RegistryProcess::collect() {
+  // The script calls it by this name.
+  const fs::path bin = fs::path(folder_) / "bin";
+  fs::create_directories(bin);
+  if (!fs::exists(bin / "registry")) fs::create_symlink(program_of(kind_), bin / "registry");
+  const ProcessResult done = run_process(
+      {"/usr/bin/env", "-i", "PATH=" + bin.string() + ":/usr/bin:/bin", "OTEL_TRACES_EXPORTER=none",
+       "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + data(), "sh",
+       in_tree("config/components/registry/collect.sh"), folder_ + "/config.yml"});
+  return done.out + done.err;
 }
 
 }  // namespace compilecache::testing

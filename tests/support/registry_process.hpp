@@ -16,6 +16,10 @@ namespace compilecache::testing {
 
 enum class RegistryKind { kDebian, kDistribution };
 
+// For RegistrySetup::htpasswd: "me" with the password "secret", as htpasswd -B writes it.
+inline constexpr char kHtpasswd[] =
+    "me:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
+
 struct RegistrySetup {
   std::string certificate_pem;  // with its key: HTTPS
   std::string key_pem;
@@ -40,12 +44,18 @@ class RegistryProcess {
   RegistryProcess(const RegistryProcess&) = delete;
   RegistryProcess& operator=(const RegistryProcess&) = delete;
 
+  [[nodiscard]] uint16_t port() const { return port_; }
   [[nodiscard]] std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
   // Why it does not answer, with its log; empty: it does.
   [[nodiscard]] std::string problem() const;
   void kill();
-  // At the same port.
+  void end();  // SIGTERM; what is under way ends
+  // At the same port, on the same data; `kind`: by another program.
   void start_again();
+  void start_again(RegistryKind kind);
+  // While it does not run: frees what nothing names, as the init container of
+  // config/components/registry does. What that said; distribution v3 alone.
+  std::string collect();
   // Where its files are.
   [[nodiscard]] std::string data() const;
 
@@ -54,7 +64,7 @@ class RegistryProcess {
   void start();
   [[nodiscard]] bool answers() const;
 
-  const RegistryKind kind_;
+  RegistryKind kind_;
   const std::string folder_;
   const RegistrySetup setup_;
   uint16_t port_ = 0;

@@ -61,9 +61,12 @@ fi
 
 expect "CHANGELOG.md's newest release" "$version" "$(sed -n 's/^## \[*\([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)"
 expect "the image of config/" "$version" "$(sed -n 's/.*image: docker.io\/library\/compilecache:\(.*\)/\1/p' config/operator/deployment.yaml)"
+for key in version appVersion; do
+  expect "the chart's $key" "$version" "$(sed -n "s/^$key: //p" charts/compile-cache/Chart.yaml)"
+done
 if tag=$(git -C "$tree" describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null); then
   expect "the tag of this commit" "v$version" "$tag"
 fi
 
 [ $failed -eq 0 ] || exit 1
-echo "version $version, told by programs, image and CHANGELOG.md alike"
+echo "version $version, told by programs, image, chart and CHANGELOG.md alike"

@@ -102,15 +102,14 @@ class Bench {
                   {"STORE", store}};
     const std::string step = options_.programs.step;
     output_of(step + " prepare $STORE", variables_);
-    const std::string digest = output_of(step + " save $STORE $SRC", variables_);
-    if (output_of(step + " --ca $CA --spool $SPOOL save $URL/$REPOSITORY $SRC", variables_) !=
-        digest)
-      throw std::runtime_error("the registry's archive is not that of the folder");
+    const std::string stored = output_of(step + " save $STORE $SRC", variables_);
     const store::DirectoryStore folder(store);
-    const auto manifest = archive::read_manifest(folder, digest);
+    const auto manifest = archive::read_manifest(folder, stored);
     if (!manifest) throw std::runtime_error(manifest.error().message);
-    variables_["DIGEST"] = digest;
-    variables_["CONFIG"] = hex_of(manifest->config.digest);
+    variables_["STORED"] = stored;
+    // Another manifest of the same blobs: it carries those that are small.
+    variables_["DIGEST"] =
+        output_of(step + " --ca $CA --spool $SPOOL save $URL/$REPOSITORY $SRC", variables_);
     variables_["LAYER"] = hex_of(manifest->layers.at(0).digest);
     layer_bytes_ = manifest->layers.at(0).size;
     if (!options_.programs.oras.empty()) {

@@ -60,8 +60,8 @@ void print_crowd(const std::string& set, const Steps& steps, int at_once, double
   if (ours == nullptr || get == nullptr) return;
   line(std::to_string(at_once) + " loads of " + set + ": registry's CPU, times a bare GET's",
        ours->least_registry_cpu() / get->least_registry_cpu(), 1.2, "x");
-  if (const Measured* all = find(steps, kGetAll)) {
-    std::printf("  %-66s %8.2f x\n", "  times a GET of manifest, config and layer",
+  if (const Measured* all = find(steps, kGetBoth)) {
+    std::printf("  %-66s %8.2f x\n", "  times a GET of manifest and layer",
                 ours->least_registry_cpu() / all->least_registry_cpu());
   }
   peak = std::max(peak, ours->registry_peak_mib);

@@ -23,7 +23,7 @@ Step get() { return {kGet, std::string(kCurl) + "-o $DST " + kBlob + "$LAYER", "
 std::vector<Step> steps(const Programs& programs) {
   const std::string curl = kCurl;
   std::vector<Step> all = {
-      {kLocalLoad, programs.step + " load $STORE $DIGEST $DST", "", "$DST"},
+      {kLocalLoad, programs.step + " load $STORE $STORED $DST", "", "$DST"},
       registry_load(programs),
       get(),
       {"skopeo copy, tar",
@@ -64,12 +64,13 @@ std::vector<Step> crowd_steps(const Programs& programs) {
   return {
       registry_load(programs),
       get(),
-      // What no reader of the archive can do without.
-      {kGetAll,
+      // The least that a reader asks for which checks what it gets: the manifest carries the
+      // config.
+      {kGetBoth,
        curl +
            "-H 'Accept: application/vnd.oci.image.manifest.v1+json' -o $DST.manifest "
-           "$URL/v2/$REPOSITORY/manifests/$DIGEST -o $DST.config " +
-           kBlob + "$CONFIG -o $DST " + kBlob + "$LAYER",
+           "$URL/v2/$REPOSITORY/manifests/$DIGEST -o $DST " +
+           kBlob + "$LAYER",
        "", ""},
   };
 }

@@ -12,7 +12,7 @@ struct Step {
   std::string name;
   // A shell command. $SRC is the tree, $DST something that does not exist, $URL and $HOST the
   // registry's, $CA its authority, $REPOSITORY where the archive lies, $DIGEST of its manifest,
-  // $LAYER and $CONFIG of these blobs without "sha256:", $STORE a folder that has it, $NUMBER
+  // $LAYER of this blob without "sha256:", $STORE a folder that has it, $NUMBER
   // another one each time.
   std::string command;
   // Done before, and not measured; what it prints is $PREPARED.
@@ -26,7 +26,7 @@ inline constexpr const char* kLocalLoad = "load, local volume";
 inline constexpr const char* kRegistryLoad = "load, registry";
 inline constexpr const char* kOras = "oras pull, tar";
 inline constexpr const char* kGet = "curl GET";
-inline constexpr const char* kGetAll = "curl GET of manifest, config, layer";
+inline constexpr const char* kGetBoth = "curl GET of manifest and layer";
 inline constexpr const char* kLocalSave = "save, local volume";
 inline constexpr const char* kRegistrySave = "save, registry";
 inline constexpr const char* kPut = "curl PUT";

@@ -65,7 +65,7 @@ fill_from_store() {
     cp -a "$store/io.containerd.content.v1.content" "$root/"
 }
 
-# image_archive pause|base|torch|next|registry: makes the image once; prints its OCI archive's path.
+# image_archive pause|base|torch|next|registry|registry_before: makes the image once; prints its OCI archive's path.
 image_archive() {
   local kind=$1 path hash
   case $kind in
@@ -73,6 +73,9 @@ image_archive() {
     base) hash=$(hash_of "$BASE_IMAGE $BASE_SUITE" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
     torch) hash=$(hash_of "$TORCH_IMAGE $TORCH_SUITE" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
     registry) hash=$(hash_of "$REGISTRY_IMAGE $BASE_SUITE $(go_program registry)" "$CLUSTER_HOME/lib/"{debian,oci}.sh) ;;
+    registry_before)
+      hash=$(hash_of "$REGISTRY_BEFORE_IMAGE $BASE_SUITE $(go_program registry_before)" "$CLUSTER_HOME/lib/"{debian,oci}.sh)
+      ;;
     next)
       hash=$(hash_of "$NEXT_TORCH_IMAGE $NEXT_TORCH_SUITE ${NEXT_TORCH_PACKAGES[*]}" "$CLUSTER_HOME/lib/"{debian,oci}.sh)
       ;;
@@ -98,13 +101,17 @@ build_base() {
   rm -rf "$1/root"
 }
 
-# The registry as its project's image has it: the program, a shell, and that user's files.
-build_registry() {
-  log "making $REGISTRY_IMAGE (about 1 minute)"
+build_registry() { registry_image "$1" registry "$REGISTRY_IMAGE"; }
+
+build_registry_before() { registry_image "$1" registry_before "$REGISTRY_BEFORE_IMAGE"; }
+
+# registry_image INTO PROGRAM NAME: the registry as its project's image has it: the program, a shell, and that user's files.
+registry_image() {
+  log "making $3 (about 1 minute)"
   debian_root "$1/root" "$BASE_SUITE"
-  install -m 755 "$(go_program registry)" "$1/root/bin/registry"
-  oci_archive "$1/root" "$REGISTRY_IMAGE" \
-    "{\"Entrypoint\":[\"registry\"],\"Cmd\":[\"serve\",\"/etc/distribution/config.yml\"],$IMAGE_ENV}" "$1/registry.tar"
+  install -m 755 "$(go_program "$2")" "$1/root/bin/registry"
+  oci_archive "$1/root" "$3" \
+    "{\"Entrypoint\":[\"registry\"],\"Cmd\":[\"serve\",\"/etc/distribution/config.yml\"],$IMAGE_ENV}" "$1/$2.tar"
   rm -rf "$1/root"
 }
 

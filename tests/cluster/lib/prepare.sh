@@ -76,37 +76,44 @@ unpack_go() {
 
 kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kubernetes/go.mod"; }
 
+helm_version() { grep -oPm1 'helm\.sh/helm/v4 \Kv\S+' "$CLUSTER_HOME/helm/go.mod"; }
+
 # go_program NAME: builds one program once; prints its path.
-#   NAME  etcd | coredns | registry | kube-apiserver | kubectl | kube-controller-manager | …
+#   NAME  etcd | coredns | dra | registry | registry_before | helm | kube-apiserver | kubectl | kube-controller-manager | …
 go_program() {
-  local name=$1 module package path flags='-s -w'
+  local name=$1 module package path flags='-s -w' modfile=go
   case $name in
     etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
-    coredns | registry) module=$name package=. ;;
+    coredns | dra | registry) module=$name package=. ;;
+    registry_before) module=registry package=. modfile=before ;;
+    helm)
+      module=helm package=helm.sh/helm/v4/cmd/helm
+      flags+=" -X helm.sh/helm/v4/internal/version.version=$(helm_version)"
+      ;;
     *)
       module=kubernetes package=k8s.io/kubernetes/cmd/$name
       # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
       flags+=" -X k8s.io/component-base/version.gitVersion=$(kubernetes_version)"
       ;;
   esac
-  local sources=("$CLUSTER_HOME/$module"/go.*)
+  local sources=("$CLUSTER_HOME/$module/$modfile".*)
   [ $package != . ] || sources+=("$CLUSTER_HOME/$module/main.go")
   path=$(make_item "$name" "$(hash_of "$package $flags" "${sources[@]}")" \
-    build_go_program "$name" "$module" "$package" "$flags")
+    build_go_program "$name" "$module" "$package" "$flags" "$modfile.mod")
   printf '%s/%s\n' "$path" "$name"
 }
 
 build_go_program() {
-  local into=$1 name=$2 module=$3 package=$4 flags=$5 go began=$SECONDS
+  local into=$1 name=$2 module=$3 package=$4 flags=$5 modfile=$6 go began=$SECONDS
   go=$(find_go)
   log "building $name (the first Kubernetes program takes about 4 minutes on 2 cores, the others less than one)"
   (cd "$CLUSTER_HOME/$module" && GOTOOLCHAIN=auto GOWORK=off GOFLAGS='' CGO_ENABLED=1 \
-    nice "$go" build -mod=readonly -buildvcs=false -trimpath -ldflags "$flags" -o "$into/$name" "$package" >&2)
+    nice "$go" build -modfile="$modfile" -mod=readonly -buildvcs=false -trimpath -ldflags "$flags" -o "$into/$name" "$package" >&2)
   log "built $name in $((SECONDS - began)) s"
 }
 
-CONTROL_PLANE_PROGRAMS=(etcd kube-apiserver kubectl registry)
-NODE_PROGRAMS=(kube-controller-manager kube-scheduler kubelet kube-proxy coredns)
+CONTROL_PLANE_PROGRAMS=(etcd kube-apiserver kubectl registry helm)
+NODE_PROGRAMS=(kube-controller-manager kube-scheduler kubelet kube-proxy coredns dra)
 
 prepare_control_plane() {
   local name
@@ -117,6 +124,11 @@ prepare_control_plane() {
 prepare_registry() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}"
   go_program registry >/dev/null
+}
+
+prepare_helm() {
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}"
+  go_program helm >/dev/null
 }
 
 prepare_node() {

@@ -74,5 +74,15 @@ TEST(IndexLookup, ANodeThatNobodyNotedIsNotGuessed) {
   EXPECT_NE(key.error().message.find("node-7"), std::string::npos);
 }
 
+// Only the operator can look which devices they were given.
+TEST(IndexLookup, APodThatGetsDevicesByClaimsIsNotTakenForOneWithoutAGpu) {
+  api::AgentConfig config;
+  config.key_basis.parts = {"GPUProduct"};
+  config.key_basis.claims = {"gpu"};
+  const SystemClock clock;
+  store::MemoryStore store(clock);
+  EXPECT_FALSE(local_key(config, store, "node"));
+}
+
 }  // namespace
 }  // namespace compilecache::agent

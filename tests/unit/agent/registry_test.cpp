@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <random>
 
 #include "agent/coordinator.hpp"
 #include "agent/registry_access.hpp"
@@ -87,6 +88,11 @@ TEST_F(Registry, APodStartsColdWithoutTheOperator) {
 }
 
 TEST_F(Registry, APodStartsColdWhereABlobIsGoneOrWrong) {
+  // Larger than what the manifest carries.
+  std::minstd_rand random;
+  std::string noise(40'000, '\0');
+  for (char& byte : noise) byte = static_cast<char>(random() >> 8);
+  write("fxgraph/cd/KEY/file", noise);
   save_some();
   const std::string manifest = registry_.content(operator_.head());
   const auto layer = nlohmann::json::parse(manifest)["layers"][0]["digest"].get<std::string>();

@@ -44,6 +44,18 @@ TEST_F(Save, WhereItsOwnArchiveIsGivenUpAllIsSavedAnew) {
   EXPECT_EQ(end(saver), 0);
 }
 
+// What it was given says nothing of the node's other pods.
+TEST_F(Save, APodWithDevicesByClaimsNotesNoProductForTheNode) {
+  config_.key_basis.gpu_resource = api::kClaimedDevices;
+  config_.key_basis.claims = {"gpu"};
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(store::DirectoryStore(store_).read_index().entries.size(), 1U);
+  EXPECT_FALSE(store::DirectoryStore(store_).node_product("node-1"));
+  EXPECT_EQ(end(saver), 0);
+}
+
 // Its product is that of a slice, and other pods of the node have others.
 TEST_F(Save, APodWithAPartOfAGpuNotesNoProductForTheNode) {
   config_.key_basis.gpu_resource = "nvidia.com/mig-1g.10gb";

@@ -40,6 +40,35 @@ TEST(ArchiveKey, AGpuWithoutALabelHasNoKeyYet) {
   EXPECT_EQ(key.error().code, ErrorCode::kUnavailable);
 }
 
+TEST(ArchiveKey, ClaimedDevicesCountAsIfTheNodeHadToldThem) {
+  KeyBasis basis = gpu_pod();
+  const NodeFacts node{"NVIDIA-A100", "amd64", "", ""};
+  const auto by_label = make_key(basis, {"NVIDIA-H100", "amd64", "", ""});
+  basis.gpu_resource = kClaimedDevices;
+  basis.gpu_count = 0;
+  basis.claims = {"gpu"};
+  const DeviceFacts devices{"NVIDIA-H100", 2, "570.86.15"};
+  const auto by_claim = make_key(basis, node, &devices);
+  ASSERT_TRUE(by_claim) << by_claim.error().message;
+  EXPECT_EQ(*by_claim, *by_label) << "the node's own label counts for nothing";
+  basis.parts.emplace_back(kDriverVersionPart);
+  EXPECT_EQ(make_key(basis, node, &devices)->at(kDriverVersionPart), "570.86.15");
+}
+
+TEST(ArchiveKey, WithoutTheDevicesOfItsClaimsAPodHasNoKey) {
+  KeyBasis basis = gpu_pod();
+  basis.claims = {"gpu"};
+  const NodeFacts labelled{"NVIDIA-H100", "amd64", "", ""};
+  EXPECT_FALSE(make_key(basis, labelled));
+  const DeviceFacts silent{"NVIDIA-H100", 1, ""};
+  EXPECT_TRUE(make_key(basis, labelled, &silent));
+  basis.parts.emplace_back(kDriverVersionPart);
+  const auto unknown = make_key(basis, labelled, &silent);
+  ASSERT_FALSE(unknown) << "the driver's version separates archives here";
+  EXPECT_EQ(unknown.error().reason, kDeviceUnknown);
+  EXPECT_TRUE(make_key(basis, {"", "amd64", "570", ""}, &silent)) << "the node tells it";
+}
+
 TEST(ArchiveKey, SharedGpusAreTheSameAndSlicesAreNot) {
   EXPECT_EQ(normalized_gpu_product("NVIDIA-A100-SHARED", "nvidia.com/gpu"), "NVIDIA-A100");
   EXPECT_EQ(normalized_gpu_product("NVIDIA-A100-MIG-1g.5gb", "nvidia.com/gpu"),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/agent_api.hpp"
+#include "api/agent_resources.hpp"
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
 #include "api/fields.hpp"
@@ -44,6 +45,13 @@ inline bool fields(const nlohmann::json& json, Lamp& lamp, JsonWriter& out) {
   if (!reader.error().empty()) return false;
   write_value(out, lamp, Write::kUnusual);
   return true;
+}
+
+inline std::string agent_resources(const CompileCache& cache) {
+  AgentResources of_pod = cache.spec.resources;
+  of_pod.save.limits.memory = Quantity{1 << 30};
+  if (const std::string why = trouble_of(of_pod); !why.empty()) return why;
+  return "";
 }
 
 inline void words() {

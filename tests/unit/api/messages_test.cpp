@@ -118,6 +118,7 @@ frameworks::Framework some_framework() {
           .entry_directories = {"fxgraph/*/*"},
           .entry_files = {"triton/*.json"},
           .not_compiled = {"notes"},
+          .named_by_content = {"digests/**"},
           .never_pack = {"locks"},
           .temporary = {"tmp.*"},
           .build_directories = {"*_CxxBuild"},
@@ -223,6 +224,7 @@ TEST(InjectionStatus, RoundTrips) {
                                .variables = {"c:V"},
                                .mounts = {"/m"},
                                .frameworks = {"torch"},
+                               .kit_left_off = {{"V=1"}},
                                .mode = Mode::kRefresh,
                                .wait_for_first_ms = 1,
                                .key_basis = some_key_basis()};

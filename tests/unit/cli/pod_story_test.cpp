@@ -189,6 +189,21 @@ TEST(PodStory, AWarmPodNeedsNothing) {
   EXPECT_EQ(machine["effect"]["secondsSaved"], 31.5);
 }
 
+// The webhook has left it in the pod's status annotation.
+TEST(PodStory, WhatTheStartKitWouldBringIsTold) {
+  PodFacts told = facts(recent("exact"));
+  EXPECT_THAT(text_of(tell_story(told)), Not(HasSubstr("start kit")));
+  json& annotation = told.pod["metadata"]["annotations"][api::kStatusAnnotation];
+  auto injection = api::parse_injection_status(annotation.get<std::string>()).value();
+  injection.kit_left_off = {{"PLAN=1, since vLLM 0.26: what profiling found"}};
+  annotation = api::dump(injection);
+  const PodStory story = tell_story(told);
+  EXPECT_THAT(text_of(story),
+              HasSubstr("start kit off; spec.startKit: true would set PLAN=1, since "
+                        "vLLM 0.26: what profiling found"));
+  EXPECT_EQ(json_of(story)["startKit"], *injection.kit_left_off);
+}
+
 TEST(PodStory, AMissNamesWhatDiffersInTheNearestArchive) {
   api::RecentPod pod = recent("none");
   pod.reason = "no_archive";

@@ -73,7 +73,11 @@ json other_than_default() {
     "retention": {"unusedFor": "7h", "maxTotalSize": "8Gi", "keepPerGPU": 9, "incompleteTimeout": "10s",
                   "sweepInterval": "11h"},
     "remoteCache": {"redis": {"host": "f", "port": 12}},
-    "compression": {"level": 13, "threads": 14, "window": "1Mi"}})");
+    "compression": {"level": 13, "threads": 14, "window": "1Mi"}, "startKit": true,
+    "resources": {"load": {"requests": {"cpu": "101m", "memory": "65Mi", "ephemeral-storage": "66Mi"},
+                           "limits": {"cpu": 1, "memory": "165Mi", "ephemeral-storage": "166Mi"}},
+                  "save": {"requests": {"cpu": "102m", "memory": "67Mi", "ephemeral-storage": "68Mi"},
+                           "limits": {"cpu": "2", "memory": "167Mi", "ephemeral-storage": "168Mi"}}}})");
 }
 
 TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
@@ -87,13 +91,14 @@ TEST(CompileCacheCrd, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(parsed->spec, expected);
 }
 
-TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButTheStoreTheUserAndTheRemoteCache) {
+TEST(CompileCacheCrd, EveryFieldOfTheSpecHasADefaultButThoseThatNeedNone) {
   json spec{{"storage", {{"claimName", "c"}}}};
   const json spec_schema = schema("crds/compilecaches.yaml", "spec");
   fill_defaults(spec_schema, spec);
   std::set<std::string> expected = leaves(spec_schema, "");
   std::erase_if(expected, [](const auto& path) {
-    return path.starts_with("storage.registry.") || path.starts_with("storage.copyFrom.");
+    return path.starts_with("storage.registry.") || path.starts_with("storage.copyFrom.") ||
+           path.starts_with("resources.");
   });
   expected.erase("save.runAsUser");
   expected.erase("remoteCache.redis.host");

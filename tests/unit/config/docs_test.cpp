@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <string>
@@ -33,9 +34,10 @@ TEST(Docs, EveryReasonHasItsRow) {
 
 TEST(Docs, TheReadmeNamesEveryAnnotation) {
   const std::string page = read_source_file("README.md");
-  for (const char* name : {kCacheAnnotation, kContainersAnnotation, kVersionAnnotation,
-                           kFrameworksAnnotation, kModeAnnotation, kQuietPeriodAnnotation,
-                           kWaitForFirstAnnotation, kOnlyIfUnsetAnnotation, kStatusAnnotation}) {
+  for (const char* name :
+       {kCacheAnnotation, kContainersAnnotation, kVersionAnnotation, kFrameworksAnnotation,
+        kModeAnnotation, kQuietPeriodAnnotation, kWaitForFirstAnnotation, kOnlyIfUnsetAnnotation,
+        kResourcesAnnotation, kStartKitAnnotation, kStatusAnnotation}) {
     EXPECT_NE(page.find("| `" + std::string(name) + "`"), std::string::npos) << name;
   }
 }
@@ -112,6 +114,25 @@ TEST(Docs, AlertsAndDashboardsAskForLabelsThatThereAre) {
   expect_known_labels<LoadOutcome>("compilecache_loads_total", "outcome");
   expect_known_labels<SaveOutcome>("compilecache_saves_total", "outcome");
   expect_known_labels<Effect>("compilecache_effect_total", "effect");
+}
+
+// Written by tests/engines/run.py --page, which nobody can do for a release that was not run.
+TEST(Docs, EveryReleaseOfAnEngineHasWhatCameOfIt) {
+  const std::string page = read_source_file("docs/engines.md");
+  int releases = 0;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(testing::in_tree("tests/engines"))) {
+    const std::string name = folder.path().filename().string();
+    if (!std::filesystem::exists(folder.path() / "engine.json")) continue;
+    const auto told =
+        nlohmann::json::parse(read_source_file("tests/engines/" + name + "/engine.json"));
+    for (const auto& [release, packages] : told.at("releases").items()) {
+      const std::string row = "\n| " + name + " | " + release + " | ";
+      EXPECT_NE(page.find(row), std::string::npos) << row << "is missing: run it";
+      ++releases;
+    }
+  }
+  EXPECT_GE(releases, 10);
 }
 
 // Also the rooms of a folder, which have a library each.

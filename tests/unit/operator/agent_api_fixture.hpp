@@ -82,7 +82,8 @@ class AgentApiTest : public ::testing::Test {
     stores.archives.upsert(archive.metadata.key(),
                            std::make_shared<api::CompileCacheArchive>(archive));
   }
-  void add_pod(const std::string& name, const std::string& gpu = "nvidia.com/gpu") {
+  void add_pod(const std::string& name, const std::string& gpu = "nvidia.com/gpu",
+               const std::optional<std::vector<std::string>>& claims = std::nullopt) {
     auto pod = std::make_shared<PodView>();
     pod->ns = "ml";
     pod->name = name;
@@ -95,6 +96,7 @@ class AgentApiTest : public ::testing::Test {
     injection->wait_for_first_ms = wait_for_first.count();
     injection->key_basis = {
         .parts = cache.spec.key, .gpu_resource = gpu, .gpu_count = 1, .image = image};
+    injection->key_basis.claims = claims;
     pod->injection = std::move(injection);
     stores.pods.upsert("ml/" + name, pod);
   }
@@ -249,6 +251,8 @@ class AgentApiTest : public ::testing::Test {
   Events events;
   TokenMinter minter{clock, seeded_random(2)};  // without an authority
   std::optional<PodView> fetched;               // that the view lacks, as the API server has it
+  // What the pods with claims were given.
+  Result<api::DeviceFacts> devices = api::DeviceFacts{"NVIDIA-H100-80GB-HBM3", 1, ""};
   bool leading = true;
   std::atomic<int> sweeps_wanted{0};
   std::mutex spoke_mutex;
@@ -267,6 +271,7 @@ class AgentApiTest : public ::testing::Test {
          if (fetched && fetched->name == name) return *fetched;
          return fail(ErrorCode::kNotFound, "no such pod");
        },
+       .devices = [this](const PodView&, const std::string&) { return devices; },
        .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
       clock};
 };

@@ -506,6 +506,38 @@ TEST_F(AgentApi, ANodeWithoutALabelMakesTheLoaderWait) {
   EXPECT_EQ(load("cpu").gpu_product, "cpu-amd64");
 }
 
+TEST_F(AgentApi, PodsWithClaimsAndPodsWithLabelsShareArchives) {
+  add_pod("claims", api::kClaimedDevices, {{"gpu"}});
+  ASSERT_EQ(save("claims", '1'), 200);
+  EXPECT_EQ(load("a").match, api::Match::kExact);
+  devices = api::DeviceFacts{"NVIDIA-H100-80GB-HBM3", 2, ""};
+  EXPECT_EQ(load("claims").decision, api::LoadDecision::kNone) << "it was given two";
+  EXPECT_EQ(load("claims").key.at("GPUCount"), "2");
+}
+
+TEST_F(AgentApi, ClaimsThatTellNothingMakeAColdStartAndNoSave) {
+  ASSERT_EQ(save("a", '1'), 200);
+  add_pod("claims", api::kClaimedDevices, {{"gpu"}});
+  Error unknown{ErrorCode::kInvalid, "no product"};
+  unknown.reason = api::kDeviceUnknown;
+  devices = unexpected(unknown);
+  EXPECT_EQ(load("claims").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("claims").reason, api::kDeviceUnknown);
+  const auto answer = call<api::SaveAnswer>(
+      "/v1/saves", "claims",
+      api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+  EXPECT_EQ(answer.decision, api::SaveDecision::kRefused);
+  EXPECT_EQ(answer.reason, api::kDeviceUnknown);
+  // What may still come is asked for again.
+  Error unpublished{ErrorCode::kUnavailable, "no slice"};
+  unpublished.reason = api::kDeviceNotPublished;
+  devices = unexpected(unpublished);
+  EXPECT_EQ(send("POST", "/v1/saves", "claims",
+                 api::dump(api::SaveRequest{.cache = "transformer", .attempt = "2"}))
+                .status,
+            503);
+}
+
 TEST_F(AgentApi, OnlySoManyLoadAtOnceAndWhoIsDoneMakesRoom) {
   ASSERT_EQ(save("a", '1'), 200);
   const std::string store = api::store_of(cache, {})->id();

@@ -17,6 +17,7 @@
 #include "operator/agents/agent_services.hpp"
 #include "operator/agents/caller.hpp"
 #include "operator/agents/caller_allowance.hpp"
+#include "operator/agents/device_reader.hpp"
 #include "operator/agents/effect_service.hpp"
 #include "operator/agents/fair_queue.hpp"
 #include "operator/agents/heard_load.hpp"
@@ -53,6 +54,7 @@
 #include "operator/certificates/certificate_keeper.hpp"
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/certificates/certificates.hpp"
+#include "operator/cluster/claimed_devices.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/cluster/own_registry.hpp"
 #include "operator/cluster/refusals.hpp"
@@ -88,6 +90,24 @@
 namespace compilecache::controller::examples {
 
 using CachePtr = std::shared_ptr<const api::CompileCache>;
+
+inline void claimed_devices(const api::KeyBasis& basis, const Settings& settings,
+                            const nlohmann::json& pod,
+                            const std::function<nlohmann::json(const std::string&)>& claim_named,
+                            const std::vector<nlohmann::json>& slices) {
+  ClaimedDevices devices{.wanted = basis.claims.value(), .drivers = settings.device_drivers};
+  for (const auto& [in_pod, name] : claims_of_pod(pod))
+    devices.claims[in_pod] = allocated_devices(claim_named(name));
+  for (const json& slice : slices) add_slice(slice, devices.published);
+  Result<api::DeviceFacts> facts = device_facts(devices);
+}
+
+inline void device_reader(const kube::Client& client, const Settings& settings,
+                          const std::shared_ptr<const PodView>& pod, const std::string& node) {
+  DeviceReader reader(resource_api(client), settings.device_drivers);
+  auto facts = reader.read(*pod, node);
+  reader.gone(pod->uid);
+}
 
 inline void agent_api(const AgentApiParts& parts, const Settings& settings,
                       const AgentApiHooks& hooks, const Clock& clock,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -66,6 +67,7 @@ TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
     // These do not travel to agents.
     ours.redis_env.clear();
     ours.cold_env.clear();
+    ours.start_kit.clear();
     ours.part_of.clear();
     EXPECT_EQ(directory.framework, ours) << directory.framework.name;
   }
@@ -150,6 +152,8 @@ TEST(ShippedFrameworks, WhatEnginesLeaveBehindIsNotPacked) {
             std::vector<std::string>{"jit/a.so"});
   EXPECT_EQ(packed("tilelang", {"KEY/kernel.so", ".staging/KEY/kernel.so"}),
             std::vector<std::string>{"KEY/kernel.so"});
+  // It grows with each start that builds something.
+  EXPECT_THAT(packed("flashinfer", {".cache/flashinfer/0.7.2/90a/flashinfer_jit.log"}), IsEmpty());
 }
 
 // As vLLM 0.32 writes them on CPU: between a note on the model and the first graph lie 13 s of
@@ -189,6 +193,74 @@ TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
   EXPECT_EQ(shipped().size(), 22U);
   for (const auto& [name, framework] : shipped()) {
     EXPECT_THAT(row, ::testing::HasSubstr("`" + name + "`"));
+  }
+}
+
+// What the start kit keeps lies in the framework's directory, and is packed.
+TEST(ShippedFrameworks, WhatTheStartKitBringsIsCarried) {
+  size_t variables = 0;
+  for (const auto& [name, framework] : shipped()) {
+    variables += framework.start_kit.size();
+    for (const auto& [variable, kit] : framework.start_kit) {
+      EXPECT_FALSE(framework.env.contains(variable)) << variable << " is on already";
+    }
+  }
+  EXPECT_GT(variables, 5U);
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {"vllm", "startup_plan/startup_plan_0.json"},
+      {"vllm", "flashinfer_autotune/v2/0/entries/1.json"},
+      {"triton", "KEY/matmul.autotune.json"},
+      {"sglang", "triton/KEY/matmul.autotune.json"},
+      {"sglang", "flash_attention/fingerprint/fwd/0.o"},
+      {"jax", "jit_f-0123abcd-cache"}};
+  for (const auto& [framework, file] : rows) {
+    EXPECT_EQ(packed(framework, {file}), std::vector<std::string>{file}) << framework;
+  }
+}
+
+// The comment above each framework of the settings.
+std::map<std::string, std::string> comments() {
+  std::ifstream file(testing::in_tree("config/settings.yaml"));
+  std::map<std::string, std::string> found;
+  std::string line, above;
+  while (std::getline(file, line) && line != "frameworks:") {
+  }
+  while (std::getline(file, line) && line.starts_with("  ")) {
+    if (line.starts_with("  #")) {
+      above += line.substr(3);
+    } else {
+      if (line[2] != ' ') found[line.substr(2, line.size() - 3)] = above;
+      above.clear();
+    }
+  }
+  return found;
+}
+
+// The frameworks that tests/engines runs.
+std::set<std::string> run_frameworks() {
+  std::set<std::string> names;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(testing::in_tree("tests/engines"))) {
+    std::ifstream file(folder.path() / "engine.json");
+    if (!file) continue;
+    const auto told = nlohmann::json::parse(file);
+    for (const auto& name : told.at("frameworks")) names.insert(name);
+  }
+  return names;
+}
+
+// Nothing is there because somebody has read it in a source, unless it says so.
+TEST(ShippedFrameworks, EachSaysWhetherItWasRunOrOnlyRead) {
+  const auto above = comments();
+  const auto run = run_frameworks();
+  for (const auto& [name, framework] : shipped()) {
+    if (name == "portable") continue;  // no framework's
+    ASSERT_TRUE(above.contains(name)) << name;
+    const std::string& comment = above.at(name);
+    EXPECT_EQ(comment.find("Run: ") != std::string::npos, run.contains(name)) << name;
+    if (!run.contains(name)) {
+      EXPECT_THAT(comment, ::testing::ContainsRegex("Read.*not run\\.")) << name;
+    }
   }
 }
 
@@ -244,8 +316,10 @@ TEST(ShippedFrameworks, WhatOthersMayUseIsPackedAndNothingElse) {
         "flashinfer/autotune/0.7.2/sm90/k/rank_tp0_pp0_dp0.json"},
        {jit + ".staging-0123/rope.so", "cute_aot/f/.0.tmp.o", "cute_aot/f/0.lock",
         "triton/HALF/k.ttir", "nv/ComputeCache/index",
-        "tilelang/0.1.15/.staging/kernels/K/kernel.so", "deep_gemm/tmp/x.cubin"}},
-      {"tilelang", {"0.1.15/kernels/K/kernel.so"}, {"0.1.15/.staging/kernels/K_1_2/kernel.so"}},
+        "tilelang/0.1.15/linux-x86_64/.staging/K_1_2/kernel_lib.so", "deep_gemm/tmp/x.cubin"}},
+      {"tilelang",
+       {"0.1.15/linux-x86_64/kernels/K/kernel_lib.so"},
+       {"0.1.15/linux-x86_64/.staging/K_1_2/kernel_lib.so"}},
       {"vllm",
        {"deep_gemm/cache/kernel.k/kernel.cubin", "startup_plan/startup_plan_0.json",
         "flashinfer_autotune_cache/0.7.2/90a/h/autotune_configs.json",
@@ -280,8 +354,10 @@ frameworks::Evidence warm(const std::string& framework, const std::string& read,
 
 TEST(ShippedFrameworks, EntriesAreWhatStandsForAKey) {
   const std::string rank = "torch_compile_cache/0123456789/rank_0_0/backbone/";
+  const std::string tiles = "0.1.15/linux-x86_64/";
   const std::vector<std::array<std::string, 3>> rows{
       {"jax", "jit_f-01-cache", "jit_g-02-cache"},
+      {"triton", "KEY/add.autotune.json", "OTHER/__grp__add.json"},
       {"torch", "dynamo/KEY/entry", "dynamo/OTHER/entry"},
       {"torch-extensions", "one/one.so", "two/two.so"},
       {"aiter", "module_norm.so", "module_moe.so"},
@@ -290,17 +366,47 @@ TEST(ShippedFrameworks, EntriesAreWhatStandsForAKey) {
       {"flash-attention", "f/fwd/01.o", "f/fwd/02.o"},
       {"flashinfer", ".cache/flashinfer/autotune/v2/e/o/0.json",
        ".cache/flashinfer/autotune/v2/e/o/1.json"},
-      {"tilelang", "0.1.15/kernels/K/kernel.so", "0.1.15/kernels/L/kernel.so"},
+      {"tilelang", tiles + "kernels/K/kernel_lib.so", tiles + "kernels/L/kernel_lib.so"},
+      {"tilelang", tiles + "autotuner/K/best_config.json", tiles + "autotuner/L/best_config.json"},
+      {"sglang", "tilelang/" + tiles + "kernels/K/params.json",
+       "tilelang/" + tiles + "kernels/L/params.json"},
       {"sglang", "jit/sm90/rope/build-01/deps-01/rope.so",
        "jit/sm90/rope/build-02/deps-01/rope.so"},
       {"sglang", rank + "inductor_cache/fxgraph/ab/K/f", rank + "inductor_cache/fxgraph/ab/L/f"},
       {"vllm", rank + "artifact_0/fxgraph/ab/K/f", rank + "artifact_1/fxgraph/ab/K/f"},
       {"vllm", "deep_gemm/cache/kernel.k/kernel.cubin", "deep_gemm/cache/kernel.l/kernel.cubin"},
+      {"sglang", "flash_attention/f/fwd/01.o", "flash_attention/f/fwd/02.o"},
       {"gaudi", "one.recipe", "two.recipe"}};
   for (const auto& [framework, read, made] : rows) {
     EXPECT_EQ(warm(framework, read, {}).effect, frameworks::Effect::kFull) << framework << read;
     EXPECT_EQ(warm(framework, read, {made}).effect, frameworks::Effect::kPartial)
         << framework << made;
+  }
+}
+
+// As vLLM 0.26 does with PyTorch 2.11: entries are written again out of its artifact, under the
+// same names. What it compiles again has another name, or is the model itself.
+TEST(ShippedFrameworks, EntriesThatAreWrittenAgainOutOfOthersAreNoNewWork) {
+  const std::string root = "torch_compile_cache/torch_aot_compile/AB/";
+  const std::string model = root + "rank_0_0/model";
+  const std::string graph =
+      root +
+      "inductor_cache/fxgraph/qo/fqo4m6d3kcj73r4mmp6jhuxeoikzzedusfqtc6zoli4qn"
+      "wjsqfve/r3rjzvt7ea6irbbhzh2y76c3sslwo6bgun3sclsxzpvmjhrbema";
+  const std::string old_entry = root + "inductor_cache/aotautograd/KEY/entry";
+  for (const auto& [again, effect] :
+       std::map<std::string, frameworks::Effect>{{graph, frameworks::Effect::kFull},
+                                                 {old_entry, frameworks::Effect::kPartial},
+                                                 {model, frameworks::Effect::kPartial}}) {
+    frameworks::Directory directory;
+    for (const std::string& file : {model, graph, old_entry}) directory.load(file);
+    for (const std::string& file : {model, old_entry}) directory.read(file, 3);
+    auto& file = directory.find(again);
+    file.modified = file.changed = frameworks::at(5);
+    const Rules rules(shipped().at("vllm"));
+    frameworks::EffectJudge judge;
+    judge.add(rules, directory.scan, &directory.loaded);
+    EXPECT_EQ(judge.result().effect, effect) << again;
   }
 }
 

@@ -91,6 +91,28 @@ TEST(LoadDecision, WaitsForTheLabelAndThenGoesCold) {
   EXPECT_EQ(decide_load(s).reason, "gpu_product_unknown");
 }
 
+TEST(LoadDecision, WaitsForADriverThatIsStartedAnewAndForNothingElseOfClaims) {
+  LoadSituation s = situation({});
+  const auto decide_for = [&](const char* reason, ErrorCode code) {
+    Error error{code, "no device"};
+    error.reason = reason;
+    s.key = unexpected(error);
+    return decide_load(s);
+  };
+  const auto waits = decide_for(api::kDeviceNotPublished, ErrorCode::kUnavailable);
+  EXPECT_EQ(waits.decision, api::LoadDecision::kWait);
+  EXPECT_EQ(waits.reason, api::kDeviceNotPublished);
+  for (const char* final :
+       {api::kClaimNotAllocated, api::kDeviceUnknown, api::kDevicesUnreadable}) {
+    const auto cold = decide_for(final, ErrorCode::kUnavailable);
+    EXPECT_EQ(cold.decision, api::LoadDecision::kNone) << final;
+    EXPECT_EQ(cold.reason, final);
+  }
+  s.waited = s.label_wait;
+  EXPECT_EQ(decide_for(api::kDeviceNotPublished, ErrorCode::kUnavailable).decision,
+            api::LoadDecision::kNone);
+}
+
 TEST(LoadDecision, WaitsForTheFirstPodNoLongerThanAllowed) {
   LoadSituation s = situation({});
   s.first_is_compiling = true;

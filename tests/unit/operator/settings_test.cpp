@@ -56,6 +56,21 @@ TEST(Settings, TheBreakersTimesFitTogether) {
   EXPECT_NE(error_of("breaker: {sharePercent: 0}").find("out of range"), std::string::npos);
 }
 
+TEST(Settings, ADriversDevicesHaveAProduct) {
+  const auto shipped = parse_settings(shipped_file(), "config/settings.yaml");
+  ASSERT_TRUE(shipped) << shipped.error().message;
+  EXPECT_EQ(shipped->device_drivers.at("gpu.nvidia.com"),
+            (api::DeviceDriver{"productName", "driverVersion", "profile", "-MIG-", {"gpu"}, "-"}));
+  const auto own = parse_settings("deviceDrivers: {gpu.example.com: {product: model}}", "s.yaml");
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_EQ(own->device_drivers.at("gpu.example.com"), (api::DeviceDriver{.product = "model"}));
+  EXPECT_EQ(error_of("deviceDrivers:\n  a.b: {profile: p}\n"),
+            "settings.yaml:2: deviceDrivers.a.b.product: say which attribute names the product");
+  EXPECT_NE(error_of("deviceDrivers: [a.b]").find("must be a mapping of names to drivers"),
+            std::string::npos);
+  EXPECT_NE(error_of("deviceDrivers: {a.b: {products: p}}").find("products"), std::string::npos);
+}
+
 TEST(Settings, TheRegistrysAreCheckedAtTheStart) {
   const auto settings = parse_settings(
       "registry: {enabled: true, namespaceShare: 1Gi, collectAbove: 2Gi, collectInterval: 48h, "
@@ -172,6 +187,17 @@ TEST(Settings, OnlyIfUnsetAndPartOfAreChecked) {
             "settings.yaml:4: frameworks.mine.onlyIfUnset: needs a directoryVariable");
   EXPECT_EQ(error_of(mine + "    partOf: [other]\n"),
             "settings.yaml:4: frameworks.mine.partOf: \"other\" is none of the frameworks here");
+}
+
+TEST(Settings, AStartKitSaysWhatItBringsAndSinceWhen) {
+  const std::string mine = "frameworks:\n  mine:\n    env: {}\n    startKit:\n";
+  EXPECT_EQ(error_of(mine + "      PLAN: {value: \"1\", since: mine 2, brings: plans}\n"), "");
+  EXPECT_EQ(error_of(mine + "      PLAN: {value: \"1\", since: mine 2}\n"),
+            "settings.yaml:5: frameworks.mine.startKit.PLAN: needs a value, since which release it "
+            "is known, and what it brings");
+  EXPECT_EQ(error_of(mine + "      PLAN: {value: \"1\", since: mine 2, brings: plans, by: x}\n")
+                .substr(0, 15),
+            "settings.yaml:5");
 }
 
 TEST(Settings, TrapsAreChecked) {

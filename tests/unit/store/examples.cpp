@@ -23,6 +23,7 @@
 #include "store/registry/authorization.hpp"
 #include "store/registry/challenge.hpp"
 #include "store/registry/docker_config.hpp"
+#include "store/registry/pushes.hpp"
 #include "store/registry/reference.hpp"
 #include "store/registry/refusal.hpp"
 #include "store/registry/registry_client.hpp"
@@ -152,6 +153,15 @@ inline void spool(std::span<const uint8_t> bytes, http::Session& session, const 
   const std::string digest = (*file)->finish();
   session.start({.method = "PUT", .url = url, .source = file->get()});
   spool.keep(digest, *file);
+}
+
+inline Status pushes(RegistryClient& client, const std::string& layer, const std::string& config,
+                     const std::shared_ptr<SpoolFile>& file) {
+  Pushes pushes(client);
+  pushes.begin(layer, file);
+  auto done = pushes.finish({layer, config});
+  if (!done) return unexpected(done.error());
+  return {};
 }
 
 inline void upkeep(Upkeep& upkeep, const StoreOwner& owner, bool adopt,

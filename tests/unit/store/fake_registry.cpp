@@ -396,7 +396,9 @@ void FakeRegistry::accept_all() {
 void FakeRegistry::serve(int fd) {
   std::string buffer;
   while (const auto call = read_call(fd, buffer)) {
-    if (!send_answer(fd, *call, answer(*call))) break;
+    const Answer given = answer(*call);
+    if (given.before) given.before();
+    if (!send_answer(fd, *call, given)) break;
   }
   const MutexLock lock(state_->mutex);
   state_->open.erase(fd);

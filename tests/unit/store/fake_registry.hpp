@@ -44,8 +44,9 @@ class FakeRegistry {
     // `no_head`: without a word.
     std::optional<size_t> cut_after;
     bool no_head = false;
-    bool no_length = false;  // the body ends with the connection
-    bool stalls = false;     // nothing comes, and the connection stays
+    bool no_length = false;        // the body ends with the connection
+    bool stalls = false;           // nothing comes, and the connection stays
+    std::function<void()> before;  // called first; other calls go on meanwhile
   };
   // What becomes of a call. `usual` does what it asks for.
   using Fault = std::function<Answer(const std::function<Answer()>& usual)>;

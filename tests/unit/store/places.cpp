@@ -30,6 +30,8 @@ class DirectoryPlace : public Place {
 
 class MemoryPlace : public Place {
  public:
+  explicit MemoryPlace(uint64_t carried_up_to) : store_(clock_, carried_up_to) {}
+
   Store& store() override { return store_; }
   void put(const std::string& digest, const std::string& content) override {
     store_.put(digest, content);
@@ -40,16 +42,17 @@ class MemoryPlace : public Place {
 
  private:
   const SystemClock clock_;
-  MemoryStore store_{clock_};
+  MemoryStore store_;
 };
 
 class RegistryPlace : public Place {
  public:
-  explicit RegistryPlace(const std::string& folder)
+  RegistryPlace(const std::string& folder, uint64_t carry_up_to)
       : store_({.host = registry_.host(),
                 .repository = "ml/caches/llama",
                 .plain_http = true,
                 .spool_folder = folder,
+                .carry_up_to = carry_up_to,
                 .sleep = [](std::chrono::milliseconds) {}}) {}
 
   Store& store() override { return store_; }
@@ -74,6 +77,10 @@ std::string name_of(Kind kind) {
       return "Directory";
     case Kind::kMemory:
       return "Memory";
+    case Kind::kCarryingMemory:
+      return "CarryingMemory";
+    case Kind::kPlainRegistry:
+      return "PlainRegistry";
     case Kind::kRegistry:
       break;
   }
@@ -81,9 +88,19 @@ std::string name_of(Kind kind) {
 }
 
 std::unique_ptr<Place> make_place(Kind kind, const std::string& folder) {
-  if (kind == Kind::kDirectory) return std::make_unique<DirectoryPlace>(folder);
-  if (kind == Kind::kMemory) return std::make_unique<MemoryPlace>();
-  return std::make_unique<RegistryPlace>(folder);
+  switch (kind) {
+    case Kind::kDirectory:
+      return std::make_unique<DirectoryPlace>(folder);
+    case Kind::kMemory:
+      return std::make_unique<MemoryPlace>(0);
+    case Kind::kCarryingMemory:
+      return std::make_unique<MemoryPlace>(kCarriedUpTo);
+    case Kind::kPlainRegistry:
+      return std::make_unique<RegistryPlace>(folder, 0);
+    case Kind::kRegistry:
+      break;
+  }
+  return std::make_unique<RegistryPlace>(folder, kCarriedUpTo);
 }
 
 }  // namespace compilecache::store::test

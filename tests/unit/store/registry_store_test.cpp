@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "archive/format.hpp"
@@ -44,20 +45,137 @@ TEST_F(RegistryStoreTest, ASaveGoesInItsOrder) {
   const std::string layer = saved->archive.layers[0], config = saved->archive.config;
   const std::string manifest = saved->archive.manifest;
   const std::string tag = "g1-" + manifest.substr(7, 12);
-  EXPECT_THAT(
-      registry_.lines(),
-      ElementsAre("HEAD " + api + "blobs/" + layer, "POST " + api + "blobs/uploads/",
-                  "PUT " + api + "blobs/uploads/upload-1", "HEAD " + api + "blobs/" + config,
-                  "POST " + api + "blobs/uploads/", "PUT " + api + "blobs/uploads/upload-2",
-                  "HEAD " + api + "manifests/" + manifest, "PUT " + api + "manifests/" + manifest,
-                  "PUT " + api + "manifests/" + tag, "HEAD " + api + "manifests/" + manifest,
-                  ::testing::StartsWith("HEAD " + api + "blobs/sha256:"),
-                  ::testing::StartsWith("HEAD " + api + "blobs/sha256:")));
+  auto lines = registry_.lines();
+  ASSERT_THAT(lines, ::testing::SizeIs(10));
+  // Each blob is looked for, and pushed: the layer while the config is.
+  const std::string upload = api + "blobs/uploads/";
+  EXPECT_EQ(lines[0], "HEAD " + api + "blobs/" + layer);
+  EXPECT_THAT(std::vector(lines.begin() + 1, lines.begin() + 6),
+              ::testing::UnorderedElementsAre("HEAD " + api + "blobs/" + config, "POST " + upload,
+                                              "POST " + upload, "PUT " + upload + "upload-1",
+                                              "PUT " + upload + "upload-2"));
+  // Then the manifest, once, and all is looked at.
+  EXPECT_EQ(lines[6], "PUT " + api + "manifests/" + tag);
+  EXPECT_EQ(lines[7], "HEAD " + api + "manifests/" + manifest);
+  EXPECT_THAT(std::vector(lines.begin() + 8, lines.end()),
+              ::testing::UnorderedElementsAre("HEAD " + api + "blobs/" + layer,
+                                              "HEAD " + api + "blobs/" + config));
   EXPECT_EQ(registry_.tags(), (std::map<std::string, std::string>{{tag, manifest}}));
 }
 
+// The layer's upload is answered only after the config has arrived.
+TEST_F(RegistryStoreTest, ALayerIsPushedWhileItsConfigIs) {
+  std::atomic<bool> config_came{false}, together{false};
+  registry_.on_every_call(
+      [&](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Fault> {
+        if (call.method != "PUT" || call.target.find("uploads") == std::string::npos) return {};
+        if (call.body.size() < 100'000) {
+          config_came = true;
+          return {};
+        }
+        return [&](const std::function<FakeRegistry::Answer()>& usual) {
+          auto answer = usual();
+          answer.before = [&] {
+            for (int i = 0; i < 5000 && !config_came; ++i)
+              std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            together = config_came.load();
+          };
+          return answer;
+        };
+      });
+  const Tree tree = {{"a", {archive::test::noise(150'000, 6), false}}};
+  const auto saved = save(store_, tree);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_TRUE(together);
+  EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), tree);
+}
+
+// Nothing names a layer whose push failed, and the save says why.
+TEST_F(RegistryStoreTest, ALayerThatCannotBePushedFailsTheSave) {
+  registry_.on_every_call([](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Fault> {
+    if (call.method != "PUT" || call.body.size() < 100'000) return {};
+    return FakeRegistry::status(403, R"({"errors":[{"code":"DENIED"}]})");
+  });
+  const Tree tree = {{"a", {archive::test::noise(150'000, 6), false}}};
+  const auto refused = save(store_, tree);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("pushing blob sha256:"));
+  EXPECT_TRUE(registry_.tags().empty());
+  EXPECT_TRUE(registry_.manifests().empty());
+  const auto lines = registry_.lines();
+  EXPECT_TRUE(std::none_of(lines.begin(), lines.end(), [](const auto& line) {
+    return line.find("PUT /v2/ml/caches/llama/manifests/") == 0;
+  }));
+  registry_.on_every_call(nullptr);
+  registry_.clear();
+  const Tree other = {{"b", {archive::test::noise(150'000, 7), false}}};
+  EXPECT_TRUE(save(store_, other)) << "what failed once is forgotten, its config too";
+}
+
+TEST_F(RegistryStoreTest, ASyncTellsWhatCouldNotBePushed) {
+  registry_.refuse([](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Answer> {
+    if (call.method == "HEAD") return {};
+    return FakeRegistry::Answer{.status = 403};
+  });
+  const auto layer = store_.create(archive::kLayerMediaType);
+  ASSERT_TRUE(layer && (*layer)->write(bytes_of("a layer")) && (*layer)->commit({}));
+  const auto synced = store_.sync();
+  ASSERT_FALSE(synced);
+  EXPECT_THAT(synced.error().message, HasSubstr("403"));
+}
+
+// The registry has it only when its push is over.
+TEST_F(RegistryStoreTest, ALayerThatIsBeingPushedIsNotPushedTwice) {
+  registry_.on_every_call([](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Fault> {
+    if (call.method != "POST") return {};
+    return [](const std::function<FakeRegistry::Answer()>& usual) {
+      auto answer = usual();
+      answer.before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
+      return answer;
+    };
+  });
+  for (const bool again : {false, true}) {
+    const auto layer = store_.create(archive::kLayerMediaType);
+    ASSERT_TRUE(layer && (*layer)->write(bytes_of("a layer")));
+    const auto written = (*layer)->commit({});
+    ASSERT_TRUE(written);
+    EXPECT_EQ(written->existed, again);
+  }
+  ASSERT_TRUE(store_.sync());
+  const auto lines = registry_.lines();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const auto& line) { return line.find("PUT ") == 0; }),
+            1);
+}
+
+// What is under way holds room of the spool only as long as it is.
+TEST_F(RegistryStoreTest, WhatIsPushedGivesItsRoomToWhatIsWritten) {
+  RegistryOptions bounded = options();
+  bounded.spool_limit = 200'000;
+  RegistryStore store(bounded);
+  registry_.on_every_call([](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Fault> {
+    if (call.method != "PUT") return {};
+    return [](const std::function<FakeRegistry::Answer()>& usual) {
+      auto answer = usual();
+      answer.before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); };
+      return answer;
+    };
+  });
+  const std::string content = archive::test::noise(150'000, 6);
+  const auto layer = store.create(archive::kLayerMediaType);
+  ASSERT_TRUE(layer && (*layer)->write(bytes_of(content)) && (*layer)->commit({}));
+  const auto config = store.create(archive::kConfigMediaType);
+  ASSERT_TRUE(config);
+  const auto written = (*config)->write(bytes_of(content));
+  EXPECT_TRUE(written) << written.error().message;
+  EXPECT_TRUE(store.sync());
+  EXPECT_EQ(registry_.content("sha256:" + sha256_hex(content)), content);
+}
+
 TEST_F(RegistryStoreTest, ALoadIsAFewRequestsOfWhichOneStreamsALayer) {
-  const auto saved = save(store_, {{"a", {archive::test::noise(3'000'000, 5), false}}});
+  Tree tree = many_files();
+  tree["a"] = {archive::test::noise(3'000'000, 5), false};
+  const auto saved = save(store_, tree);
   ASSERT_TRUE(saved);
   registry_.forget_calls();
   ASSERT_TRUE(load(store_, saved->archive.manifest));
@@ -73,11 +191,11 @@ TEST_F(RegistryStoreTest, ASmallLayerIsOneRequest) {
   ASSERT_TRUE(saved);
   registry_.forget_calls();
   EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), tree);
-  EXPECT_THAT(registry_.lines(), ::testing::SizeIs(3));  // manifest, config, the layer
+  EXPECT_THAT(registry_.lines(), ::testing::SizeIs(2));  // the manifest with the config, the layer
   registry_.forget_calls();
-  registry_.on_call(3, FakeRegistry::cut_body(70'000));
+  registry_.on_call(2, FakeRegistry::cut_body(70'000));
   EXPECT_EQ(load(store_, saved->archive.manifest).value_or(Tree{}), tree);
-  EXPECT_THAT(registry_.lines(), ::testing::SizeIs(4));
+  EXPECT_THAT(registry_.lines(), ::testing::SizeIs(3));
 }
 
 TEST_F(RegistryStoreTest, AnUploadIsOnePutWithItsLength) {
@@ -146,7 +264,7 @@ TEST_F(RegistryStoreTest, BlobsMayBeOnAnotherHostThatGetsNoCredentials) {
   with.docker_config_file = temp_.path("config.json");
   with.plain_hosts = {other.host()};
   RegistryStore store(with);
-  const auto saved = save(store, some_tree());
+  const auto saved = save(store, many_files());
   ASSERT_TRUE(saved) << saved.error().message;
   for (const std::string& blob : {saved->archive.layers[0], saved->archive.config}) {
     const auto content = registry_.take(blob);
@@ -156,9 +274,66 @@ TEST_F(RegistryStoreTest, BlobsMayBeOnAnotherHostThatGetsNoCredentials) {
   registry_.set([&](auto& manners) { manners.blobs_on = other.host(); });
   const auto loaded = load(store, saved->archive.manifest);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(*loaded, some_tree());
+  EXPECT_EQ(*loaded, many_files());
   EXPECT_GE(other.calls(), 3);
   for (const auto& call : other.seen()) EXPECT_EQ(call.header("authorization"), "");
+}
+
+TEST_F(RegistryStoreTest, UploadsMayBeOnAnotherHostThatGetsNoCredentials) {
+  FakeRegistry other;
+  registry_.set([](auto& manners) { manners.basic = "me:secret"; });
+  archive::test::write_file(
+      temp_.path("config.json"),
+      R"({"auths":{")" + registry_.host() + R"(":{"username":"me","password":"secret"}}})");
+  RegistryOptions with = options();
+  with.docker_config_file = temp_.path("config.json");
+  with.plain_hosts = {other.host()};
+  registry_.refuse([&](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Answer> {
+    if (call.method != "POST" || call.header("authorization").empty()) return {};
+    return FakeRegistry::Answer{
+        .status = 202, .headers = {{"Location", "http://" + other.host() + "/upload?at=1"}}};
+  });
+  other.refuse([&](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Answer> {
+    const std::string digest = call.target.substr(call.target.find("sha256:"));
+    registry_.put(digest, call.body);
+    return FakeRegistry::Answer{.status = 201};
+  });
+  RegistryStore store(with);
+  const auto saved = save(store, some_tree());
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(load(store, saved->archive.manifest).value_or(Tree{}), some_tree());
+  EXPECT_EQ(other.calls(), 2);
+  for (const auto& call : other.seen()) EXPECT_EQ(call.header("authorization"), "");
+}
+
+TEST_F(RegistryStoreTest, ARangeThatNobodyAskedForIsNoDamage) {
+  Tree tree;
+  tree["a"] = {archive::test::noise(3'000'000, 5), false};
+  const auto saved = save(store_, tree);
+  ASSERT_TRUE(saved);
+  const size_t size = registry_.content(saved->archive.layers[0]).size();
+  const std::string range = "bytes 0-65535/" + std::to_string(size);
+  registry_.on_every_call(
+      [&](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Fault> {
+        if (call.header("range").empty()) return {};
+        return FakeRegistry::status(206, std::string(64 << 10, 'x'), {{"Content-Range", range}});
+      });
+  const auto loaded = load(store_, saved->archive.manifest);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kUnavailable) << loaded.error().message;
+  EXPECT_THAT(loaded.error().message, HasSubstr("another range"));
+}
+
+TEST_F(RegistryStoreTest, AFullRegistryIsNotTriedAgain) {
+  registry_.refuse([](const FakeRegistry::Call& call) -> std::optional<FakeRegistry::Answer> {
+    if (call.method != "POST") return {};
+    return FakeRegistry::Answer{.status = 500, .body = "no space left on device"};
+  });
+  const auto config = store_.create(archive::kConfigMediaType);
+  ASSERT_TRUE(config && (*config)->write(bytes_of("a config")));
+  EXPECT_FALSE((*config)->commit({}));
+  EXPECT_THAT(registry_.lines(),
+              ElementsAre(::testing::StartsWith("HEAD"), ::testing::StartsWith("POST")));
 }
 
 TEST_F(RegistryStoreTest, SomePlacesAreReadByRanges) {

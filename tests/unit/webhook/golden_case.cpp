@@ -38,6 +38,7 @@ InjectionSettings settings_of(const json& object) {
   settings.version = object.at("version");
   settings.image = object.at("image");
   settings.excluded_namespaces = object.at("excludedNamespaces");
+  settings.resource_claims = object.value("resourceClaims", true);
   settings.native_sidecars = object.value("nativeSidecars", true);
   settings.agent_address = object.at("agentAddress");
   settings.agent_port = object.at("agentPort");
@@ -52,6 +53,10 @@ InjectionSettings settings_of(const json& object) {
     framework.name = name;
     framework.env = value.at("env");
     framework.redis_env = value.value("redisEnv", framework.redis_env);
+    const json kits = value.value("startKit", json::object());
+    for (const auto& [variable, kit] : kits.items()) {
+      framework.start_kit[variable] = {kit.at("value"), kit.at("since"), kit.at("brings")};
+    }
     framework.cold_env = value.value("coldEnv", framework.cold_env);
     framework.directory_variable = value.at("directoryVariable");
     framework.key_parts = value.value("keyParts", std::vector<std::string>());

@@ -90,6 +90,13 @@ json some_annotations() {
         one_of<std::string>({"ReadWrite", "ReadOnly", "Refresh", "Disabled", "ForceCold", "Odd"});
   }
   if (maybe()) annotations[api::kOnlyIfUnsetAnnotation] = "true";
+  if (maybe()) annotations[api::kStartKitAnnotation] = "true";
+  if (maybe()) {
+    annotations[api::kResourcesAnnotation] = one_of<std::string>(
+        {"save.limits.memory=1Gi", "load.limits.cpu=2,load.requests.memory=3Gi",
+         "save.requests.cpu=10m, load.limits.memory=256Mi, load.limits.ephemeral-storage=1Gi",
+         "save.limits.cpu=10m,save.requests.cpu=20m", "load.limits.memory", ""});
+  }
   if (maybe()) annotations[api::kContainersAnnotation] = one_of<std::string>({"c0", "c1,c0", "no"});
   if (maybe()) {
     annotations[api::kFrameworksAnnotation] = one_of<std::string>({"torch", "triton,vllm", "cuda"});
