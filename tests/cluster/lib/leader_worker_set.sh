@@ -8,7 +8,7 @@ lws_item() {
 
 build_lws() {
   local into=$1 module
-  build_go_program "$into" lws-controller lws sigs.k8s.io/lws/cmd '-s -w'
+  build_go_program "$into" lws-controller lws sigs.k8s.io/lws/cmd '-s -w' go.mod
   module=$(cd "$CLUSTER_HOME/lws" && GOTOOLCHAIN=auto GOWORK=off "$(find_go)" list -m -f '{{.Dir}}' sigs.k8s.io/lws)
   install -m 644 "$module"/config/crd/bases/*_leaderworkersets.yaml "$into/crd.yaml"
   install -m 644 "$module/config/webhook/manifests.yaml" "$into/webhooks.yaml"
