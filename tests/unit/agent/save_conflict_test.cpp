@@ -114,16 +114,17 @@ TEST_F(SaveConflict, RefusedIsReportedAndNotAskedAgain) {
 }
 
 TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
-  operator_.set_lock_timeout(150);  // renewed every 50 ms
+  operator_.set_lock_timeout(300);  // renewed every 100 ms
   config_.compression.level = 19;   // slow enough to be met in the middle
-  operator_.script([](const Call& call) -> std::optional<http::Response> {
+  operator_.script([this](const Call& call) -> std::optional<http::Response> {
     if (call.method == "PUT" && call.path == "/v1/saves/demo-1.1") {
+      operator_.set_lock_timeout(30'000);  // nobody takes the next
       return error_response(409, "Conflict");
     }
     return {};
   });
   AgentProcess saver = start("save");
-  write("ab/big", half_compressible(1 << 19));
+  write("ab/big", half_compressible(1 << 21));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves/demo-1.1/commit").empty()) << saver.log();
   EXPECT_FALSE(operator_.calls("PUT", "/v1/saves/demo-1.1").empty());
