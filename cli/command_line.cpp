@@ -31,6 +31,13 @@ CompileCache, in its archives and in Events; needs the right to read those. docs
 
 Exit status: 0 when the story was told, 1 when the pod cannot be read, 2 when the command line is wrong.)";
 
+constexpr char kStatusFooter[] = R"(
+How CompileCaches do: archives by GPU product, what pods found and what it was worth, what is wrong and what to
+do, why the last pods started cold. All of it is in the CompileCaches and their archives; needs the right to list those.
+  kubectl compilecache status llama -n ml
+
+Exit status: 0 when it was told, 1 when they cannot be read, 2 when the command line is wrong.)";
+
 void describe_inject(CLI::App& inject, InjectOptions& how) {
   inject.footer(kInjectFooter);
   inject
@@ -60,16 +67,35 @@ void describe_inject(CLI::App& inject, InjectOptions& how) {
                     "CompileCaches with an empty spec.storage");
 }
 
+// How to reach the API server.
+template <typename Options>
+void describe_kubeconfig(CLI::App& command, Options& how) {
+  command.add_option("--kubeconfig", how.kubeconfig,
+                     "how to reach the API server; default: KUBECONFIG, the pod's service account, "
+                     "~/.kube/config");
+  command.add_option("--context", how.context, "of the kubeconfig; default: its current one");
+}
+
 void describe_explain(CLI::App& explain, ExplainOptions& how) {
   explain.footer(kExplainFooter);
   explain.add_option("POD", how.pod, "name of the pod")->required();
   explain.add_option("-n,--namespace", how.ns, "the pod's; default: the kubeconfig's");
   explain.add_option("-o,--output", how.output, "json; default: a text for people")
       ->check(CLI::IsMember({"json"}));
-  explain.add_option("--kubeconfig", how.kubeconfig,
-                     "how to reach the API server; default: KUBECONFIG, the pod's service account, "
-                     "~/.kube/config");
-  explain.add_option("--context", how.context, "of the kubeconfig; default: its current one");
+  describe_kubeconfig(explain, how);
+}
+
+void describe_status(CLI::App& status, StatusOptions& how) {
+  status.footer(kStatusFooter);
+  auto* name =
+      status.add_option("NAME", how.name, "of one CompileCache; default: all of the namespace");
+  auto* ns = status.add_option("-n,--namespace", how.ns, "theirs; default: the kubeconfig's");
+  status.add_flag("-A,--all-namespaces", how.all_namespaces, "all of the cluster")
+      ->excludes(name)
+      ->excludes(ns);
+  status.add_option("-o,--output", how.output, "json; default: a text for people")
+      ->check(CLI::IsMember({"json"}));
+  describe_kubeconfig(status, how);
 }
 
 }  // namespace
@@ -85,6 +111,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("explain", "tell why a pod is (still) slow: one pod's story");
   ExplainOptions whom;
   describe_explain(*explain, whom);
+  CLI::App* status =
+      app.add_subcommand("status", "tell how CompileCaches do, what is wrong and what to do");
+  StatusOptions which;
+  describe_status(*status, which);
   app.require_subcommand(1);
   CommandLine parsed;
   try {
@@ -95,6 +125,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   if (inject->parsed()) parsed.inject = std::move(how);
   if (explain->parsed()) parsed.explain = std::move(whom);
+  if (status->parsed()) parsed.status = std::move(which);
   return parsed;
 }
 

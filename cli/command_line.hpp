@@ -4,15 +4,17 @@
 
 #include "cli/explain_command.hpp"
 #include "cli/inject_command.hpp"
+#include "cli/status_command.hpp"
 
 // The command line of kubectl-compilecache.
 
 namespace compilecache::cli {
 
 struct CommandLine {
-  // The command to run; neither where the program is to end at once.
+  // The command to run; none where the program is to end at once.
   std::optional<InjectOptions> inject;
   std::optional<ExplainOptions> explain;
+  std::optional<StatusOptions> status;
   // The exit status in that case: 0 after --help or --version, 2 after a wrong command line.
   int exit_code = 0;
 };

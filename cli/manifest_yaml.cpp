@@ -206,11 +206,11 @@ void emit(YAML::Emitter& out, const Manifest& value) {
 }
 
 // Whoever copies or writes a tree recurses, so it is not even built.
-bool is_nested_too_deeply(std::string_view json) {
+bool is_nested_too_deeply(std::string_view text) {
   int depth = 0;
   bool in_text = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (in_text) {
       if (c == '\\') ++i;
       in_text = c != '"';

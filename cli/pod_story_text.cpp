@@ -3,11 +3,10 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "base/printable.hpp"
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
+#include "cli/page.hpp"
 #include "cli/pod_story.hpp"
 
 // A pod's story for people, in a screen of 100 columns, and for scripts.
@@ -16,9 +15,6 @@ namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kLabelWidth = 10;
-constexpr size_t kWidth = 100;
 
 std::string seconds_text(int64_t milliseconds, bool to_the_second) {
   if (to_the_second) return std::to_string(milliseconds / 1000) + " s";
@@ -29,45 +25,6 @@ std::string seconds_text(double seconds) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f s", seconds);
   return text.data();
-}
-
-// "label     text", wrapped at words; later lines are indented under the text.
-class Page {
- public:
-  void line(const std::string& label, const std::string& text) {
-    std::string indent = label;
-    indent.resize(std::max(kLabelWidth, label.size() + 1), ' ');
-    std::string line = indent;
-    bool empty = true;
-    std::istringstream words(text);
-    for (std::string word; words >> word;) {
-      word = printable(word);
-      if (!empty && line.size() + 1 + word.size() > kWidth) {
-        end(line);
-        line.assign(indent.size(), ' ');
-        empty = true;
-      }
-      line += (empty ? "" : " ") + word;
-      empty = false;
-    }
-    end(line);
-  }
-  // A line of a table, as it is.
-  void row(const std::string& text) { end(std::string(kLabelWidth, ' ') + printable(text)); }
-  std::string take() { return std::move(out_); }
-
- private:
-  void end(std::string line) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    out_ += line + "\n";
-  }
-
-  std::string out_;
-};
-
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
 }
 
 void tell_key(const PodStory& story, Page& page) {

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/cache_overview.hpp"
 #include "cli/inject_manifests.hpp"
 #include "cli/manifest_yaml.hpp"
+#include "cli/page.hpp"
 #include "cli/pod_story.hpp"
 
 #pragma GCC diagnostic push
@@ -39,6 +41,21 @@ inline void story(const PodFacts& facts) {
   PodStory story = tell_story(facts);
   std::cout << text_of(story);
   std::cout << json_of(story).dump(2);
+}
+
+inline void overview(const api::CompileCache& cache,
+                     const std::vector<api::CompileCacheArchive>& archives) {
+  CacheOverview overview = overview_of(cache, archives);
+  std::cout << text_of(overview);
+  std::cout << json_of(overview).dump(2);
+}
+
+inline std::string page() {
+  Page page;
+  page.line("pod", "ml/web-1 on node gpu-7");
+  page.table({{"NAME", "GPU"}, {"llama-1", "H100"}});
+  std::string text = page.take();
+  return text;
 }
 
 }  // namespace compilecache::cli::examples

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/compile_cache.hpp"
+#include "api/compile_cache_archive.hpp"
+
+// How one CompileCache does: its archives, what they were worth, what is wrong and what to do:
+// `kubectl compilecache status`.
+//
+//   CacheOverview overview = overview_of(cache, archives);
+//   std::cout << text_of(overview);           // a screen
+//   std::cout << json_of(overview).dump(2);   // the same for scripts
+//
+// Pure: no clock, no I/O; safe from any thread.
+
+namespace compilecache::cli {
+
+struct ArchiveRow {
+  std::string name, gpu_product;  // the latter empty: not part of the key
+  int64_t generation = 0, bytes = 0, files = 0;
+  std::string loads;      // "3 exact, 1 missing"
+  std::string last_used;  // RFC 3339; empty: never
+  std::string state;      // "Corrupt", "Suspect", "saved by POD now"; empty: nothing to say
+};
+
+// A condition that is not as it should be.
+struct WrongCondition {
+  std::string type, reason, message;
+};
+
+// Some of the last pods that started cold for the same reason, or that nothing was worth loading.
+struct ColdPods {
+  int64_t pods = 0;
+  std::string reason;       // a word of docs/reasons.md, or "none", the effect
+  std::string why, change;  // the latter empty: nothing
+  std::string pod;          // the latest of them
+};
+
+struct CacheOverview {
+  std::string ns, name, store;
+  std::string ready;                 // True, False, Unknown
+  std::vector<ArchiveRow> archives;  // by GPU product and name; those that were saved once
+  int64_t bytes = 0, active_pods = 0, seconds_saved = 0;
+  api::LoadCounters loads;
+  api::EffectCounters effect;
+  api::SaveCounters saves;
+  std::string last_save;  // RFC 3339; empty: none
+  std::vector<WrongCondition> wrong;
+  int64_t recent_pods = 0;
+  std::vector<ColdPods> cold;  // most pods first
+  std::string unread;          // why the archives could not be read; empty: they were
+};
+
+// Of the archives those count that belong to the CompileCache.
+CacheOverview overview_of(const api::CompileCache& cache,
+                          const std::vector<api::CompileCacheArchive>& archives);
+
+std::string text_of(const CacheOverview& overview);
+nlohmann::json json_of(const CacheOverview& overview);
+
+}  // namespace compilecache::cli

@@ -1,0 +1,61 @@
+#include "cli/page.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "base/printable.hpp"
+
+namespace compilecache::cli {
+namespace {
+
+constexpr size_t kLabelWidth = 10;
+constexpr size_t kWidth = 100;
+
+}  // namespace
+
+void Page::line(const std::string& label, const std::string& text) {
+  std::string indent = label;
+  indent.resize(std::max(kLabelWidth, label.size() + 1), ' ');
+  std::string line = indent;
+  bool empty = true;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    word = printable(word);
+    if (!empty && line.size() + 1 + word.size() > kWidth) {
+      end(line);
+      line.assign(indent.size(), ' ');
+      empty = true;
+    }
+    line += (empty ? "" : " ") + word;
+    empty = false;
+  }
+  end(line);
+}
+
+void Page::row(const std::string& text) { end(std::string(kLabelWidth, ' ') + printable(text)); }
+
+void Page::table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& cells : rows) {
+    widths.resize(std::max(widths.size(), cells.size()));
+    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  for (const auto& cells : rows) {
+    std::string text;
+    for (size_t i = 0; i < cells.size(); ++i) text += padded(cells[i], widths[i] + 2);
+    row(text);
+  }
+}
+
+void Page::end(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  out_ += line + "\n";
+}
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+}  // namespace compilecache::cli

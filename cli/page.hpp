@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Text for people, 100 columns wide: lines with a label, and rows under them. What strangers wrote
+// is made safe for a terminal (base/printable.hpp).
+//
+//   Page page;
+//   page.line("pod", "ml/web-1 on node gpu-7");   // "pod       ml/web-1 on node gpu-7"
+//   page.table({{"NAME", "GPU"}, {"llama-1", "H100"}});
+//   std::string text = page.take();
+//
+// No I/O; each object is for one thread.
+
+namespace compilecache::cli {
+
+class Page {
+ public:
+  // Wrapped at words; later lines are indented under the text.
+  void line(const std::string& label, const std::string& text);
+  // One line, indented, as it is.
+  void row(const std::string& text);
+  // Rows of cells, each column as wide as its widest cell.
+  void table(const std::vector<std::vector<std::string>>& rows);
+  std::string take() { return std::move(out_); }
+
+ private:
+  void end(std::string line);
+
+  std::string out_;
+};
+
+// The text, followed by spaces up to that width.
+std::string padded(std::string text, size_t width);
+
+}  // namespace compilecache::cli
