@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
@@ -20,6 +23,7 @@ namespace {
 using testing::run_process;
 
 const std::string kMonitoring = testing::in_tree("config/monitoring/");
+const std::string kReference = testing::in_tree("docs/reference/metrics.md");
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
@@ -135,6 +139,54 @@ TEST_F(MetricsTest, SayOfACompileCacheWhatItsStatusSays) {
 TEST_F(MetricsTest, ForgetTheCompileCachesWhenThisReplicaLeadsNoMore) {
   metrics.set_caches(nullptr);
   EXPECT_EQ(metrics.text().find("compilecache_condition{"), std::string::npos);
+}
+
+// The table of docs/reference/metrics.md: one row for each metric, from what Prometheus reads.
+std::string described(const std::string& exposition) {
+  struct Told {
+    std::string type, help;
+    std::vector<std::string> labels;
+  };
+  std::map<std::string, Told> metrics;
+  std::smatch found;
+  std::istringstream lines(exposition);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, found, std::regex("# HELP (\\S+) (.*)"))) {
+      metrics[found[1]].help = found[2];
+    } else if (std::regex_match(line, found, std::regex("# TYPE (\\S+) (\\S+)"))) {
+      metrics[found[1]].type = found[2];
+    } else if (std::regex_match(line, found, std::regex("([a-z_]+)(\\{.*\\})? .*"))) {
+      const std::string name =
+          std::regex_replace(found[1].str(), std::regex("_(bucket|sum|count)$"), "");
+      const auto metric = metrics.find(metrics.contains(found[1]) ? found[1].str() : name);
+      if (metric == metrics.end() || !metric->second.labels.empty()) continue;
+      const std::string labels = found[2];
+      const std::regex label("([a-z_]+)=\"");
+      for (std::sregex_iterator it(labels.begin(), labels.end(), label), end; it != end; ++it) {
+        if ((*it)[1] != "le") metric->second.labels.push_back("`" + (*it)[1].str() + "`");
+      }
+    }
+  }
+  std::string table = "| metric | type | labels | meaning |\n|---|---|---|---|\n";
+  for (const auto& [name, told] : metrics) {
+    std::string labels;
+    for (const std::string& label : told.labels) labels += (labels.empty() ? "" : ", ") + label;
+    table += "| `" + name + "` | " + told.type + " | " + labels + " | " + told.help + ". |\n";
+  }
+  return table;
+}
+
+// With CC_UPDATE_DOCS set the page's table is written instead of compared.
+TEST_F(MetricsTest, StandInTheReferenceAsTheyAre) {
+  const std::string page = read_file(kReference);
+  const size_t begin = page.find("| metric |");
+  ASSERT_NE(begin, std::string::npos);
+  if (std::getenv("CC_UPDATE_DOCS") != nullptr) {
+    std::ofstream(kReference) << page.substr(0, begin) << described(metrics.text());
+    return;
+  }
+  EXPECT_EQ(page.substr(begin), described(metrics.text()))
+      << "run this test with CC_UPDATE_DOCS=1 and commit " << kReference;
 }
 
 TEST_F(MetricsTest, CountWhatWasLoadedAndHowLongSavesTook) {
