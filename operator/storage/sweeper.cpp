@@ -21,6 +21,9 @@ using std::chrono::seconds;
 constexpr seconds kPodPatience{10};
 // After this time a Job's pod that does not run is reported in the conditions.
 constexpr seconds kJobPatience{20};
+// A Job that copies and has not begun by then makes room for one that only sweeps: what it copies
+// from may be a claim that nobody can mount.
+constexpr seconds kCopyPatience{180};
 constexpr seconds kRecheck{5};
 
 std::optional<WallTime> time_of(const std::string& text) {
@@ -277,8 +280,39 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
       }
     }
   }
+  if (state.copies && age >= kCopyPatience && !has_begun(cache, job)) {
+    if (auto done = copy_no_more(state, cache, job); !done) return unexpected(done.error());
+    return Duration(seconds(1));
+  }
   if (state.copies) state.copy_trouble = state.trouble;
   return Duration(kRecheck);
+}
+
+bool Sweeper::has_begun(const api::CompileCache& cache, const SweepJob& job) const {
+  const auto pods = view_.sweep_pods_of(job.ns, cache.metadata.name);
+  return std::any_of(pods.begin(), pods.end(),
+                     [](const auto& pod) { return pod->phase == "Running"; });
+}
+
+Status Sweeper::copy_no_more(State& state, const api::CompileCache& cache, const SweepJob& job) {
+  const std::string why =
+      state.trouble.empty() ? "its pod does not start: see kubectl get events -n " + job.ns +
+                                  ". Where the claim that is copied from cannot be mounted, mend it"
+                            : state.trouble;
+  if (auto removed = remove_job(job); !removed) return removed;
+  failed(state, cache,
+         "Job \"" + job.name + "\" was given up, so that the store is swept: " + why +
+             ". A later sweep tries to copy again");
+  return {};
+}
+
+Status Sweeper::remove_job(const SweepJob& job) const {
+  auto removed = client_.remove(kube::resources::kJobs, job.ns, job.name,
+                                {.uid = job.uid, .propagation = "Background"});
+  if (!removed && removed.error().code != ErrorCode::kNotFound) {
+    return unexpected(removed.error().with("deleting the sweep Job " + job.ns + "/" + job.name));
+  }
+  return {};
 }
 
 Status Sweeper::step_down(State& state, const SweepJob& job) {
@@ -289,12 +323,7 @@ Status Sweeper::step_down(State& state, const SweepJob& job) {
   log_info(
       "no pod of a sweep is let through, trying with less",
       {{"job", job.ns + "/" + job.name}, {"next", sweep_privileges()[job.privilege + 1].name}});
-  auto removed = client_.remove(kube::resources::kJobs, job.ns, job.name,
-                                {.uid = job.uid, .propagation = "Background"});
-  if (!removed && removed.error().code != ErrorCode::kNotFound) {
-    return unexpected(removed.error().with("deleting a Job whose pod does not appear"));
-  }
-  return {};
+  return remove_job(job);
 }
 
 SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bool running) const {

@@ -124,7 +124,10 @@ class Sweeper {
   void failed(State& state, const api::CompileCache& cache, const std::string& trouble) const;
   void account(State& state, const api::CompileCache& cache, const SweepJob& job) const;
   Result<Duration> watch_over(State& state, const api::CompileCache& cache, const SweepJob& job);
+  [[nodiscard]] bool has_begun(const api::CompileCache& cache, const SweepJob& job) const;
+  Status copy_no_more(State& state, const api::CompileCache& cache, const SweepJob& job);
   Status step_down(State& state, const SweepJob& job);
+  Status remove_job(const SweepJob& job) const;
   SweepNeeds needs(const State& state, const api::CompileCache& cache, bool running) const;
   Status start(State& state, const api::CompileCache& cache, const std::optional<ClaimView>& claim);
   static bool may_copy(const State& state, const api::CompileCache& cache);

@@ -165,6 +165,40 @@ TEST_F(Copying, AJobThatCannotCopyIsToldAndTheStoreIsSweptWithoutIt) {
   EXPECT_TRUE(copies());
 }
 
+// Long before the Job's deadline.
+TEST_F(Copying, AJobWhoseClaimCannotBeMountedMakesRoomForASweep) {
+  reconcile_and_see();
+  job_ends();
+  ASSERT_TRUE(copies());
+  const std::string stuck = all(kJobs).at(0)["metadata"]["name"];
+  set_job_status({{"active", 1}});
+  PodView pod{.ns = "ml", .name = stuck + "-x", .phase = "Pending", .sweep = "transformer"};
+  stores.sweep_pods.upsert("ml/" + pod.name, std::make_shared<const PodView>(pod));
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).at(0)["metadata"]["name"], stuck) << "a volume may take a while";
+  clock.advance(seconds(180));
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_NE(all(kJobs).at(0)["metadata"]["name"], stuck);
+  EXPECT_FALSE(copies());
+  EXPECT_EQ(condition("ArchivesCopied").at("reason"), "CopyFailed");
+  EXPECT_NE(message().find("kubectl get events -n ml"), std::string::npos) << message();
+  EXPECT_EQ(condition("Ready").at("status"), "True");
+}
+
+TEST_F(Copying, AJobThatHasBegunMayTakeItsTime) {
+  reconcile_and_see();
+  job_ends();
+  ASSERT_TRUE(copies());
+  const std::string name = all(kJobs).at(0)["metadata"]["name"];
+  set_job_status({{"active", 1}});
+  PodView pod{.ns = "ml", .name = name + "-x", .phase = "Running", .sweep = "transformer"};
+  stores.sweep_pods.upsert("ml/" + pod.name, std::make_shared<const PodView>(pod));
+  clock.advance(hours(1));
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_EQ(all(kJobs).at(0)["metadata"]["name"], name);
+}
+
 TEST_F(Copying, FromItselfIsRefusedInWords) {
   put_cache({{"storage", {{"claimName", "caches"}, {"copyFrom", {{"claimName", "caches"}}}}}});
   reconcile_and_see();
