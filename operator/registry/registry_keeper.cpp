@@ -184,8 +184,15 @@ Result<TokenAuthority> RegistryKeeper::read_authority() {
 Status RegistryKeeper::write_secret(json secret, const json& data) {
   secret["data"] = data;
   auto written = client_.update(kube::resources::kSecrets, secret);
-  if (!written) return unexpected(written.error());
-  return {};
+  if (written) return {};
+  // The operator has no right to delete it, and who made it so may have had a reason.
+  if (secret.value("immutable", false)) {
+    const std::string name = kube::string_at(secret, {"metadata", "name"});
+    return unexpected(written.error().with(
+        "the Secret " + name + " is immutable, and cannot be renewed before somebody deletes it " +
+        "(kubectl delete secret -n " + options_.ns + " " + name + "); it is then made anew"));
+  }
+  return unexpected(written.error());
 }
 
 Result<std::string> RegistryKeeper::keep_accepted(const TokenAuthority& authority) {

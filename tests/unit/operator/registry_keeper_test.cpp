@@ -274,6 +274,31 @@ TEST_F(RegistryKeeperTest, AnAuthorityThatCannotBeReadIsReplaced) {
   EXPECT_TRUE(takes(another));
 }
 
+// Nobody but its owner may delete it.
+TEST_F(RegistryKeeperTest, AnImmutableAuthorityIsToldWithWhatToDo) {
+  put_deployment();
+  server.put(kRegistrySecrets,
+             {{"metadata", {{"name", "images-authority"}, {"namespace", "system"}}},
+              {"type", "Opaque"},
+              {"immutable", true},
+              {"data", {{"ca.crt", base64_encode("garbage")}}}});
+  server.script([](const testing::FakeRequest& request, testing::FakeConnection& connection) {
+    if (request.method != "PUT") return false;
+    connection.reply(422,
+                     testing::fake_status(422, "Invalid", "data: Forbidden: field is immutable"));
+    return true;
+  });
+  const auto done = leader.keeper.round();
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().message.find("kubectl delete secret -n system images-authority"),
+            std::string::npos)
+      << done.error().message;
+  server.erase(kRegistrySecrets, "system", "images-authority");
+  ASSERT_TRUE(leader.keeper.round());
+  start_registry();
+  EXPECT_TRUE(takes(leader));
+}
+
 // A registry that is started with what cannot be read does not start.
 TEST_F(RegistryKeeperTest, WhatCannotBeReadIsNeverTold) {
   put_deployment();
