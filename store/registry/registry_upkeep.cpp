@@ -121,9 +121,9 @@ class Inventory {
   [[nodiscard]] std::vector<StoredBlob> blobs() const {
     std::map<std::string, StoredBlob> all;
     for (const auto& [manifest, blobs] : archives_) {
-      if (kept_.contains(manifest)) continue;
       for (const StoredBlob& blob : blobs) all.emplace(blob.digest, blob);
     }
+    // What these need too stays with them.
     for (const std::string& manifest : kept_) {
       const auto archive = archives_.find(manifest);
       if (archive == archives_.end()) continue;

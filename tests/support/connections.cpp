@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
@@ -40,7 +41,7 @@ bool send_all(int fd, std::string_view bytes) {
   return true;
 }
 
-void pass_on(int one, int other, const std::atomic<bool>& ended) {
+void pass_on(int one, int other, const std::atomic<bool>& ended, std::atomic<int64_t>* bytes_left) {
   std::vector<char> bytes(64U << 10);
   pollfd ends[] = {{one, POLLIN, 0}, {other, POLLIN, 0}};
   while (!ended) {
@@ -48,8 +49,10 @@ void pass_on(int one, int other, const std::atomic<bool>& ended) {
     for (int from = 0; from < 2; ++from) {
       if (ends[from].revents == 0) continue;
       const ssize_t got = ::recv(ends[from].fd, bytes.data(), bytes.size(), 0);
-      if (got <= 0 || !send_all(ends[1 - from].fd, {bytes.data(), static_cast<size_t>(got)}))
-        return;
+      if (got <= 0) return;
+      const int64_t left = bytes_left == nullptr ? INT64_MAX : bytes_left->fetch_sub(got);
+      const auto passed = static_cast<size_t>(std::clamp<int64_t>(left, 0, got));
+      if (!send_all(ends[1 - from].fd, {bytes.data(), passed}) || left <= got) return;
     }
   }
 }
@@ -68,12 +71,12 @@ std::string Connection::read_head() {
 
 bool Connection::send(std::string_view bytes) { return send_all(fd_, bytes); }
 
-bool Connection::relay(uint16_t port, std::string_view first) {
+bool Connection::relay(uint16_t port, std::string_view first, std::atomic<int64_t>* bytes_left) {
   const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = loopback(port);
   const bool connected =
       ::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  if (connected && send_all(server, first)) pass_on(fd_, server, ended_);
+  if (connected && send_all(server, first)) pass_on(fd_, server, ended_, bytes_left);
   ::close(server);
   return connected;
 }

@@ -26,8 +26,9 @@ class Connection {
   std::string read_head();
   bool send(std::string_view bytes);
   // Sends `first` to that port of this machine, then passes on what either side sends until one of
-  // them ends. False: nobody listens there, and nothing was sent.
-  bool relay(uint16_t port, std::string_view first);
+  // them ends, or until so many bytes have gone either way. False: nobody listens there, and
+  // nothing was sent.
+  bool relay(uint16_t port, std::string_view first, std::atomic<int64_t>* bytes_left = nullptr);
 
  private:
   const int fd_;

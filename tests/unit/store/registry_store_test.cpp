@@ -382,6 +382,42 @@ TEST_F(RegistryStoreTest, TheSpoolIsBoundedAndSaysWhatToSet) {
   EXPECT_TRUE(save(store, {{"small", {"content", false}}}));
 }
 
+// A pod's disk is not held by what nobody will push.
+TEST_F(RegistryStoreTest, AFailedSaveKeepsNothingInThePod) {
+  const std::string content = archive::test::noise(50'000, 5);
+  auto layer = store_.create(archive::kLayerMediaType);
+  ASSERT_TRUE(layer && (*layer)->write(bytes_of(content)));
+  const auto written = (*layer)->commit({});
+  ASSERT_TRUE(written) << written.error().message;
+  const archive::Descriptor blob{archive::kLayerMediaType, written->digest, written->size};
+  ASSERT_TRUE(store_.open(blob)) << "a save reads its own layers where they are kept";
+  registry_.refuse([](const Call& call) -> std::optional<Answer> {
+    if (call.method == "HEAD") return std::nullopt;
+    return Answer{.status = 403};
+  });
+  auto config = store_.create("application/json");
+  ASSERT_TRUE(config && (*config)->write(bytes_of("{}")));
+  ASSERT_FALSE((*config)->commit({}));
+  registry_.refuse(nullptr);
+  registry_.clear();
+  const auto after = store_.open(blob);
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(RegistryStoreTest, WhatHasTheNameOfABlobAndNotItsSizeIsPushedOver) {
+  const auto saved = save(store_, some_tree());
+  ASSERT_TRUE(saved);
+  const std::string layer = saved->archive.layers[0], right = registry_.content(layer);
+  registry_.clear();
+  registry_.put(layer, right.substr(0, 100));
+  RegistryStore another(options());
+  const auto again = save(another, some_tree());
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_EQ(again->archive.layers[0], layer);
+  EXPECT_EQ(load(another, again->archive.manifest).value_or(Tree{}), some_tree());
+}
+
 TEST_F(RegistryStoreTest, WhatIsKeptMakesRoomForWhatIsWritten) {
   Spool spool(temp_.path(), 1000);
   const std::string content(600, 'x');
