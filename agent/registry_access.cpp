@@ -16,6 +16,9 @@ namespace {
 // A load without a token is a cold start soon; a save can wait for a change of leader.
 constexpr Patience kPullPatience{3000};
 constexpr Patience kPushPatience{20'000};
+// The registry's one pod is made anew for other certificates and for collection, and loads bridge
+// that: five pauses, 7.75 s in all, as far as their budget goes.
+constexpr int kOwnAttempts = 6;
 // Beside the largest archive there is room for its list of files.
 constexpr uint64_t kBesideTheArchive = 256ULL << 20;
 
@@ -101,6 +104,7 @@ void use_own_registry(const api::AgentConfig& config, const api::RegistryRef& re
   options.address = without_port(registry.address);
   options.ca_pem = config.operator_ca;
   options.system_authorities = false;
+  options.retries.attempts = kOwnAttempts;
   auto tokens = std::make_shared<OperatorTokens>(std::move(coordinator), of_source);
   options.tokens = [tokens = std::move(tokens)](bool push, http::SteadyTime until) {
     return tokens->get(push, until);

@@ -50,8 +50,7 @@ RegistryPod::RegistryPod(fs::path folder, const controller::Certificates& servin
   fs::create_directories(folder_ / "bin");
   fs::create_directories(data());
   fs::create_symlink(registry_program(), folder_ / "bin/registry");
-  write_text(folder_ / "tls/tls.crt", serving.leaf.certificate);
-  write_text(folder_ / "tls/tls.key", serving.leaf.key);
+  serve(serving.leaf);
   accept(accepted);
 }
 
@@ -59,6 +58,11 @@ RegistryPod::~RegistryPod() { stop(); }
 
 void RegistryPod::accept(const std::string& authorities) {
   write_text(folder_ / "auth/ca.crt", authorities);
+}
+
+void RegistryPod::serve(const controller::KeyPair& leaf) {
+  write_text(folder_ / "tls/tls.crt", leaf.certificate);
+  write_text(folder_ / "tls/tls.key", leaf.key);
 }
 
 std::map<std::string, std::string> RegistryPod::environment() const {

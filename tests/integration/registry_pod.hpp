@@ -48,6 +48,8 @@ class RegistryPod {
   void stop();
   // What it accepts from the next start on.
   void accept(const std::string& authorities);
+  // And what it serves.
+  void serve(const controller::KeyPair& leaf);
 
   RegistryAnswer send(const std::string& method, const std::string& path, const std::string& token,
                       const std::string& body = {}, const std::string& type = {}) const;

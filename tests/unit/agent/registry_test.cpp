@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "store/registry/refusal.hpp"
+#include "store/registry/registry_store.hpp"
 #include "tests/unit/agent/save_fixture.hpp"
 #include "tests/unit/store/fake_registry.hpp"
 
@@ -258,6 +259,27 @@ TEST_F(RegistryAccess, TheInstallationsOwnIsEnteredByTheOperatorsTokens) {
   EXPECT_FALSE(options.system_authorities);
   EXPECT_FALSE(options.plain_http);
   EXPECT_TRUE(options.proxy.url.empty());
+}
+
+// Its pod is made anew now and then.
+TEST_F(RegistryAccess, TheInstallationsOwnMayBeAwayForSomeSeconds) {
+  FakeRegistry registry;
+  auto options = registry_options(config_, own_, nullptr);
+  options.host = registry.host();
+  options.address.clear();
+  options.plain_http = true;
+  options.tokens = nullptr;
+  std::chrono::milliseconds away{7'000}, slept{0};
+  options.sleep = [&](std::chrono::milliseconds pause) { slept += pause; };
+  registry.refuse([&](const auto&) -> std::optional<FakeRegistry::Answer> {
+    if (slept >= away) return std::nullopt;
+    return FakeRegistry::Answer{.status = 503};
+  });
+  EXPECT_TRUE(store::RegistryStore(options).upkeep()->probe());
+  away = std::chrono::hours(1);
+  slept = {};
+  EXPECT_FALSE(store::RegistryStore(options).upkeep()->probe());
+  EXPECT_LT(slept, std::chrono::seconds(10)) << "then a pod starts cold";
 }
 
 TEST_F(RegistryAccess, ATokenThatDoesNotDoHasAReason) {
