@@ -123,11 +123,10 @@ std::vector<RankRecord> parse_ranks(const json& status) {
   const json& list = child(status, "ranks");
   if (!list.is_array()) return records;
   for (const json& item : list) {
-    records.push_back({field<std::string>(item, "member", ""),
-                       field<std::string>(item, "layout", ""),
-                       field<std::vector<std::string>>(item, "ranks", {}),
-                       field<int64_t>(item, "pods", 0), field<std::string>(item, "pod", ""),
-                       field<bool>(item, "moves", false)});
+    records.push_back(
+        {field<std::string>(item, "member", ""), field<std::string>(item, "layout", ""),
+         field<std::vector<std::string>>(item, "ranks", {}), field<int64_t>(item, "pods", 0),
+         field<std::string>(item, "pod", ""), field<bool>(item, "moves", false)});
   }
   return records;
 }

@@ -40,8 +40,8 @@ struct Evidence {
   // The first new entries by name ("torch/fxgraph/hw/fhwqm6"), at most kNamedEntries of each
   // framework.
   std::vector<std::string> new_names;
-  // The ranks' folders in which the app has read or made a file ("vllm/…/rank_0_0"), sorted; at most
-  // kNamedRanks.
+  // The ranks' folders in which the app has read or made a file ("vllm/…/rank_0_0"), sorted; at
+  // most kNamedRanks.
   std::vector<std::string> rank_directories;
   // The names of what differs between the framework's own keys of what was loaded and what was made
   // (frameworks/factors.hpp); empty: not known. The judge does not fill this.

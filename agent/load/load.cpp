@@ -197,7 +197,8 @@ class Loader {
     status_.bytes = static_cast<int64_t>(loaded->plain_bytes);
     status_.files = static_cast<int64_t>(loaded->files);
     if (loaded->unwanted_files > 0) {
-      log_info("left out what is other ranks'", {{"files", std::to_string(loaded->unwanted_files)}});
+      log_info("left out what is other ranks'",
+               {{"files", std::to_string(loaded->unwanted_files)}});
     }
     // The noted time is cut to microseconds and must not be before the last file's.
     status_.loaded_at = clock_.wall() + kMicrosecondsRoundedAway;

@@ -66,8 +66,7 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
   return answer;
 }
 
-std::vector<std::string> LoadService::ranks_of(const Caller& caller,
-                                               const LoadSituation& situation,
+std::vector<std::string> LoadService::ranks_of(const Caller& caller, const LoadSituation& situation,
                                                const std::string& archive) {
   for (const auto& known : situation.archives) {
     if (known->metadata.name == archive) return own_ranks(caller.pod->group.member, known->ranks);

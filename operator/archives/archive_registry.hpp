@@ -23,8 +23,8 @@
 //   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
 //
 // Use and counters are collected here and written at most once in an interval for each archive; a
-// crash loses a few seconds of them. Thread-safe; all but loaded(), effect() and ranks() block on the API
-// server.
+// crash loses a few seconds of them. Thread-safe; all but loaded(), effect() and ranks() block on
+// the API server.
 
 namespace compilecache::controller {
 

@@ -25,8 +25,7 @@ inline constexpr int64_t kPodsThatAgree = 3;
 // Takes note of the folders that a pod has used so far. Returns whether that changed anything.
 // Folders that could not be meant are passed over.
 bool note_ranks(const std::string& member, const std::string& pod_uid,
-                const std::vector<std::string>& directories,
-                std::vector<api::RankRecord>& records);
+                const std::vector<std::string>& directories, std::vector<api::RankRecord>& records);
 
 // The folders of that place's ranks, in layouts where they are known.
 std::vector<std::string> own_ranks(const std::string& member,

@@ -21,8 +21,8 @@ std::string all_of(const json& labels, Names names) {
   return text;
 }
 
-// The first that are there. Those of controllers that make others' objects come first: the pods of a
-// LeaderWorkerSet are StatefulSets' too, where the leader's place is that of its whole group.
+// The first that are there. Those of controllers that make others' objects come first: the pods of
+// a LeaderWorkerSet are StatefulSets' too, where the leader's place is that of its whole group.
 std::string first_of(const json& labels, std::initializer_list<Names> choices) {
   for (const Names& names : choices) {
     if (std::string text = all_of(labels, names); !text.empty()) return text;

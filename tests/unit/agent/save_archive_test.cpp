@@ -68,6 +68,40 @@ TEST_F(Save, APodWithAPartOfAGpuNotesNoProductForTheNode) {
   EXPECT_EQ(end(saver), 0);
 }
 
+// It has them nowhere, and has to write layers anew that hold them.
+TEST_F(Save, APodOfOneRankTakesNothingFromTheOthers) {
+  config_.directories[0].framework.rank_directories = {"*/rank_*"};
+  std::string head;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string name = "rank_" + std::to_string(rank);
+    head = put_archive({{"torch/AB/" + name + "/model", "of " + name}}, head).manifest;
+  }
+  operator_.set_head(head, 4);
+  operator_.set_ranks({"torch/AB/rank_1"});
+  ASSERT_EQ(run("load"), 0);
+  ASSERT_FALSE(has("AB/rank_0/model"));
+  AgentProcess saver = start("save");
+  read("AB/rank_1/model");
+  write("AB/rank_1/more", "of a request of another length");
+  write("AB/rank_2/model", "compiled here, since ranks have moved");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body;
+  EXPECT_EQ(commit["layers"], 1) << "four were there already";
+  EXPECT_THAT(
+      paths_of(operator_.head()),
+      UnorderedElementsAre("torch/AB/rank_0/model", "torch/AB/rank_1/model", "torch/AB/rank_1/more",
+                           "torch/AB/rank_2/model", "torch/AB/rank_3/model"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect").back().body["rank_directories"],
+            (nlohmann::json{"torch/AB/rank_1", "torch/AB/rank_2"}));
+  remove_cache();
+  std::filesystem::remove_all(control(""));
+  operator_.set_ranks({});
+  ASSERT_EQ(run("load"), 0);
+  EXPECT_EQ(content("AB/rank_0/model"), "of rank_0");
+  EXPECT_EQ(content("AB/rank_2/model"), "of rank_2") << "what is held is not packed again";
+}
+
 TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {
   AgentProcess saver = start("save", {"--debug"});
   write("fxgraph/ab/KEY/file", "an entry");
