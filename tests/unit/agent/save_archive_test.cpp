@@ -119,10 +119,9 @@ TEST_F(Save, APodOfOneRankTakesNothingFromTheOthers) {
   operator_.set_ranks({"torch/AB/rank_1"});
   ASSERT_EQ(run("load"), 0);
   ASSERT_FALSE(has("AB/rank_0/model"));
-  AgentProcess saver = start("save");
-  read("AB/rank_1/model");
   write("AB/rank_1/more", "of a request of another length");
   write("AB/rank_2/model", "compiled here, since ranks have moved");
+  AgentProcess saver = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   EXPECT_EQ(end(saver), 0);
   const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body;
