@@ -12,7 +12,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadRequest, cache, waited_ms, w
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadAnswer, decision, reason, retry_after_ms, match,
                                                 archive, manifest_digest, generation,
                                                 compressed_bytes, plain_bytes, budget_ms, key,
-                                                gpu_product)
+                                                gpu_product, rank_directories)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, reason, message,
                                                 archive, manifest_digest, match, source,
                                                 corrupt_digest, generation, milliseconds, bytes,
@@ -33,7 +33,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, cou
                                                 final_report, compiling, loaded_entries,
                                                 read_entries, new_entries, compile_seconds,
                                                 new_names, differing, save_outcome, save_reason,
-                                                save_message, unreadable_files, unreadable_owner)
+                                                save_message, unreadable_files, unreadable_owner,
+                                                rank_directories)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StoredBlob, digest, size)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_digest, generation,
                                                 saved_at, blobs, compressed_bytes, plain_bytes,

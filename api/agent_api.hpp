@@ -54,6 +54,9 @@ struct LoadAnswer {
   int64_t budget_ms = 0;
   ArchiveKey key;
   std::string gpu_product;
+  // The ranks' folders ("vllm/torch_compile_cache/0123456789/rank_4_0") that pods with this one's
+  // place in their groups use. Other ranks' folders beside them are not loaded. Empty: all are.
+  std::vector<std::string> rank_directories;
 };
 
 struct LoadedReport {
@@ -160,6 +163,8 @@ struct EffectReport {
   // How many of the application's files and directories the saver may not read, and the user who
   // owns most of them; -1: there are none.
   int64_t unreadable_files = 0, unreadable_owner = -1;
+  // The ranks' folders, as in LoadAnswer, in which the application has read or made a file.
+  std::vector<std::string> rank_directories;
 };
 
 struct StoredBlob {

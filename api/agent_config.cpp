@@ -28,6 +28,7 @@ inline constexpr auto kFields<Framework> =
                field_of("key_parts", &Framework::key_parts),
                field_of("name", &Framework::name),
                field_of("named_by_content", &Framework::named_by_content),
+               field_of("rank_directories", &Framework::rank_directories),
                field_of("never_pack", &Framework::never_pack),
                field_of("not_compiled", &Framework::not_compiled),
                field_of("temporary", &Framework::temporary)};

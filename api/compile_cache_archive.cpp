@@ -118,6 +118,33 @@ json distrusted_json(const std::vector<DistrustedBlob>& blobs) {
   return list;
 }
 
+std::vector<RankRecord> parse_ranks(const json& status) {
+  std::vector<RankRecord> records;
+  const json& list = child(status, "ranks");
+  if (!list.is_array()) return records;
+  for (const json& item : list) {
+    records.push_back(
+        {field<std::string>(item, "member", ""), field<std::string>(item, "layout", ""),
+         field<std::vector<std::string>>(item, "ranks", {}), field<int64_t>(item, "pods", 0),
+         field<std::string>(item, "pod", ""), field<bool>(item, "moves", false)});
+  }
+  return records;
+}
+
+json ranks_json(const std::vector<RankRecord>& records) {
+  json list = json::array();
+  for (const RankRecord& record : records) {
+    json item{{"member", record.member},
+              {"layout", record.layout},
+              {"ranks", record.ranks},
+              {"pods", record.pods},
+              {"pod", record.pod}};
+    if (record.moves) item["moves"] = true;
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
 }  // namespace
 
 Result<CompileCacheArchive> parse_archive(const json& object) {
@@ -154,6 +181,7 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
                     field<int64_t>(effect, "unknown", 0)};
   archive.conditions = parse_conditions(status);
   archive.distrusted = parse_distrusted(status, archive.conditions);
+  archive.ranks = parse_ranks(status);
   return archive;
 }
 
@@ -229,6 +257,7 @@ json status_json(const CompileCacheArchive& archive) {
     status["summary"]["size"] = format_bytes(static_cast<uint64_t>(archive.head.compressed_bytes));
   }
   if (!archive.distrusted.empty()) status["distrusted"] = distrusted_json(archive.distrusted);
+  if (!archive.ranks.empty()) status["ranks"] = ranks_json(archive.ranks);
   if (archive.previous.exists()) status["previous"] = head_json(archive.previous);
   return status;
 }

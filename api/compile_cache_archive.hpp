@@ -64,6 +64,19 @@ struct DistrustedBlob {
 };
 inline constexpr size_t kMostDistrusted = 256;
 
+// Which ranks' folders pods with one place in their groups were seen to use, of the folders with
+// one parent (frameworks/ranks.hpp).
+struct RankRecord {
+  std::string member;              // the place: "worker-index=1"
+  std::string layout;              // the parent: "vllm/torch_compile_cache/0123456789"
+  std::vector<std::string> ranks;  // names below it, sorted: "rank_4_0"
+  int64_t pods = 0;                // in a row that used these and no others
+  std::string pod;                 // uid of the last one
+  bool moves = false;              // another pod used others than the first: not to be relied on
+  bool operator==(const RankRecord&) const = default;
+};
+inline constexpr size_t kMostRankRecords = 256, kMostRanksOfMember = 64;
+
 struct CompileCacheArchive {
   ObjectMeta metadata;
   std::string cache;  // the CompileCache's name
@@ -78,6 +91,7 @@ struct CompileCacheArchive {
   EffectCounters effect;
   std::vector<DistrustedBlob> distrusted;  // latest last; at most kMostDistrusted
   std::vector<Condition> conditions;       // Suspect, Corrupt
+  std::vector<RankRecord> ranks;           // the last changed at the end; at most kMostRankRecords
 };
 
 // Suspect: not to be handed out until it has been checked. Corrupt: checked, and damaged.

@@ -98,7 +98,13 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
     const bool was_loaded = loaded != nullptr && loaded->files.contains(file.path);
     if (!was_loaded && rules.never_packed(file.path)) continue;
     const Found found = entry_of(file.path);
-    if (was_loaded && !written_anew(file, *loaded)) {
+    const bool reads_only = was_loaded && !written_anew(file, *loaded);
+    if (!reads_only || file.accessed > kUnreadTime) {
+      if (const auto rank = rules.rank_directory(file.path)) {
+        ranks_.insert(rules.name() + "/" + std::string(*rank));
+      }
+    }
+    if (reads_only) {
       if (found.kind != nullptr && file.accessed > kUnreadTime)
         found.kind->read.insert(found.entry);
       continue;
@@ -147,6 +153,9 @@ Evidence EffectJudge::result() const {
   evidence.new_entries = counts.made;
   evidence.compile_time = compile_time();
   evidence.new_names = counts.names;
+  for (const std::string& rank : ranks_) {
+    if (evidence.rank_directories.size() < kNamedRanks) evidence.rank_directories.push_back(rank);
+  }
   return evidence;
 }
 

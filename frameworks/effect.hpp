@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ namespace compilecache::frameworks {
 
 // The most names of new entries that are reported; even one shows what kind was compiled anew.
 inline constexpr size_t kNamedEntries = 4;
+// A pod has at most 16 GPUs today, a rank of each, and of these a folder in each layout.
+inline constexpr size_t kNamedRanks = 64;
 
 struct Evidence {
   Effect effect = Effect::kUnused;
@@ -37,6 +40,9 @@ struct Evidence {
   // The first new entries by name ("torch/fxgraph/hw/fhwqm6"), at most kNamedEntries of each
   // framework.
   std::vector<std::string> new_names;
+  // The ranks' folders in which the app has read or made a file ("vllm/…/rank_0_0"), sorted; at
+  // most kNamedRanks.
+  std::vector<std::string> rank_directories;
   // The names of what differs between the framework's own keys of what was loaded and what was made
   // (frameworks/factors.hpp); empty: not known. The judge does not fill this.
   std::vector<std::string> differing;
@@ -67,6 +73,7 @@ class EffectJudge {
   Counts entries_, derived_;
   bool reads_visible_ = true;
   std::vector<Made> made_;
+  std::set<std::string> ranks_;
 };
 
 }  // namespace compilecache::frameworks

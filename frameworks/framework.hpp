@@ -72,6 +72,11 @@ struct Framework {
   // its entries again out of vLLM's artifacts.
   std::vector<std::string> named_by_content;
 
+  // Folders of which each belongs to one rank of a distributed application ("torch_compile_cache/*/
+  // rank_*_*"). Folders with one parent are the ranks of one layout. Of these a pod loads what its
+  // place in its group is known to use (frameworks/ranks.hpp).
+  std::vector<std::string> rank_directories;
+
   // Files that are never in an archive, or folders with all that is in them. A pattern of one
   // component matches by name, wherever the file is.
   std::vector<std::string> never_pack;

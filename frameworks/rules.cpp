@@ -36,6 +36,7 @@ Rules::Rules(const Framework& framework)
   for (const auto& pattern : framework.entry_directories) entry_directories_.emplace_back(pattern);
   for (const auto& pattern : framework.entry_files) entry_files_.emplace_back(pattern);
   for (const auto& pattern : framework.derived_files) derived_files_.emplace_back(pattern);
+  for (const auto& pattern : framework.rank_directories) rank_directories_.emplace_back(pattern);
   for (const auto& pattern : framework.key_factors) key_factors_.emplace_back(pattern);
   for (Pattern& pattern : compile(framework.key_factors)) never_pack_.push_back(std::move(pattern));
   for (const auto& completion : framework.completions) {
@@ -125,14 +126,23 @@ bool Rules::completes(size_t rule, std::string_view name) const {
                      [&](const std::string& marker) { return name_matches(marker, name); });
 }
 
-std::optional<std::string_view> Rules::entry_directory(std::string_view path) const {
+std::optional<std::string_view> Rules::folder_of(const std::vector<Glob>& folders,
+                                                 std::string_view path) {
   const auto parts = components(path);
   for (size_t count = 1; count < parts.size(); ++count) {
-    for (const Glob& glob : entry_directories_) {
+    for (const Glob& glob : folders) {
       if (glob.matches(parts, count)) return prefix(path, parts, count);
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string_view> Rules::entry_directory(std::string_view path) const {
+  return folder_of(entry_directories_, path);
+}
+
+std::optional<std::string_view> Rules::rank_directory(std::string_view path) const {
+  return folder_of(rank_directories_, path);
 }
 
 Rules::EntryFile Rules::entry_file(std::string_view path) const {

@@ -45,6 +45,8 @@ class Rules {
   // compiled (Framework::entry_files) or not (derived_files).
   enum class EntryFile { kNone, kProof, kDerived };
   [[nodiscard]] EntryFile entry_file(std::string_view path) const;
+  // The folder of a rank that the file is in.
+  [[nodiscard]] std::optional<std::string_view> rank_directory(std::string_view path) const;
   // Whether the file is one of Framework::key_factors.
   [[nodiscard]] bool is_key_factors(std::string_view path) const;
   // The smallest part that is useful by itself: the entry directory or completable folder of the
@@ -67,10 +69,15 @@ class Rules {
   // Whether one of them matches the path or a folder that it is in.
   static bool covered(const std::vector<Pattern>& patterns, std::string_view path);
 
+  // The first folder that the file is in and that one of them matches.
+  static std::optional<std::string_view> folder_of(const std::vector<Glob>& folders,
+                                                   std::string_view path);
+
   std::string name_;
   std::vector<Pattern> never_pack_, not_compiled_, named_by_content_, temporary_,
       build_directories_, elf_files_;
-  std::vector<Glob> entry_directories_, entry_files_, derived_files_, key_factors_;
+  std::vector<Glob> entry_directories_, entry_files_, derived_files_, key_factors_,
+      rank_directories_;
   std::vector<CompletionRule> completions_;
 };
 

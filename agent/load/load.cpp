@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
 #include <thread>
 
 #include "agent/control_directory.hpp"
@@ -17,6 +20,7 @@
 #include "archive/extract/extract.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "frameworks/ranks.hpp"
 
 namespace compilecache::agent {
 namespace {
@@ -97,6 +101,7 @@ class Loader {
                                    {"match", std::string(api::to_string(status_.match))},
                                    {"source", std::string(api::to_string(status_.source))},
                                    {"digest", status_.manifest_digest}});
+    own_ranks_ = frameworks::OwnRanks(choice.rank_directories);
     load(choice.budget);
   }
 
@@ -191,6 +196,10 @@ class Loader {
     if (!loaded) return fail_with(loaded.error());
     status_.bytes = static_cast<int64_t>(loaded->plain_bytes);
     status_.files = static_cast<int64_t>(loaded->files);
+    if (loaded->unwanted_files > 0) {
+      log_info("left out what is other ranks'",
+               {{"files", std::to_string(loaded->unwanted_files)}});
+    }
     // The noted time is cut to microseconds and must not be before the last file's.
     status_.loaded_at = clock_.wall() + kMicrosecondsRoundedAway;
     status_.reads_visible = true;
@@ -215,11 +224,28 @@ class Loader {
       options.roots.push_back({directory.framework.name, directory.path});
     }
     options.checkpoint = [this](const archive::Progress& progress) { return go_on(progress); };
+    if (!own_ranks_.empty()) options.wanted = wanted_by_own_ranks();
     options.before_creating = [this](const archive::Config& contents) -> Status {
       if (const auto fits = check_room(contents); !fits) return fits;
       return note_loading(contents);
     };
     return archive::extract(store_, status_.manifest_digest, options);
+  }
+
+  // Other ranks' files stay where they are: of the archive's head all is held, loaded or not, so no
+  // save takes anything away.
+  [[nodiscard]] std::function<bool(const std::string&)> wanted_by_own_ranks() const {
+    auto rules = std::make_shared<std::map<std::string, frameworks::Rules, std::less<>>>();
+    for (const auto& directory : config_.directories) {
+      rules->emplace(directory.framework.name, frameworks::Rules(directory.framework));
+    }
+    return [this, rules](const std::string& path) {
+      const std::string_view whole = path;
+      const std::string_view root = whole.substr(0, whole.find('/'));
+      const auto found = rules->find(root);
+      return found == rules->end() || root.size() == whole.size() ||
+             own_ranks_.wants(root, found->second, whole.substr(root.size() + 1));
+    };
   }
 
   [[nodiscard]] Status check_room(const archive::Config& contents) const {
@@ -346,6 +372,7 @@ class Loader {
   ControlDirectory control_;
   std::unique_ptr<Coordinator> coordinator_;
   Watchdog& watchdog_;
+  frameworks::OwnRanks own_ranks_{{}};
   LoadStatus status_;  // of the thread that loads alone
   mutable Mutex chosen_mutex_;
   LoadStatus chosen_

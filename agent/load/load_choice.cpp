@@ -130,6 +130,7 @@ class Chooser {
     if (answer.decision != api::LoadDecision::kLoad)
       return none(answer.reason, "the operator has no archive for us");
     choice_.load = true;
+    choice_.rank_directories = answer.rank_directories;
     status.archive = answer.archive;
     status.manifest_digest = answer.manifest_digest;
     status.generation = answer.generation;

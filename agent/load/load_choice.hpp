@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
@@ -20,6 +21,7 @@ struct LoadChoice {
   bool load = false;
   bool operator_answered = false;
   std::chrono::milliseconds budget{};
+  std::vector<std::string> rank_directories;  // the pod's own (api::LoadAnswer)
 };
 
 // `alive` is called before each step that can take long. Where the operator says so it waits for

@@ -57,6 +57,7 @@ api::EffectReport Reporter::make(const frameworks::Evidence& evidence, bool last
   report.read_entries = static_cast<int64_t>(evidence.read_entries);
   report.new_entries = static_cast<int64_t>(evidence.new_entries);
   report.compile_seconds = evidence.compile_seconds();
+  report.rank_directories = evidence.rank_directories;
   if (load_.loaded()) {
     report.new_names = evidence.new_names;
     report.differing = evidence.differing;

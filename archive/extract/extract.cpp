@@ -14,6 +14,10 @@ struct Opened {
   const BlobStore& store;
   Manifest manifest;
   Config config;
+  std::vector<bool> read{};  // the layers that are; all where there is nothing
+  uint64_t unwanted_files = 0;
+
+  [[nodiscard]] bool reads(size_t layer) const { return read.empty() || read[layer]; }
 };
 
 // Whether a blob that the manifest has too is read there.
@@ -26,7 +30,17 @@ Result<Opened> open_archive(const BlobStore& store, const std::string& digest, c
   if (carried == Carried::kIgnored) manifest->forget_data();
   auto config = read_config(store, *manifest, limits);
   if (!config) return unexpected(config.error());
-  return Opened{store, std::move(*manifest), std::move(*config)};
+  return Opened{store, std::move(*manifest), std::move(*config), {}, 0};
+}
+
+// Takes the files that nobody wants out of the config.
+void leave_out(const std::function<bool(const std::string& path)>& wanted, Opened& archive) {
+  auto& files = archive.config.files;
+  archive.unwanted_files =
+      std::erase_if(files, [&](const FileEntry& file) { return !wanted(file.path); });
+  if (archive.unwanted_files == 0) return;
+  archive.read.assign(archive.manifest.layers.size(), false);
+  for (const FileEntry& file : files) archive.read[file.layer] = true;
 }
 
 // Reads all layers into `sink` and waits until every task is done.
@@ -36,6 +50,7 @@ Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) 
   Status read;
   for (uint32_t i = 0; i < manifest.layers.size() && read; ++i) {
     const Descriptor& layer = manifest.layers[i];
+    if (!archive.reads(i)) continue;
     sink.begin_layer(i);
     read = read_layer(session, archive.store, layer, sink);
     if (!read) break;
@@ -57,9 +72,11 @@ Status read_layers(ReadSession& session, const Opened& archive, FileSink& sink) 
   return done;
 }
 
-uint64_t layer_bytes(const Manifest& manifest) {
+uint64_t layer_bytes(const Opened& archive) {
   uint64_t sum = 0;
-  for (const Descriptor& layer : manifest.layers) sum += layer.size;
+  for (size_t i = 0; i < archive.manifest.layers.size(); ++i) {
+    if (archive.reads(i)) sum += archive.manifest.layers[i].size;
+  }
   return sum;
 }
 
@@ -70,9 +87,10 @@ uint64_t memory_beside(const Config& config, uint64_t bytes) {
 }
 
 void set_totals(Progress& progress, const Opened& archive) {
-  progress.total_compressed_bytes = layer_bytes(archive.manifest);
-  for (const LayerStats& layer : archive.config.layers)
-    progress.total_plain_bytes += layer.plain_bytes;
+  progress.total_compressed_bytes = layer_bytes(archive);
+  for (size_t i = 0; i < archive.config.layers.size(); ++i) {
+    if (archive.reads(i)) progress.total_plain_bytes += archive.config.layers[i].plain_bytes;
+  }
 }
 
 ExtractReport make_report(const Opened& archive, const Destination& destination) {
@@ -89,7 +107,8 @@ ExtractReport make_report(const Opened& archive, const Destination& destination)
   }
   report.skipped_roots.assign(skipped.begin(), skipped.end());
   report.compressed_bytes =
-      layer_bytes(archive.manifest) + archive.manifest.size + archive.manifest.config.size;
+      layer_bytes(archive) + archive.manifest.size + archive.manifest.config.size;
+  report.unwanted_files = archive.unwanted_files;
   return report;
 }
 
@@ -99,6 +118,7 @@ Result<ExtractReport> extract(const BlobStore& store, const std::string& manifes
                               const ExtractOptions& options) {
   auto archive = open_archive(store, manifest_digest, options.limits, Carried::kUsed);
   if (!archive) return unexpected(archive.error());
+  if (options.wanted) leave_out(options.wanted, *archive);
   if (options.before_creating) {
     if (auto agreed = options.before_creating(archive->config); !agreed)
       return unexpected(agreed.error());

@@ -41,8 +41,11 @@ struct ExtractOptions {
   uint64_t hash_layers_up_to = 32ULL << 20;
   Limits limits;
   Checkpoint checkpoint;  // may be empty
-  // Is called when the config was read, before anything is created; if it fails, the call ends with
-  // its error. May be empty.
+  // Whether the file with this path is wanted; layers without a wanted file are not read. May be
+  // empty: all are.
+  std::function<bool(const std::string& path)> wanted;
+  // Is called when the config was read, with the wanted files, before anything is created; if it
+  // fails, the call ends with its error. May be empty.
   std::function<Status(const Config&)> before_creating;
 };
 
@@ -51,7 +54,8 @@ struct ExtractReport {
   uint64_t plain_bytes = 0;
   uint64_t compressed_bytes = 0;           // read
   std::vector<std::string> skipped_roots;  // in the archive, but not in the mapping
-  uint64_t skipped_files = 0;
+  uint64_t skipped_files = 0;              // of these
+  uint64_t unwanted_files = 0;             // that options.wanted refused
 };
 
 // Creates files with mode 0666 (0777 if executable) and directories with 0777, whatever the umask,

@@ -33,7 +33,6 @@ Status CopySink::end_file() {
     return fail(ErrorCode::kCorrupt, "the content of " + current_->path + " is not as listed");
   if (auto ended = pack(layer_.end_file()); !ended) return ended;
   for (FileEntry* file : entries_) {
-    file->layer = 0;
     file->from.clear();
     if (file == current_) continue;
     file->from = current_->path;

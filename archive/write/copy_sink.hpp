@@ -22,7 +22,8 @@ class CopySink : public LayerSink {
   // The contents of one layer, by the path under which it stores them.
   using Wanted = std::unordered_map<std::string, std::vector<FileEntry*>>;
 
-  // The entries are updated with their new places; they and the layer must outlive the sink.
+  // The entries are updated with the paths under which the new layer has them; they and the layer
+  // must outlive the sink.
   CopySink(LayerWriter& layer, Wanted wanted) : layer_(layer), wanted_(std::move(wanted)) {}
 
   Status begin_file(const TarEntry& entry) override;

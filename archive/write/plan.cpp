@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -202,22 +203,27 @@ Plan make_plan(Config& parent, const std::vector<Source>& sources) {
   return plan;
 }
 
-bool should_compact(const Config& parent, const Plan& plan) {
-  if (parent.layers.empty()) return false;
-  if (!plan.packs.empty() && parent.layers.size() >= kMaxLayers) return true;
+size_t kept_layers(const Config& parent, const Plan& plan) {
+  const size_t layers = parent.layers.size();
   uint64_t stored = 0;
   for (const LayerStats& layer : parent.layers) stored += layer.content_bytes;
-  uint64_t used = 0;
+  // By layer, with the new one.
+  std::vector<uint64_t> used(layers + 1, 0);
   std::set<std::pair<uint32_t, std::string_view>> counted;
   for (const FileEntry& file : plan.files) {
     if (file.layer != plan.new_layer) {
-      if (counted.emplace(file.layer, file.stored_as()).second) used += file.size;
+      if (counted.emplace(file.layer, file.stored_as()).second) used[file.layer] += file.size;
     } else if (file.from.empty()) {
-      used += file.size;
+      used[layers] += file.size;
       stored += file.size;
     }
   }
-  return stored > 2 * used;
+  if (stored > 2 * std::accumulate(used.begin(), used.end(), uint64_t{0})) return 0;
+  if (plan.packs.empty() || layers < kMaxLayers) return layers;
+  size_t kept = layers - 1;
+  uint64_t written = used[layers] + used[kept];
+  for (; kept > 0 && used[kept - 1] <= written; --kept) written += used[kept - 1];
+  return kept;
 }
 
 Status check_limits(const std::vector<FileEntry>& files, const Limits& limits) {

@@ -46,9 +46,12 @@ struct Plan {
 // the files out of `parent`, as both lists would take much memory; its layers and notes stay.
 Plan make_plan(Config& parent, const std::vector<Source>& sources);
 
-// Whether to write one full layer instead of a delta: at kMaxLayers, or if no more than half of the
-// stored bytes would be in use.
-bool should_compact(const Config& parent, const Plan& plan);
+// How many of the parent's layers, the oldest ones, stay as they are; the content in use of the
+// others goes into the new layer. None stays if no more than half of the stored bytes would be in
+// use. At kMaxLayers the last one joins, and with it those before it that are no larger than what
+// is written then: so a large layer stays until what came after it has become as large, however
+// many savers (the ranks of a group) add a little each.
+size_t kept_layers(const Config& parent, const Plan& plan);
 
 // kTooLarge: a reader would refuse an archive of these files, so it is not written.
 Status check_limits(const std::vector<FileEntry>& files, const Limits& limits);

@@ -45,8 +45,8 @@ class Save {
   Result<WriteResult> attempt();
 
   Result<WriteResult> write();
-  Status write_delta(Plan& plan);
-  Status write_full(Plan& plan);
+  Status write_layer(Plan& plan, size_t kept);
+  Status copy_layers(Plan& plan, size_t kept, LayerWriter& layer);
   Status finish_layer(LayerWriter& layer);
   void take_notes();
   void carry_small_blobs(std::string config);
@@ -166,54 +166,57 @@ Result<WriteResult> Save::write() {
   const size_t lists = std::max(plan.files.size(), held) * kBytesOfAFile;
   const size_t most = request_.settings.compressor_bytes;
   settings_.compressor_bytes = std::max(most - std::min(most, lists), kLeastCompressorBytes);
-  result_.compacted = rewrite_ || should_compact(parent_, plan);
+  const size_t kept = rewrite_ ? 0 : kept_layers(parent_, plan);
+  result_.compacted = kept < parent_.layers.size();
   manifest_ = {};
   config_ = {};
-  auto written = result_.compacted ? write_full(plan) : write_delta(plan);
+  const auto written = write_layer(plan, kept);
   if (!written) return unexpected(written.error());
   return commit(std::move(plan));
 }
 
-Status Save::write_delta(Plan& plan) {
-  manifest_.layers = parent_manifest_.layers;
-  config_.layers = parent_.layers;
-  if (plan.packs.empty()) return {};  // only new names for stored contents
+// Writes one layer behind the `kept` oldest ones of the parent's: what the others hold that is in
+// use, in their order, then what is new.
+Status Save::write_layer(Plan& plan, size_t kept) {
+  const auto& before = parent_manifest_.layers;
+  const auto end = static_cast<std::ptrdiff_t>(kept);
+  manifest_.layers.assign(before.begin(), before.begin() + end);
+  config_.layers.assign(parent_.layers.begin(), parent_.layers.begin() + end);
+  if (kept == before.size() && plan.packs.empty()) return {};  // only names for stored contents
   uint64_t others = 0;
-  for (const Descriptor& layer : parent_manifest_.layers) others += layer.size;
+  for (const Descriptor& layer : manifest_.layers) others += layer.size;
   auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, others);
   if (!layer) return unexpected(layer.error());
+  if (auto copied = copy_layers(plan, kept, **layer); !copied) return copied;
   if (auto packed = packer_.pack(**layer, sources_.all(), plan); !packed) return packed;
+  for (FileEntry& file : plan.files) file.layer = std::min(file.layer, static_cast<uint32_t>(kept));
   return finish_layer(**layer);
 }
 
-// Writes all contents in use: first those of the parent's layers, in their order.
-Status Save::write_full(Plan& plan) {
-  auto layer = LayerWriter::create(store_, settings_, request_.checkpoint, 0);
-  if (!layer) return unexpected(layer.error());
+Status Save::copy_layers(Plan& plan, size_t kept, LayerWriter& layer) {
   std::vector<CopySink::Wanted> wanted(parent_manifest_.layers.size());
   for (FileEntry& file : plan.files) {
-    if (file.layer != plan.new_layer) wanted[file.layer][file.stored_as()].push_back(&file);
+    if (file.layer == plan.new_layer || file.layer < kept) continue;
+    wanted[file.layer][file.stored_as()].push_back(&file);
   }
-  for (size_t i = 0; i < wanted.size(); ++i) {
+  for (size_t i = kept; i < wanted.size(); ++i) {
     if (wanted[i].empty()) continue;
     // One thread to decode is enough, as compressing takes many times longer.
     ReadSession session(
         {1, 2 * request_.settings.limits.max_frame_bytes, request_.settings.limits, nullptr});
-    CopySink sink(**layer, std::move(wanted[i]));
+    CopySink sink(layer, std::move(wanted[i]));
     const Descriptor& from = parent_manifest_.layers[i];
     if (auto read = read_layer(session, store_, from, sink); !read) {
       // What the new layer refuses is no fault of the one that is read.
       const Error& why = sink.refused() ? *sink.refused() : read.error();
-      return unexpected(why.with("rewriting the parent archive as one layer"));
+      return unexpected(why.with("rewriting layers of the parent archive as one"));
     }
     if (!sink.complete()) {
       return unexpected(Error{ErrorCode::kCorrupt,
                               "layer " + from.digest + " lacks files of its config", from.digest});
     }
   }
-  if (auto packed = packer_.pack(**layer, sources_.all(), plan); !packed) return packed;
-  for (FileEntry& file : plan.files) file.layer = 0;
-  return finish_layer(**layer);
+  return {};
 }
 
 Status Save::finish_layer(LayerWriter& layer) {

@@ -24,7 +24,8 @@
 //
 // The new archive is the union: the parent's files stay unless a given file has the same path and
 // another content. When the parent has kMaxLayers layers, or half of its stored bytes would be
-// superseded, one full layer is written instead.
+// superseded, the new layer takes in the last of the parent's, or all (plan.hpp, kept_layers). What
+// they hold is read from the store, whatever this machine has of it.
 //
 // All blobs are durable when the call returns; nothing refers to them until the caller commits the
 // manifest's digest. Any number of processes may write into one store at once.
@@ -49,7 +50,7 @@ struct WriteRequest {
 struct WriteResult {
   // The parent has everything already; `archive` describes the parent (or is empty without one).
   bool nothing_new = false;
-  bool compacted = false;  // one full layer was written instead of a delta
+  bool compacted = false;  // the new layer took in layers of the parent
   ArchiveInfo archive;
   uint64_t added_files = 0;        // new or changed
   uint64_t added_plain_bytes = 0;  // of these

@@ -13,6 +13,7 @@ namespace compilecache::controller {
 namespace {
 
 constexpr size_t kImageLength = 512;
+constexpr size_t kMostRankDirectories = 64;  // as agents report at most
 // In seconds; what an agent says is not to be believed blindly.
 constexpr double kLongestCompile = 1e7;
 
@@ -38,6 +39,7 @@ Status EffectService::effect(const Caller& caller, const api::EffectReport& repo
   learn_owner(caller, report);
   note_compiling(caller, report);
   judge(caller, report);
+  note_ranks(caller, report);
   return {};
 }
 
@@ -136,6 +138,17 @@ void EffectService::judge(const Caller& caller, const api::EffectReport& report)
                                          .seconds_saved = seconds_saved(caller, report),
                                          .time = format_time(parts_.clock.wall())});
   if (move.before != report.effect) tell_effect(caller, report, move);
+}
+
+// For the archive of its own key, which its next pod loads.
+void EffectService::note_ranks(const Caller& caller, const api::EffectReport& report) {
+  const std::string& member = caller.pod->group.member;
+  const auto& directories = report.rank_directories;
+  if (member.empty() || directories.empty() || directories.size() > kMostRankDirectories) return;
+  const auto key = key_of(parts_.view, caller);
+  if (!key) return;
+  const std::string name = api::archive_name(caller.cache->metadata.name, *key);
+  parts_.registry.ranks(caller.ns(), name, member, caller.pod->uid, directories);
 }
 
 void EffectService::tell_effect(const Caller& caller, const api::EffectReport& report,

@@ -47,6 +47,7 @@ class EffectService {
   void learn_owner(const Caller& caller, const api::EffectReport& report);
   void note_compiling(const Caller& caller, const api::EffectReport& report);
   void judge(const Caller& caller, const api::EffectReport& report);
+  void note_ranks(const Caller& caller, const api::EffectReport& report);
   void tell_effect(const Caller& caller, const api::EffectReport& report,
                    const CacheStats::EffectMove& move);
   [[nodiscard]] double seconds_saved(const Caller& caller, const api::EffectReport& report) const;

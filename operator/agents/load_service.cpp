@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "operator/archives/rank_records.hpp"
 #include "operator/archives/save_rules.hpp"
 
 namespace compilecache::controller {
@@ -49,6 +50,9 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
     situation.waiting = parts_.traffic.waiting(store->id());
     answer = decide_load(situation);
   }
+  if (answer.decision == api::LoadDecision::kLoad) {
+    answer.rank_directories = ranks_of(caller, situation, answer.archive);
+  }
   // A pod that waits asks again and again.
   if (answer.decision == api::LoadDecision::kWait && request.waited_ms > 0) return answer;
   log_info("load decided",
@@ -60,6 +64,14 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
             {"archive", answer.archive},
             {"gpu_product", answer.gpu_product}});
   return answer;
+}
+
+std::vector<std::string> LoadService::ranks_of(const Caller& caller, const LoadSituation& situation,
+                                               const std::string& archive) {
+  for (const auto& known : situation.archives) {
+    if (known->metadata.name == archive) return own_ranks(caller.pod->group.member, known->ranks);
+  }
+  return {};
 }
 
 Status LoadService::loaded(const Caller& caller, const api::LoadedReport& report) {
@@ -96,12 +108,22 @@ bool LoadService::compiles_on(const std::string& ns, const std::string& name,
   });
 }
 
+// The pods of a group compile only together: one that is held up would hold up the first, for which
+// it is held.
+bool LoadService::goes_with_first(const Caller& caller, const std::string& archive) const {
+  const std::string& group = caller.pod->group.id;
+  if (group.empty()) return false;
+  const auto first = parts_.view.pod(caller.ns(), parts_.traffic.first(archive));
+  return first != nullptr && first->group.id == group;
+}
+
 // Single flight: who asks first goes ahead, the others may wait for its archive. `decided` is what
 // the pod gets if nobody is waited for.
 void LoadService::judge_first(const Caller& caller, const api::LoadAnswer& decided,
                               LoadSituation& situation) const {
   if (!situation.key || situation.wait_for_first <= milliseconds(0)) return;
   const std::string archive = archive_of(caller, *situation.key);
+  if (goes_with_first(caller, archive)) return;
   const auto alive = [&](const std::string& pod, const std::string& uid) {
     return compiles_on(caller.ns(), pod, uid);
   };

@@ -44,6 +44,10 @@ class LoadService {
                                            const api::LoadRequest& request) const;
   [[nodiscard]] bool compiles_on(const std::string& ns, const std::string& name,
                                  const std::string& uid) const;
+  [[nodiscard]] static std::vector<std::string> ranks_of(const Caller& caller,
+                                                         const LoadSituation& situation,
+                                                         const std::string& archive);
+  [[nodiscard]] bool goes_with_first(const Caller& caller, const std::string& archive) const;
   void judge_first(const Caller& caller, const api::LoadAnswer& decided,
                    LoadSituation& situation) const;
 

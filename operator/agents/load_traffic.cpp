@@ -113,6 +113,12 @@ void LoadTraffic::gone(const std::string& pod_uid) {
   std::erase_if(first_, [&](const auto& entry) { return entry.second.uid == pod_uid; });
 }
 
+std::string LoadTraffic::first(const std::string& archive) const {
+  const MutexLock lock(mutex_);
+  const auto found = first_.find(archive);
+  return found == first_.end() ? "" : found->second.pod;
+}
+
 void LoadTraffic::gives_up(const std::string& archive, const std::string& pod_uid) {
   const MutexLock lock(mutex_);
   const auto first = first_.find(archive);

@@ -55,6 +55,8 @@ class LoadTraffic {
   // pod that saved it.
   bool holds(const std::string& archive, const std::string& pod_uid, const Alive& alive);
   void gives_up(const std::string& archive, const std::string& pod_uid);
+  // The name of the pod that goes or went first and for which others may be held; empty: none.
+  [[nodiscard]] std::string first(const std::string& archive) const;
   // It has ended (PodLedger::on_end): its place is free, and it goes first nowhere.
   void gone(const std::string& pod_uid);
 
@@ -66,7 +68,7 @@ class LoadTraffic {
   };
   const size_t limit_;
   const Clock& clock_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   using Pods = std::map<std::string, Monotonic>;            // by uid, until
   std::map<std::string, Pods> loading_ GUARDED_BY(mutex_);  // by store
   std::map<std::string, Pods> waiting_ GUARDED_BY(mutex_);  // by store, and by archive

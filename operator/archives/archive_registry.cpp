@@ -9,6 +9,7 @@
 #include "kube/resource.hpp"
 #include "operator/archives/archive_trust.hpp"
 #include "operator/archives/effect_counters.hpp"
+#include "operator/archives/rank_records.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -43,6 +44,15 @@ void ArchiveRegistry::effect(const std::string& ns, const std::string& archive,
   Pending& pending = pending_[ns + "/" + archive];
   if (before) --counter_of(pending.effect, *before);
   ++counter_of(pending.effect, now);
+  pending.dirty = true;
+}
+
+void ArchiveRegistry::ranks(const std::string& ns, const std::string& archive,
+                            const std::string& member, const std::string& pod_uid,
+                            const std::vector<std::string>& directories) {
+  const MutexLock lock(mutex_);
+  Pending& pending = pending_[ns + "/" + archive];
+  pending.ranks[{member, pod_uid}] = directories;
   pending.dirty = true;
 }
 
@@ -131,6 +141,9 @@ Status ArchiveRegistry::corrupt(const api::CompileCacheArchive& archive,
 }
 
 void ArchiveRegistry::apply(const Pending& pending, api::CompileCacheArchive& archive) {
+  for (const auto& [who, directories] : pending.ranks) {
+    note_ranks(who.first, who.second, directories, archive.ranks);
+  }
   archive.loads.exact += pending.loads.exact;
   archive.loads.compatible += pending.loads.compatible;
   api::EffectCounters difference = pending.effect;
@@ -153,6 +166,7 @@ void ArchiveRegistry::put_back(const std::string& key, const Pending& pending) {
     counter_of(now.effect, effect) += counter_of(difference, effect);
   }
   now.last_used = std::max(now.last_used, pending.last_used);
+  now.ranks.insert(pending.ranks.begin(), pending.ranks.end());  // later reports stay
   now.dirty = true;
 }
 

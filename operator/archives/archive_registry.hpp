@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "api/compile_cache_archive.hpp"
 #include "api/outcomes.hpp"
@@ -21,8 +23,8 @@
 //   registry.suspect("ml", "transformer-3f9a1c04b2", digest, "web-1");   // at once
 //
 // Use and counters are collected here and written at most once in an interval for each archive; a
-// crash loses a few seconds of them. Thread-safe; all but loaded() and effect() block on the API
-// server.
+// crash loses a few seconds of them. Thread-safe; all but loaded(), effect() and ranks() block on
+// the API server.
 
 namespace compilecache::controller {
 
@@ -34,6 +36,9 @@ class ArchiveRegistry {
   // A pod's effect, and the one that it reported before.
   void effect(const std::string& ns, const std::string& archive, std::optional<api::Effect> before,
               api::Effect now);
+  // Which ranks' folders a pod has used so far that has this place in its group (rank_records.hpp).
+  void ranks(const std::string& ns, const std::string& archive, const std::string& member,
+             const std::string& pod_uid, const std::vector<std::string>& directories);
 
   // Marks the archive as suspect (archive_trust.hpp). True where it was not yet suspect because of
   // that digest.
@@ -55,6 +60,8 @@ class ArchiveRegistry {
     api::LoadCounters loads;
     api::EffectCounters effect;  // differences; may be negative
     std::string last_used;
+    // By place and pod: the latest report of each, since that has the earlier ones in it.
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>> ranks;
     bool dirty = false;
     Monotonic not_before{};
   };

@@ -225,6 +225,7 @@ Result<PodView> parse_pod(const json& object) {
   pod.service_account = text(spec, "serviceAccountName");
   pod.cache = text(at(metadata, "labels"), api::kCacheLabel);
   pod.sweep = text(at(metadata, "labels"), api::kSweepLabel);
+  pod.group = pod_group(at(metadata, "labels"));
   pod.injection = injection_of(at(metadata, "annotations"));
   pod.owner = owner_of(metadata);
   pod.unschedulable = unschedulable_message(status);
@@ -238,6 +239,16 @@ const kube::Fields& pod_fields() {
                                     "/metadata/deletionTimestamp",
                                     "/metadata/labels/compilecache.dev~1cache",
                                     "/metadata/labels/compilecache.dev~1sweep",
+                                    "/metadata/labels/leaderworkerset.sigs.k8s.io~1group-key",
+                                    "/metadata/labels/leaderworkerset.sigs.k8s.io~1worker-index",
+                                    "/metadata/labels/jobset.sigs.k8s.io~1jobset-uid",
+                                    "/metadata/labels/jobset.sigs.k8s.io~1job-global-index",
+                                    "/metadata/labels/batch.kubernetes.io~1job-completion-index",
+                                    "/metadata/labels/apps.kubernetes.io~1pod-index",
+                                    "/metadata/labels/ray.io~1cluster",
+                                    "/metadata/labels/volcano.sh~1job-name",
+                                    "/metadata/labels/scheduling.x-k8s.io~1pod-group",
+                                    "/metadata/labels/kueue.x-k8s.io~1pod-group-name",
                                     "/metadata/annotations/compilecache.dev~1status",
                                     "/metadata/ownerReferences",
                                     "/spec/nodeName",

@@ -16,6 +16,7 @@
 #include "kube/resource.hpp"
 #include "kube/store.hpp"
 #include "operator/cluster/known_registry.hpp"
+#include "operator/cluster/pod_group.hpp"
 #include "operator/cluster/refusals.hpp"
 
 // The cluster as the operator sees it: slim structs in stores that reflectors fill, and queries on
@@ -79,6 +80,7 @@ struct PodView {
   std::string service_account;
   std::string cache;  // our label: the CompileCache that was injected; empty: none
   std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
+  PodGroup group;
   // The status annotation, where it can be read.
   std::shared_ptr<const api::InjectionStatus> injection;
   std::shared_ptr<const OwnerView> owner;  // the controller

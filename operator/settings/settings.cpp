@@ -242,6 +242,7 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
             {"derivedFiles", texts(target.derived_files)},
             {"notCompiled", texts(target.not_compiled)},
             {"namedByContent", texts(target.named_by_content)},
+            {"rankDirectories", texts(target.rank_directories)},
             {"neverPack", texts(target.never_pack)},
             {"temporary", texts(target.temporary)},
             {"buildDirectories", texts(target.build_directories)},

@@ -30,7 +30,7 @@ NOT_RUN = 77
 LONGEST_RUN = 900
 MOST_ROUNDS = 4  # pods, one after the other, until there is nothing new to save
 # What the settings call by one name and agents by another: keyParts is key_parts.
-AGENTS_WORDS = ["directoryVariable", "entryDirectories", "entryFiles", "derivedFiles", "notCompiled", "namedByContent", "neverPack",
+AGENTS_WORDS = ["directoryVariable", "entryDirectories", "entryFiles", "derivedFiles", "notCompiled", "namedByContent", "rankDirectories", "neverPack",
                 "temporary", "buildDirectories", "completions", "elfFiles", "keyFactors"]
 
 

@@ -61,6 +61,11 @@ void FakeOperator::set_head(const std::string& digest, int64_t generation) {
   generation_ = generation;
 }
 
+void FakeOperator::set_ranks(const std::vector<std::string>& directories) {
+  const std::lock_guard lock(mutex_);
+  ranks_ = directories;
+}
+
 std::string FakeOperator::head() const {
   const std::lock_guard lock(mutex_);
   return head_;
@@ -115,6 +120,7 @@ http::Response FakeOperator::answer(const Call& call) {
                                               {"manifest_digest", head_},
                                               {"generation", generation_},
                                               {"gpu_product", "NVIDIA-H100-80GB-HBM3"},
+                                              {"rank_directories", ranks_},
                                               {"key", kKey}});
   }
   if (!response && call.path == "/v1/saves") response = begin_save(call);

@@ -40,6 +40,8 @@ class FakeOperator {
   void script(Script script);
 
   void set_head(const std::string& digest, int64_t generation);
+  // The pod's own ranks' folders.
+  void set_ranks(const std::vector<std::string>& directories);
   [[nodiscard]] std::string head() const;
   void set_lock_timeout(int64_t milliseconds);
 
@@ -62,6 +64,7 @@ class FakeOperator {
   int answering_ = 0;
   Script script_;
   std::string head_;
+  std::vector<std::string> ranks_;
   int64_t generation_ = 0;
   int64_t fence_ = 0;
   int64_t lock_timeout_ = 30'000;

@@ -82,6 +82,24 @@ TEST_F(Load, TheOperatorNamesTheArchive) {
   EXPECT_EQ(reports[0].token, "the-token");
 }
 
+TEST_F(Load, OtherRanksFilesStayInTheStore) {
+  with_operator();
+  config_.directories[0].framework.rank_directories = {"*/rank_*"};
+  const auto archive = put_archive({{"torch/AB/rank_0_0/model", "of rank 0"},
+                                    {"torch/AB/rank_1_0/model", "of rank 1"},
+                                    {"torch/AB/common", "of all"}});
+  operator_.set_head(archive.manifest, 4);
+  operator_.set_ranks({"torch/AB/rank_1_0"});
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(status()["files"], 2);
+  EXPECT_EQ(content("AB/rank_1_0/model"), "of rank 1");
+  EXPECT_EQ(content("AB/common"), "of all");
+  EXPECT_FALSE(has("AB/rank_0_0/model"));
+  EXPECT_EQ(read_text(control("loaded.files")).find("rank_0_0"), std::string::npos)
+      << "the effect is judged by what was loaded";
+}
+
 TEST_F(Load, LoadedFilesLookUnreadAndAreOpenToEveryUser) {
   with_operator();
   operator_.set_head(put_archive(kFiles).manifest, 1);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 // The operator has lost it meanwhile, or does not trust it any more.
 TEST_F(Save, WhereItsOwnArchiveIsGivenUpAllIsSavedAnew) {
@@ -66,6 +68,76 @@ TEST_F(Save, APodWithAPartOfAGpuNotesNoProductForTheNode) {
       << "which is noted before";
   EXPECT_FALSE(store::DirectoryStore(store_).node_product("node-1"));
   EXPECT_EQ(end(saver), 0);
+}
+
+// All ask at once; the operator lets one save at a time. Eight have something that no other has.
+TEST_F(Save, SixteenPodsOfTwoGroupsMakeAnArchiveOfEightRanksInEightSaves) {
+  constexpr int kRanks = 8;
+  std::string large(2'000'000, 'x');
+  std::mt19937 random(1);
+  for (char& byte : large) byte = static_cast<char>(random());
+  operator_.set_head(put_archive({{"torch/AB/base", large}}).manifest, 1);
+  int commits = 0;
+  bool locked = false;
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path == "/v1/saves" && std::exchange(locked, true)) {
+      return json_response({{"decision", "busy"}, {"retry_after_ms", 50}});
+    }
+    const bool commit = call.path.ends_with("/commit");
+    if (commit) ++commits;
+    if (commit || call.method == "DELETE") locked = false;
+    return std::nullopt;
+  });
+  std::vector<AgentProcess> savers;
+  for (int pod = 0; pod < 2 * kRanks; ++pod) {
+    const std::string root = root_ + "/pod-" + std::to_string(pod);
+    config_.control_path = root + "/control";
+    config_.directories[0].path = root + "/torch";
+    const std::string folder = root + "/torch/AB/rank_" + std::to_string(pod % kRanks);
+    fs::create_directories(folder);
+    std::ofstream(folder + "/model") << "of rank " << pod % kRanks;
+    savers.push_back(start("save"));
+  }
+  std::vector<std::string> all{"torch/AB/base"};
+  for (int rank = 0; rank < kRanks; ++rank) {
+    all.push_back("torch/AB/rank_" + std::to_string(rank) + "/model");
+  }
+  for (AgentProcess& saver : savers) EXPECT_EQ(end(saver), 0) << saver.log();
+  EXPECT_THAT(paths_of(operator_.head()), UnorderedElementsAreArray(all));
+  EXPECT_EQ(commits, kRanks);
+}
+
+// It has them nowhere, and has to write layers anew that hold them.
+TEST_F(Save, APodOfOneRankTakesNothingFromTheOthers) {
+  config_.directories[0].framework.rank_directories = {"*/rank_*"};
+  std::string head;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string name = "rank_" + std::to_string(rank);
+    head = put_archive({{"torch/AB/" + name + "/model", "of " + name}}, head).manifest;
+  }
+  operator_.set_head(head, 4);
+  operator_.set_ranks({"torch/AB/rank_1"});
+  ASSERT_EQ(run("load"), 0);
+  ASSERT_FALSE(has("AB/rank_0/model"));
+  write("AB/rank_1/more", "of a request of another length");
+  write("AB/rank_2/model", "compiled here, since ranks have moved");
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const auto commit = operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body;
+  EXPECT_EQ(commit["layers"], 1) << "four were there already";
+  EXPECT_THAT(
+      paths_of(operator_.head()),
+      UnorderedElementsAre("torch/AB/rank_0/model", "torch/AB/rank_1/model", "torch/AB/rank_1/more",
+                           "torch/AB/rank_2/model", "torch/AB/rank_3/model"));
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect").back().body["rank_directories"],
+            (nlohmann::json{"torch/AB/rank_1", "torch/AB/rank_2"}));
+  remove_cache();
+  std::filesystem::remove_all(control(""));
+  operator_.set_ranks({});
+  ASSERT_EQ(run("load"), 0);
+  EXPECT_EQ(content("AB/rank_0/model"), "of rank_0");
+  EXPECT_EQ(content("AB/rank_2/model"), "of rank_2") << "what is held is not packed again";
 }
 
 TEST_F(Save, LaterFilesMakeASecondLayerAndNothingIsSavedTwice) {

@@ -119,6 +119,7 @@ frameworks::Framework some_framework() {
           .entry_files = {"triton/*.json"},
           .not_compiled = {"notes"},
           .named_by_content = {"digests/**"},
+          .rank_directories = {"*/rank_*"},
           .never_pack = {"locks"},
           .temporary = {"tmp.*"},
           .build_directories = {"*_CxxBuild"},

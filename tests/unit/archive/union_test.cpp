@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <random>
+
 #include "archive/format.hpp"
 #include "archive/fs.hpp"
 #include "archive_fixture.hpp"
@@ -156,6 +159,76 @@ TEST_F(Union, TheFifthLayerBecomesOneFullLayer) {
   ASSERT_TRUE(verified) << verified.error().message;
   // 20, 40, … 100 kB of noise once each, the copies of the first for nothing.
   EXPECT_LT(verified->compressed_bytes, 310'000U);
+}
+
+// The ranks of a group save one after another, each a little, on top of a large archive.
+TEST_F(Union, ARoundOfSmallSavesDoesNotWriteTheLargeLayerAnew) {
+  Tree all{{"base", {noise(2'000'000, 100), false}}};
+  const auto base = save(all);
+  std::string parent = base.archive.manifest;
+  constexpr uint64_t kEach = 20'000;
+  constexpr int kRanks = 16;
+  uint64_t written = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Tree added{{"rank_" + std::to_string(rank) + "/model", {noise(kEach, rank), false}}};
+    all.insert(added.begin(), added.end());
+    const auto saved = save(added, parent);
+    EXPECT_EQ(saved.archive.layers[0], base.archive.layers[0]) << rank;
+    EXPECT_LE(saved.archive.layers.size(), kMaxLayers);
+    EXPECT_EQ(load(saved.archive.manifest), all) << rank;
+    written += saved.written_bytes;
+    parent = saved.archive.manifest;
+  }
+  EXPECT_LT(written, 3 * kRanks * kEach) << "each byte is written not three times on average";
+  EXPECT_TRUE(verify(store_, parent));
+}
+
+// Sizes at random: the bound of layers holds, nothing is lost, and no byte is written anew more
+// often than the archive doubles, but for the three small layers at the end.
+TEST_F(Union, HoweverLargeSavesAreLittleIsWrittenAnew) {
+  std::mt19937 random(3);
+  Tree all;
+  std::string parent;
+  uint64_t written = 0;
+  uint64_t added_bytes = 0;
+  for (int i = 0; i < 60; ++i) {
+    const size_t size = size_t{100} << (random() % 10);
+    const Tree added{{"f" + std::to_string(i), {noise(size, i), false}}};
+    all.insert(added.begin(), added.end());
+    const auto saved = save(added, parent);
+    ASSERT_LE(saved.archive.layers.size(), kMaxLayers);
+    written += saved.written_bytes;
+    added_bytes += size;
+    parent = saved.archive.manifest;
+  }
+  EXPECT_EQ(load(parent), all);
+  EXPECT_LT(written, 8 * added_bytes);
+}
+
+TEST_F(Union, LayersOfWhichNothingIsWantedAreNotRead) {
+  const auto first = save({{"rank_0/model", {noise(5'000, 1), false}}});
+  const auto second =
+      save({{"rank_1/model", {noise(5'000, 2), false}}, {"rank_1/copy", {noise(5'000, 1), false}}},
+           first.archive.manifest);
+  const auto third = save({{"rank_2/model", {noise(5'000, 3), false}}}, second.archive.manifest);
+  std::filesystem::remove(store_.blob_path(third.archive.layers[2]));
+  ExtractOptions options;
+  options.roots = {{"torch", temp_.path("into")}};
+  options.wanted = [](const std::string& path) { return path.find("rank_1/") != path.npos; };
+  size_t listed = 0;
+  options.before_creating = [&](const Config& contents) -> Status {
+    listed = contents.files.size();
+    return {};
+  };
+  const auto loaded = extract(store_, third.archive.manifest, options);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->files, 2U);
+  EXPECT_EQ(loaded->unwanted_files, 2U);
+  EXPECT_EQ(listed, 2U);
+  EXPECT_EQ(read_tree(temp_.path("into")), (Tree{{"rank_1/copy", {noise(5'000, 1), false}},
+                                                 {"rank_1/model", {noise(5'000, 2), false}}}));
+  options.wanted = {};
+  EXPECT_FALSE(extract(store_, third.archive.manifest, options)) << "a layer is gone";
 }
 
 // For example files that an earlier release packed before they were known to be secret.

@@ -199,6 +199,7 @@ CompileCacheArchive full_archive() {
   archive.lock = {"uid/nonce", "pod", 7, "time"};
   archive.last_used_time = "time";
   archive.distrusted.push_back({"sha256:1", DistrustReason::kVerificationFailed, "time"});
+  archive.ranks.push_back({"worker-index=1", "vllm/AB", {"rank_1_0"}, 3, "uid", true});
   archive.conditions.push_back({"Suspect", "False", "Whole", "", "time", 1});
   return archive;
 }

@@ -101,6 +101,13 @@ class AgentApiTest : public ::testing::Test {
     stores.pods.upsert("ml/" + name, pod);
   }
 
+  // Makes it one of a LeaderWorkerSet's pods.
+  void put_into_group(const std::string& name, const std::string& group, int worker) {
+    auto pod = std::make_shared<PodView>(*view.pod("ml", name));
+    pod->group = {"group-key=" + group, "worker-index=" + std::to_string(worker)};
+    stores.pods.upsert("ml/" + name, pod);
+  }
+
   http::Response send(const std::string& method, const std::string& path, const std::string& token,
                       const std::string& body = {}) {
     http::Request request;

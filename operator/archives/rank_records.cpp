@@ -1,0 +1,85 @@
+#include "operator/archives/rank_records.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "frameworks/ranks.hpp"
+
+namespace compilecache::controller {
+namespace {
+
+// Reports come from users' pods, and all records are in one object.
+constexpr size_t kLongestMember = 128, kLongestDirectory = 256;
+
+using Names = std::set<std::string>;
+
+std::map<std::string, Names> by_layout(const std::vector<std::string>& directories) {
+  std::map<std::string, Names> layouts;
+  for (const std::string& directory : directories) {
+    const auto parsed = frameworks::parse_rank_directory(directory);
+    if (!parsed || directory.size() > kLongestDirectory) continue;
+    layouts[std::string(parsed->layout)].insert(std::string(parsed->rank));
+  }
+  return layouts;
+}
+
+// Returns whether the record is another one now. A pod reports more and more as it goes on; only
+// another pod can agree or disagree.
+bool merge(const std::string& pod_uid, const Names& used, api::RankRecord& record) {
+  const bool same_pod = record.pod == pod_uid;
+  Names all(record.ranks.begin(), record.ranks.end());
+  const size_t before = all.size();
+  all.insert(used.begin(), used.end());
+  if (all.size() > before) {
+    record.moves = record.moves || !same_pod || all.size() > api::kMostRanksOfMember;
+    record.ranks.assign(all.begin(), all.end());
+    record.ranks.resize(std::min(record.ranks.size(), api::kMostRanksOfMember));
+    record.pods = 1;
+    record.pod = pod_uid;
+    return true;
+  }
+  if (same_pod || record.moves || record.pods >= kPodsThatAgree) return false;
+  // One that used fewer has perhaps ended early, and agrees with nothing.
+  if (used.size() < all.size()) return false;
+  ++record.pods;
+  record.pod = pod_uid;
+  return true;
+}
+
+}  // namespace
+
+bool note_ranks(const std::string& member, const std::string& pod_uid,
+                const std::vector<std::string>& directories,
+                std::vector<api::RankRecord>& records) {
+  if (member.empty() || member.size() > kLongestMember) return false;
+  bool changed = false;
+  for (const auto& [layout, used] : by_layout(directories)) {
+    const auto found = std::find_if(records.begin(), records.end(), [&](const auto& record) {
+      return record.member == member && record.layout == layout;
+    });
+    api::RankRecord record{.member = member, .layout = layout, .pod = pod_uid};
+    if (found != records.end()) record = *found;
+    if (!merge(pod_uid, used, record)) continue;
+    if (found != records.end()) records.erase(found);
+    records.push_back(std::move(record));
+    changed = true;
+  }
+  if (records.size() > api::kMostRankRecords) {
+    records.erase(records.begin(), records.end() - api::kMostRankRecords);
+  }
+  return changed;
+}
+
+std::vector<std::string> own_ranks(const std::string& member,
+                                   const std::vector<api::RankRecord>& records) {
+  std::vector<std::string> directories;
+  if (member.empty()) return directories;
+  for (const api::RankRecord& record : records) {
+    if (record.member != member || record.moves || record.pods < kPodsThatAgree) continue;
+    for (const std::string& rank : record.ranks) directories.push_back(record.layout + "/" + rank);
+  }
+  return directories;
+}
+
+}  // namespace compilecache::controller
