@@ -80,6 +80,13 @@ PodSign sign_of(const ContainerView& container, Duration patience) {
         patience);
   }
   if (has_failed(container)) return sign_of_failure(container, patience);
+  // A saver never ends by itself: the kubelet ends one whose hook it cannot run.
+  if (reason == "CrashLoopBackOff" && container.name == api::kSaverContainer) {
+    return sign_of_trouble(
+        Trouble::kStart,
+        "container " + container.name + " waits: " + reason + ": " + container.waiting_message,
+        patience);
+  }
   if (reason.empty() || reason == "CrashLoopBackOff") return {};
   return sign_of_trouble(
       Trouble::kStart,
@@ -190,6 +197,10 @@ PodSign read_sign(const PodView& pod, const VolumeSight& volume, const SignRules
     if (PodSign sign = sign_of(*container, rules.patience); sign.kind == Kind::kTrouble) {
       return sign;
     }
+  }
+  // The kubelet tells of a sidecar that it runs when its hook, which loads, has ended.
+  if (pod.injection->one_container() && saver != nullptr && saver->running) {
+    return {Kind::kPast, {}, {}, {}};
   }
   if (loader == nullptr || is_being_made(*loader)) {
     if (pod.phase != "Pending") return {};
