@@ -6,10 +6,6 @@
 // directory that no other container mounts: an application must not be able to make a sidecar that
 // is started again beside it load once more. Internal to compilecache-supervise; no heap.
 //
-//   LoadRecord record("/compilecache/state");
-//   if (record.enter(limit) && record.state() == LoadRecord::State::kNone && record.begin()) ...
-//   record.end();
-//
 // Files: `lock`, held (flock) by whoever is at it and by all processes that these have started;
 // `loading`, a load was begun; `over`, it is done, for as long as the node's kernel runs (an
 // emptyDir outlives a power failure, and what is in it may be torn then). Not thread-safe.

@@ -19,7 +19,6 @@ std::chrono::milliseconds monotonic_now();
 // A line of the log in memory of its own, written at once. As base/log.hpp writes them, which needs
 // a heap.
 //
-//   (LogLine("WARN") << "cannot run " << program).write();
 class LogLine {
  public:
   explicit LogLine(std::string_view level);

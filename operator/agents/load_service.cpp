@@ -49,6 +49,11 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
     situation.waiting = parts_.traffic.waiting(store->id());
     answer = decide_load(situation);
   }
+  // The kubelet ends a pod only after its sidecar's hook, which waits here.
+  if (answer.decision == api::LoadDecision::kWait && caller.pod->deleting) {
+    answer.decision = api::LoadDecision::kNone;
+    answer.reason = "pod_ends";
+  }
   // A pod that waits asks again and again.
   if (answer.decision == api::LoadDecision::kWait && request.waited_ms > 0) return answer;
   log_info("load decided",

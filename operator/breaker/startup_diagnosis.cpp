@@ -80,12 +80,15 @@ PodSign sign_of(const ContainerView& container, Duration patience) {
         patience);
   }
   if (has_failed(container)) return sign_of_failure(container, patience);
-  // A saver never ends by itself: the kubelet ends one whose hook it cannot run.
-  if (reason == "CrashLoopBackOff" && container.name == api::kSaverContainer) {
-    return sign_of_trouble(
-        Trouble::kStart,
-        "container " + container.name + " waits: " + reason + ": " + container.waiting_message,
-        patience);
+  // A saver never ends by itself: the kubelet ends one whose hook it cannot run, and starts it
+  // again and again (seen: kubelet 1.35 tells of the end, not of the hook).
+  if (container.name == api::kSaverContainer && !container.ended_reason.empty() &&
+      (reason.empty() || reason == "CrashLoopBackOff")) {
+    return sign_of_trouble(Trouble::kStart,
+                           "container " + container.name +
+                               " was ended before the application started; the pod's Events "
+                               "(FailedPostStartHook) say why",
+                           patience);
   }
   if (reason.empty() || reason == "CrashLoopBackOff") return {};
   return sign_of_trouble(

@@ -1,8 +1,3 @@
-#include <csignal>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-
 #include "tests/e2e/sandbox.hpp"
 #include "tests/e2e/saver_work.hpp"
 
@@ -39,18 +34,6 @@ class Delivery : public Sandbox {
     wait_for_save();
     remove_pod("one");
   }
-  // Signals the loaders of that pod, on the node; whether there is any.
-  bool signal_loader(const std::string& name, int signal) const {
-    const std::string uid = at(pod(name), "/metadata/uid");
-    bool any = false;
-    std::istringstream pids(testing::run_process({"pgrep", "-f", "^compilecache-agent load"}).out);
-    for (pid_t process = 0; pids >> process;) {
-      std::ifstream environment("/proc/" + std::to_string(process) + "/environ");
-      const std::string all((std::istreambuf_iterator<char>(environment)), {});
-      if (all.find(uid) != std::string::npos) any = ::kill(process, signal) == 0 || any;
-    }
-    return any;
-  }
 };
 
 TEST_F(Delivery, OneSidecarLoadsBeforeTheApplicationStartsAndNotAgainBesideIt) {
@@ -75,16 +58,6 @@ TEST_F(Delivery, OneSidecarLoadsBeforeTheApplicationStartsAndNotAgainBesideIt) {
             "missing\n");
   EXPECT_TRUE(eventually(seconds(30), [&] { return is_ready(pod("two")); }));
   EXPECT_EQ(at(pod("two"), "/status/containerStatuses/0/restartCount"), 0);
-}
-
-// The kubelet waits for the hook; a person who deletes the pod does not.
-TEST_F(Delivery, APodThatIsDeletedInItsLoadIsGoneSoon) {
-  save_an_entry();
-  start_app("two", "true");
-  // In the middle for as long as it is stopped.
-  ASSERT_TRUE(eventually(seconds(60), [&] { return signal_loader("two", SIGSTOP); }));
-  EXPECT_TRUE(at(pod("two"), "/status/containerStatuses/0/state/running").is_null());
-  remove_pod("two");  // within a minute
 }
 
 }  // namespace

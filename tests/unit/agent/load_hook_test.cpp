@@ -165,6 +165,19 @@ TEST_F(LoadHook, WhereTheWholeContainerIsKilledTheNextOneStartsCold) {
   EXPECT_EQ(end(first), 0);
 }
 
+// Killed before it had found an archive, so that only the note tells of it.
+TEST_F(LoadHook, AHookAfterOneThatWasKilledLoadsNothing) {
+  operator_.set_head(put_archive(kFiles).manifest, 4);
+  AgentProcess killed = hook({"/bin/sh", "-c", "touch " + root_ + "/hangs; exec sleep 600"});
+  ASSERT_TRUE(hangs());
+  killed.signal(SIGKILL);
+  killed.wait();
+  EXPECT_EQ(hook().wait(), 0);
+  EXPECT_TRUE(is_over());
+  EXPECT_FALSE(has("cd/cmodule.py")) << log();
+  EXPECT_EQ(status()["reason"], "loader_killed") << log();
+}
+
 TEST_F(LoadHook, ThePodsEndDoesNotWaitForALoad) {
   AgentProcess first = first_process();
   AgentProcess loads = hook(loader_that_hangs());
