@@ -35,8 +35,11 @@ class LoadHook : public AgentTest {
     std::ofstream(container_log_).close();
   }
 
+  // Has begun to react to signals.
   AgentProcess first_process() {
-    return supervise({"--after-load", state_, agent_program(), "save"});
+    AgentProcess first = supervise({"--after-load", state_, agent_program(), "save"});
+    EXPECT_TRUE(eventually([&] { return fs::exists(state_ + "/lock"); })) << first.log();
+    return first;
   }
   AgentProcess hook(const std::vector<std::string>& loader, int milliseconds = 60'000) {
     std::vector<std::string> command{"--load", state_, std::to_string(milliseconds),
