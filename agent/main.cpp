@@ -80,6 +80,7 @@ struct Options {
   bool image = false;
   bool json = false;
   bool once = false;
+  bool cold = false;
   bool log_json = false;
   bool debug = false;
 };
@@ -128,7 +129,8 @@ store::Store& open_store(const api::AgentConfig& config) {
   return *store;
 }
 
-void load_here(const Options& options, const std::function<void()>& leaving, bool after_crash) {
+void load_here(const Options& options, const std::function<void()>& leaving,
+               Predecessor predecessor) {
   stay_below_container_memory();
   const Process process = make_process();
   const auto config = read_agent_config(options.config_file);
@@ -136,13 +138,13 @@ void load_here(const Options& options, const std::function<void()>& leaving, boo
     log_error("starting cold", {{"error", config.error().message}});
     return;
   }
-  run_load(*config, open_store(*config), process, leaving, after_crash);
+  run_load(*config, open_store(*config), process, leaving, predecessor);
 }
 
-SubprocessEnd load_in_subprocess(const Options& options, bool after_crash) {
+SubprocessEnd load_in_subprocess(const Options& options, Predecessor predecessor) {
   return run_in_subprocess([&](const std::function<void()>& leaving) {
     try {
-      load_here(options, leaving, after_crash);
+      load_here(options, leaving, predecessor);
     } catch (const std::exception& error) {
       log_error("starting cold", {{"error", error.what()}});
     }
@@ -152,12 +154,13 @@ SubprocessEnd load_in_subprocess(const Options& options, bool after_crash) {
 // A loader that fails must let the pod start.
 int load(const Options& options) {
   try {
-    SubprocessEnd ended = load_in_subprocess(options, false);
+    const auto before = options.cold ? Predecessor::kEnded : Predecessor::kNone;
+    SubprocessEnd ended = load_in_subprocess(options, before);
     if (ended == SubprocessEnd::kCrashed) {
       log_error("the loader crashed; starting cold", {});
-      ended = load_in_subprocess(options, true);
+      ended = load_in_subprocess(options, Predecessor::kCrashed);
     } else if (ended == SubprocessEnd::kNotStarted) {
-      load_here(options, nullptr, false);
+      load_here(options, nullptr, before);
       return 0;
     }
     if (const auto config = read_agent_config(options.config_file)) empty_after_load(*config);
@@ -258,6 +261,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   auto* load_command = app.add_subcommand(
       "load", "Fill the cache directories from the pod's archive; always exits 0");
+  load_command->add_flag("--cold", options.cold,
+                         "Load nothing; remove what a loader left that was ended in the middle");
   auto* save_command = app.add_subcommand(
       "save", "Watch the cache directories and save what is new; ends only at SIGTERM");
   save_command->add_flag("--once", options.once,

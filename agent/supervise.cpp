@@ -1,4 +1,4 @@
-// compilecache-supervise PROGRAM [ARGUMENT...]
+// compilecache-supervise [--after-load DIRECTORY] PROGRAM [ARGUMENT...]
 //
 // Process 1 of the saver's container. The saver may crash, run out of memory or be killed; its
 // container may not: the kubelet takes a pod whose sidecar has ended out of its Service, and
@@ -10,9 +10,17 @@
 // PROGRAM starts with SIGTERM and SIGINT blocked, so that one that comes before it listens waits
 // for it. A signal that comes in a pause starts it once more, for its last save. What is left over
 // of PROGRAM's own processes is reaped. Where the kubelet's patience is over, it ends all of it.
+//
+// With --after-load it starts PROGRAM when the load of this pod is over (load_record.hpp), which
+// the container's postStart hook makes:
+//
+// compilecache-supervise --load DIRECTORY MILLISECONDS LOG PROGRAM [ARGUMENT...]
+//
+// That always ends with 0, and what it and the loader say goes to the file LOG: the kubelet throws
+// away what a hook writes. A hook may itself be killed, with the kubelet or by it. Then nothing
+// keeps the application from being started, and process 1 at once ends what was begun.
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,114 +28,42 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <string_view>
 
+#include "agent/load_hook.hpp"
+#include "agent/load_record.hpp"
 #include "agent/restart_pause.hpp"
+#include "agent/supervise_process.hpp"
 
+namespace compilecache::agent {
 namespace {
 
-using compilecache::agent::restart_pause;
 using std::chrono::milliseconds;
 
 constexpr int kWrongCommandLine = 2;
-constexpr int kNotExecuted = 127;
-
-milliseconds now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return std::chrono::seconds(time.tv_sec) + milliseconds(time.tv_nsec / 1'000'000);
-}
-
-// A line of the log in memory of its own, written at once. As base/log.hpp writes them, which needs
-// a heap.
-class Line {
- public:
-  explicit Line(std::string_view level) { time() << " " << level << " "; }
-
-  Line& operator<<(std::string_view text) {
-    const size_t room = sizeof(text_) - 1 - length_;  // one for the end of the line
-    const size_t count = text.size() < room ? text.size() : room;
-    std::memcpy(text_ + length_, text.data(), count);
-    length_ += count;
-    return *this;
-  }
-  Line& operator<<(int64_t number) { return digits(number, 1); }
-
-  // It does not wait for a reader of the log: this process has to react to signals.
-  void write() {
-    text_[length_++] = '\n';
-    pollfd ready{STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text_, length_);
-  }
-
- private:
-  Line& digits(int64_t number, int least) {
-    char reversed[20];
-    int count = 0;
-    for (; number > 0 || count < least; number /= 10) {
-      reversed[count++] = static_cast<char>('0' + number % 10);
-    }
-    while (count > 0) *this << std::string_view(&reversed[--count], 1);
-    return *this;
-  }
-
-  // gmtime() reads the time zone's file.
-  Line& time() {
-    using namespace std::chrono;
-    timespec since{};
-    ::clock_gettime(CLOCK_REALTIME, &since);
-    const sys_seconds time{seconds(since.tv_sec)};
-    const auto day = floor<days>(time);
-    const year_month_day date(day);
-    const hh_mm_ss clock(time - day);
-    digits(static_cast<int>(date.year()), 4) << "-";
-    digits(static_cast<unsigned>(date.month()), 2) << "-";
-    digits(static_cast<unsigned>(date.day()), 2) << "T";
-    digits(clock.hours().count(), 2) << ":";
-    digits(clock.minutes().count(), 2) << ":";
-    digits(clock.seconds().count(), 2) << ".";
-    return digits(since.tv_nsec / 1'000'000, 3) << "Z";
-  }
-
-  char text_[512];
-  size_t length_ = 0;
-};
-
-// Whatever can be blocked is, so that nothing but what is waited for has an effect.
-class Signals {
- public:
-  Signals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    ::sigemptyset(&wanted_);
-    for (const int number : {SIGTERM, SIGINT, SIGCHLD}) ::sigaddset(&wanted_, number);
-    ::sigemptyset(&blocked_in_child_);
-    for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&blocked_in_child_, number);
-  }
-
-  void set_for_child() const { ::sigprocmask(SIG_SETMASK, &blocked_in_child_, nullptr); }
-
-  // 0 when the time is over; without a limit where it is negative.
-  [[nodiscard]] int next(milliseconds time) const {
-    const timespec limit{time.count() / 1000, time.count() % 1000 * 1'000'000};
-    const int number = time < milliseconds(0) ? ::sigwaitinfo(&wanted_, nullptr)
-                                              : ::sigtimedwait(&wanted_, nullptr, &limit);
-    return number > 0 ? number : 0;
-  }
-
- private:
-  sigset_t wanted_{};
-  sigset_t blocked_in_child_{};
-};
+constexpr milliseconds kLookAtLoad{20};
 
 class Supervisor {
  public:
-  explicit Supervisor(char** command) : command_(command) {}
+  Supervisor(const Signals& signals, char** command) : command_(command), signals_(signals) {}
+
+  // False: told to end before the load was over, so that there is nothing to save.
+  bool wait_for_load(LoadRecord& record) {
+    while (record.state() != LoadRecord::State::kOver) {
+      reap();
+      if (record.enter(milliseconds(0))) {
+        const bool left = record.state() == LoadRecord::State::kBegun;
+        if (left && !clean_after_load(record, signals_, loader())) return false;
+        record.leave();
+        if (left) continue;
+      }
+      const int signal = signals_.next(kLookAtLoad);
+      if (signal == SIGTERM || signal == SIGINT) return false;
+    }
+    return true;
+  }
 
   // Returns after SIGTERM or SIGINT, when the work has ended.
   void run() {
@@ -135,7 +71,7 @@ class Supervisor {
       reap();
       if (child_ == 0) {
         if (forwarded_) return;
-        if (ending_ != 0 || now() >= start_at_) start();
+        if (ending_ != 0 || monotonic_now() >= start_at_) start();
       }
       if (child_ != 0 && ending_ != 0 && !forwarded_) forward(ending_);
       const int signal = signals_.next(child_ != 0 ? milliseconds(-1) : left());
@@ -148,30 +84,33 @@ class Supervisor {
 
  private:
   [[nodiscard]] milliseconds left() const {
-    const milliseconds left = start_at_ - now();
+    const milliseconds left = start_at_ - monotonic_now();
     return left > milliseconds(0) && ending_ == 0 ? left : milliseconds(0);
   }
 
   void start() {
-    started_ = now();
+    started_ = monotonic_now();
     const pid_t parent = ::getpid();
     child_ = ::fork();
-    if (child_ == 0) become_the_work(parent);
+    if (child_ == 0) {
+      die_with(parent);
+      signals_.set_for_saver();
+      become(command_);
+    }
     if (child_ > 0) return;
     child_ = 0;
     forwarded_ = ending_ != 0;  // there is nothing to wait for, nor time to try again
-    Line line("WARN");
+    LogLine line("WARN");
     line << "no process could be made for the saver: " << ::strerrordesc_np(errno);
     plan_restart(line);
   }
 
-  [[noreturn]] void become_the_work(pid_t parent) const {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(kNotExecuted);  // it is gone already
-    signals_.set_for_child();
-    ::execvp(command_[0], command_);
-    (Line("ERROR") << "cannot run " << command_[0] << ": " << ::strerrordesc_np(errno)).write();
-    ::_exit(kNotExecuted);
+  // The program that saves loads, too.
+  char* const* loader() {
+    static char word[] = "load";
+    loader_[0] = command_[0];
+    loader_[1] = word;
+    return loader_;
   }
 
   void forward(int signal) {
@@ -191,7 +130,7 @@ class Supervisor {
   void note_end(int status) {
     child_ = 0;
     if (forwarded_) return;
-    Line line("WARN");
+    LogLine line("WARN");
     if (WIFSIGNALED(status)) {
       line << "the saver was ended by signal " << WTERMSIG(status);
     } else {
@@ -200,29 +139,71 @@ class Supervisor {
     plan_restart(line);
   }
 
-  void plan_restart(Line& why) {
-    pause_ = restart_pause(pause_, now() - started_);
-    start_at_ = now() + pause_;
+  void plan_restart(LogLine& why) {
+    pause_ = restart_pause(pause_, monotonic_now() - started_);
+    start_at_ = monotonic_now() + pause_;
     why << "; the pod is not affected, it is started again after " << pause_.count() << " ms";
     why.write();
   }
 
   char** const command_;
-  const Signals signals_;
+  char* loader_[3] = {};
+  const Signals& signals_;
   pid_t child_ = 0;  // 0: the work does not run
   milliseconds started_{0}, start_at_{0}, pause_{0};
   int ending_ = 0;          // the signal by which this process was told to end
   bool forwarded_ = false;  // whether the signal was passed on to the work
 };
 
+int run_wrong(const char* usage) {
+  (LogLine("ERROR") << "usage: compilecache-supervise " << usage).write();
+  return kWrongCommandLine;
+}
+
+// What a hook writes is thrown away, and it is over only when nobody can write there any more.
+void write_to(const char* log) {
+  int fd = ::open(log, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);
+  if (fd < 0) fd = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::dup2(fd, STDOUT_FILENO);
+  ::dup2(fd, STDERR_FILENO);
+}
+
+// A hook never fails.
+int run_hook(int argc, char** argv) {
+  constexpr int kWords = 5;
+  if (argc <= kWords) {
+    static_cast<void>(run_wrong("--load DIRECTORY MILLISECONDS LOG PROGRAM [ARGUMENT...]"));
+    return 0;
+  }
+  write_to(argv[4]);
+  const Signals signals;
+  LoadRecord record(argv[2]);
+  run_load_hook(record, signals, argv + kWords, milliseconds(std::atoll(argv[3])));
+  return 0;
+}
+
+int supervise(const char* record_directory, char** command) {
+  if (command[0] == nullptr) return run_wrong("[--after-load DIRECTORY] PROGRAM [ARGUMENT...]");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // also where process 1 is another's: shareProcessNamespace
+  const Signals signals;
+  Supervisor supervisor(signals, command);
+  if (record_directory != nullptr) {
+    LoadRecord record(record_directory);
+    if (!supervisor.wait_for_load(record)) return 0;
+  }
+  supervisor.run();
+  return 0;
+}
+
 }  // namespace
+}  // namespace compilecache::agent
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    (Line("ERROR") << "usage: compilecache-supervise PROGRAM [ARGUMENT...]").write();
-    return kWrongCommandLine;
-  }
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // also where process 1 is another's: shareProcessNamespace
-  Supervisor(argv + 1).run();
-  return 0;
+  using namespace compilecache::agent;
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first == "--load") return run_hook(argc, argv);
+  if (first == "--after-load" && argc > 2) return supervise(argv[2], argv + 3);
+  return supervise(nullptr, argv + 1);
 }

@@ -105,6 +105,11 @@ struct InjectionStatus {
   int64_t wait_for_first_ms = 0;
   KeyBasis key_basis;
   bool operator==(const InjectionStatus&) const = default;
+
+  // Whether one sidecar loads and saves: there is no container that only loads.
+  [[nodiscard]] bool one_container() const {
+    return init_containers.size() == 1 && init_containers.front() == kSaverContainer;
+  }
 };
 Result<InjectionStatus> parse_injection_status(const std::string& text);
 std::string dump(const InjectionStatus& status);

@@ -31,4 +31,11 @@ inline constexpr auto kWords<SavePolicy> =
     std::to_array<Word<SavePolicy>>({{SavePolicy::kOnChange, "OnChange"},
                                      {SavePolicy::kOnce, "Once"},
                                      {SavePolicy::kNever, "Never"}});
+
+// spec.delivery
+enum class Delivery { kInitAndSidecar, kSidecar };
+template <>
+inline constexpr auto kWords<Delivery> = std::to_array<Word<Delivery>>(
+    {{Delivery::kInitAndSidecar, "InitAndSidecar"}, {Delivery::kSidecar, "Sidecar"}});
+
 }  // namespace compilecache::api

@@ -120,6 +120,8 @@ struct CompileCacheSpec {
   } compression;
   AgentResources resources;  // of our containers
   bool start_kit = false;    // what frameworks leave off (frameworks/framework.hpp)
+  // Whether an init container loads and a sidecar saves, or one sidecar does both.
+  Delivery delivery = Delivery::kInitAndSidecar;
 
   bool operator==(const CompileCacheSpec&) const = default;
 };

@@ -18,6 +18,7 @@ inline constexpr char kQuietPeriodAnnotation[] = "compilecache.dev/quiet-period"
 inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-first";
 inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset";
 inline constexpr char kStartKitAnnotation[] = "compilecache.dev/start-kit";
+inline constexpr char kDeliveryAnnotation[] = "compilecache.dev/delivery";
 inline constexpr char kResourcesAnnotation[] = "compilecache.dev/resources";
 // Written by the webhook: what was injected and by which version, as JSON (InjectionStatus).
 inline constexpr char kStatusAnnotation[] = "compilecache.dev/status";
@@ -28,7 +29,7 @@ inline constexpr char kGpuProductLabel[] = "compilecache.dev/gpu-product";
 // On sweep Jobs and their pods: the CompileCache whose store they sweep.
 inline constexpr char kSweepLabel[] = "compilecache.dev/sweep";
 
-// What the webhook adds to a pod.
+// What the webhook adds to a pod. Where one sidecar loads and saves, it has the saver's name.
 inline constexpr char kLoaderContainer[] = "compilecache-load";
 inline constexpr char kSaverContainer[] = "compilecache-save";
 inline constexpr char kCacheVolume[] = "compilecache-cache";
@@ -41,6 +42,7 @@ inline constexpr char kTokenVolume[] = "compilecache-token";
 inline constexpr char kRegistrySecretVolume[] = "compilecache-registry";
 inline constexpr char kRegistryCaVolume[] = "compilecache-registry-ca";
 inline constexpr char kSpoolVolume[] = "compilecache-spool";
+inline constexpr char kStateVolume[] = "compilecache-state";
 
 // Paths in containers. The cache directory is the same in every pod because frameworks embed
 // absolute paths.
@@ -58,6 +60,8 @@ inline constexpr char kSourceSecretPath[] = "/compilecache/source-registry";
 inline constexpr char kSourceCaPath[] = "/compilecache/source-registry-ca";
 // The saver's own folder for what it is about to send to a registry.
 inline constexpr char kSpoolPath[] = "/compilecache/spool";
+// Where a sidecar that loads and saves notes that the load is over (agent/load_record.hpp).
+inline constexpr char kStatePath[] = "/compilecache/state";
 // Our projected token is mounted where the pod's API token would be, so that the ServiceAccount
 // admission mounts none of the user's into our containers.
 inline constexpr char kTokenPath[] = "/var/run/secrets/kubernetes.io/serviceaccount";

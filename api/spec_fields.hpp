@@ -178,6 +178,7 @@ inline constexpr auto kFields<CompileCacheSpec> =
                field_of("compression", &CompileCacheSpec::compression),
                field_of("resources", &CompileCacheSpec::resources,
                         [](const AgentResources& resources) { return trouble_of(resources); }),
-               field_of("startKit", &CompileCacheSpec::start_kit)};
+               field_of("startKit", &CompileCacheSpec::start_kit),
+               field_of("delivery", &CompileCacheSpec::delivery)};
 
 }  // namespace compilecache::api

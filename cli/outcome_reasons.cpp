@@ -68,6 +68,7 @@ constexpr std::array kOtherLoadReasons{
                   "the operator could not read the pod's ResourceClaims or the ResourceSlices",
                   "see the operator's log; it needs the rights of config/operator/rbac.yaml"},
     OutcomeReason{"key_unknown", "the pod's key cannot be made", "see the operator's log"},
+    OutcomeReason{"pod_ends", "the pod was deleted while it waited", ""},
     OutcomeReason{"waited_enough",
                   "it waited for as long as it may, and what it waited for did not come",
                   "see what it waited for; spec.load.waitForFirst and spec.load.timeout bound it"},

@@ -243,14 +243,17 @@ class Teller {
       return "CompileCache " + story_.cache + ", which has the pod's report, could not be read";
     }
     if (!facts_.cache) return "CompileCache " + story_.cache + " does not exist any more";
-    const json loader = container_status("initContainerStatuses", api::kLoaderContainer);
+    const bool one = injection_->one_container();
+    const json loader = container_status("initContainerStatuses", loader_name());
     if (loader.is_null() || loader.at("state").contains("waiting")) {
-      std::string why = "the loader has not started";
+      // While a hook loads, the kubelet says that its container waits.
+      std::string why =
+          one ? "the sidecar has not started, or is loading" : "the loader has not started";
       const std::string reason = text(loader, "/state/waiting/reason");
       if (!reason.empty()) why += ": " + reason + " " + text(loader, "/state/waiting/message");
       return why;
     }
-    if (loader.at("state").contains("running")) return "the loader is running";
+    if (!one && loader.at("state").contains("running")) return "the loader is running";
     const std::string ended = text(loader, "/state/terminated/reason");
     if (!ended.empty() && ended != "Completed") return "the loader ended: " + ended;
     if (is_silenced()) return "the operator has never heard of pods like this one";
@@ -275,12 +278,28 @@ class Teller {
     return nullptr;
   }
 
+  // The container that loads.
+  [[nodiscard]] const char* loader_name() const {
+    return injection_->one_container() ? api::kSaverContainer : api::kLoaderContainer;
+  }
+
+  // Where a hook loads, only the report says how long that took.
+  [[nodiscard]] std::pair<std::optional<WallTime>, std::optional<WallTime>> loader_times() const {
+    const json loader = container_status("initContainerStatuses", loader_name());
+    if (!injection_->one_container()) {
+      return {time_of(text(loader, "/state/terminated/startedAt")),
+              time_of(text(loader, "/state/terminated/finishedAt"))};
+    }
+    const bool first = loader.is_object() && loader.value("restartCount", 0) == 0;
+    const auto started = first ? time_of(text(loader, "/state/running/startedAt")) : std::nullopt;
+    if (!started || !recent_) return {started, std::nullopt};
+    return {started, *started + std::chrono::milliseconds(recent_->milliseconds)};
+  }
+
   void tell_steps() {
     const auto created = time_of(text(pod_, "/metadata/creationTimestamp"));
     const auto scheduled = condition_time("PodScheduled");
-    const json loader = container_status("initContainerStatuses", api::kLoaderContainer);
-    const auto started = time_of(text(loader, "/state/terminated/startedAt"));
-    const auto ended = time_of(text(loader, "/state/terminated/finishedAt"));
+    const auto [started, ended] = loader_times();
     between("schedule", created, scheduled, "until the pod had a node");
     between("prepare", scheduled, started, "volumes and our image, until the loader started");
     if (recent_) {

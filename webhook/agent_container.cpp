@@ -3,7 +3,6 @@
 #include "base/json_writer.hpp"
 #include "base/strings.hpp"
 #include "webhook/pod_resources.hpp"
-#include "webhook/volumes.hpp"
 
 namespace compilecache::webhook {
 
@@ -26,11 +25,24 @@ void write_resources(JsonWriter& out, const ContainerAmounts& resources) {
   out.end_object();
 }
 
+void write_post_start(JsonWriter& out, const std::vector<std::string>& command) {
+  out.key("lifecycle");
+  out.begin_object();
+  out.key("postStart");
+  out.begin_object();
+  out.key("exec");
+  out.begin_object();
+  out.field("command", command);
+  out.end_object();
+  out.end_object();
+  out.end_object();
+}
+
 }  // namespace
 
 std::string agent_container(const AgentContainerInput& input, const AgentContainer& container) {
   const auto mounts =
-      agent_mounts(input.directories, input.store, container.store_read_only, container.has_spool);
+      agent_mounts(input.directories, input.store, container.store_read_only, container.own);
   JsonWriter out(input.environment.size() + 2048);
   out.begin_object();
   out.field("name", container.name);
@@ -40,6 +52,7 @@ std::string agent_container(const AgentContainerInput& input, const AgentContain
   out.raw_field("env", input.environment);
   write_resources(out, container.resources);
   if (container.is_sidecar) out.field("restartPolicy", "Always");
+  if (!container.post_start.empty()) write_post_start(out, container.post_start);
   out.raw_field("securityContext", container.security_context);
   out.field("terminationMessagePolicy", "FallbackToLogsOnError");
   out.raw_field("volumeMounts", "[" + join(to_json(mounts), ",") + "]");

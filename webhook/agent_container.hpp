@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "webhook/agent_containers.hpp"
+#include "webhook/volumes.hpp"
 
-// What the loader and the saver have in common; internal to this folder.
+// What our containers have in common; internal to this folder.
 
 namespace compilecache::webhook {
 
@@ -14,10 +15,11 @@ struct AgentContainer {
   std::vector<std::string> program;
   const char* command;
   bool store_read_only = false;
-  bool has_spool = false;
+  OwnFolders own;
   bool is_sidecar = false;
   const ContainerAmounts& resources;
-  const std::string& security_context;  // JSON
+  const std::string& security_context;    // JSON
+  std::vector<std::string> post_start{};  // the hook's command; empty: none
 };
 
 std::string agent_container(const AgentContainerInput& input, const AgentContainer& container);

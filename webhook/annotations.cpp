@@ -84,7 +84,7 @@ std::vector<std::string> unknown_annotations(const Json& pod) {
       api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
       api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
       api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kResourcesAnnotation,
-      api::kStartKitAnnotation,     api::kStatusAnnotation};
+      api::kStartKitAnnotation,     api::kDeliveryAnnotation,    api::kStatusAnnotation};
   const std::string prefix = std::string(api::kGroup) + "/";
   std::vector<std::string> unknown;
   for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {
@@ -133,6 +133,13 @@ Decided<PodAnnotations> read_annotations(const Json& pod) {
   const auto kit = read_flag(pod, api::kStartKitAnnotation);
   if (!kit) return tl::unexpected(kit.error());
   read.start_kit = *kit;
+  if (const auto delivery = annotation(pod, api::kDeliveryAnnotation)) {
+    read.delivery = api::parse_word<api::Delivery>(*delivery);
+    if (!read.delivery) {
+      return invalid(api::kDeliveryAnnotation, *delivery,
+                     "allowed are " + api::all_words<api::Delivery>());
+    }
+  }
   const auto quiet = read_duration(pod, api::kQuietPeriodAnnotation);
   if (!quiet) return tl::unexpected(quiet.error());
   read.quiet_period = *quiet;

@@ -16,11 +16,12 @@ namespace compilecache::webhook {
 struct PodAnnotations {
   std::string cache;
   api::Mode mode = api::Mode::kReadWrite;
-  std::vector<std::string> containers;  // empty: chosen by what they request
-  std::optional<std::string> version;   // instead of spec.version
-  std::vector<std::string> frameworks;  // empty: spec.frameworks
-  bool only_if_unset = false;           // as if every framework's description had it
-  std::optional<bool> start_kit;        // instead of spec.startKit
+  std::vector<std::string> containers;    // empty: chosen by what they request
+  std::optional<std::string> version;     // instead of spec.version
+  std::vector<std::string> frameworks;    // empty: spec.frameworks
+  bool only_if_unset = false;             // as if every framework's description had it
+  std::optional<bool> start_kit;          // instead of spec.startKit
+  std::optional<api::Delivery> delivery;  // instead of spec.delivery
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;
   // The first eight annotations of our domain that we do not know, most likely misspelt.

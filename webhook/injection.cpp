@@ -12,6 +12,7 @@
 #include "webhook/agent_containers.hpp"
 #include "webhook/annotations.hpp"
 #include "webhook/decision.hpp"
+#include "webhook/delivery.hpp"
 #include "webhook/directories.hpp"
 #include "webhook/environment.hpp"
 #include "webhook/own_caches.hpp"
@@ -43,7 +44,8 @@ struct Injection {
   std::string cache;
   Selection selection;
   std::vector<podspec::Volume> volumes;
-  std::string loader, saver;  // JSON; empty: only variables are injected
+  // Our init containers: names, and as JSON. None: only variables are injected.
+  std::vector<std::string> agent_names, agents;
   ResourcePlan resources;
   // One environment for each chosen container, in their order.
   std::vector<std::vector<podspec::Variable>> environments;
@@ -148,7 +150,7 @@ Decided<void> check_names(const Json& pod, const std::vector<podspec::Volume>& v
 }
 
 std::string hash_of(const Injection& injection) {
-  std::vector<std::string> parts{injection.cache, injection.loader, injection.saver,
+  std::vector<std::string> parts{injection.cache, join(injection.agents, "\n"),
                                  injection.safe_to_evict};
   for (const podspec::Volume& volume : injection.volumes) parts.push_back(volume.json);
   for (const podspec::Mount& mount : injection.mounts) parts.push_back(to_json(mount));
@@ -164,9 +166,7 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
   api::InjectionStatus status;
   status.version = settings.version;
   status.hash = hash_of(injection);
-  if (!injection.loader.empty()) {
-    status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
-  }
+  status.init_containers = injection.agent_names;
   for (const podspec::Volume& volume : injection.volumes) status.volumes.push_back(volume.name);
   for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
     const Json& container = container_at(pod, injection.selection.containers[i]);
@@ -284,6 +284,15 @@ void warn_of_redis(const InjectionInput& input, const Json& pod,
   }
 }
 
+void add_agents(const AgentContainerInput& agents, bool one_container, Injection& injection) {
+  if (!one_container) {
+    injection.agent_names.emplace_back(api::kLoaderContainer);
+    injection.agents.push_back(loader_container(agents));
+  }
+  injection.agent_names.emplace_back(api::kSaverContainer);
+  injection.agents.push_back(one_container ? sidecar_container(agents) : saver_container(agents));
+}
+
 // All decisions for a pod that carries no injection of ours.
 Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                   const PodAnnotations& annotations) {
@@ -300,17 +309,21 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const auto directories = plan_directories(pod, *selection, *frameworks);
   if (!directories) return tl::unexpected(directories.error());
   const bool reads_only = annotations.mode == api::Mode::kReadOnly;
-  const bool has_spool = store->registry() != nullptr && !reads_only;
-  const auto empty_dirs = our_empty_dirs(*directories, has_spool);
   Injection injection;
+  const DeliveryChoice delivery =
+      choose_delivery(annotations.delivery.value_or(input.cache->spec.delivery), pod, *directories);
+  const bool one_container = delivery.delivery == api::Delivery::kSidecar;
+  const OwnFolders own{.spool = store->registry() != nullptr && !reads_only,
+                       .state = one_container};
+  const auto empty_dirs = our_empty_dirs(*directories, own);
   injection.volumes = pod_volumes(empty_dirs, *store);
   const auto names = check_names(pod, injection.volumes, annotations);
   if (!names) return tl::unexpected(names.error());
 
   const std::string ns(input.ns);
-  ResourceWishes wishes = resource_wishes(pod, input.cache->spec.resources);
-  injection.resources = plan_resources(
-      {pod, *selection, input.facts, input.settings, wishes.resources, directories->in_memory});
+  const ResourceWishes wishes = resource_wishes(pod, input.cache->spec.resources);
+  injection.resources = plan_resources({pod, *selection, input.facts, input.settings,
+                                        wishes.resources, directories->in_memory, one_container});
   const api::AgentConfig config =
       make_agent_config({pod, ns, *input.cache, *store, annotations, *selection, *directories,
                          *frameworks, input.settings, injection.resources.more_storage});
@@ -321,13 +334,12 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   const std::string saver_security = agent_security_context(first, pod, saver.user);
 
   // The saver is added in mode ReadOnly too, to report the effect of the load.
-  const AgentContainerInput agents{input.settings, environment,         *directories,
-                                   *store,         injection.resources, security,
-                                   saver_security, reads_only,          has_spool};
+  const AgentContainerInput agents{
+      input.settings, environment,    *directories, *store, injection.resources,
+      security,       saver_security, reads_only,   own,    load_limit(config.load)};
   injection.cache = annotations.cache;
   injection.selection = std::move(*selection);
-  injection.loader = loader_container(agents);
-  injection.saver = saver_container(agents);
+  add_agents(agents, one_container, injection);
   injection.mounts = directories->mounts;
   const auto redis = redis_for(input, annotations);
   const bool start_kit = annotations.start_kit.value_or(input.cache->spec.start_kit);
@@ -340,8 +352,9 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       trap_warnings({pod, injection.selection, *frameworks, *wanted, input.settings.traps});
   const bool joins_redis = !redis.host.empty() && annotations.mode == api::Mode::kReadWrite;
   warn_of_redis(input, pod, *frameworks, joins_redis, injection);
-  if (!saver.warning.empty()) injection.warnings.push_back(saver.warning);
-  if (!wishes.warning.empty()) injection.warnings.push_back(std::move(wishes.warning));
+  for (const std::string& warning : {delivery.warning, saver.warning, wishes.warning}) {
+    if (!warning.empty()) injection.warnings.push_back(warning);
+  }
   for (std::string& warning : injection.resources.warnings) {
     injection.warnings.push_back(std::move(warning));
   }
@@ -388,8 +401,8 @@ Patch patch_of(const Json& pod, const Injection& injection) {
            "volumeMounts", to_json(injection.mounts));
   }
   // First in the list: a mesh's redirection is not yet in force then.
-  if (!injection.loader.empty()) {
-    prepend(patch, spec_of(pod), "/spec", "initContainers", {injection.loader, injection.saver});
+  if (!injection.agents.empty()) {
+    prepend(patch, spec_of(pod), "/spec", "initContainers", injection.agents);
   }
   append(patch, spec_of(pod), "/spec", "volumes", to_json(injection.volumes));
   return patch;
@@ -481,7 +494,7 @@ InjectionResult injected(const InjectionInput& input, Plain plain,
   if (!growth) return skipped(std::move(plain), growth.error());
   InjectionResult result{std::move(plain.patch),
                          report_of(InjectionOutcome::kInjected, InjectionReason::kInjected,
-                                   injection->loader.empty() ? kOnlyVariables : "")};
+                                   injection->agents.empty() ? kOnlyVariables : "")};
   for (Edit& edit : patch) result.patch.push_back(std::move(edit));
   result.report.warnings = std::move(injection->warnings);
   return result;

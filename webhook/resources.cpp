@@ -107,7 +107,8 @@ class Planner {
         facts_(input.facts),
         settings_(input.settings),
         wishes_(input.wishes),
-        cache_in_memory_(input.cache_in_memory) {}
+        cache_in_memory_(input.cache_in_memory),
+        one_container_(input.one_container) {}
 
   ResourcePlan run() {
     if (qos_ == Qos::kBestEffort && !pod_level_) {
@@ -117,10 +118,15 @@ class Planner {
     }
     for (const char* resource : kResources) {
       const Bounds bounds(facts_, resource);
-      const Pair load = bounds.fit(with_wish(loader(resource), load_wish(resource)));
-      const Pair save = bounds.fit(with_wish(saver(resource), save_wish(resource)));
-      write(plan_.loader, resource, load);
-      write(plan_.saver, resource, save);
+      const Wish of_load = load_wish(resource);
+      Wish of_save = save_wish(resource);
+      if (one_container_) {
+        of_save.pair.request = std::max(of_save.pair.request, of_load.pair.request);
+        of_save.pair.limit = std::max(of_save.pair.limit, of_load.pair.limit);
+      } else {
+        write(plan_.loader, resource, bounds.fit(with_wish(loader(resource), of_load)));
+      }
+      write(plan_.saver, resource, bounds.fit(with_wish(saver(resource), of_save)));
     }
     if (save_wish("ephemeral-storage").pair.limit) {
       plan_.more_storage = plan_.saver.limits["ephemeral-storage"] / 1000;
@@ -279,6 +285,7 @@ class Planner {
   const InjectionSettings& settings_;
   const api::AgentResources& wishes_;
   const bool cache_in_memory_;
+  const bool one_container_;
   ResourcePlan plan_;
 };
 

@@ -45,6 +45,8 @@ struct ResourceInput {
   const InjectionSettings& settings;
   const api::AgentResources& wishes;
   bool cache_in_memory = false;  // DirectoryPlan::in_memory
+  // One container loads and saves: it is the saver, and gets what is wanted of either.
+  bool one_container = false;
 };
 ResourcePlan plan_resources(const ResourceInput& input);
 

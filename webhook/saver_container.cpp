@@ -8,7 +8,7 @@ std::string saver_container(const AgentContainerInput& input) {
                                  .program = {"compilecache-supervise", "compilecache-agent"},
                                  .command = "save",
                                  .store_read_only = input.saver_reads_only,
-                                 .has_spool = input.has_spool,
+                                 .own = input.own,
                                  .is_sidecar = true,
                                  .resources = input.resources.saver,
                                  .security_context = input.saver_security_context});

@@ -19,9 +19,10 @@ bool has_item(std::string_view names, std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, bool has_spool) {
+std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, const OwnFolders& own) {
   std::vector<std::string> names = directories.volumes;
-  if (has_spool) names.emplace_back(api::kSpoolVolume);
+  if (own.spool) names.emplace_back(api::kSpoolVolume);
+  if (own.state) names.emplace_back(api::kStateVolume);
   return names;
 }
 
@@ -37,12 +38,13 @@ std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_d
 
 std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories,
                                          const api::StoreRef& store, bool store_read_only,
-                                         bool has_spool) {
+                                         const OwnFolders& own) {
   std::vector<podspec::Mount> mounts = directories.mounts;
   mounts.insert(mounts.end(), directories.agent_mounts.begin(), directories.agent_mounts.end());
   for (podspec::Mount& mount : podspec::agent_mounts(store, store_read_only))
     mounts.push_back(std::move(mount));
-  if (has_spool) mounts.push_back({api::kSpoolVolume, api::kSpoolPath});
+  if (own.spool) mounts.push_back({api::kSpoolVolume, api::kSpoolPath});
+  if (own.state) mounts.push_back({api::kStateVolume, api::kStatePath});
   return mounts;
 }
 

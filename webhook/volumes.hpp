@@ -13,9 +13,15 @@
 
 namespace compilecache::webhook {
 
-// The emptyDirs that we add: the cache's, and the spool of a saver that sends archives to a
-// registry. The spool has no sizeLimit, which would evict the pod; the saver bounds what is in it.
-std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, bool has_spool);
+// The emptyDirs of one pod that are ours alone: the spool of a saver that sends archives to a
+// registry (without a sizeLimit, which would evict the pod; the saver bounds what is in it), and
+// what a sidecar that loads and saves notes.
+struct OwnFolders {
+  bool spool = false, state = false;
+};
+
+// The emptyDirs that we add: the cache's and our own.
+std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, const OwnFolders& own);
 
 std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_dirs,
                                          const api::StoreRef& store);
@@ -24,7 +30,7 @@ std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_d
 // containers: archives are code, and only our programs write them.
 std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories,
                                          const api::StoreRef& store, bool store_read_only,
-                                         bool has_spool);
+                                         const OwnFolders& own);
 
 // The pod's cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes with our emptyDirs added,
 // or these alone: an emptyDir that it does not name keeps the autoscaler from removing the node.

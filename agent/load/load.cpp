@@ -75,14 +75,17 @@ class Loader {
     termination_.on_request([this] { abandon("terminated"); });
   }
 
-  void run(bool after_crash) {
+  void run(Predecessor predecessor) {
     prepare_directories();
     if (file_exists(control_.loading_marker())) {
       return give_up("loader_killed",
                      "a loader was killed, or crashed, while it was loading; see its log");
     }
     if (filled() && !forget_what_may_be_torn()) return keep_what_is_there();
-    if (after_crash) return give_up("internal", "a loader crashed; see its log");
+    if (predecessor == Predecessor::kCrashed)
+      return give_up("internal", "a loader crashed; see its log");
+    if (predecessor == Predecessor::kEnded)
+      return give_up("loader_killed", "a loader was ended before it was done; see its log");
     if (config_.mode == api::Mode::kRefresh) {
       return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
     }
@@ -390,10 +393,10 @@ class Loader {
 }  // namespace
 
 void run_load(const api::AgentConfig& config, store::Store& store, const Process& process,
-              std::function<void()> leaving, bool after_crash) {
+              std::function<void()> leaving, Predecessor predecessor) {
   // Never freed: other threads of it may still run when this one is done.
   auto* loader = new Loader(config, store, process, std::move(leaving));
-  loader->run(after_crash);
+  loader->run(predecessor);
 }
 
 void empty_after_load(const api::AgentConfig& config) {

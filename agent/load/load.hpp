@@ -14,11 +14,16 @@ namespace compilecache::agent {
 // control directory and the log and reported to the operator.
 //
 // `leaving` is called before another thread ends the process (subprocess.hpp); it is empty where no
-// parent process waits for that. `after_crash`: the loader before this one crashed, so nothing is
-// loaded; what that one left is removed and reported. The store must live as long as the process,
-// since threads of the loader may.
+// parent process waits for that. After a `predecessor` that did not do nothing is loaded; what that
+// one left is removed and reported. The store must live as long as the process, since threads of
+// the loader may.
+enum class Predecessor {
+  kNone,
+  kCrashed,  // a loader before this one crashed
+  kEnded,    // ... was ended: with the postStart hook that ran it, or as it took too long
+};
 void run_load(const api::AgentConfig& config, store::Store& store, const Process& process,
-              std::function<void()> leaving, bool after_crash);
+              std::function<void()> leaving, Predecessor predecessor);
 
 // Empties the directories that a loader which is gone had begun to fill and did not empty itself:
 // it crashed, or its threads were still making files when it was ended. Reports nothing.

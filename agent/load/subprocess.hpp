@@ -8,7 +8,7 @@ namespace compilecache::agent {
 // the work does:
 //
 //   const SubprocessEnd ended = run_in_subprocess([&](const std::function<void()>& leaving) {
-//     run_load(config, store, process, leaving, false);
+//     run_load(config, store, process, leaving, Predecessor::kNone);
 //   });
 //
 // A crash of the work does not end this process. Nor does a thread that hangs in the kernel for

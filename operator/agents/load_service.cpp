@@ -53,6 +53,11 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
   if (answer.decision == api::LoadDecision::kLoad) {
     answer.rank_directories = ranks_of(caller, situation, answer.archive);
   }
+  // The kubelet ends a pod only after its sidecar's hook, which waits here.
+  if (answer.decision == api::LoadDecision::kWait && caller.pod->deleting) {
+    answer.decision = api::LoadDecision::kNone;
+    answer.reason = "pod_ends";
+  }
   // A pod that waits asks again and again.
   if (answer.decision == api::LoadDecision::kWait && request.waited_ms > 0) return answer;
   log_info("load decided",

@@ -80,6 +80,16 @@ PodSign sign_of(const ContainerView& container, Duration patience) {
         patience);
   }
   if (has_failed(container)) return sign_of_failure(container, patience);
+  // A saver never ends by itself: the kubelet ends one whose hook it cannot run, and starts it
+  // again and again (seen: kubelet 1.35 tells of the end, not of the hook).
+  if (container.name == api::kSaverContainer && !container.ended_reason.empty() &&
+      (reason.empty() || reason == "CrashLoopBackOff")) {
+    return sign_of_trouble(Trouble::kStart,
+                           "container " + container.name +
+                               " was ended before the application started; the pod's Events "
+                               "(FailedPostStartHook) say why",
+                           patience);
+  }
   if (reason.empty() || reason == "CrashLoopBackOff") return {};
   return sign_of_trouble(
       Trouble::kStart,
@@ -190,6 +200,10 @@ PodSign read_sign(const PodView& pod, const VolumeSight& volume, const SignRules
     if (PodSign sign = sign_of(*container, rules.patience); sign.kind == Kind::kTrouble) {
       return sign;
     }
+  }
+  // The kubelet tells of a sidecar that it runs when its hook, which loads, has ended.
+  if (pod.injection->one_container() && saver != nullptr && saver->running) {
+    return {Kind::kPast, {}, {}, {}};
   }
   if (loader == nullptr || is_being_made(*loader)) {
     if (pod.phase != "Pending") return {};

@@ -8,10 +8,13 @@
 namespace compilecache::controller {
 namespace {
 
-// Its loader came to its end; one that was killed need not have asked.
+// Its loader came to its end; one that was killed need not have asked. The kubelet tells of a
+// sidecar that it runs when its hook, which loads, has ended.
 bool has_loaded(const PodView& pod) {
   if (pod.injection == nullptr || pod.containers == nullptr) return false;
-  return std::any_of(pod.containers->begin(), pod.containers->end(), [](const auto& container) {
+  const bool one = pod.injection->one_container();
+  return std::any_of(pod.containers->begin(), pod.containers->end(), [&](const auto& container) {
+    if (one) return container.name == api::kSaverContainer && container.running;
     return container.name == api::kLoaderContainer && !container.running &&
            container.waiting_reason.empty() && container.ended_reason == "Completed";
   });

@@ -33,7 +33,8 @@ class Breaker : public Sandbox {
     ASSERT_EQ(testing::apply(pod), "");
   }
   bool is_injected(const std::string& name) const {
-    return at(pod(name), "/spec/initContainers/0/name") == "compilecache-load";
+    const json first = at(pod(name), "/spec/initContainers/0/name");
+    return first == "compilecache-load" || first == "compilecache-save";
   }
   bool runs(const std::string& name, seconds limit = seconds(60)) const {
     return eventually(limit,

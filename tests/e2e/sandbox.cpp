@@ -126,6 +126,7 @@ void Sandbox::create_cache(const std::string& name, const json& spec) {
               {"spec",
                {{"storage", place().storage()},
                 {"save", {{"quietPeriod", "3s"}, {"lockTimeout", "10s"}}}}}};
+  if (const char* delivery = std::getenv("CC_E2E_DELIVERY")) object["spec"]["delivery"] = delivery;
   object["spec"].merge_patch(spec);
   ASSERT_EQ(testing::apply(object), "");
 }

@@ -174,9 +174,11 @@ AgentProcess AgentTest::supervise(std::vector<std::string> command, unsigned use
   return {std::move(command), new_log("supervise"), variables, user};
 }
 
-std::vector<std::string> AgentTest::saver() {
-  return {compilecache::testing::in_build("agent/compilecache-agent"), "save"};
+std::string AgentTest::agent_program() {
+  return compilecache::testing::in_build("agent/compilecache-agent");
 }
+
+std::vector<std::string> AgentTest::saver() { return {agent_program(), "save"}; }
 
 std::string AgentTest::new_log(const std::string& name) const {
   std::string log = root_ + "/" + name + ".log";

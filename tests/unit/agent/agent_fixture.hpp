@@ -54,6 +54,7 @@ class AgentTest : public ::testing::Test {
   // is returned.
   AgentProcess supervise(std::vector<std::string> command, unsigned user = 0);
   static std::vector<std::string> saver();
+  static std::string agent_program();
   // Runs it to its end.
   int run(const std::string& command, const std::vector<std::string>& more = {});
   // By SIGTERM, as a pod ends.

@@ -22,7 +22,7 @@ namespace compilecache::agent::examples {
 inline void subprocess(const api::AgentConfig& config, store::Store& store,
                        const Process& process) {
   const SubprocessEnd ended = run_in_subprocess([&](const std::function<void()>& leaving) {
-    run_load(config, store, process, leaving, false);
+    run_load(config, store, process, leaving, Predecessor::kNone);
   });
 }
 

@@ -203,7 +203,8 @@ TEST_F(Supervise, WhatOthersLeaveBehindIsReaped) {
 TEST_F(Supervise, ItSaysHowItIsUsed) {
   AgentProcess supervisor = supervise({});
   EXPECT_NE(supervisor.wait(), 0);
-  EXPECT_THAT(supervisor.log(), HasSubstr("usage: compilecache-supervise PROGRAM"));
+  EXPECT_THAT(supervisor.log(),
+              HasSubstr("usage: compilecache-supervise [--after-load DIRECTORY] PROGRAM"));
 }
 
 TEST(RestartPause, DoublesUpToALimitAndIsShortAgainAfterAGoodRun) {

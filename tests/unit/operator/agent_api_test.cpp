@@ -132,6 +132,19 @@ TEST_F(AgentApi, TheSecondColdPodWaitsForTheFirst) {
       << "the first is dead, so the next goes ahead";
 }
 
+// The kubelet ends a pod only after the hook in which its one sidecar waits.
+TEST_F(AgentApi, AWaitingPodThatIsDeletedIsLetGo) {
+  wait_for_first = seconds(60);
+  for (const char* pod : {"a", "b"}) add_pod(pod);
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kWait);
+  auto deleted = std::make_shared<PodView>(*view.pod("ml", "b"));
+  deleted->deleting = true;
+  stores.pods.upsert("ml/b", deleted);
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("b").reason, "pod_ends");
+}
+
 TEST_F(AgentApi, AFirstThatCrashesOrCannotSaveIsNotWaitedFor) {
   wait_for_first = seconds(60);
   for (const char* pod : {"a", "b"}) add_pod(pod);

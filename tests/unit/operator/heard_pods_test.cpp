@@ -47,6 +47,23 @@ class HeardPodsTest : public ::testing::Test {
   HeardPods heard{Settings::Agent{}};
 };
 
+TEST_F(HeardPodsTest, OfOneSidecarTheLoadIsOverWhenItIsSaidToRun) {
+  PodView one = pod("a");
+  one.injection = std::make_shared<const api::InjectionStatus>(
+      api::InjectionStatus{.init_containers = {api::kSaverContainer}});
+  const auto sees = [&](const ContainerView& sidecar) {
+    one.containers = std::make_shared<const std::vector<ContainerView>>(1, sidecar);
+    heard.seen(one, now);
+    now += seconds(90);
+    return silence().unheard;
+  };
+  EXPECT_THAT(
+      sees({.name = api::kSaverContainer, .init = true, .waiting_reason = "PodInitializing"}),
+      IsEmpty());
+  EXPECT_THAT(sees({.name = api::kSaverContainer, .init = true, .running = true}),
+              ElementsAre("a"));
+}
+
 TEST_F(HeardPodsTest, APodIsUnheardSomeTimeAfterItsLoadersEnd) {
   heard.seen(pod("a", false), now);
   now += seconds(1000);

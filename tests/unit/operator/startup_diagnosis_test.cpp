@@ -54,6 +54,15 @@ PodView pod_with(std::vector<ContainerView> containers, const char* phase = "Pen
   return pod;
 }
 
+// One sidecar loads and saves.
+PodView sidecar_pod_with(std::vector<ContainerView> containers, const char* phase = "Pending") {
+  PodView pod = pod_with(std::move(containers), phase);
+  auto injection = std::make_shared<api::InjectionStatus>(*pod.injection);
+  injection->init_containers = {api::kSaverContainer};
+  pod.injection = injection;
+  return pod;
+}
+
 struct Case {
   const char* name;
   PodView pod;
@@ -127,6 +136,27 @@ std::vector<Case> cases() {
        Kind::kTrouble, Trouble::kMemory},
       {"the app failed",
        pod_with({loaded(), running(kSave), terminated("app", 1, "Error")}, "Failed"), Kind::kPast},
+      {"one sidecar: it is being made, or loads",
+       sidecar_pod_with({save_waits, app_waits}),
+       Kind::kWaits,
+       {},
+       seconds(30)},
+      {"... its load is over", sidecar_pod_with({running(kSave), app_waits}), Kind::kPast},
+      {"... a user's init container fails after it",
+       sidecar_pod_with({running(kSave), looping("migrate", 1, "Error", 5), app_waits}),
+       Kind::kPast},
+      {"... its hook cannot be run",
+       sidecar_pod_with({waiting(kSave, "PostStartHookError"), app_waits}), Kind::kTrouble,
+       Trouble::kStart, seconds(30)},
+      {"... so that it was ended",
+       sidecar_pod_with({terminated(kSave, 0, "Completed", 3), app_waits}), Kind::kTrouble,
+       Trouble::kStart, seconds(30)},
+      {"... again and again", sidecar_pod_with({looping(kSave, 0, "Completed", 2), app_waits}),
+       Kind::kTrouble, Trouble::kStart, seconds(30)},
+      {"... it was killed for its memory in its load",
+       sidecar_pod_with({looping(kSave, 137, "OOMKilled", 1), app_waits}), Kind::kTrouble,
+       Trouble::kMemory, seconds(30)},
+      {"... all runs", sidecar_pod_with({running(kSave), running("app")}, "Running"), Kind::kPast},
       {"its sandbox is made anew: the loader is to run again",
        pod_with({[] {
                    ContainerView loader = terminated(kLoad, 255, "Unknown", 1);

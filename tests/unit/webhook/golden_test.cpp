@@ -78,7 +78,7 @@ TEST_P(Golden, WhatTheStoreNeedsIsInOurContainersOnly) {
       const std::string name = container.at("name");
       if (name == api::kLoaderContainer || name == api::kSaverContainer) continue;
       for (const char* volume : {api::kStoreVolume, api::kTokenVolume, api::kRegistrySecretVolume,
-                                 api::kRegistryCaVolume, api::kSpoolVolume}) {
+                                 api::kRegistryCaVolume, api::kSpoolVolume, api::kStateVolume}) {
         if (named(theirs, volume) != nullptr) continue;
         EXPECT_EQ(named(items(container, "volumeMounts"), volume), nullptr) << container;
       }

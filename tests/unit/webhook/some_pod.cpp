@@ -91,6 +91,7 @@ json some_annotations() {
   }
   if (maybe()) annotations[api::kOnlyIfUnsetAnnotation] = "true";
   if (maybe()) annotations[api::kStartKitAnnotation] = "true";
+  if (maybe()) annotations[api::kDeliveryAnnotation] = "Sidecar";
   if (maybe()) {
     annotations[api::kResourcesAnnotation] = one_of<std::string>(
         {"save.limits.memory=1Gi", "load.limits.cpu=2,load.requests.memory=3Gi",
@@ -138,6 +139,7 @@ json some_pod() {
   if (maybe()) spec["securityContext"] = some_security();
   if (maybe()) spec["resources"] = some_resources();
   if (maybe()) spec["hostNetwork"] = true;
+  if (maybe()) spec["shareProcessNamespace"] = maybe();
   if (maybe()) spec["nodeSelector"]["gpu"] = "yes";
   if (maybe()) spec["resourceClaims"] = json::parse(R"([{"name": "device"}])");
   spec["restartPolicy"] = one_of<std::string>({"Always", "OnFailure", "Never"});
