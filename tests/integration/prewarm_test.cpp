@@ -3,8 +3,9 @@
 
 #include <signal.h>
 
+#include <filesystem>
+#include <fstream>
 #include <future>
-#include <sstream>
 
 #include "tests/integration/operator_fixture.hpp"
 #include "tests/support/paths.hpp"
@@ -165,18 +166,23 @@ TEST_F(Prewarm, APodThatNobodySelectsWarmsTheArchiveOfTheNewImage) {
   EXPECT_TRUE(prewarm_pods().empty());
 }
 
-// timeout(1) sends what a pipeline sends that is cancelled.
 TEST_F(Prewarm, ASignalTakesThePodAway) {
   make_workload(json::object());
+  const std::string now = ::testing::TempDir() + "prewarm-" + ns;
   auto ended = command({"deployment/web"});
-  ended.insert(ended.begin(), {"timeout", "--preserve-status", "-s", "TERM", "15"});
+  ended.insert(ended.begin(), {"sh", "-c",
+                               "\"$@\" & p=$!; while [ ! -e " + now +
+                                   " ]; do sleep 0.2; done; kill -TERM $p; wait $p",
+                               "sh"});
   auto running = std::async(std::launch::async, [&] { return run_process(ended); });
   const std::string name = at(made_pod(), "/metadata/name");
+  std::ofstream(now) << "\n";
   let_it_go(name);
   const ProcessResult result = running.get();
   EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   EXPECT_NE(result.out.find("interrupted"), std::string::npos) << result.out;
   EXPECT_TRUE(prewarm_pods().empty());
+  std::filesystem::remove(now);
 }
 
 }  // namespace
