@@ -117,12 +117,15 @@ void describe_prewarm(CLI::App& prewarm, PrewarmOptions& how) {
       prewarm.add_option("-f,--filename", how.files,
                          "manifests of workloads, in place of WORKLOAD: files, folders, -");
   files->excludes(workload);
-  prewarm.add_option("--image", how.images,
-                     "IMAGE of the container with the cache, or CONTAINER=IMAGE of another");
+  prewarm
+      .add_option("--image", how.images,
+                  "IMAGE of the container with the cache, or CONTAINER=IMAGE of another")
+      ->allow_extra_args(false);
   auto* products = prewarm.add_option(
       "--gpu", how.products,
       "product as kubectl get cca shows it; default: those that the CompileCache has archives of, "
       "and all of the cluster where it has none");
+  products->allow_extra_args(false);
   prewarm.add_flag("--all", how.all_products, "all kinds of GPU that the pod may run on")
       ->excludes(products);
   prewarm.add_flag("--force", how.force, "make the pod although there is an archive");

@@ -110,17 +110,16 @@ class Prewarm {
     for (Run& one : runs_) {
       if (!one.over()) start(one, patience);
     }
-    int signal = 0;
-    while (signal == 0 && !all_over()) {
+    while (signal_ == 0 && !all_over()) {
       for (Run& one : runs_) {
         if (!one.over()) look(one);
       }
-      if (!all_over()) signal = signals_.wait(kLook);
+      if (signal_ == 0 && !all_over()) signal_ = signals_.wait(kLook);
     }
     for (Run& one : runs_) {
       if (!one.over()) end(one, kInterrupted, "by a signal");
     }
-    return signal;
+    return signal_;
   }
 
   [[nodiscard]] bool all_warm() const {
@@ -191,7 +190,11 @@ class Prewarm {
     run.start = SystemClock::instance().monotonic();
     run.watch = std::make_unique<PrewarmWatch>(patience, run.start);
     run.pod = name;
-    const auto made = client_.create(kube::resources::kPods, pod);
+    auto made = client_.create(kube::resources::kPods, pod);
+    // The answer was lost, and the request sent again.
+    if (!made && made.error().code == ErrorCode::kAlreadyExists) {
+      made = client_.get(kube::resources::kPods, run.target.ns, name);
+    }
     if (!made) {
       // An answer that was lost may have made it.
       end(run, kFailed, made.error().with("making pod " + name).message);
@@ -250,7 +253,8 @@ class Prewarm {
       const auto pod = client_.get(kube::resources::kPods, run.target.ns, run.pod);
       if (!pod && pod.error().code == ErrorCode::kNotFound) return;
       // The deletion is on record, so whoever asks to end need not wait for it.
-      if (signals_.wait(kLook) != 0 || run.outcome == kInterrupted) return;
+      if (signal_ != 0) return;
+      signal_ = signals_.wait(kLook);
     }
   }
 
@@ -259,6 +263,7 @@ class Prewarm {
   const Signals& signals_;
   std::ostream& errors_;
   std::vector<Run> runs_;
+  int signal_ = 0;  // that told us to end
 };
 
 Result<std::vector<WorkloadTemplate>> read_workloads(const PrewarmOptions& options,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/names.hpp"
+#include "cli/command_line.hpp"
 #include "cli/gpu_kinds.hpp"
 #include "cli/label_match.hpp"
 #include "cli/prewarm_pod.hpp"
@@ -211,6 +212,17 @@ TEST(GpuKinds, TheShippedSettingsNameTheLabels) {
   const auto settings = controller::parse_settings(shipped_settings(), "settings.yaml");
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_THAT(settings->node_labels.gpu_product, ::testing::Contains("nvidia.com/gpu.product"));
+}
+
+TEST(PrewarmCommandLine, AnOptionTakesOneWordEachTime) {
+  const char* words[] = {
+      "kubectl-compilecache", "prewarm", "--image", "app:2", "--image", "side=s:3", "--gpu", "H100",
+      "deployment/web"};
+  const CommandLine parsed = parse_command_line(std::size(words), words);
+  ASSERT_TRUE(parsed.prewarm);
+  EXPECT_EQ(parsed.prewarm->workload, "deployment/web");
+  EXPECT_THAT(parsed.prewarm->images, ElementsAre("app:2", "side=s:3"));
+  EXPECT_THAT(parsed.prewarm->products, ElementsAre("H100"));
 }
 
 // What becomes of the pod.
