@@ -20,6 +20,8 @@ inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset
 inline constexpr char kStartKitAnnotation[] = "compilecache.dev/start-kit";
 inline constexpr char kDeliveryAnnotation[] = "compilecache.dev/delivery";
 inline constexpr char kResourcesAnnotation[] = "compilecache.dev/resources";
+// Of a pod without a controller: the workload, "Deployment/web", whose archives it shares.
+inline constexpr char kWorkloadAnnotation[] = "compilecache.dev/workload";
 // Written by the webhook: what was injected and by which version, as JSON (InjectionStatus).
 inline constexpr char kStatusAnnotation[] = "compilecache.dev/status";
 
@@ -28,6 +30,8 @@ inline constexpr char kCacheLabel[] = "compilecache.dev/cache";
 inline constexpr char kGpuProductLabel[] = "compilecache.dev/gpu-product";
 // On sweep Jobs and their pods: the CompileCache whose store they sweep.
 inline constexpr char kSweepLabel[] = "compilecache.dev/sweep";
+// On pods that `kubectl compilecache prewarm` makes.
+inline constexpr char kPrewarmLabel[] = "compilecache.dev/prewarm";
 
 // What the webhook adds to a pod. Where one sidecar loads and saves, it has the saver's name.
 inline constexpr char kLoaderContainer[] = "compilecache-load";

@@ -38,6 +38,16 @@ do, why the last pods started cold. All of it is in the CompileCaches and their 
 
 Exit status: 0 when it was told, 1 when they cannot be read, 2 when the command line is wrong.)";
 
+constexpr char kPrewarmFooter[] = R"(
+Before a roll-out: one pod of the new template on each kind of GPU, until its archive is committed; then it goes.
+No Service, controller or budget counts the pod: the labels by which they select are taken away. Where the
+archive is there already it says so and makes nothing. Needs the right to make and delete pods, and to list nodes.
+  kubectl compilecache prewarm deployment/llama --image registry.example/llama:2 -n ml
+  kubectl compilecache prewarm -f deploy/ -n ml --gpu NVIDIA-H100-80GB-HBM3
+
+Exit status: 0 when all archives are there, 1 when one is not, 2 when something could not be read or the command
+line is wrong, 128 and the signal's number when it was ended; its pods are taken away in every case.)";
+
 void describe_inject(CLI::App& inject, InjectOptions& how) {
   inject.footer(kInjectFooter);
   inject
@@ -98,6 +108,46 @@ void describe_status(CLI::App& status, StatusOptions& how) {
   describe_kubeconfig(status, how);
 }
 
+void describe_prewarm(CLI::App& prewarm, PrewarmOptions& how) {
+  prewarm.footer(kPrewarmFooter);
+  auto* workload = prewarm.add_option("WORKLOAD", how.workload,
+                                      "deployment/NAME; also statefulset, daemonset, replicaset, "
+                                      "job, cronjob, rollout");
+  auto* files =
+      prewarm.add_option("-f,--filename", how.files,
+                         "manifests of workloads, in place of WORKLOAD: files, folders, -");
+  files->excludes(workload);
+  prewarm
+      .add_option("--image", how.images,
+                  "IMAGE of the container with the cache, or CONTAINER=IMAGE of another")
+      ->allow_extra_args(false);
+  auto* products = prewarm.add_option(
+      "--gpu", how.products,
+      "product as kubectl get cca shows it; default: those that the CompileCache has archives of, "
+      "and all of the cluster where it has none");
+  products->allow_extra_args(false);
+  prewarm.add_flag("--all", how.all_products, "all kinds of GPU that the pod may run on")
+      ->excludes(products);
+  prewarm.add_flag("--force", how.force, "make the pod although there is an archive");
+  prewarm.add_option("--timeout", how.timeout, "until the archive is there")->capture_default_str();
+  prewarm.add_option("--schedule-timeout", how.schedule_timeout, "until a node takes the pod")
+      ->capture_default_str();
+  prewarm.add_option("-n,--namespace", how.ns,
+                     "of the workload, and of manifests that name none; default: the kubeconfig's");
+  prewarm.add_option(
+      "--settings", how.settings,
+      "YAML file with the labels of GPU products; default: the operator's, where you "
+      "may read them, else this release's");
+  prewarm.add_option("--operator-namespace", how.operator_namespace, "where those settings are")
+      ->capture_default_str();
+  prewarm.add_option("-o,--output", how.output, "json; default: a line for each kind of GPU")
+      ->check(CLI::IsMember({"json"}));
+  prewarm.callback([workload, files] {
+    if (workload->count() + files->count() == 0) throw CLI::RequiredError("WORKLOAD or -f");
+  });
+  describe_kubeconfig(prewarm, how);
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
@@ -115,6 +165,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("status", "tell how CompileCaches do, what is wrong and what to do");
   StatusOptions which;
   describe_status(*status, which);
+  CLI::App* prewarm =
+      app.add_subcommand("prewarm", "before a roll-out, warm the archives that its pods will load");
+  PrewarmOptions ahead;
+  describe_prewarm(*prewarm, ahead);
   app.require_subcommand(1);
   CommandLine parsed;
   try {
@@ -126,6 +180,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (inject->parsed()) parsed.inject = std::move(how);
   if (explain->parsed()) parsed.explain = std::move(whom);
   if (status->parsed()) parsed.status = std::move(which);
+  if (prewarm->parsed()) parsed.prewarm = std::move(ahead);
   return parsed;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/names.hpp"
+#include "cli/template_places.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/read_json.hpp"
 
@@ -84,6 +85,22 @@ webhook::InjectionReport no_template(std::string message) {
   return {InjectionOutcome::kSkipped, api::InjectionReason::kNoPodTemplate, std::move(message), {}};
 }
 
+constexpr char kWebhookDoes[] = "the operator's webhook injects its pods";
+
+// Of a kind that is known.
+webhook::InjectionReport stray_report(const std::string& kind, const TemplatePlace& place,
+                                      const std::string& pointer) {
+  if (reaches_pods(place, pointer)) {
+    return no_template("a " + kind +
+                       " holds no whole pod template, so its manifest was left as it is; the "
+                       "annotation reaches its pods, and the operator's webhook injects those");
+  }
+  return no_template("the annotation reaches no pod of a " + kind + " there; it belongs on " +
+                     std::string(place.annotations) +
+                     (place.whole ? "" : std::string(", and ") + kWebhookDoes));
+}
+
+// Why the annotation there does nothing for a manifest, and where it belongs.
 // Why the annotation there does nothing for a manifest, and where it belongs.
 webhook::InjectionReport stray_report(const std::string& kind, bool of_object) {
   if (of_object) {
@@ -207,6 +224,7 @@ class Injector {
                      std::vector<TemplateReport>& reports) {
     const std::string ns = namespace_of(object);
     const std::string kind = text_at(object, "kind");
+    const TemplatePlace* place = find_template_place(text_at(object, "apiVersion"), kind);
     const std::string name = text_at(object, "metadata", "name");
     const std::string what = kind + " " + ns + "/" + name;
     const bool knative = is_of_knative(object);
@@ -218,7 +236,9 @@ class Injector {
           knative ? no_template(
                         "Knative refuses manifests with init containers, emptyDirs and "
                         "claims; leave its pods to the operator's webhook")
-                  : inject_template(found, &found != &object, kind, name, ns);
+          : place != nullptr && !place->whole
+              ? stray_report(kind, *place, at.substr(path.size()) + "/metadata/annotations")
+              : inject_template(found, &found != &object, kind, name, ns);
     };
     for_each_template(object, path, visit, [&](const std::string& at) { strays.push_back(at); });
     const bool has_template = reports.size() > before;
@@ -226,7 +246,9 @@ class Injector {
       const bool of_object = at == path + "/metadata/annotations";
       // Beside an annotated template it is a label for people.
       if (of_object && has_template) continue;
-      reports.push_back({file, what, at, stray_report(kind, of_object)});
+      reports.push_back({file, what, at,
+                         place != nullptr ? stray_report(kind, *place, at.substr(path.size()))
+                                          : stray_report(kind, of_object)});
     }
   }
 

@@ -19,8 +19,8 @@
 // of other operators too. CompileCaches, LimitRanges and ResourceQuotas are found among the
 // manifests. A CompileCache that no operator has judged yet (no status) is taken to be ready. Where
 // the annotation is on anything else, on an InferenceService's predictor say, nothing can be
-// injected, and a report says so. The same goes for Knative's kinds, which would refuse what is
-// injected.
+// injected, and a report says so, and where it belongs (template_places.hpp). The same goes for
+// Knative's kinds, which would refuse what is injected.
 
 namespace compilecache::cli {
 

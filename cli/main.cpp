@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
   if (asked.inject) return run_inject(*asked.inject, std::cin, std::cout, std::cerr);
   if (asked.explain) return run_explain(*asked.explain, std::cout, std::cerr);
   if (asked.status) return run_status(*asked.status, std::cout, std::cerr);
+  if (asked.prewarm) return run_prewarm(*asked.prewarm, std::cin, std::cout, std::cerr);
   return asked.exit_code;
 }

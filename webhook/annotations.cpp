@@ -84,7 +84,8 @@ std::vector<std::string> unknown_annotations(const Json& pod) {
       api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
       api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
       api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kResourcesAnnotation,
-      api::kStartKitAnnotation,     api::kDeliveryAnnotation,    api::kStatusAnnotation};
+      api::kStartKitAnnotation,     api::kDeliveryAnnotation,    api::kStatusAnnotation,
+      api::kWorkloadAnnotation};
   const std::string prefix = std::string(api::kGroup) + "/";
   std::vector<std::string> unknown;
   for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <optional>
 
+#include "api/names.hpp"
+
 namespace compilecache::webhook {
 namespace {
 
@@ -64,6 +66,15 @@ std::optional<std::string> of_ray_cluster(std::string_view name, const Json& lab
   return named("RayCluster", without_random(name));
 }
 
+// Longer than any kind and name, and of no use in a key.
+constexpr size_t kLongestWorkload = 320;
+
+std::string of_bare_pod(const Json& pod) {
+  const Json& annotations = object_member(object_member(pod, "metadata"), "annotations");
+  const std::string_view said = text_member(annotations, api::kWorkloadAnnotation);
+  return said.size() > kLongestWorkload ? std::string() : std::string(said);
+}
+
 }  // namespace
 
 std::string workload_of(const Json& pod) {
@@ -71,7 +82,7 @@ std::string workload_of(const Json& pod) {
   const Json& labels = object_member(object_member(pod, "metadata"), "labels");
   const std::string_view kind = text_member(owner, "kind");
   const std::string_view name = text_member(owner, "name");
-  if (kind.empty() || name.empty()) return {};
+  if (kind.empty() || name.empty()) return of_bare_pod(pod);
   std::optional<std::string> above;
   if (kind == "ReplicaSet") {
     above = of_replica_set(name, labels);

@@ -26,7 +26,9 @@ namespace compilecache::webhook {
 //   RayCluster   RayService, RayJob   ray.io/originated-from-cr-name, else its name ends in
 //                                     five random characters, which are taken off
 //
-// Any other controller is taken for the workload itself. Returns "" for a bare pod.
+// Any other controller is taken for the workload itself. A pod without one is of the workload that
+// its annotation compilecache.dev/workload names, which `kubectl compilecache prewarm` writes; else
+// "".
 std::string workload_of(const Json& pod);
 
 }  // namespace compilecache::webhook

@@ -281,6 +281,79 @@ TEST_F(Inject, AnnotationsOnAnythingElseThanATemplateAreSaidAndInTheExitStatus) 
   EXPECT_EQ(status_, 0) << reports_;
 }
 
+// Kinds of other operators that hold whole pod templates.
+TEST_F(Inject, TemplatesInsideCustomResourcesAreInjected) {
+  struct Case {
+    std::string api_version, kind, spec;
+    std::vector<std::string> paths;
+  };
+  const std::string t = kTemplate;
+  const std::string ray =
+      "{headGroupSpec: {template: " + t + "}, workerGroupSpecs: [{template: " + t + "}]}";
+  const auto groups = [](const std::string& at) {
+    return std::vector<std::string>{at + "/headGroupSpec/template",
+                                    at + "/workerGroupSpecs/0/template"};
+  };
+  for (const Case& c : std::vector<Case>{
+           {"ray.io/v1", "RayCluster", ray, groups("/spec")},
+           {"ray.io/v1", "RayJob", "{rayClusterSpec: " + ray + "}", groups("/spec/rayClusterSpec")},
+           {"ray.io/v1", "RayService", "{rayClusterConfig: " + ray + "}",
+            groups("/spec/rayClusterConfig")},
+           {"leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            "{leaderWorkerTemplate: {leaderTemplate: " + t + ", workerTemplate: " + t + "}}",
+            {"/spec/leaderWorkerTemplate/leaderTemplate",
+             "/spec/leaderWorkerTemplate/workerTemplate"}},
+           {"jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            "{replicatedJobs: [{name: a, template: {spec: {template: " + t + "}}}]}",
+            {"/spec/replicatedJobs/0/template/spec/template"}},
+           {"argoproj.io/v1alpha1", "Rollout", "{template: " + t + "}", {"/spec/template"}}}) {
+    const auto documents = run(std::string(kCache) + "---\napiVersion: " + c.api_version + "\n" +
+                               owner(c.kind, c.spec));
+    EXPECT_EQ(status_, 0) << c.kind << reports_;
+    for (const std::string& path : c.paths) {
+      EXPECT_EQ(loader_config(documents, path)["key_basis"]["workload"], c.kind + "/web") << path;
+    }
+  }
+}
+
+// The others are left as they are, with a word whether the annotation reaches their pods.
+TEST_F(Inject, CustomResourcesWithoutWholeTemplatesAreLeftWithAClearWord) {
+  struct Case {
+    std::string api_version, kind, metadata, spec, said;
+  };
+  const std::string a = "annotations: {compilecache.dev/cache: transformer}";
+  const std::string reaches = "the annotation reaches its pods, and the operator's webhook";
+  const std::string jobs =
+      "{trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{template: "
+      "{spec: {template: {metadata: {" +
+      a + "}, spec: {containers: [{name: node}]}}}}}]}}}}";
+  for (const Case& c : std::vector<Case>{
+           {"serving.kserve.io/v1beta1", "InferenceService", "", "{predictor: {" + a + "}}",
+            reaches},
+           {"serving.kserve.io/v1beta1", "InferenceService", ", " + a, "{predictor: {}}", reaches},
+           {"serving.kserve.io/v1alpha2", "LLMInferenceService", "", "{prefill: {" + a + "}}",
+            reaches},
+           {"serving.kserve.io/v1alpha2", "LLMInferenceService", ", " + a, "{replicas: 1}",
+            "it belongs on spec.annotations and spec.prefill.annotations, and the operator's"},
+           {"trainer.kubeflow.org/v1alpha1", "TrainJob", "", "{runtimePatches: [" + jobs + "]}",
+            reaches},
+           {"ray.io/v1", "RayCluster", ", " + a, "{headGroupSpec: {}}",
+            "it belongs on spec.headGroupSpec.template.metadata.annotations and "},
+           {"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", ", " + a, "{replicas: 1}",
+            "leaderTemplate and of workerTemplate"}}) {
+    const std::string text = "apiVersion: " + c.api_version + "\nkind: " + c.kind +
+                             "\nmetadata: {name: web, namespace: ml" + c.metadata +
+                             "}\nspec: " + c.spec + "\n";
+    const auto documents = run(std::string(kCache) + "---\n" + text);
+    EXPECT_EQ(status_, 1) << text;
+    EXPECT_THAT(reports_, HasSubstr("skipped: no_pod_template: ")) << text;
+    EXPECT_THAT(reports_, HasSubstr(c.said)) << text;
+    EXPECT_EQ(documents.back(), read_manifests(text, "input").value().front());
+  }
+}
+
 TEST_F(Inject, KnativeWouldRefuseItAndStaysAsItIs) {
   const std::string service = "apiVersion: serving.knative.dev/v1\n" +
                               owner("Service", std::string("{template: ") + kTemplate + "}");

@@ -37,7 +37,7 @@ TEST(Docs, TheReadmeNamesEveryAnnotation) {
   for (const char* name :
        {kCacheAnnotation, kContainersAnnotation, kVersionAnnotation, kFrameworksAnnotation,
         kModeAnnotation, kQuietPeriodAnnotation, kWaitForFirstAnnotation, kOnlyIfUnsetAnnotation,
-        kResourcesAnnotation, kStartKitAnnotation, kStatusAnnotation}) {
+        kResourcesAnnotation, kStartKitAnnotation, kStatusAnnotation, kWorkloadAnnotation}) {
     EXPECT_NE(page.find("| `" + std::string(name) + "`"), std::string::npos) << name;
   }
 }

@@ -67,5 +67,20 @@ TEST(Workload, RayClustersOfAServiceAreOne) {
   }
 }
 
+// What a controller says of its pod counts more than what the pod says of itself.
+TEST(Workload, ABarePodNamesItself) {
+  const auto said = [](nlohmann::json pod, const std::string& text) {
+    pod["metadata"]["annotations"]["compilecache.dev/workload"] = text;
+    JsonDocument document;
+    document.Parse(pod.dump().c_str());
+    return workload_of(document);
+  };
+  EXPECT_EQ(said(nlohmann::json::object(), "Deployment/web"), "Deployment/web");
+  EXPECT_EQ(said(nlohmann::json::object(), std::string(321, 'a')), "");
+  const nlohmann::json owner{{"kind", "StatefulSet"}, {"name", "db"}, {"controller", true}};
+  EXPECT_EQ(said({{"metadata", {{"ownerReferences", {owner}}}}}, "Deployment/web"),
+            "StatefulSet/db");
+}
+
 }  // namespace
 }  // namespace compilecache::webhook

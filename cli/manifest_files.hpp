@@ -1,0 +1,22 @@
+#pragma once
+
+#include <istream>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cli/inject_manifests.hpp"
+
+// What the option -f names, read from disk.
+
+namespace compilecache::cli {
+
+// A file, or all of `in` for "-".
+Result<std::string> read_text(const std::string& path, std::istream& in);
+
+// Files, folders with all manifests below them in the order of their names, and "-". Errors name
+// the file.
+Result<std::vector<ManifestFile>> read_files(const std::vector<std::string>& paths,
+                                             std::istream& in);
+
+}  // namespace compilecache::cli
