@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cli/archive_verbs.hpp"
 #include "cli/explain_command.hpp"
 #include "cli/inject_command.hpp"
 #include "cli/status_command.hpp"
@@ -15,6 +16,7 @@ struct CommandLine {
   std::optional<InjectOptions> inject;
   std::optional<ExplainOptions> explain;
   std::optional<StatusOptions> status;
+  Verb verb;  // on archives
   // The exit status in that case: 0 after --help or --version, 2 after a wrong command line.
   int exit_code = 0;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "base/quantity.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -56,6 +57,12 @@ void Page::end(std::string line) {
 std::string padded(std::string text, size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+std::string size_text(int64_t bytes) {
+  return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes)));
 }
 
 }  // namespace compilecache::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,5 +36,9 @@ class Page {
 
 // The text, followed by spaces up to that width.
 std::string padded(std::string text, size_t width);
+
+std::string or_dash(const std::string& text);
+// "592Ki"; a count below zero, of a status that cannot be true, is none.
+std::string size_text(int64_t bytes);
 
 }  // namespace compilecache::cli
