@@ -49,9 +49,9 @@ std::vector<std::string> row_of(const api::CompileCacheArchive& archive, WallTim
                                  or_dash(api::summary(archive.effect)),
                                  or_dash(state_of(archive))};
   if (wide) {
-    cells.insert(cells.end(), {or_dash(api::summary(archive.loads)), std::to_string(head.files),
-                               size_text(head.plain_bytes), or_dash(head.saved_by),
-                               head.manifest_digest});
+    cells.insert(cells.end(),
+                 {or_dash(api::summary(archive.loads)), std::to_string(head.files),
+                  size_text(head.plain_bytes), or_dash(head.saved_by), head.manifest_digest});
   }
   return cells;
 }
@@ -79,33 +79,31 @@ json json_of(const std::vector<api::CompileCacheArchive>& archives) {
     const api::ArchiveHead& head = archive.head;
     const auto& [exact, compatible, missing, failed] = archive.loads;
     const auto& [full, partial, none, unused, unknown] = archive.effect;
-    all.push_back({{"namespace", archive.metadata.ns},
-                   {"cache", archive.cache},
-                   {"name", archive.metadata.name},
-                   {"key", archive.key},
-                   {"gpuProduct", part(archive, api::kGpuProductPart)},
-                   {"image", part(archive, "Image")},
-                   {"digest", head.manifest_digest},
-                   {"generation", head.generation},
-                   {"bytes", head.compressed_bytes},
-                   {"plainBytes", head.plain_bytes},
-                   {"files", head.files},
-                   {"compileSeconds", head.compile_seconds},
-                   {"savedAt", head.saved_at},
-                   {"savedBy", head.saved_by},
-                   {"lastUsed", archive.last_used_time},
-                   {"loads",
-                    {{"exact", exact},
-                     {"compatible", compatible},
-                     {"missing", missing},
-                     {"failed", failed}}},
-                   {"effect",
-                    {{"full", full},
-                     {"partial", partial},
-                     {"none", none},
-                     {"unused", unused},
-                     {"unknown", unknown}}},
-                   {"state", state_of(archive)}});
+    all.push_back(
+        {{"namespace", archive.metadata.ns},
+         {"cache", archive.cache},
+         {"name", archive.metadata.name},
+         {"key", archive.key},
+         {"gpuProduct", part(archive, api::kGpuProductPart)},
+         {"image", part(archive, "Image")},
+         {"digest", head.manifest_digest},
+         {"generation", head.generation},
+         {"bytes", head.compressed_bytes},
+         {"plainBytes", head.plain_bytes},
+         {"files", head.files},
+         {"compileSeconds", head.compile_seconds},
+         {"savedAt", head.saved_at},
+         {"savedBy", head.saved_by},
+         {"lastUsed", archive.last_used_time},
+         {"loads",
+          {{"exact", exact}, {"compatible", compatible}, {"missing", missing}, {"failed", failed}}},
+         {"effect",
+          {{"full", full},
+           {"partial", partial},
+           {"none", none},
+           {"unused", unused},
+           {"unknown", unknown}}},
+         {"state", state_of(archive)}});
   }
   return all;
 }

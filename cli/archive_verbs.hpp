@@ -37,6 +37,10 @@ class ArchiveVerbs {
                                const char* footer, int (*run)(const Options&));
   void add_archives(CLI::App& app);
   void add_delete(CLI::App& app);
+  void add_copy(CLI::App& app);
+  void add_export(CLI::App& app);
+  void add_import(CLI::App& app);
+  void add_verify(CLI::App& app);
 
   std::vector<Entry> entries_;
 };

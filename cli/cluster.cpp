@@ -44,8 +44,8 @@ Result<api::CompileCache> read_cache(const Cluster& cluster, const std::string& 
 
 Result<std::vector<api::CompileCacheArchive>> read_archives(const Cluster& cluster,
                                                             const std::string& cache) {
-  const auto listed = cluster.client.list_all(controller::resources::kCompileCacheArchives,
-                                              {.ns = cluster.ns});
+  const auto listed =
+      cluster.client.list_all(controller::resources::kCompileCacheArchives, {.ns = cluster.ns});
   if (!listed) {
     return unexpected(listed.error().with("listing CompileCacheArchives of " + cluster.ns));
   }

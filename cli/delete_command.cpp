@@ -64,9 +64,9 @@ int run_delete(const DeleteOptions& options, std::istream& in, std::ostream& out
   int status = 0;
   for (const auto& archive : *archives) {
     const std::string name = archive.cache + "/" + archive.metadata.name;
-    const auto removed = cluster->client.remove(
-        controller::resources::kCompileCacheArchives, archive.metadata.ns, archive.metadata.name,
-        {.uid = archive.metadata.uid});
+    const auto removed =
+        cluster->client.remove(controller::resources::kCompileCacheArchives, archive.metadata.ns,
+                               archive.metadata.name, {.uid = archive.metadata.uid});
     if (removed) {
       out << "archive " << printable(name) << " deleted\n";
     } else {

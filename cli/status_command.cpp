@@ -30,7 +30,7 @@ Result<json> read_caches(const kube::Client& client, const std::string& ns,
 }
 
 Result<std::vector<api::CompileCacheArchive>> read_all_archives(const kube::Client& client,
-                                                            const std::string& ns) {
+                                                                const std::string& ns) {
   const auto listed = client.list_all(controller::resources::kCompileCacheArchives, {.ns = ns});
   if (!listed) return unexpected(listed.error().with("listing CompileCacheArchives"));
   std::vector<api::CompileCacheArchive> archives;
@@ -77,8 +77,8 @@ std::string told(const StatusOptions& options, const std::vector<CacheOverview>&
 }
 
 void warn_of_none(const std::string& ns, std::ostream& errors) {
-  errors << "There is no CompileCache in "
-         << (ns.empty() ? "any namespace" : "the namespace " + ns) << ".\n";
+  errors << "There is no CompileCache in " << (ns.empty() ? "any namespace" : "the namespace " + ns)
+         << ".\n";
 }
 
 // A terminal shows the newest alone; elsewhere YAML's documents and texts are kept apart.
@@ -93,7 +93,7 @@ const char* between(const StatusOptions& options) {
 int watch(const StatusOptions& options, const kube::Client& client, const std::string& ns,
           std::ostream& out, std::ostream& errors) {
   std::string last, last_error;
-  for (bool first = true;; client.pause(kWatchInterval)) {
+  for (bool first = true;; (void)client.pause(kWatchInterval)) {
     const auto overviews = read_overviews(client, ns, options.name);
     const std::string error = overviews ? "" : overviews.error().message;
     if (!error.empty() && error != last_error) {
