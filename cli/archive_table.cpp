@@ -69,7 +69,7 @@ std::string table_of(const std::vector<api::CompileCacheArchive>& archives, Wall
   std::vector<std::vector<std::string>> rows{header(wide)};
   for (const auto& archive : archives) rows.push_back(row_of(archive, now, wide));
   Page page;
-  page.table(rows);
+  page.table(rows, Page::Place::kAlone);
   return page.take();
 }
 

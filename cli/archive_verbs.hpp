@@ -14,12 +14,8 @@ namespace compilecache::cli {
 using Verb = std::function<int()>;
 
 // Commands on archives, on a command line: archives, copy, delete, export, import, verify.
-//
-//   ArchiveVerbs verbs(app);
-//   app.parse(argc, argv);
-//   if (auto verb = verbs.chosen()) return verb();
-//
-// Must outlive the parsing. They use the standard streams.
+// Made of the program's CLI::App before it parses the command line; afterwards chosen() says what
+// is to run. Must outlive the parsing. They use the standard streams.
 class ArchiveVerbs {
  public:
   explicit ArchiveVerbs(CLI::App& app);

@@ -11,7 +11,7 @@
 // The cluster that a command works on, as the user of a kubeconfig.
 //
 //   const auto cluster = connect({.ns = "ml"});
-//   if (!cluster) return tell(cluster.error());
+//   if (!cluster) return unexpected(cluster.error());
 //   auto archives = read_archives(*cluster, "llama");
 //
 // Values; each call blocks.

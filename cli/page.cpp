@@ -36,7 +36,7 @@ void Page::line(const std::string& label, const std::string& text) {
 
 void Page::row(const std::string& text) { end(std::string(kLabelWidth, ' ') + printable(text)); }
 
-void Page::table(const std::vector<std::vector<std::string>>& rows) {
+void Page::table(const std::vector<std::vector<std::string>>& rows, Place place) {
   std::vector<size_t> widths;
   for (const auto& cells : rows) {
     widths.resize(std::max(widths.size(), cells.size()));
@@ -45,7 +45,7 @@ void Page::table(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& cells : rows) {
     std::string text;
     for (size_t i = 0; i < cells.size(); ++i) text += padded(cells[i], widths[i] + 2);
-    row(text);
+    place == Place::kUnderALine ? row(text) : end(printable(text));
   }
 }
 

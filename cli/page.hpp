@@ -25,7 +25,8 @@ class Page {
   // One line, indented, as it is.
   void row(const std::string& text);
   // Rows of cells, each column as wide as its widest cell.
-  void table(const std::vector<std::vector<std::string>>& rows);
+  enum class Place { kUnderALine, kAlone };
+  void table(const std::vector<std::vector<std::string>>& rows, Place place = Place::kUnderALine);
   std::string take() { return std::move(out_); }
 
  private:

@@ -37,6 +37,7 @@ TEST(ArchiveTable, SaysWhatAnArchiveIsOfAndWhatItIsWorth) {
                            "  4d ", "  60m ", "2 full"}) {
     EXPECT_THAT(table, HasSubstr(told));
   }
+  EXPECT_EQ(table.find("CACHE"), 0u) << "as kubectl's tables, it begins at the left";
   EXPECT_EQ(table.find("sha256:77"), std::string::npos);
   EXPECT_THAT(table_of({archive_of_llama()}, kNow, true), HasSubstr("sha256:77"));
 }
