@@ -75,6 +75,7 @@ struct Options {
   std::string config_file;
   std::string store;
   std::string archive;
+  std::vector<std::string> archives;
   std::string file;
   std::string name;
   bool image = false;
@@ -238,8 +239,8 @@ void add_store(CLI::App* command, Options& options) {
 }
 
 void add_tools(CLI::App* verify, CLI::App* exporting, CLI::App* importing, Options& options) {
-  verify->add_option("ARCHIVE", options.archive,
-                     "Only this archive: its name, or its manifest's digest");
+  verify->add_option("ARCHIVE", options.archives,
+                     "Only these archives: their names, or their manifests' digests");
   verify->footer(kVerifyExamples);
   exporting->add_option("ARCHIVE", options.archive, "Its name, or its manifest's digest")
       ->required();
@@ -292,7 +293,7 @@ int run(int argc, char** argv) {
            options.debug ? LogLevel::kDebug : LogLevel::kInfo);
   if (*inspect_command) return run_inspect(*store::open_store(options.store), options.json);
   if (*verify_command)
-    return run_verify(*store::open_store(options.store), options.archive, options.json);
+    return run_verify(*store::open_store(options.store), options.archives, options.json);
   if (*export_command)
     return run_export(*store::open_store(options.store), options.archive, options.file,
                       options.image, options.json);

@@ -6,6 +6,7 @@
 
 #include "api/outcomes.hpp"
 #include "api/summary.hpp"
+#include "cli/archive_table.hpp"
 #include "cli/outcome_reasons.hpp"
 
 namespace compilecache::cli {
@@ -20,13 +21,7 @@ ArchiveRow row_of(const api::CompileCacheArchive& archive) {
                  .last_used = archive.last_used_time};
   const auto product = archive.key.find(api::kGpuProductPart);
   if (product != archive.key.end()) row.gpu_product = product->second;
-  if (api::is_corrupt(archive)) {
-    row.state = api::kCorruptCondition;
-  } else if (api::is_suspect(archive)) {
-    row.state = api::kSuspectCondition;
-  } else if (!archive.lock.holder.empty()) {
-    row.state = "saved by " + archive.lock.pod + " now";
-  }
+  row.state = state_of(archive);
   return row;
 }
 

@@ -1,7 +1,4 @@
-#include <algorithm>
-
 #include "api/summary.hpp"
-#include "base/quantity.hpp"
 #include "cli/cache_overview.hpp"
 #include "cli/page.hpp"
 
@@ -11,12 +8,6 @@ namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
-
-std::string size_text(int64_t bytes) {
-  return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes)));
-}
-
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 void tell_archives(const CacheOverview& overview, Page& page) {
   if (!overview.unread.empty()) return page.line("archives", "not known: " + overview.unread);

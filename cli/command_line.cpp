@@ -1,6 +1,7 @@
 #include "cli/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <string_view>
 #include <utility>
 
 #include "base/version.hpp"
@@ -103,8 +104,9 @@ void describe_status(CLI::App& status, StatusOptions& how) {
   status.add_flag("-A,--all-namespaces", how.all_namespaces, "all of the cluster")
       ->excludes(name)
       ->excludes(ns);
-  status.add_option("-o,--output", how.output, "json; default: a text for people")
-      ->check(CLI::IsMember({"json"}));
+  status.add_option("-o,--output", how.output, "json or yaml; default: a text for people")
+      ->check(CLI::IsMember({"json", "yaml"}));
+  status.add_flag("-w,--watch", how.watch, "tell it again whenever it has changed, until Ctrl-C");
   describe_kubeconfig(status, how);
 }
 
@@ -148,10 +150,16 @@ void describe_prewarm(CLI::App& prewarm, PrewarmOptions& how) {
   describe_kubeconfig(prewarm, how);
 }
 
+// kubectl finds it by this name, or by a link to it that is called kubectl-cc.
+std::string called_as(int argc, const char* const* argv) {
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  return path.substr(path.rfind('/') + 1) == "kubectl-cc" ? "kubectl cc" : "kubectl compilecache";
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
-  CLI::App app(kDescription, "kubectl compilecache");
+  CLI::App app(kDescription, called_as(argc, argv));
   app.set_version_flag("--version", version_line("kubectl-compilecache"));
   CLI::App* inject =
       app.add_subcommand("inject", "print manifests as the webhook would make them; no cluster");
@@ -169,6 +177,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("prewarm", "before a roll-out, warm the archives that its pods will load");
   PrewarmOptions ahead;
   describe_prewarm(*prewarm, ahead);
+  const ArchiveVerbs verbs(app);
   app.require_subcommand(1);
   CommandLine parsed;
   try {
@@ -181,6 +190,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (explain->parsed()) parsed.explain = std::move(whom);
   if (status->parsed()) parsed.status = std::move(which);
   if (prewarm->parsed()) parsed.prewarm = std::move(ahead);
+  parsed.verb = verbs.chosen();
   return parsed;
 }
 

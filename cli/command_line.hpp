@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cli/archive_verbs.hpp"
 #include "cli/explain_command.hpp"
 #include "cli/inject_command.hpp"
 #include "cli/prewarm_command.hpp"
@@ -17,6 +18,7 @@ struct CommandLine {
   std::optional<ExplainOptions> explain;
   std::optional<StatusOptions> status;
   std::optional<PrewarmOptions> prewarm;
+  Verb verb;  // on archives
   // The exit status in that case: 0 after --help or --version, 2 after a wrong command line.
   int exit_code = 0;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "base/quantity.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -35,7 +36,7 @@ void Page::line(const std::string& label, const std::string& text) {
 
 void Page::row(const std::string& text) { end(std::string(kLabelWidth, ' ') + printable(text)); }
 
-void Page::table(const std::vector<std::vector<std::string>>& rows) {
+void Page::table(const std::vector<std::vector<std::string>>& rows, Place place) {
   std::vector<size_t> widths;
   for (const auto& cells : rows) {
     widths.resize(std::max(widths.size(), cells.size()));
@@ -44,7 +45,7 @@ void Page::table(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& cells : rows) {
     std::string text;
     for (size_t i = 0; i < cells.size(); ++i) text += padded(cells[i], widths[i] + 2);
-    row(text);
+    place == Place::kUnderALine ? row(text) : end(printable(text));
   }
 }
 
@@ -56,6 +57,12 @@ void Page::end(std::string line) {
 std::string padded(std::string text, size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+std::string size_text(int64_t bytes) {
+  return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes)));
 }
 
 }  // namespace compilecache::cli

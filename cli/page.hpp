@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,8 @@ class Page {
   // One line, indented, as it is.
   void row(const std::string& text);
   // Rows of cells, each column as wide as its widest cell.
-  void table(const std::vector<std::vector<std::string>>& rows);
+  enum class Place { kUnderALine, kAlone };
+  void table(const std::vector<std::vector<std::string>>& rows, Place place = Place::kUnderALine);
   std::string take() { return std::move(out_); }
 
  private:
@@ -35,5 +37,9 @@ class Page {
 
 // The text, followed by spaces up to that width.
 std::string padded(std::string text, size_t width);
+
+std::string or_dash(const std::string& text);
+// "592Ki"; a count below zero, of a status that cannot be true, is none.
+std::string size_text(int64_t bytes);
 
 }  // namespace compilecache::cli

@@ -4,9 +4,9 @@
 #include <ostream>
 
 #include "cli/cache_overview.hpp"
+#include "cli/cluster.hpp"
+#include "cli/structured_output.hpp"
 #include "kube/client.hpp"
-#include "kube/config.hpp"
-#include "kube/cpprest_transport.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
 namespace compilecache::cli {
@@ -14,9 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Somebody is waiting for the answer.
-constexpr std::chrono::seconds kTimeout{10};
-constexpr int kRetries = 2;
+constexpr std::chrono::seconds kWatchInterval{2};
 
 // The objects as they are; `ns` empty: of all namespaces.
 Result<json> read_caches(const kube::Client& client, const std::string& ns,
@@ -31,8 +29,8 @@ Result<json> read_caches(const kube::Client& client, const std::string& ns,
   return json::array({std::move(*cache)});
 }
 
-Result<std::vector<api::CompileCacheArchive>> read_archives(const kube::Client& client,
-                                                            const std::string& ns) {
+Result<std::vector<api::CompileCacheArchive>> read_all_archives(const kube::Client& client,
+                                                                const std::string& ns) {
   const auto listed = client.list_all(controller::resources::kCompileCacheArchives, {.ns = ns});
   if (!listed) return unexpected(listed.error().with("listing CompileCacheArchives"));
   std::vector<api::CompileCacheArchive> archives;
@@ -48,7 +46,7 @@ Result<std::vector<CacheOverview>> read_overviews(const kube::Client& client, co
   if (!objects) return unexpected(objects.error());
   std::vector<CacheOverview> overviews;
   if (objects->empty()) return overviews;
-  const auto archives = read_archives(client, ns);
+  const auto archives = read_all_archives(client, ns);
   for (const json& object : *objects) {
     const auto cache = api::parse_compile_cache(object);
     if (!cache) {
@@ -65,18 +63,50 @@ Result<std::vector<CacheOverview>> read_overviews(const kube::Client& client, co
   return overviews;
 }
 
-void print(const StatusOptions& options, const std::vector<CacheOverview>& overviews,
-           std::ostream& out) {
-  if (options.output == "json") {
+std::string told(const StatusOptions& options, const std::vector<CacheOverview>& overviews) {
+  if (!options.output.empty()) {
     json all = json::array();
     for (const CacheOverview& overview : overviews) all.push_back(json_of(overview));
-    const json& told = options.name.empty() ? all : all.front();
-    out << told.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
-    return;
+    return structured(options.name.empty() ? all : all.front(), options.output);
   }
-  bool first = true;
+  std::string text;
   for (const CacheOverview& overview : overviews) {
-    out << (first ? "" : "\n") << text_of(overview);
+    text += (text.empty() ? "" : "\n") + text_of(overview);
+  }
+  return text;
+}
+
+void warn_of_none(const std::string& ns, std::ostream& errors) {
+  errors << "There is no CompileCache in " << (ns.empty() ? "any namespace" : "the namespace " + ns)
+         << ".\n";
+}
+
+// A terminal shows the newest alone; elsewhere YAML's documents and texts are kept apart.
+constexpr char kClear[] = "\033[H\033[2J\033[3J";
+const char* between(const StatusOptions& options) {
+  if (options.terminal) return kClear;
+  if (options.output == "yaml") return "---\n";
+  return options.output.empty() ? "\n" : "";
+}
+
+// Until it is interrupted. An API server that is away for a while ends nothing.
+int watch(const StatusOptions& options, const kube::Client& client, const std::string& ns,
+          std::ostream& out, std::ostream& errors) {
+  std::string last, last_error;
+  for (bool first = true;; (void)client.pause(kWatchInterval)) {
+    const auto overviews = read_overviews(client, ns, options.name);
+    const std::string error = overviews ? "" : overviews.error().message;
+    if (!error.empty() && error != last_error) {
+      errors << "kubectl compilecache status: " << error << "\n";
+    }
+    if (!error.empty() && first) return 1;
+    last_error = error;
+    if (!overviews) continue;
+    const std::string text = told(options, *overviews);
+    if (first && overviews->empty()) warn_of_none(ns, errors);
+    if (!first && text == last) continue;
+    out << (first && !options.terminal ? "" : between(options)) << text << std::flush;
+    last = text;
     first = false;
   }
 }
@@ -88,21 +118,14 @@ int run_status(const StatusOptions& options, std::ostream& out, std::ostream& er
     errors << "kubectl compilecache status: " << error.message << "\n";
     return 1;
   };
-  const auto config = kube::load_config({options.kubeconfig, options.context});
-  if (!config) return refuse(config.error());
-  const auto transport = kube::make_transport(*config);
-  if (!transport) return refuse(transport.error());
-  const kube::Client client = kube::Client(*transport).with_timeout(kTimeout, kRetries);
-  const std::string ns = options.all_namespaces ? ""
-                         : options.ns.empty()   ? config->default_namespace
-                                                : options.ns;
-  const auto overviews = read_overviews(client, ns, options.name);
+  const auto cluster = connect({options.ns, options.kubeconfig, options.context});
+  if (!cluster) return refuse(cluster.error());
+  const std::string ns = options.all_namespaces ? "" : cluster->ns;
+  if (options.watch) return watch(options, cluster->client, ns, out, errors);
+  const auto overviews = read_overviews(cluster->client, ns, options.name);
   if (!overviews) return refuse(overviews.error());
-  if (overviews->empty()) {
-    errors << "There is no CompileCache in "
-           << (ns.empty() ? "any namespace" : "the namespace " + ns) << ".\n";
-  }
-  print(options, *overviews, out);
+  if (overviews->empty()) warn_of_none(ns, errors);
+  out << told(options, *overviews);
   return 0;
 }
 

@@ -13,7 +13,9 @@ struct StatusOptions {
   std::string ns;    // empty: the kubeconfig's
   bool all_namespaces = false;
   std::string kubeconfig, context;
-  std::string output;  // "", "json"
+  std::string output;     // "", "json", "yaml"
+  bool watch = false;     // tell it again when it has changed, for ever
+  bool terminal = false;  // each telling takes the place of the one before
 };
 
 // Returns the exit status: 0 when it was told, 1 when the CompileCaches cannot be read (the reason

@@ -228,6 +228,27 @@ void print_verified(const json& result) {
   }
 }
 
+// Those of the index that are wanted, and digests that it does not name; `missing` gets the rest.
+std::vector<store::IndexEntry> wanted_entries(const store::Index& index,
+                                              const std::vector<std::string>& wanted,
+                                              std::vector<std::string>& missing) {
+  if (wanted.empty()) return index.entries;
+  std::vector<store::IndexEntry> entries;
+  for (const std::string& one : wanted) {
+    const auto found =
+        std::find_if(index.entries.begin(), index.entries.end(),
+                     [&](const auto& entry) { return entry.name() == one || entry.digest == one; });
+    if (found != index.entries.end()) {
+      entries.push_back(*found);
+    } else if (archive::is_digest(one)) {
+      entries.push_back({one, 0, {}});
+    } else {
+      missing.push_back(one);
+    }
+  }
+  return entries;
+}
+
 }  // namespace
 
 int run_inspect(store::Store& store, bool as_json) {
@@ -243,17 +264,13 @@ int run_inspect(store::Store& store, bool as_json) {
   return found["problems"].empty() && all_read ? 0 : 1;
 }
 
-int run_verify(store::Store& store, const std::string& wanted, bool as_json) {
+int run_verify(store::Store& store, const std::vector<std::string>& wanted, bool as_json) {
   const std::string where = store.describe();
-  std::vector<store::IndexEntry> entries;
   const auto index = store::read_index(store);
-  for (const auto& entry : index.entries) {
-    if (wanted.empty() || wanted == entry.name() || wanted == entry.digest)
-      entries.push_back(entry);
-  }
-  if (entries.empty() && archive::is_digest(wanted)) entries.push_back({wanted, 0, {}});
+  std::vector<std::string> missing;
+  const auto entries = wanted_entries(index, wanted, missing);
   json results = json::array();
-  bool whole = index.problems.empty();
+  bool whole = index.problems.empty() && missing.empty();
   for (const auto& entry : entries) {
     results.push_back(verify_one(store, entry));
     whole = whole && results.back()["whole"].get<bool>();
@@ -261,15 +278,15 @@ int run_verify(store::Store& store, const std::string& wanted, bool as_json) {
   }
   if (as_json) {
     std::printf("%s\n", json_text(results).c_str());
-  } else {
-    for (const auto& problem : index.problems)
-      std::printf("problem: %s\n", printable(problem).c_str());
-    if (entries.empty() && wanted.empty()) std::printf("%s holds no archive\n", where.c_str());
-    if (entries.empty() && !wanted.empty())
-      std::printf("%s holds no archive %s; `inspect %s` lists them\n", where.c_str(),
-                  wanted.c_str(), where.c_str());
+    return whole ? 0 : 1;
   }
-  return whole && (!entries.empty() || wanted.empty()) ? 0 : 1;
+  for (const auto& problem : index.problems)
+    std::printf("problem: %s\n", printable(problem).c_str());
+  if (entries.empty() && wanted.empty()) std::printf("%s holds no archive\n", where.c_str());
+  for (const auto& name : missing)
+    std::printf("%s holds no archive %s; `inspect %s` lists them\n", where.c_str(), name.c_str(),
+                where.c_str());
+  return whole ? 0 : 1;
 }
 
 }  // namespace compilecache::agent

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "store/store.hpp"
 
@@ -13,9 +14,9 @@ namespace compilecache::agent {
 // shared. Returns 1 when it is no store, or its index or an archive cannot be read.
 int run_inspect(store::Store& store, bool json);
 
-// Reads every byte of one archive (its name or its manifest's digest) or of all in the index.
-// Returns 1 when one is not whole, or there is none.
-int run_verify(store::Store& store, const std::string& archive, bool json);
+// Reads every byte of some archives (by name or manifest's digest), or (none named) of all in the
+// index. Returns 1 when one is not whole, or one that was named is not there.
+int run_verify(store::Store& store, const std::vector<std::string>& wanted, bool json);
 
 // Writes an archive (name or digest) to `file`, an OCI archive; as an OCI image where `image` is
 // set.

@@ -1,10 +1,17 @@
 #include "tests/e2e/sandbox.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/process.hpp"
 
 namespace compilecache::e2e {
 namespace {
 
 class Move : public Sandbox {
  protected:
+  [[nodiscard]] testing::ProcessResult plugin(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), testing::in_build("cli/kubectl-compilecache"));
+    arguments.insert(arguments.end(), {"-n", ns()});
+    return testing::run_process(arguments, "", std::chrono::seconds(240));
+  }
   [[nodiscard]] json archive_of(const std::string& name) const {
     for (const json& archive : archives()) {
       if (at(archive, "/spec/cache") == name) return archive;
@@ -22,12 +29,11 @@ TEST_F(Move, ArchivesGoAlongFromAVolumeToTheRegistry) {
   remove_pod("cold");
   const json saved = archive_of("old");
 
-  create_cache(
-      "new",
-      {{"storage",
-        {{"claimName", nullptr}, {"copyFrom", {{"cache", "old"}, {"claimName", "caches"}}}}}});
-  const auto copied = kubectl(
-      {"wait", "cc", "new", "-n", ns(), "--for=condition=ArchivesCopied", "--timeout=180s"});
+  const auto verified = plugin({"verify", "old"});  // by a Job that mounts the claim
+  EXPECT_EQ(verified.exit_code, 0) << verified.err << verified.out;
+  EXPECT_NE(verified.out.find("whole    old/"), std::string::npos) << verified.out;
+
+  const auto copied = plugin({"copy", "old", "--to", "new", "--timeout", "180"});
   ASSERT_EQ(copied.exit_code, 0) << copied.err << cache("new");
   EXPECT_EQ(at(archive_of("new"), "/status/head/manifestDigest"),
             at(saved, "/status/head/manifestDigest"));

@@ -103,6 +103,9 @@ TEST_F(Tools, VerifyFindsTheFlippedByte) {
   const std::string digest = nlohmann::json::parse(log_)["archives"][0]["digest"];
   const auto manifest = archive::read_manifest(store::DirectoryStore(store_), digest);
   ASSERT_TRUE(manifest);
+  EXPECT_EQ(run("verify", {store_, digest, "nobody"}), 1) << "one of them is not there";
+  EXPECT_NE(log_.find("whole   " + digest), std::string::npos) << log_;
+  EXPECT_NE(log_.find("holds no archive nobody"), std::string::npos) << log_;
   flip_a_byte_in(manifest->layers[0].digest);
   EXPECT_EQ(run("verify", {store_}), 1);
   EXPECT_NE(log_.find("CORRUPT"), std::string::npos) << log_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/cache_overview.hpp"
+#include "cli/cluster.hpp"
 #include "cli/inject_manifests.hpp"
 #include "cli/manifest_yaml.hpp"
 #include "cli/page.hpp"
@@ -48,6 +49,13 @@ inline void overview(const api::CompileCache& cache,
   CacheOverview overview = overview_of(cache, archives);
   std::cout << text_of(overview);
   std::cout << json_of(overview).dump(2);
+}
+
+inline Status archives() {
+  const auto cluster = connect({.ns = "ml"});
+  if (!cluster) return unexpected(cluster.error());
+  auto archives = read_archives(*cluster, "llama");
+  return archives ? Status() : unexpected(archives.error());
 }
 
 inline std::string page() {

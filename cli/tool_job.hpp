@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/store_ref.hpp"
+
+// A Job in which compilecache-agent looks at the store on a volume, made with the rights of whoever
+// asks: its manifest, and what is read of its pod. It mounts the claim read-only, has no token and
+// no privileges, and fits Pod Security "restricted". Pure.
+
+namespace compilecache::cli {
+
+struct ToolJobInput {
+  std::string name;
+  api::VolumeRef volume;
+  std::string image;                   // of compilecache-agent
+  std::vector<std::string> arguments;  // store_path() among them
+  std::string node;                    // where it has to run; empty: anywhere
+  std::chrono::seconds deadline{600};
+};
+nlohmann::json tool_job(const ToolJobInput& input);
+
+// The store's folder in the Job's container.
+std::string store_path(const api::VolumeRef& volume);
+
+// What the namespace's pods tell: which image the operator uses there, and on which node a claim
+// is mounted by now, which is where a ReadWriteOnce claim can be mounted once more. Empty: they
+// do not.
+std::string agent_image_in(const nlohmann::json& pods);
+std::string node_of_claim(const nlohmann::json& pods, const std::string& claim);
+
+struct ToolPod {
+  std::string name;
+  std::string trouble;           // why it does not run; empty: nothing is wrong as yet
+  std::optional<int> exit_code;  // once it has ended
+};
+ToolPod read_tool_pod(const nlohmann::json& pod);
+
+}  // namespace compilecache::cli
