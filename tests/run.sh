@@ -270,7 +270,7 @@ use_cluster() {
 # run_e2e CLUSTER VOLUMES
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
-  "$cluster" add-lws "$1"
+  "$cluster" add-controller "$1" lws
   "$cluster" add-devices "$1" gpu.nvidia.com "$project/tests/e2e/devices.json"
   "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)" "$("$cluster" registry-image --before)"
   use_cluster "$1"
@@ -331,7 +331,7 @@ plan() {
   if wants e2e; then
     steps_plan node "$(unless_ready node 260)" "the rest of Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
-    steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
+    steps_plan lws "$(unless_ready "controller lws" 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
       steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, every source by itself, clang-tidy, small wrong changes"
@@ -342,7 +342,7 @@ plan() {
 }
 
 # unless_ready PART SECONDS: what `cluster prepare PART` will take.
-unless_ready() { if "$cluster" ready "$1"; then echo 0; else echo "$2"; fi; }
+unless_ready() { if "$cluster" ready $1; then echo 0; else echo "$2"; fi; }   # shellcheck disable=SC2086
 
 # part_step PART COMMAND...: unless an interrupted run of this tree has finished it.
 part_step() {
@@ -430,7 +430,7 @@ main() {
   if wants e2e; then
     step node "$cluster" prepare node
     step torch "$cluster" prepare next
-    step lws "$cluster" prepare lws
+    step lws "$cluster" prepare controller lws
     step image build_image
     name=e2e-$$ volumes=$(mktemp -d)
     chmod 755 "$volumes"
