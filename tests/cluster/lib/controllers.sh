@@ -96,9 +96,22 @@ add_controller() {
   # shellcheck disable=SC2034  # both are read by start
   START_CGROUPS=$(cgroup_procs_files "$1" | tr '\n' ' ')
   START_PREFIX=(nsenter --net="/run/netns/cc-$1-0" env "KUBECONFIG=$run/kubeconfig" "${environment[@]}")
+  files_at_root "$folder" "$home"
   start "$run" "$name" "$item/$name" "${arguments[@]}"
-  objects_of "$item" "$run" "$address" "$port" .webhooks | kubectl_in "$run" apply --server-side --force-conflicts -f - >/dev/null
+  [ "$port" = 0 ] ||
+    objects_of "$item" "$run" "$address" "$port" .webhooks | kubectl_in "$run" apply --server-side --force-conflicts -f - >/dev/null
   wait_for 90 "the controller $name" "$run" "$name" kubectl_in "$run" create --dry-run=server -f "$folder/asks.yaml"
+}
+
+# A program that takes its certificates from one folder of /etc alone sees it there, and nobody else does.
+files_at_root() {
+  local wanted
+  wanted=$(told_of "$1" '.certificates // empty')
+  [ -n "$wanted" ] || return 0
+  mkdir -p "$2/root/${wanted#/etc/}"
+  cp "$2"/tls/tls.* "$2/root/${wanted#/etc/}"
+  # shellcheck disable=SC2016
+  START_PREFIX+=(unshare --mount bash -c 'mount -t overlay -o "ro,lowerdir=$0:/etc" none /etc && exec "$@"' "$2/root")
 }
 
 in_place() { sed "s|{folder}|$1|g; s|{address}|$2|g"; }
