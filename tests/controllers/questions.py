@@ -19,18 +19,25 @@ class Pair:
         return self.place.running(self.selector(name), self.controller.size)
 
     def look(self, step):
-        """What became of each object's pods since the step before; Wrong where the pair differs."""
+        """What became of each object's pods since the step before; Wrong where the pair differs and goes on to."""
         found = {}
-        for name in self.names:
-            pods = self.pods(name)
-            uids = {one["metadata"]["uid"] for one in pods}
-            found[name] = {"pods": len(pods), "new pods": len(uids - self.before.get(name, set())),
-                           "restarts of the application": sum(map(restarts, pods)), **self.controller.status(self.place, name)}
-            self.before[name] = uids
+
+        def alike():
+            found.update({name: self.observed(name) for name in self.names})
+            return found["plain"] == found["annotated"]
+        try:
+            until("the same with the annotation as without it", alike, 30)
+        except Wrong as error:
+            raise Wrong(f"{step}: with the annotation {found['annotated']}, without it {found['plain']}") from error
         self.seen[step] = found["annotated"]
-        if found["plain"] != found["annotated"]:
-            raise Wrong(f"{step}: with the annotation {found['annotated']}, without it {found['plain']}")
-        return found["annotated"]
+        for name in self.names:
+            self.before[name] = {one["metadata"]["uid"] for one in self.pods(name)}
+
+    def observed(self, name):
+        pods = self.pods(name)
+        new = {one["metadata"]["uid"] for one in pods} - self.before.get(name, set())
+        return {"pods": len(pods), "new pods": len(new), "restarts of the application": sum(map(restarts, pods)),
+                **self.controller.status(self.place, name)}
 
     def injected(self):
         for name, cache in self.names.items():
@@ -47,13 +54,10 @@ class Pair:
             if "warm" not in until(f"what {pod['metadata']['name']} says", lambda one=pod: self.place.said(one)):
                 raise Wrong(f"{pod['metadata']['name']} started cold")
 
-    def fresh(self):
-        return [one for one in self.pods("annotated") if one["metadata"]["uid"] not in self.before["annotated"]]
-
     def scaled(self):
         old = set(self.before["annotated"])
         self.controller.scale(self.place, self.names)
-        self.look("scaled")
+        self.look("warm and scaled")
         self.warm([one for one in self.pods("annotated") if one["metadata"]["uid"] not in old])
 
     def pod_killed(self):
@@ -68,7 +72,7 @@ class Pair:
 
     def saver_killed(self):
         for pod in self.pods("annotated"):
-            kill(pod, "compilecache-agent save")
+            kill([pod], "compilecache-agent save")
         self.look("savers killed")
         if any(restarts(one, ours=True) for one in self.pods("annotated")):
             raise Wrong("a saver's container was started again")
@@ -76,7 +80,7 @@ class Pair:
     def saver_container_killed(self):
         """As when a node's memory is short: the whole container, which the kubelet starts again."""
         victim = self.pods("annotated")[0]
-        kill(victim, "compilecache-supervise")
+        kill([victim], "compilecache-supervise")
         until("the saver's restart", lambda: any(restarts(one, ours=True) for one in self.place.pods(self.selector("annotated"))))
         self.look("a saver's container killed")
 
@@ -90,7 +94,7 @@ class Pair:
         self.warm([one for one in self.pods("annotated") if one["metadata"]["uid"] not in old])
 
     def loader_killed(self):
-        """While it waits for the first pod to save, which does not come to it."""
+        """Their work, as by a crash or for want of memory, while it waits for the first pod to save, which does not come to it."""
         self.place.cache("waits", {"save": {"quietPeriod": "10m"}, "load": {"waitForFirst": "60s"}})
         first = world.template("waits", {"app": "first"})
         self.place.make({"apiVersion": "v1", "kind": "Pod", **world.merged(first, {
@@ -100,8 +104,7 @@ class Pair:
         for name, cache in self.names.items():
             self.controller.make(self.place, name, cache, self.selector, {"compilecache.dev/wait-for-first": "60s"} if cache else None)
         waiting = until("pods whose loaders wait", lambda: len(found := self.place.pods(self.selector("late"))) == self.controller.first_size and found)
-        for pod in waiting:
-            kill(pod, "compilecache-agent load")
+        kill(waiting, "compilecache-agent load", work=True)
         found = {}
         for name in self.names:
             pods = self.place.running(self.selector(name), self.controller.first_size)

@@ -11,8 +11,8 @@ KUBECTL = os.environ.get("KUBECTL", "kubectl")
 PATIENCE = 120  # seconds until something that has to come is missed
 CACHE = "compilecache.dev/cache"
 LOADER, SAVER = "compilecache-load", "compilecache-save"
-# Writes one entry as PyTorch lays them out, or finds it; ends at once when it is told to.
-APP = """trap 'exit 0' TERM
+# Writes one entry as PyTorch lays them out, or finds it; ends at once when it is told to, as one that has no time for it.
+APP = """trap 'exit 143' TERM
 d=${TORCHINDUCTOR_CACHE_DIR:-/tmp/plain}/fxgraph/ab/KEY
 if [ -e $d/entry ]; then cat $d/entry >/dev/null; echo warm; else mkdir -p $d; echo entry >$d/entry; echo cold; fi
 until [ -e /tmp/end ]; do sleep 1 & wait $!; done"""
@@ -80,8 +80,20 @@ def processes_of(pod, program):
     return found
 
 
-def kill(pod, program, patience=PATIENCE):
-    for process in until(f"{program} of {pod['metadata']['name']}", lambda: processes_of(pod, program), patience):
+def is_first(process):
+    """Of its container: with it the container ends."""
+    try:
+        with open(f"/proc/{process}/status", encoding="utf-8") as file:
+            return any(line.startswith("NSpid:") and line.split()[-1] == "1" for line in file)
+    except OSError:
+        return True
+
+
+def kill(pods, program, work=False):
+    """Ends what there is of it in these pods, once there is something; with `work` what does not end the container."""
+    def look():
+        return [process for pod in pods for process in processes_of(pod, program) if not (work and is_first(process))]
+    for process in until(f"{program} of {', '.join(one['metadata']['name'] for one in pods)}", look):
         try:
             os.kill(process, signal.SIGKILL)
         except ProcessLookupError:
