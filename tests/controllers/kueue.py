@@ -119,5 +119,5 @@ class Controller:
         if not self.replaced(place, "named", "worker"):
             raise Wrong("with a role named, a pod that is not injected does not replace one of its group")
         told.append("in a group of pods whose role is named, a pod that is not injected replaces one that was; without the name it "
-                    + ("does too" if self.replaced(place, "unnamed", None) else "waits for ever"))
+                    + ("does too" if self.replaced(place, "unnamed", None) else "was not admitted within 30 s"))
         return "; ".join(told)
