@@ -14,6 +14,7 @@
 #   tests/run.sh tidy               clang-tidy on the sources that changed last: tests/support/tidy
 #   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
 #   tests/run.sh engines [NAME...]  real engines from PyPI, cold and warm (tests/engines); in all of it vllm and jax
+#   tests/run.sh controllers [NAME...]  real controllers (tests/controllers): what they make of annotated objects
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -32,11 +33,12 @@ results=${COMPILECACHE_RESULTS:-$build/results}   # a file for each part that ha
 part=all
 pattern=
 engines=()
+controllers=()
 anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -44,6 +46,9 @@ parse_arguments() {
       engines)
         part=$1
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do engines+=("$2"); shift; done ;;
+      controllers)
+        part=$1
+        while [ $# -gt 1 ] && [[ $2 != -* ]]; do controllers+=("$2"); shift; done ;;
       all | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
@@ -78,7 +83,7 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh; } && ! missing=$("$cluster" check 2>&1); then
+  if { wants e2e || wants fresh || [ "$part" = controllers ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
   fi
@@ -234,6 +239,25 @@ run_engines() {
   return $code
 }
 
+# run_controllers CLUSTER VOLUMES: on a cluster as run_e2e's, without PyTorch.
+run_controllers() {
+  local log=$build/controllers.log code=0 name
+  "$project/tests/controllers/examples.py" --cluster "$1-examples" 2>&1 | tee "$log" || code=1
+  "$cluster" up "$1"
+  "$cluster" load-image "$1" "$(cat "$build/image")"
+  use_cluster "$1"
+  "$KUBECTL" apply -f "$project/config/install.yaml"
+  "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
+  for name in "${controllers[@]}"; do "$cluster" add-controller "$1" "$name"; done
+  CC_VOLUMES=$2 "$project/tests/controllers/run.py" "${controllers[@]}" 2>&1 | tee -a "$log" || code=1
+  {
+    echo "controllers: $(IFS=,; echo "${controllers[*]}")"
+    sed -n 's/^\(FAILED: .*\)/  \1/p' "$log"
+    sed -n 's/^\([0-9]*\) of \([0-9]*\) \(controllers\|examples\) .*$/count \1 \2/p' "$log" | grep . || echo "count 1 1"
+  } >"$results/controllers"
+  return $code
+}
+
 run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
@@ -270,7 +294,7 @@ use_cluster() {
 # run_e2e CLUSTER VOLUMES
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
-  "$cluster" add-lws "$1"
+  "$cluster" add-controller "$1" lws
   "$cluster" add-devices "$1" gpu.nvidia.com "$project/tests/e2e/devices.json"
   "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)" "$("$cluster" registry-image --before)"
   use_cluster "$1"
@@ -311,6 +335,7 @@ build_image() { "$cluster" build-image "$(operator_image "$project/config/instal
 
 # The seconds are of a machine with two cores on which nothing was built before.
 plan() {
+  local name
   [ -z "$(missing_packages)" ] || steps_plan packages 90 "Debian packages of cmake/ and tests/"
   if wants unit || wants integration || wants e2e; then steps_plan build 900 "building programs and tests"; fi
   if wants unit; then steps_plan unit 240 "unit tests"; fi
@@ -318,6 +343,14 @@ plan() {
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = engines ]; then steps_plan engines 300 "real engines, cold and warm"; fi
+  if [ "$part" = controllers ]; then
+    steps_plan node "$(unless_ready node 590)" "Kubernetes"
+    for name in "${controllers[@]}"; do
+      steps_plan "controller-$name" "$(unless_ready "controller $name" 300)" "the controller $name from its Go module"
+    done
+    steps_plan image 400 "the operator's image from the Dockerfile"
+    steps_plan controllers $((200 + 240 * ${#controllers[@]})) "what controllers make of annotated objects"
+  fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 330)" "etcd, kube-apiserver, a registry and helm from Go modules"; fi
@@ -331,7 +364,7 @@ plan() {
   if wants e2e; then
     steps_plan node "$(unless_ready node 260)" "the rest of Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
-    steps_plan lws "$(unless_ready lws 150)" "LeaderWorkerSet's controller from its Go module"
+    steps_plan lws "$(unless_ready "controller lws" 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
       steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, every source by itself, clang-tidy, small wrong changes"
@@ -342,7 +375,7 @@ plan() {
 }
 
 # unless_ready PART SECONDS: what `cluster prepare PART` will take.
-unless_ready() { if "$cluster" ready "$1"; then echo 0; else echo "$2"; fi; }
+unless_ready() { if "$cluster" ready $1; then echo 0; else echo "$2"; fi; }   # shellcheck disable=SC2086
 
 # part_step PART COMMAND...: unless an interrupted run of this tree has finished it.
 part_step() {
@@ -377,7 +410,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit engines fresh sources tidy mutate sanitized threads fuzz integration e2e; do
+  for name in unit engines controllers fresh sources tidy mutate sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -396,6 +429,7 @@ main() {
   local name volumes
   parse_arguments "$@"
   if [ "$part" = all ] && [ -z "$pattern" ]; then export CC_NO_SKIPS=${CC_NO_SKIPS-1}; fi
+  if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts); fi
   check_machine
   mkdir -p "$build"
   steps_begin tests "$cache"
@@ -427,10 +461,21 @@ main() {
     if wants fuzz; then part_step fuzz run_fuzz; fi
     if wants integration; then part_step integration run_integration "$name"; fi
   fi
+  if [ "$part" = controllers ]; then
+    step node "$cluster" prepare node
+    for name in "${controllers[@]}"; do step "controller-$name" "$cluster" prepare controller "$name"; done
+    step image build_image
+    name=controllers-$$ volumes=$(mktemp -d)
+    chmod 755 "$volumes"
+    steps_undo rm -f "$build/kubectl-$name"
+    steps_undo rm -rf "$volumes"
+    steps_undo "$cluster" down "$name"
+    part_step controllers run_controllers "$name" "$volumes"
+  fi
   if wants e2e; then
     step node "$cluster" prepare node
     step torch "$cluster" prepare next
-    step lws "$cluster" prepare lws
+    step lws "$cluster" prepare controller lws
     step image build_image
     name=e2e-$$ volumes=$(mktemp -d)
     chmod 755 "$volumes"

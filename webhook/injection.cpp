@@ -352,6 +352,9 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       trap_warnings({pod, injection.selection, *frameworks, *wanted, input.settings.traps});
   const bool joins_redis = !redis.host.empty() && annotations.mode == api::Mode::kReadWrite;
   warn_of_redis(input, pod, *frameworks, joins_redis, injection);
+  for (std::string& warning : pod_group_warnings(pod)) {
+    injection.warnings.push_back(std::move(warning));
+  }
   for (const std::string& warning : {delivery.warning, saver.warning, wishes.warning}) {
     if (!warning.empty()) injection.warnings.push_back(warning);
   }

@@ -168,4 +168,13 @@ std::vector<std::string> remote_cache_warnings(const Json& pod, const Selection&
   return warnings;
 }
 
+std::vector<std::string> pod_group_warnings(const Json& pod) {
+  const Json& labels = object_member(object_member(pod, "metadata"), "labels");
+  if (text_member(labels, "kueue.x-k8s.io/pod-group-name").empty()) return {};
+  if (annotation(pod, "kueue.x-k8s.io/role-hash")) return {};
+  return {
+      "compilecache.dev: set the annotation kueue.x-k8s.io/role-hash to the name of the pod's role "
+      "in its group; else Kueue lets no pod without the cache replace one with it"};
+}
+
 }  // namespace compilecache::webhook

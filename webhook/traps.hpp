@@ -30,4 +30,10 @@ std::vector<std::string> remote_cache_warnings(
     const Json& pod, const Selection& selection,
     const std::vector<const frameworks::Framework*>& frameworks);
 
+// A warning for a pod of one of Kueue's groups whose role has no name, or nothing. Kueue 0.17 tells
+// the roles of such pods apart by a hash that covers init containers, so a pod that is not injected
+// does not take the place of one that was, unless the annotation kueue.x-k8s.io/role-hash names the
+// role (docs/controllers.md). Controllers of groups name it themselves.
+std::vector<std::string> pod_group_warnings(const Json& pod);
+
 }  // namespace compilecache::webhook

@@ -148,7 +148,7 @@ prepare_next() {
   image_store next >/dev/null
 }
 
-prepare_lws() {
+prepare_controller() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
-  lws_item >/dev/null
+  controller_item "$1" >/dev/null
 }

@@ -186,6 +186,16 @@ TEST(Injection, NoContainerMountsAVolumeThatWasTakenOut) {
   EXPECT_EQ(after.dump().find("compilecache-cache"), std::string::npos);
 }
 
+TEST(Injection, WarnsOfAGroupOfKueuesWhoseRoleHasNoName) {
+  GoldenCase golden = load_golden_case("remote-cache");
+  const auto unnamed = ::testing::Contains(::testing::HasSubstr("kueue.x-k8s.io/role-hash"));
+  EXPECT_THAT(golden.run(golden.pod).report.warnings, ::testing::Not(unnamed));
+  golden.pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "workers";
+  EXPECT_THAT(golden.run(golden.pod).report.warnings, unnamed);
+  golden.pod["metadata"]["annotations"]["kueue.x-k8s.io/role-hash"] = "worker";
+  EXPECT_THAT(golden.run(golden.pod).report.warnings, ::testing::Not(unnamed));
+}
+
 TEST(Injection, AHostIsNothingButAHost) {
   for (const char* host : {"$(DB_PASSWORD).evil.example", "a b", "", "redis;x", "-a", "a/b"}) {
     GoldenCase golden = load_golden_case("remote-cache");
