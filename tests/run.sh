@@ -15,6 +15,8 @@
 #   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
 #   tests/run.sh engines [NAME...]  real engines from PyPI, cold and warm (tests/engines); in all of it vllm and jax
 #   tests/run.sh controllers [NAME...]  real controllers (tests/controllers): what they make of annotated objects
+#   tests/run.sh engines --in-pods [RELEASE...]
+#                                   vLLM's server in pods of the real cluster, killed and replaced; not in all of it
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -34,17 +36,19 @@ part=all
 pattern=
 engines=()
 controllers=()
+in_pods=
 anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,24s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       engines)
         part=$1
+        if [ "${2-}" = --in-pods ]; then in_pods=yes; shift; fi
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do engines+=("$2"); shift; done ;;
       controllers)
         part=$1
@@ -83,7 +87,7 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh || [ "$part" = controllers ]; } && ! missing=$("$cluster" check 2>&1); then
+  if { wants e2e || wants fresh || [ "$part" = controllers ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
   fi
@@ -258,6 +262,32 @@ run_controllers() {
   return $code
 }
 
+# run_engines_in_pods CLUSTER VOLUMES: of each release that is asked for; of vLLM's newest, when none is.
+run_engines_in_pods() {
+  local release code=0
+  configure_and_build "$build" engines_in_pods_test -- -DCMAKE_BUILD_TYPE=Release
+  "$cluster" up "$1"
+  "$cluster" load-image "$1" "$(cat "$build/image")"
+  use_cluster "$1"
+  export CC_VOLUMES=$2 CC_VLLM_IMAGE
+  "$KUBECTL" apply -f "$project/config/install.yaml"
+  "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
+  for release in "${engines[@]}"; do
+    "$cluster" load-image "$1" "$("$cluster" vllm-image "$release")"
+    CC_VLLM_IMAGE=docker.io/local/vllm:$release
+    run_tests "vllm-$release" "$build" in_pods || code=$?
+    sed "s/^vllm-$release: /engines: vllm $release in pods: /" "$results/vllm-$release" >>"$results/engines"
+  done
+  return $code
+}
+
+newest_vllm() { python3 -c 'import json, sys; print(next(iter(json.load(open(sys.argv[1]))["releases"])))' "$project/tests/engines/vllm/engine.json"; }
+
+vllm_images() {
+  local release
+  for release in "${engines[@]}"; do "$cluster" vllm-image "$release"; done
+}
+
 run_integration() {
   "$cluster" up "$1" --control-plane
   use_cluster "$1"
@@ -342,7 +372,7 @@ plan() {
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
-  if [ "$part" = engines ]; then steps_plan engines 300 "real engines, cold and warm"; fi
+  if [ "$part" = engines ] && [ -z "$in_pods" ]; then steps_plan engines 300 "real engines, cold and warm"; fi
   if [ "$part" = controllers ]; then
     steps_plan node "$(unless_ready node 590)" "Kubernetes"
     for name in "${controllers[@]}"; do
@@ -350,6 +380,12 @@ plan() {
     done
     steps_plan image 400 "the operator's image from the Dockerfile"
     steps_plan controllers $((200 + 240 * ${#controllers[@]})) "what controllers make of annotated objects"
+  fi
+  if [ -n "$in_pods" ]; then
+    steps_plan node "$(unless_ready node 590)" "Kubernetes from its Go modules"
+    steps_plan image 400 "the operator's image from the Dockerfile"
+    steps_plan vllm 300 "images of vLLM from PyPI"
+    steps_plan in-pods 900 "vLLM's server in pods, killed and replaced"
   fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
@@ -399,7 +435,7 @@ fingerprint() {
 open_results() {
   [ -z "${COMPILECACHE_RESULTS-}" ] || return 0
   local tree
-  tree="$part $pattern $(fingerprint 2>/dev/null || date +%s%N)"
+  tree="$part $in_pods ${engines[*]} $pattern $(fingerprint 2>/dev/null || date +%s%N)"
   if [ -n "$anew" ] || [ "$(cat "$results/tree" 2>/dev/null)" != "$tree" ]; then
     rm -rf "$results"
     mkdir -p "$results"
@@ -443,7 +479,7 @@ main() {
   if wants unit || wants integration || wants e2e; then step build build_all; fi
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
-  if [ "$part" = engines ]; then part_step engines run_engines; fi
+  if [ "$part" = engines ] && [ -z "$in_pods" ]; then part_step engines run_engines; fi
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if [ "$part" = tidy ]; then part_step tidy run_tidy; fi
@@ -471,6 +507,18 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     part_step controllers run_controllers "$name" "$volumes"
+  fi
+  if [ -n "$in_pods" ]; then
+    [ ${#engines[@]} -gt 0 ] || engines=("$(newest_vllm)")
+    step node "$cluster" prepare node
+    step image build_image
+    step vllm vllm_images
+    name=in-pods-$$ volumes=$(mktemp -d)
+    chmod 755 "$volumes"
+    steps_undo rm -f "$build/kubectl-$name"
+    steps_undo rm -rf "$volumes"
+    steps_undo "$cluster" down "$name"
+    part_step in-pods run_engines_in_pods "$name" "$volumes"
   fi
   if wants e2e; then
     step node "$cluster" prepare node

@@ -1,4 +1,7 @@
-"""Stands for a vLLM server: compiles into VLLM_CACHE_ROOT, and only then answers /health on port 8000."""
+"""Stands for a vLLM server: compiles into VLLM_CACHE_ROOT, and only then answers /health on port 8000.
+
+A minute for every run; vllm_test.cpp takes the real one, in half an hour.
+"""
 
 import argparse
 import http.server

@@ -2,6 +2,8 @@
 
 Some wheels pin builds of an index of their own (torch==2.13.0+cpu). PyPI has the same version, but for GPUs, with 4 GB of
 NVIDIA's libraries: what only a GPU needs is left out, and the libraries that torch is linked to are stood in for by empty ones.
+
+  tests/engines/environment.py NAME RELEASE     makes that environment, and prints its folder
 """
 
 import glob
@@ -121,3 +123,17 @@ def wanted_of(library):
             if name in wanted and (version or re.match("cu|nv|nccl", symbol)):
                 wanted[name].add((symbol, version))
     return wanted
+
+
+def main(name, release):
+    with open(f"{os.path.dirname(os.path.abspath(__file__))}/{name}/engine.json", encoding="utf-8") as file:
+        environment = Environment(name, release, json.load(file))
+    try:
+        environment.made()
+    except Missing as missing:
+        sys.exit(f"PyPI does not give what {name} {release} needs: {missing}")
+    print(environment.folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -62,6 +62,7 @@ class Engine:
         self.variables = told.get("env", {})
         self.known_outside = told.get("outside", [])
         self.can_do_more = told.get("more", False)
+        self.needs_gpu = told.get("needsGpu")
 
 
 class Pod:
@@ -271,7 +272,9 @@ def main():
             rows.append(row)
             print(json.dumps(row), flush=True)
         elif not faults:
-            not_run.append(f"{engine.name} {engine.release}")
+            not_run.append(f"{engine.name} {engine.release}: PyPI does not give its packages")
+        if engine.needs_gpu:
+            not_run.append(f"{engine.name} {engine.release} on a GPU: {engine.needs_gpu}")
     print("\n" + table(rows), end="")
     if options.table:
         with open(options.table, "w", encoding="utf-8") as file:
@@ -279,7 +282,7 @@ def main():
     if options.page:
         write_into(options.page, rows)
     for one in not_run:
-        print(f"NOT RUN: {one}: PyPI does not give its packages")
+        print(f"NOT RUN: {one}")
     for one in wrong:
         print(f"FAILED: {one}")
     for row in rows:

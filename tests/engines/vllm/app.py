@@ -1,53 +1,17 @@
-"""Starts vLLM's engine on a small Qwen3 with made-up weights, and tells what its caches did.
-
-vLLM's CPU platform compiles by torch.compile alone, of which nothing can be loaded again. Here its GPUs' way is kept:
-one ahead-of-time artifact for the model, Inductor's kernels below it.
-"""
+"""Starts vLLM's engine on a small Qwen3 with made-up weights, compiled as for GPUs, and tells what its caches did."""
 
 import json
 import os
+import shutil
 import time
 
-MODEL = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "torch_dtype": "bfloat16",
-    "vocab_size": 512,
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "max_position_embeddings": 512,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": True,
-}
-
-
-def keep_the_mode_of_gpus():
-    from vllm.compilation.passes.utility.fix_functionalization import FixFunctionalizationPass
-    from vllm.platforms.cpu import CpuPlatform
-
-    checked = CpuPlatform.check_and_update_config.__func__
-
-    def check_and_update_config(cls, config):
-        mode, backend = config.compilation_config.mode, config.compilation_config.backend
-        checked(cls, config)
-        config.compilation_config.mode, config.compilation_config.backend = mode, backend
-
-    CpuPlatform.check_and_update_config = classmethod(check_and_update_config)
-    # It names operations that only builds for GPUs have.
-    FixFunctionalizationPass.__call__ = lambda self, graph: None
+from way_of_gpus import keep_the_mode_of_gpus
 
 
 def main():
     model = os.path.abspath("model")
     os.makedirs(model, exist_ok=True)
-    with open(model + "/config.json", "w", encoding="utf-8") as file:
-        json.dump(MODEL, file)
+    shutil.copy(os.path.dirname(os.path.abspath(__file__)) + "/model.json", model + "/config.json")
     import vllm
     from torch._dynamo.utils import counters
     from vllm import LLM

@@ -329,6 +329,13 @@ TEST(ShippedFrameworks, WhatOthersMayUseIsPackedAndNothingElse) {
       {"torch",
        {"dynamo/KEY/entry", "dynamo/code_state_job_None_.pkl"},
        {"dynamo/code_state_job_None_.pkl.lock"}},
+      {"deepgemm", {"cache/kernel.k/kernel.cubin"}, {"cache/kernel.half/kernel.cu", "tmp/x.cubin"}},
+      {"tvm-ffi", {"ext_0123/ext.so", "ext_0123/build.ninja"}, {"ext_0123/ext.lock", "lock"}},
+      {"cute-dsl", {"kernel.mlir"}, {"kernel.lock", "kernel.tmp"}},
+      {"cuda", {"1/f/0123", "index"}, {"index.lock"}},
+      {"miopen",
+       {"2.20/gfx942.ukdb", "db/gfx942.ufdb.txt"},
+       {"2.20/gfx942.ukdb-journal", "2.20/gfx942.ukdb-wal", "db/gfx942.ufdb.txt.temp"}},
       {"gaudi", {"recipe"}, {}},
       {"tensorrt-llm", {"autotuner.json"}, {}},
       {"tpu", {"xla", "torch_tpu/entry"}, {}}};
