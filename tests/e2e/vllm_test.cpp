@@ -49,8 +49,11 @@ std::vector<std::pair<pid_t, std::string>> processes_of(const std::string& conta
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream groups(entry.path() / "cgroup");
-    const std::string all((std::istreambuf_iterator<char>(groups)), {});
-    if (all.find(container_id) == std::string::npos) continue;
+    bool ours = false;  // no more of a process that ends meanwhile
+    for (std::string line; std::getline(groups, line);) {
+      ours |= line.find(container_id) != std::string::npos;
+    }
+    if (!ours) continue;
     std::string command;
     std::getline(std::ifstream(entry.path() / "comm"), command);
     found.emplace_back(std::stoi(name), command);

@@ -24,8 +24,8 @@ TEST(Ranks, AFolderOfARankIsKnownByItsPattern) {
   const Rules rules = vllm();
   EXPECT_EQ(rules.rank_directory(kLayout + "/rank_4_0/backbone/artifact_0"), kLayout + "/rank_4_0");
   EXPECT_EQ(rules.rank_directory(kAhead + "/rank_4_0/model"), kAhead + "/rank_4_0");
-  for (const std::string path : {kAhead + "/inductor_cache/fxgraph/a/KEY/f", kLayout + "/rank_4_0",
-                                 std::string("modelinfos/rank_1.json")}) {
+  for (const std::string& path : {kAhead + "/inductor_cache/fxgraph/a/KEY/f", kLayout + "/rank_4_0",
+                                  std::string("modelinfos/rank_1.json")}) {
     EXPECT_EQ(rules.rank_directory(path), std::nullopt) << path;
   }
 }
@@ -33,7 +33,7 @@ TEST(Ranks, AFolderOfARankIsKnownByItsPattern) {
 TEST(Ranks, APodWantsItsOwnAndWhatIsNobodys) {
   const Rules rules = vllm();
   const OwnRanks own({"vllm/" + kLayout + "/rank_4_0", "vllm/" + kLayout + "/rank_5_0"});
-  for (const std::string path :
+  for (const std::string& path :
        {kLayout + "/rank_4_0/model", kLayout + "/rank_5_0/a/b", kLayout + "/common",
         kAhead + "/rank_0_0/model", std::string("triton_cache/KEY/kernel.cubin")}) {
     EXPECT_TRUE(own.wants("vllm", rules, path)) << path;
