@@ -48,10 +48,10 @@ bool holds(const json& requirement, const json& labels) {
 
 bool equal_labels(const json& wanted, const json& labels) {
   if (!wanted.is_object()) return true;
-  return std::all_of(wanted.items().begin(), wanted.items().end(), [&](const auto& item) {
-    return labels.is_object() && labels.contains(item.key()) &&
-           labels.at(item.key()) == item.value();
-  });
+  for (const auto& [name, value] : wanted.items()) {
+    if (!labels.is_object() || !labels.contains(name) || labels.at(name) != value) return false;
+  }
+  return true;
 }
 
 // Fields are metadata.name alone.

@@ -90,7 +90,8 @@ PodSelector selector_of(const std::string& kind, const json& object) {
 std::vector<std::string> strip_labels(json& pod) {
   std::vector<std::string> removed;
   json kept = json::object();
-  for (const auto& [name, value] : labels_in(pod).items()) {
+  const json labels = labels_in(pod);
+  for (const auto& [name, value] : labels.items()) {
     if (name == api::kPrewarmLabel) {
       kept[name] = value;
     } else {
