@@ -101,12 +101,12 @@ Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ost
   while (std::chrono::steady_clock::now() - begun < run.deadline) {
     const auto pod = job.pod();
     if (!pod) return unexpected(pod.error());
+    if (*pod) progress.say((*pod)->trouble);
     if (*pod && (*pod)->exit_code) {
       auto log = job.log((*pod)->name);
       if (!log) return unexpected(log.error());
       return ToolResult{*(*pod)->exit_code, std::move(*log)};
     }
-    if (*pod) progress.say((*pod)->trouble);
     if (!*pod && std::chrono::steady_clock::now() - begun > kPodPatience) {
       progress.say("Job " + name + " has no pod yet; kubectl describe job " + name + " -n " +
                    cluster.ns + " may say why");
