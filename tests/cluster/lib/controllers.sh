@@ -15,6 +15,7 @@ told_of() { jq -r "$2" "$1/controller.json"; }
 controller_item() {
   local folder
   folder=$(controller_folder "$1")
+  [ "$(told_of "$folder" '.package // empty')" ] || die "of $1 there are the resources alone (controller-manifests), no program to run"
   make_item "controller-$1" "$(hash_of "2 $(go_program kubectl)" "$folder/controller.json")" build_controller "$1" "$folder"
 }
 
