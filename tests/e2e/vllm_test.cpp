@@ -157,9 +157,10 @@ class Vllm : public Sandbox {
     std::ifstream script(testing::in_tree("examples/ask-for-a-save/ask_for_a_save.sh"));
     const std::string text((std::istreambuf_iterator<char>(script)), {});
     const std::string said = exec_in_server(name, {"sh", "-c", text});
-    EXPECT_TRUE(said.find("SUCCESS") != std::string::npos ||
-                said.find("unchanged") != std::string::npos)
-        << said;
+    // Unless its startup probe has asked just now, there is nothing new; "unreadable" tells of the
+    // model that the first saver has to leave out.
+    static const std::regex kAnswer("SUCCESS|\"(unchanged|unreadable)\"");
+    EXPECT_TRUE(std::regex_search(said, kAnswer)) << said;
     return at(wait_for_save(1), "/status/head/generation").get<int>();
   }
   json saver_user(const std::string& name) const {
@@ -193,7 +194,7 @@ TEST_F(Vllm, AServerThatIsKilledAndReplacedCompilesNothing) {
   kill_server_while_it_compiles(name);
   wait_until_healthy(name);
   EXPECT_EQ(at(pod(name), "/status/containerStatuses/0/lastState/terminated/exitCode"), 137);
-  EXPECT_EQ(at(explain(name), "/load/outcome"), "missing");
+  EXPECT_EQ(at(explain(name), "/load/outcome"), "none");
   EXPECT_EQ(saver_user(name), nullptr);
   const std::string tokens = exec_in_server(name, {"python3", "-c", kComplete});
   int generation = saved_by(name);
