@@ -4,18 +4,13 @@
 #include <charconv>
 #include <optional>
 
+#include "cli/json_at.hpp"
 #include "kube/json.hpp"
 
 namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
-
-const json& at(const json& object, const char* pointer) {
-  static const json kNothing;
-  const json::json_pointer path(pointer);
-  return object.contains(path) ? object.at(path) : kNothing;
-}
 
 std::optional<int64_t> number(const std::string& text) {
   int64_t value = 0;

@@ -11,6 +11,7 @@
 #include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
+#include "cli/json_at.hpp"
 #include "cli/outcome_reasons.hpp"
 #include "cli/pod_story_key.hpp"
 #include "kube/json.hpp"
@@ -21,12 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kToldEvents = 6;
-
-const json& at(const json& object, const char* pointer) {
-  static const json kNothing;
-  const json::json_pointer path(pointer);
-  return object.contains(path) ? object.at(path) : kNothing;
-}
 
 std::string text(const json& object, const char* pointer) {
   const json& value = at(object, pointer);

@@ -38,15 +38,15 @@ std::string unscheduled(const json& pod) {
 // What a container waits for that rarely comes by waiting. Source: the kubelet's
 // pkg/kubelet/images/types.go and container/sync_result.go.
 std::string stuck(const json& pod) {
-  static const std::set<std::string> kStuck{"ErrImagePull",         "ImagePullBackOff",
-                                            "InvalidImageName",     "ErrImageNeverPull",
-                                            "ImageInspectError",    "RegistryUnavailable",
-                                            "CreateContainerError", "CreateContainerConfigError",
-                                            "RunContainerError",    "CrashLoopBackOff"};
+  static const std::set<std::string> kStuckReasons{
+      "ErrImagePull",         "ImagePullBackOff",           "InvalidImageName",
+      "ErrImageNeverPull",    "ImageInspectError",          "RegistryUnavailable",
+      "CreateContainerError", "CreateContainerConfigError", "RunContainerError",
+      "CrashLoopBackOff"};
   for (const char* list : {"/status/initContainerStatuses", "/status/containerStatuses"}) {
     for (const json& container : list_at(pod, list)) {
       const std::string reason = kube::string_at(container, {"state", "waiting", "reason"});
-      if (!kStuck.contains(reason)) continue;
+      if (!kStuckReasons.contains(reason)) continue;
       const std::string message = kube::string_at(container, {"state", "waiting", "message"});
       return "its container " + kube::string_at(container, {"name"}) +
              " does not start: " + reason + (message.empty() ? "" : ", " + message);

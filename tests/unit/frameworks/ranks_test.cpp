@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-Rules vllm() {
+Rules rules_of_ranks() {
   Framework framework;
   framework.name = "vllm";
   framework.rank_directories = {"torch_compile_cache/*/rank_*",
@@ -21,7 +21,7 @@ const std::string kLayout = "torch_compile_cache/AB";
 const std::string kAhead = "torch_compile_cache/torch_aot_compile/CD";
 
 TEST(Ranks, AFolderOfARankIsKnownByItsPattern) {
-  const Rules rules = vllm();
+  const Rules rules = rules_of_ranks();
   EXPECT_EQ(rules.rank_directory(kLayout + "/rank_4_0/backbone/artifact_0"), kLayout + "/rank_4_0");
   EXPECT_EQ(rules.rank_directory(kAhead + "/rank_4_0/model"), kAhead + "/rank_4_0");
   for (const std::string& path : {kAhead + "/inductor_cache/fxgraph/a/KEY/f", kLayout + "/rank_4_0",
@@ -31,7 +31,7 @@ TEST(Ranks, AFolderOfARankIsKnownByItsPattern) {
 }
 
 TEST(Ranks, APodWantsItsOwnAndWhatIsNobodys) {
-  const Rules rules = vllm();
+  const Rules rules = rules_of_ranks();
   const OwnRanks own({"vllm/" + kLayout + "/rank_4_0", "vllm/" + kLayout + "/rank_5_0"});
   for (const std::string& path :
        {kLayout + "/rank_4_0/model", kLayout + "/rank_5_0/a/b", kLayout + "/common",
@@ -67,7 +67,7 @@ TEST(Ranks, AnAppUsesTheRanksWhoseFilesItHasReadOrMade) {
   add(kLayout + "/rank_2_0/model", later, later, false);
   add(kLayout + "/common", later, later, false);
   EffectJudge judge;
-  const Rules rules = vllm();
+  const Rules rules = rules_of_ranks();
   judge.add(rules, scan, &loaded);
   EXPECT_EQ(
       judge.result().rank_directories,
