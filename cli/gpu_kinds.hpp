@@ -10,9 +10,8 @@
 // The kinds of nodes that a pod may run on, as archives tell them apart: one kind for each key.
 //
 //   for (const GpuKind& kind : gpu_kinds(basis, pod_spec, nodes, labels)) {
-//     const std::string archive = api::archive_name(cache, kind.key);   // whether it exists or not
-//     restrict_to(kind, pod_spec);                                      // a pod there, and only
-//     there
+//     const std::string archive = api::archive_name(cache, kind.key);
+//     restrict_to(kind, pod_spec);    // the pod goes there, and only there
 //   }
 //
 // Pure; safe from any thread.

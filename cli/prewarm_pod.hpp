@@ -12,8 +12,7 @@
 // belongs to nobody.
 //
 //   json pod = prewarm_pod(workload, name, deadline);
-//   const Detached detached = detach(pod, selectors);   // which labels had to go, and who still
-//   has it
+//   const Detached detached = detach(pod, selectors);   // which labels went, who still selects it
 //
 // It never becomes Ready as a pod (a readiness gate that nobody sets), so that no Service sends it
 // anything even when a new one selects it; it has no owner, and a deadline, so that it does not

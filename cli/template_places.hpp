@@ -6,8 +6,7 @@
 // Where the annotations of pods stand in the kinds of other operators, and whether the manifest of
 // such a kind holds whole pod templates, so that it can be injected by hand.
 //
-//   const TemplatePlace* place = find_template_place("leaderworkerset.x-k8s.io/v1",
-//   "LeaderWorkerSet");
+//   const TemplatePlace* place = find_template_place("ray.io/v1", "RayCluster");
 //
 // Source: the API types of their releases of August 2026. Pure data; safe from any thread.
 

@@ -8,9 +8,10 @@
 // Kubernetes' own controllers; the others are read in their sources. Who reads another label here
 // has to name it in pod_fields(), too.
 //
-//   PodGroup group = pod_group(labels);
-//   group.id       // "leaderworkerset.sigs.k8s.io/group-key=3e23…", empty: none
-//   group.member   // "leaderworkerset.sigs.k8s.io/worker-index=1", empty: not known
+//   const std::string group = pod_group(labels).id;       // empty: none
+//   const std::string place = pod_group(labels).member;   // empty: not known
+//
+// "leaderworkerset.sigs.k8s.io/group-key=3e23…", "leaderworkerset.sigs.k8s.io/worker-index=1".
 //
 // Pure; safe from any thread.
 

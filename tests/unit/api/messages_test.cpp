@@ -45,7 +45,7 @@ TEST(Messages, EnumerationsTravelAsTheirWords) {
   EXPECT_EQ(dump(LoadAnswer{.decision = LoadDecision::kLoad, .match = Match::kCompatible}),
             R"({"archive":"","budget_ms":0,"compressed_bytes":0,"decision":"load","generation":0,)"
             R"("gpu_product":"","key":{},"manifest_digest":"","match":"compatible",)"
-            R"("plain_bytes":0,"reason":"","retry_after_ms":0})");
+            R"("plain_bytes":0,"rank_directories":[],"reason":"","retry_after_ms":0})");
   EXPECT_EQ(dump(LoadedReport{.outcome = Outcome::kDoesNotExist, .source = LoadSource::kIndex}),
             R"({"archive":"","asked_ms":0,"bytes":0,"cache":"","corrupt_digest":"","files":0,)"
             R"("generation":0,"manifest_digest":"","match":"","message":"","milliseconds":0,)"
@@ -55,12 +55,13 @@ TEST(Messages, EnumerationsTravelAsTheirWords) {
             R"({"archive":"","condemned":[],"decision":"busy","fence":0,"generation":0,)"
             R"("gpu_product":"","id":"","key":{},"lock_timeout_ms":0,"parent_digest":"",)"
             R"("reason":"","retry_after_ms":0})");
-  EXPECT_EQ(dump(EffectReport{.effect = Effect::kPartial, .save_outcome = Outcome::kSkipped}),
-            R"({"cache":"","compile_seconds":0.0,"compiling":false,"counted_effect":"",)"
-            R"("differing":[],"effect":"partial","final_report":false,"loaded_entries":0,)"
-            R"("new_entries":0,"new_names":[],"read_entries":0,"reason":"","save_message":"",)"
-            R"("save_outcome":"SKIPPED","save_reason":"","unreadable_files":0,)"
-            R"("unreadable_owner":-1})");
+  EXPECT_EQ(
+      dump(EffectReport{.effect = Effect::kPartial, .save_outcome = Outcome::kSkipped}),
+      R"({"cache":"","compile_seconds":0.0,"compiling":false,"counted_effect":"",)"
+      R"("differing":[],"effect":"partial","final_report":false,"loaded_entries":0,)"
+      R"("new_entries":0,"new_names":[],"rank_directories":[],"read_entries":0,"reason":"","save_message":"",)"
+      R"("save_outcome":"SKIPPED","save_reason":"","unreadable_files":0,)"
+      R"("unreadable_owner":-1})");
   EXPECT_EQ(dump(SweepRequest{.cache = "c", .phase = SweepPhase::kInventory}),
             R"({"after":"","cache":"c","copied_archives":0,"copied_from":"","copy_error":"",)"
             R"("copy_left_out":0,"corrupt":[],"found":[],"freed_bytes":0,"inventory":[],)"

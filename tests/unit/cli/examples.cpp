@@ -8,10 +8,15 @@
 
 #include "cli/cache_overview.hpp"
 #include "cli/cluster.hpp"
+#include "cli/gpu_kinds.hpp"
 #include "cli/inject_manifests.hpp"
 #include "cli/manifest_yaml.hpp"
 #include "cli/page.hpp"
 #include "cli/pod_story.hpp"
+#include "cli/prewarm_pod.hpp"
+#include "cli/prewarm_watch.hpp"
+#include "cli/template_places.hpp"
+#include "cli/workload_template.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-variable"
@@ -56,6 +61,35 @@ inline Status archives() {
   if (!cluster) return unexpected(cluster.error());
   auto archives = read_archives(*cluster, "llama");
   return archives ? Status() : unexpected(archives.error());
+}
+
+inline void kinds(const api::KeyBasis& basis, nlohmann::json& pod_spec,
+                  const std::vector<nlohmann::json>& nodes, const api::NodeLabels& labels,
+                  const std::string& cache) {
+  for (const GpuKind& kind : gpu_kinds(basis, pod_spec, nodes, labels)) {
+    const std::string archive = api::archive_name(cache, kind.key);
+    restrict_to(kind, pod_spec);
+  }
+}
+
+inline void prewarm(const WorkloadTemplate& workload, const std::string& name,
+                    std::chrono::seconds deadline, const std::vector<PodSelector>& selectors) {
+  using nlohmann::json;
+  json pod = prewarm_pod(workload, name, deadline);
+  const Detached detached = detach(pod, selectors);
+}
+
+inline void watch(const PrewarmSight& sight, Monotonic now) {
+  using namespace std::chrono_literals;
+  PrewarmWatch watch({.unscheduled = 5min, .stuck = 2min, .all = 30min}, now);
+  const PrewarmNews news = watch.look(sight, now);
+}
+
+inline void place() { const TemplatePlace* place = find_template_place("ray.io/v1", "RayCluster"); }
+
+inline void workload(const nlohmann::json& object) {
+  const auto named = workload_named("deploy/web");
+  auto made_of = workload_template(object, "default");
 }
 
 inline std::string page() {

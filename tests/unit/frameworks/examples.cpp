@@ -8,6 +8,7 @@
 #include "frameworks/glob.hpp"
 #include "frameworks/held_paths.hpp"
 #include "frameworks/plan.hpp"
+#include "frameworks/ranks.hpp"
 #include "frameworks/trap.hpp"
 
 #pragma GCC diagnostic push
@@ -47,6 +48,12 @@ inline bool plan(const Rules& rules, const Scan& scan, const SaveKnowledge& know
   SavePlan plan = plan_save(rules, scan, knowledge, now, is_whole_elf);
   if (!plan.pack.empty() && plan.busy.empty()) return true;
   return false;
+}
+
+inline void own_ranks(const Rules& rules) {
+  OwnRanks own({"vllm/torch_compile_cache/0123456789/rank_4_0"});
+  own.wants("vllm", rules, "torch_compile_cache/0123456789/rank_5_0/model");
+  own.wants("vllm", rules, "torch_compile_cache/abcdef0123/rank_5_0/model");
 }
 
 inline void trap() {

@@ -36,6 +36,7 @@
 #include "operator/archives/archive_trust.hpp"
 #include "operator/archives/collection_planner.hpp"
 #include "operator/archives/crash_watch.hpp"
+#include "operator/archives/rank_records.hpp"
 #include "operator/archives/save_coordinator.hpp"
 #include "operator/archives/sweep_guard.hpp"
 #include "operator/breaker/breaker.hpp"
@@ -57,6 +58,7 @@
 #include "operator/cluster/claimed_devices.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/cluster/own_registry.hpp"
+#include "operator/cluster/pod_group.hpp"
 #include "operator/cluster/refusals.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics_access.hpp"
@@ -593,6 +595,13 @@ inline void registry_locator(const kube::Client& client, const std::string& ns) 
   RegistryLocator locator(client, ns, [&](const api::OwnRegistry& found) { found.installed(); });
   if (Status looked = locator.look(); !looked) return;
   locator.start();
+}
+
+inline void ranks(api::CompileCacheArchive& archive, const nlohmann::json& labels) {
+  note_ranks("worker-index=1", "uid-1", {"vllm/torch_compile_cache/AB/rank_4_0"}, archive.ranks);
+  own_ranks("worker-index=1", archive.ranks);
+  const std::string group = pod_group(labels).id;
+  const std::string place = pod_group(labels).member;
 }
 
 inline void storage_check(const api::CompileCache& cache, const api::StoreRef& store,
