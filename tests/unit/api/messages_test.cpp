@@ -59,8 +59,8 @@ TEST(Messages, EnumerationsTravelAsTheirWords) {
       dump(EffectReport{.effect = Effect::kPartial, .save_outcome = Outcome::kSkipped}),
       R"({"cache":"","compile_seconds":0.0,"compiling":false,"counted_effect":"",)"
       R"("differing":[],"effect":"partial","final_report":false,"loaded_entries":0,)"
-      R"("new_entries":0,"new_names":[],"rank_directories":[],"read_entries":0,"reason":"","save_message":"",)"
-      R"("save_outcome":"SKIPPED","save_reason":"","unreadable_files":0,)"
+      R"("new_entries":0,"new_names":[],"rank_directories":[],"read_entries":0,)"
+      R"("reason":"","save_message":"","save_outcome":"SKIPPED","save_reason":"","unreadable_files":0,)"
       R"("unreadable_owner":-1})");
   EXPECT_EQ(dump(SweepRequest{.cache = "c", .phase = SweepPhase::kInventory}),
             R"({"after":"","cache":"c","copied_archives":0,"copied_from":"","copy_error":"",)"
