@@ -24,8 +24,8 @@ std::string age(const std::string& time, WallTime now) {
   const int64_t seconds =
       std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(now - *then).count());
   if (seconds < 120) return std::to_string(seconds) + "s";
-  if (seconds < 2 * 3600) return std::to_string(seconds / 60) + "m";
-  if (seconds < 2 * 86400) return std::to_string(seconds / 3600) + "h";
+  if (seconds < 2L * 3600) return std::to_string(seconds / 60) + "m";
+  if (seconds < 2L * 86400) return std::to_string(seconds / 3600) + "h";
   return std::to_string(seconds / 86400) + "d";
 }
 
