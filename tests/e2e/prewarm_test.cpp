@@ -8,7 +8,13 @@ namespace {
 class Prewarm : public Sandbox {
  protected:
   json deployment(const std::string& shapes) const {
-    const json pod = manifest({"web", {"--shapes", shapes}});
+    json pod = manifest({"web", {"--shapes", shapes}});
+    // Ready when it has compiled, as servers are; prewarm goes by that.
+    pod["spec"]["containers"][0]["readinessProbe"] = {
+        {"exec",
+         {{"command", {"sh", "-c", "ls \"$TORCHINDUCTOR_CACHE_DIR\"/fxgraph/*/*/* && sleep 1"}}}},
+        {"periodSeconds", 1},
+        {"timeoutSeconds", 10}};
     const json labels{{"app", "web"}};
     return {{"apiVersion", "apps/v1"},
             {"kind", "Deployment"},
