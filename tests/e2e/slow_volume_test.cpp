@@ -55,8 +55,11 @@ TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
     return at(told, "/load/outcome") == "failed";
   })) << told;
   EXPECT_EQ(at(told, "/load/reason"), "timeout") << told;
-  const json loader = at(pod("two"), "/status/initContainerStatuses/0/state/terminated");
-  EXPECT_EQ(at(loader, "/exitCode"), 0) << loader;
+  // Of two containers the loader has ended well; one sidecar, which loaded in its hook, runs on.
+  const json ours = at(pod("two"), "/status/initContainerStatuses/0");
+  EXPECT_TRUE(at(ours, "/state/terminated/exitCode") == 0 || !at(ours, "/state/running").is_null())
+      << ours;
+  EXPECT_EQ(at(ours, "/restartCount"), 0) << ours;
   remove_pod("two");
 
   const json warm = run_to_ready({"three", kOneFunction});
