@@ -1,7 +1,6 @@
-#include <cstdlib>
-
 #include "tests/support/slow_volume/slow_volume.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/e2e/sandbox.hpp"
