@@ -1,13 +1,12 @@
 #include "agent/watched.hpp"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "base/free_memory.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 
@@ -139,7 +138,7 @@ void Watched::forget() {
     directory.scan.items = frameworks::Scan();  // "{}" would keep its memory
     directory.loaded.files = frameworks::PathSet();
   }
-  if (count > kMuch) ::malloc_trim(0);
+  if (count > kMuch) return_free_memory();
 }
 
 void Watched::set_quiet_period(std::chrono::milliseconds time) {

@@ -1,10 +1,9 @@
 #include "kube/reflector.hpp"
 
-#include <malloc.h>
-
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/free_memory.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "kube/json.hpp"
@@ -158,7 +157,7 @@ std::optional<rf::Input> ReflectorDriver::Impl::act(const rf::Action& action) {
 
 void ReflectorDriver::Impl::replace() {
   sink.replace();
-  malloc_trim(0);  // what parsing so many objects took goes back to the system
+  return_free_memory();  // that parsing so many objects took
   const MutexLock lock(mutex);
   health.synced = true;
   ++health.syncs;
