@@ -1,7 +1,11 @@
 #include "tests/support/process.hpp"
 
+#include <linux/close_range.h>
+#include <unistd.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/process.hpp>
+#include <boost/process/extend.hpp>
 #include <csignal>
 #include <future>
 
@@ -33,6 +37,12 @@ class NoSigpipe {
   sigset_t before_{};
 };
 
+// In the new process, once its pipes are at 0 to 2: those of programs that other threads run would
+// not end before this one does, had it their other ends.
+constexpr auto keep_to_own_pipes = [](auto&) {
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+};
+
 }  // namespace
 
 ProcessResult run_process(const std::vector<std::string>& command, const std::string& input,
@@ -47,7 +57,7 @@ ProcessResult run_process(const std::vector<std::string>& command, const std::st
     std::future<std::string> err;
     bp::child child(program, bp::args(std::vector<std::string>(command.begin() + 1, command.end())),
                     bp::std_in<boost::asio::buffer(input), bp::std_out> out, bp::std_err > err,
-                    context);
+                    context, bp::extend::on_exec_setup = keep_to_own_pipes);
     {
       const NoSigpipe guard;
       context.run_for(limit);
