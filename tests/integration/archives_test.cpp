@@ -141,6 +141,37 @@ TEST_F(Archives, ACopyIsAskedForOfTheOperatorAndItsEndIsSaid) {
                        "there already"));
 }
 
+TEST_F(Archives, OfAVolumeAreReadByAJobThatIsGoneAfterwards) {
+  make_ready_cache("llama");
+  save("llama");
+  auto verifying = plugin_meanwhile({"verify", "llama", "--timeout", "100"});
+  const std::vector<std::string> select{"jobs", "-n", ns, "-l",
+                                        "app.kubernetes.io/name=compilecache-tool"};
+  json job;
+  ASSERT_TRUE(eventually(seconds(60), [&] {
+    for (const json& one : read_list(select)) job = one;
+    return job.is_object();
+  }));
+  EXPECT_EQ(at(job, "/spec/template/spec/containers/0/args/3"), digest("manifest one"));
+  json pod = job.at("spec").at("template");
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  pod["metadata"]["name"] = "tool-pod";
+  pod["metadata"]["namespace"] = ns;
+  pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = at(job, "/metadata/name");
+  ASSERT_EQ(apply(pod), "");
+  patch_status(
+      "pod", "tool-pod",
+      {{"phase", "Failed"}, {"reason", "Evicted"}, {"message", "the node is low on memory"}});
+  const ProcessResult verified = verifying.get();
+  EXPECT_EQ(verified.exit_code, 1) << "nothing is whole that was not read";
+  EXPECT_TRUE(contains(verified.err, "Evicted: the node is low on memory")) << verified.err;
+  EXPECT_TRUE(eventually(seconds(10), [&] {
+    const auto left = read_list(select);
+    return left.empty() || at(left[0], "/metadata/deletionTimestamp").is_string();
+  }));
+}
+
 // With Debian's registry as the user's.
 class ArchivesInARegistry : public Archives {
  protected:

@@ -124,5 +124,66 @@ TEST_F(Prewarm, SaysWhatIsMissingAndMakesNothing) {
   expect(prewarm({"deployment/web"}), 1, "CompileCache llama is not ready");
 }
 
+TEST_F(Prewarm, APodThatNobodySelectsWarmsTheArchiveOfTheNewImage) {
+  make_workload({{"key", {"GPUProduct", "GPUCount", "Architecture", "Image", "Workload"}}});
+  expect(prewarm({"deployment/web", "--gpu", "NVIDIA-L4"}), 1,
+         std::string("there are: ") + kProduct);
+
+  const std::vector<std::string> arguments{"deployment/web", "--image", "example.com/app:2", "-o",
+                                           "json"};
+  auto running = std::async(std::launch::async, [&] { return prewarm(arguments); });
+  const json pod = made_pod();
+  const std::string name = at(pod, "/metadata/name");
+  EXPECT_EQ(at(pod, "/metadata/labels/app"), json());
+  EXPECT_EQ(at(pod, "/metadata/labels/team"), "a");
+  EXPECT_EQ(at(pod, "/metadata/ownerReferences"), json());
+  EXPECT_EQ(at(pod, "/spec/containers/0/image"), "example.com/app:2");
+  patch_status("pod", name,
+               {{"phase", "Running"},
+                {"containerStatuses", json::array({{{"name", "app"},
+                                                    {"ready", true},
+                                                    {"restartCount", 0},
+                                                    {"image", "a"},
+                                                    {"imageID", ""}}})}});
+  const std::string token = pod_token(ns, name);
+  ASSERT_EQ(process->call("POST", "/v1/load", token, {{"cache", "llama"}}).first, 200);
+  ASSERT_TRUE(
+      commit(token, granted(token, "llama", "a1"), "one").second.contains("manifest_digest"));
+  let_it_go(name);
+  const ProcessResult result = running.get();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json told = json::parse(result.out);
+  ASSERT_EQ(told.size(), 1u) << told;
+  EXPECT_EQ(told[0]["outcome"], "warmed");
+  EXPECT_EQ(told[0]["gpuProduct"], kProduct);
+  const json archive = read({"cca", told[0]["archive"], "-n", ns});
+  EXPECT_EQ(at(archive, "/spec/key/Workload"), "Deployment/web") << archive;
+  EXPECT_EQ(at(archive, "/status/head/savedBy"), name);
+
+  const ProcessResult again = prewarm(arguments);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)[0]["outcome"], "already warm");
+  EXPECT_TRUE(prewarm_pods().empty());
+}
+
+TEST_F(Prewarm, ASignalTakesThePodAway) {
+  make_workload(json::object());
+  const std::string now = ::testing::TempDir() + "prewarm-" + ns;
+  auto ended = command({"deployment/web"});
+  ended.insert(ended.begin(), {"sh", "-c",
+                               "\"$@\" & p=$!; while [ ! -e " + now +
+                                   " ]; do sleep 0.2; done; kill -TERM $p; wait $p",
+                               "sh"});
+  auto running = std::async(std::launch::async, [&] { return run_process(ended); });
+  const std::string name = at(made_pod(), "/metadata/name");
+  std::ofstream(now) << "\n";
+  let_it_go(name);
+  const ProcessResult result = running.get();
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
+  EXPECT_NE(result.out.find("interrupted"), std::string::npos) << result.out;
+  EXPECT_TRUE(prewarm_pods().empty());
+  std::filesystem::remove(now);
+}
+
 }  // namespace
 }  // namespace compilecache::testing
