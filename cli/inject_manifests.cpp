@@ -101,7 +101,6 @@ webhook::InjectionReport stray_report(const std::string& kind, const TemplatePla
 }
 
 // Why the annotation there does nothing for a manifest, and where it belongs.
-// Why the annotation there does nothing for a manifest, and where it belongs.
 webhook::InjectionReport stray_report(const std::string& kind, bool of_object) {
   if (of_object) {
     return no_template("the annotation is on the " + kind +

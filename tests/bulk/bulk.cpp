@@ -123,9 +123,21 @@ class BulkRun {
     const bool twice = !again || again->documents.at(0) != after;
     if (twice) ++result_.injected_twice;
     for (const cli::TemplateReport& report : injected->reports) {
+      if (report.report.reason == api::InjectionReason::kNoPodTemplate) {
+        left_alone(report, document == after);
+        continue;
+      }
       found_.push_back(
           {report, pod_at(document, report.path), pod_at(after, report.path), twice, {}, {}});
     }
+  }
+
+  // There is no pod to ask the API server for: the object is one of another operator's.
+  void left_alone(const cli::TemplateReport& report, bool unchanged) {
+    const std::string reason(api::text_of(report.report.reason).word);
+    ++result_.reasons[reason];
+    lines_ << report.file << ": " << report.object << " " << report.path << ": " << reason << ": "
+           << (unchanged ? "left as it was" : "other templates injected") << "\n";
   }
 
   void ask(Found& found) const {

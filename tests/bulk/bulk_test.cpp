@@ -36,6 +36,7 @@ TEST_F(Bulk, NoTemplateIsWorseOff) {
   EXPECT_GE(result.templates, 10) << lines_;
   EXPECT_EQ(result.unreadable, 1) << lines_;  // chart.yaml
   EXPECT_GE(result.reasons.at("injected"), 8) << lines_;
+  EXPECT_GE(result.reasons.at("no_pod_template"), 1) << lines_;
   EXPECT_GT(result.accepted_before, 0);
   EXPECT_EQ(result.accepted_after, result.accepted_before) << lines_;
   EXPECT_TRUE(result.good()) << lines_;
