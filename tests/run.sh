@@ -293,7 +293,8 @@ run_integration() {
   use_cluster "$1"
   CC_REGISTRY=$("$cluster" registry)
   HELM=$("$cluster" helm)
-  export CC_REGISTRY HELM
+  CC_COSIGN=$("$cluster" cosign)
+  export CC_REGISTRY HELM CC_COSIGN
   run_tests integration "$build" integration
 }
 
@@ -390,6 +391,7 @@ plan() {
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 330)" "etcd, kube-apiserver, a registry and helm from Go modules"; fi
+  if wants integration; then steps_plan cosign "$(unless_ready cosign 300)" "cosign from its Go module"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
   else
@@ -489,6 +491,7 @@ main() {
     steps_undo rm -f "$build/kubectl-$name"
     steps_undo "$cluster" down "$name"
     step control-plane "$cluster" prepare control-plane
+    step cosign "$cluster" prepare cosign
   fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     part_step integration beside threads run_integration "$name"

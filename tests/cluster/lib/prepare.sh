@@ -79,7 +79,7 @@ kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kub
 helm_version() { grep -oPm1 'helm\.sh/helm/v4 \Kv\S+' "$CLUSTER_HOME/helm/go.mod"; }
 
 # go_program NAME: builds one program once; prints its path.
-#   NAME  etcd | coredns | dra | registry | registry_before | helm | kube-apiserver | kubectl | kube-controller-manager | …
+#   NAME  etcd | coredns | dra | registry | registry_before | helm | cosign | kube-apiserver | kubectl | kube-controller-manager | …
 go_program() {
   local name=$1 module package path flags='-s -w' modfile=go
   case $name in
@@ -90,6 +90,7 @@ go_program() {
       module=helm package=helm.sh/helm/v4/cmd/helm
       flags+=" -X helm.sh/helm/v4/internal/version.version=$(helm_version)"
       ;;
+    cosign) module=cosign package=github.com/sigstore/cosign/v3/cmd/cosign ;;
     *)
       module=kubernetes package=k8s.io/kubernetes/cmd/$name
       # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
@@ -129,6 +130,11 @@ prepare_registry() {
 prepare_helm() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}"
   go_program helm >/dev/null
+}
+
+prepare_cosign() {
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}"
+  go_program cosign >/dev/null
 }
 
 prepare_node() {

@@ -5,9 +5,7 @@
 #include "archive/format.hpp"
 #include "store/access/copy.hpp"
 #include "store/directory/directory_store.hpp"
-#include "store/registry/registry_store.hpp"
-#include "tests/support/registry_process.hpp"
-#include "tests/unit/archive/archive_fixture.hpp"
+#include "tests/unit/store/released_registry.hpp"
 
 // skopeo works on what a save pushes to a registry, with the tag of that save: it reads it, takes
 // it away and brings it back, and digests stay the same.
@@ -16,54 +14,27 @@ namespace compilecache::store::test {
 namespace {
 
 using archive::test::Tree;
-using testing::RegistryKind;
-using testing::RegistryProcess;
 
-class Skopeo : public ::testing::TestWithParam<RegistryKind> {
+class Skopeo : public ReleasedRegistry {
  protected:
   void SetUp() override {
-    if (const std::string missing = testing::missing_registry(GetParam()); !missing.empty())
-      GTEST_SKIP() << missing;
+    ReleasedRegistry::SetUp();
     ASSERT_EQ(std::system("command -v skopeo >/dev/null"), 0)
         << "this test needs Debian's package skopeo";
-    registry_ = std::make_unique<RegistryProcess>(GetParam(), temp_.path("registry"));
-    ASSERT_EQ(registry_->problem(), "");
-  }
-
-  [[nodiscard]] RegistryOptions repository(const std::string& name) const {
-    return {.host = registry_->host(),
-            .repository = name,
-            .plain_http = true,
-            .spool_folder = temp_.path()};
   }
   [[nodiscard]] std::string url(const std::string& name, const std::string& tag) const {
     return "docker://" + registry_->host() + "/" + name + ":" + tag;
   }
-
-  archive::test::TempDir temp_;
-  std::unique_ptr<RegistryProcess> registry_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Skopeo,
-                         ::testing::Values(RegistryKind::kDebian, RegistryKind::kDistribution),
-                         [](const auto& kind) {
-                           return kind.param == RegistryKind::kDebian ? "Debian" : "Distribution";
-                         });
+INSTANTIATE_TEST_SUITE_P(Kinds, Skopeo, released_kinds(), kind_name);
 
 TEST_P(Skopeo, ReadsTakesAwayAndBringsBackWhatASavePushed) {
   const Tree tree{{"a", {archive::test::noise(1'000'000, 1), false}},
                   {"b/c", {std::string(70'000, 'x'), true}}};
-  archive::test::write_tree(temp_.path("source"), tree);
-  archive::WriteRequest request;
-  request.annotations = {{archive::kAnnotationName, "llama-3f2a91"},
-                         {archive::kAnnotationGeneration, "7"}};
-  for (const auto& [path, file] : tree)
-    request.files.push_back({temp_.path("source") + "/" + path, "torch/" + path});
   RegistryStore store(repository("ml/caches/team-a/llama"));
-  const auto saved = archive::write_archive(store, std::move(request));
-  ASSERT_TRUE(saved) << saved.error().message;
-  const std::string digest = saved->archive.manifest;
-  const std::string tag = "g7-" + digest.substr(7, 12);
+  const std::string digest = save(store, tree);
+  const std::string tag = tag_of_save(digest);
 
   using archive::test::run;
   const std::string pushed = url("ml/caches/team-a/llama", tag);
@@ -97,16 +68,9 @@ TEST_P(Skopeo, ReadsTakesAwayAndBringsBackWhatASavePushed) {
 // Between repositories without a file in between, and from one kind of store into another.
 TEST_P(Skopeo, FindsWhatWasCopiedWithoutIt) {
   const Tree tree{{"a", {archive::test::noise(1'000'000, 2), false}}};
-  archive::test::write_tree(temp_.path("source"), tree);
   DirectoryStore volume(temp_.path("volume"));
   ASSERT_TRUE(volume.prepare({}, false));
-  archive::WriteRequest request;
-  request.annotations = {{archive::kAnnotationName, "llama-3f2a91"},
-                         {archive::kAnnotationGeneration, "7"}};
-  request.files = {{temp_.path("source") + "/a", "torch/a"}};
-  const auto saved = archive::write_archive(volume, std::move(request));
-  ASSERT_TRUE(saved) << saved.error().message;
-  const std::string digest = saved->archive.manifest;
+  const std::string digest = save(volume, tree);
   RegistryStore first(repository("ml/first")), second(repository("ml/second"));
   const auto pushed = copy_archive(volume, first, digest);
   ASSERT_TRUE(pushed) << pushed.error().message;
@@ -114,7 +78,7 @@ TEST_P(Skopeo, FindsWhatWasCopiedWithoutIt) {
   ASSERT_TRUE(copied) << copied.error().message;
   EXPECT_TRUE(archive::verify(second, digest));
   archive::test::run("skopeo inspect --raw --tls-verify=false " +
-                     url("ml/second", "g7-" + digest.substr(7, 12)));
+                     url("ml/second", tag_of_save(digest)));
 }
 
 }  // namespace

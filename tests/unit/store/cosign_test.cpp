@@ -1,0 +1,98 @@
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "archive/format.hpp"
+#include "tests/support/process.hpp"
+#include "tests/unit/store/released_registry.hpp"
+
+// cosign works on what a save pushes to a registry: it signs the save's tag with a key file, and
+// afterwards tells the signed archive from others. What it puts beside the archive is no save, and
+// an archive with a signature loads and goes as any other.
+
+namespace compilecache::store::test {
+namespace {
+
+using testing::ProcessResult;
+
+class Cosign : public ReleasedRegistry {
+ protected:
+  void SetUp() override {
+    ReleasedRegistry::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const char* program = std::getenv("CC_COSIGN");
+    if (program == nullptr || ::access(program, X_OK) != 0)
+      GTEST_SKIP() << "no cosign: CC_COSIGN=$(tests/cluster/cluster cosign)";
+    make_keys("ours");
+    make_keys("another");
+  }
+
+  // Nothing of the user's: neither a home folder nor a password.
+  [[nodiscard]] ProcessResult cosign(std::vector<std::string> arguments) const {
+    std::vector<std::string> command{"env",
+                                     "-C",
+                                     temp_.path(),
+                                     "HOME=" + temp_.path(),
+                                     "COSIGN_PASSWORD=",
+                                     std::getenv("CC_COSIGN")};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return testing::run_process(command);
+  }
+  void make_keys(const std::string& name) const {
+    const auto made = cosign({"generate-key-pair", "--output-key-prefix", name});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  [[nodiscard]] std::string tagged(const std::string& digest) const {
+    return registry_->host() + "/ml/llama:" + tag_of_save(digest);
+  }
+  // As in a cluster that reaches no log of transparency.
+  [[nodiscard]] ProcessResult sign(const std::string& digest) const {
+    return cosign({"sign", "--key", "ours.key", "--use-signing-config=false", "--tlog-upload=false",
+                   "--allow-http-registry", "--yes", tagged(digest)});
+  }
+  [[nodiscard]] ProcessResult verify(const std::string& digest, const std::string& key) const {
+    return cosign({"verify", "--key", key + ".pub", "--insecure-ignore-tlog",
+                   "--allow-http-registry", "-o", "json", tagged(digest)});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Cosign, released_kinds(), kind_name);
+
+TEST_P(Cosign, SignsASaveAndTellsItFromOthers) {
+  RegistryStore store(repository("ml/llama"));
+  ASSERT_TRUE(store.upkeep()->prepare({"here", "ml", "llama"}, false));
+  const std::string digest = save(store, {{"a", {archive::test::noise(100'000, 1), false}}});
+  const std::string other = save(store, {{"a", {archive::test::noise(100'000, 2), false}}});
+  const auto before = store.upkeep()->list();
+  ASSERT_TRUE(before) << before.error().message;
+
+  const auto signed_it = sign(digest);
+  ASSERT_EQ(signed_it.exit_code, 0) << signed_it.err;
+  const auto verified = verify(digest, "ours");
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_NE(verified.out.find(digest), std::string::npos) << verified.out;
+  const ProcessResult another_key = verify(digest, "another");
+  EXPECT_NE(another_key.exit_code, 0);
+  EXPECT_NE(another_key.err.find("failed to verify signature"), std::string::npos)
+      << another_key.err;
+  const ProcessResult not_signed = verify(other, "ours");
+  EXPECT_NE(not_signed.exit_code, 0);
+  EXPECT_NE(not_signed.err.find("no signatures found"), std::string::npos) << not_signed.err;
+
+  EXPECT_TRUE(archive::verify(store, digest));
+  const auto archives = store.upkeep()->archives();
+  ASSERT_TRUE(archives) << archives.error().message;
+  EXPECT_EQ(archives->size(), 1U) << "of one name, the newest";
+  // A sweep is offered what it was offered before, and what it removes goes.
+  const auto after = store.upkeep()->list();
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(after->size(), before->size());
+  const auto removed = store.upkeep()->remove({digest});
+  ASSERT_TRUE(removed) << removed.error().message;
+  EXPECT_EQ(removed->removed, 1U);
+  EXPECT_NE(verify(digest, "ours").exit_code, 0);
+  EXPECT_TRUE(archive::verify(store, other));
+}
+
+}  // namespace
+}  // namespace compilecache::store::test
