@@ -30,9 +30,9 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kTimeout{10};
-constexpr int kRetries = 2;
-constexpr seconds kLook{1};
+constexpr seconds kPrewarmTimeout{10};
+constexpr int kPrewarmRetries = 2;
+constexpr seconds kPrewarmLook{1};
 // A pod whose pull fails may do better at the next try; the kubelet tries again within 20 s at
 // first.
 constexpr seconds kStuck{120};
@@ -114,7 +114,7 @@ class Prewarm {
       for (Run& one : runs_) {
         if (!one.over()) look(one);
       }
-      if (signal_ == 0 && !all_over()) signal_ = signals_.wait(kLook);
+      if (signal_ == 0 && !all_over()) signal_ = signals_.wait(kPrewarmLook);
     }
     for (Run& one : runs_) {
       if (!one.over()) end(one, kInterrupted, "by a signal");
@@ -254,7 +254,7 @@ class Prewarm {
       if (!pod && pod.error().code == ErrorCode::kNotFound) return;
       // The deletion is on record, so whoever asks to end need not wait for it.
       if (signal_ != 0) return;
-      signal_ = signals_.wait(kLook);
+      signal_ = signals_.wait(kPrewarmLook);
     }
   }
 
@@ -325,7 +325,7 @@ int run_prewarm(const PrewarmOptions& options, std::istream& in, std::ostream& o
   const auto transport = kube::make_transport(*config);
   if (!transport) return refuse(transport.error(), kUnreadable);
   const kube::Client client = kube::Client(*transport, {.field_manager = "kubectl-compilecache"})
-                                  .with_timeout(kTimeout, kRetries);
+                                  .with_timeout(kPrewarmTimeout, kPrewarmRetries);
   const std::string& ns = options.ns.empty() ? config->default_namespace : options.ns;
   const auto workloads = read_workloads(options, client, ns, in);
   if (!workloads) return refuse(workloads.error(), kUnreadable);

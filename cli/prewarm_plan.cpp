@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string annotation(const json& pod, const char* name) {
+std::string annotation_of(const json& pod, const char* name) {
   return kube::string_at(pod, {"metadata", "annotations", name});
 }
 
@@ -44,7 +44,7 @@ class Planner {
   }
 
   Status read_cache() {
-    const std::string name = annotation(pod_, api::kCacheAnnotation);
+    const std::string name = annotation_of(pod_, api::kCacheAnnotation);
     if (name.empty()) {
       return fail(ErrorCode::kInvalid, "the pod template of " + what() + " has no annotation " +
                                            api::kCacheAnnotation + "; nothing is to be warmed");
@@ -68,7 +68,7 @@ class Planner {
 
   // Modes and policies with which a pod saves nothing.
   Status set_modes() {
-    const std::string mode = annotation(pod_, api::kModeAnnotation);
+    const std::string mode = annotation_of(pod_, api::kModeAnnotation);
     if (mode == api::to_string(api::Mode::kDisabled) ||
         mode == api::to_string(api::Mode::kForceCold)) {
       return fail(ErrorCode::kInvalid, "the pods of " + what() +
@@ -124,7 +124,7 @@ class Planner {
     if (!made) {
       return unexpected(made.error().with("asking what a pod of " + what() + " would be"));
     }
-    const std::string status = annotation(*made, api::kStatusAnnotation);
+    const std::string status = annotation_of(*made, api::kStatusAnnotation);
     if (!status.empty()) return api::parse_injection_status(status);
     const api::Condition* ready =
         api::find_condition(cache_.status.conditions, api::kReadyCondition);

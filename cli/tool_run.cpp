@@ -12,9 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kLook{1};
+constexpr std::chrono::seconds kJobLook{1};
 constexpr std::chrono::seconds kPodPatience{20};  // then a Job without a pod is worth a word
-constexpr char kReleaseImage[] = "docker.io/library/compilecache:" COMPILECACHE_VERSION;
+constexpr char kJobImage[] = "docker.io/library/compilecache:" COMPILECACHE_VERSION;
 
 // The Job, for as long as it is needed.
 class RunningJob {
@@ -91,7 +91,7 @@ Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ost
                                  : "",
                      .deadline = run.deadline};
   if (input.image.empty() && pods) input.image = agent_image_in(*pods);
-  if (input.image.empty()) input.image = kReleaseImage;
+  if (input.image.empty()) input.image = kJobImage;
   if (auto made = cluster.client.create(kube::resources::kJobs, tool_job(input)); !made) {
     return unexpected(made.error().with("making the Job " + cluster.ns + "/" + name));
   }
@@ -111,7 +111,7 @@ Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ost
       progress.say("Job " + name + " has no pod yet; kubectl describe job " + name + " -n " +
                    cluster.ns + " may say why");
     }
-    (void)cluster.client.pause(kLook);
+    (void)cluster.client.pause(kJobLook);
   }
   return fail(ErrorCode::kTimeout, "the Job " + cluster.ns + "/" + name + " did not end within " +
                                        std::to_string(run.deadline.count()) + " s" +

@@ -21,7 +21,7 @@ json list_in(const std::string& log) {
   return list.is_array() ? list : json();
 }
 
-std::string text(const json& object, const char* name) {
+std::string text_in(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -37,7 +37,7 @@ Result<std::vector<Verdict>> read_verdicts(const std::string& log,
   }
   std::map<std::string, json> found;
   for (const json& item : list) {
-    if (item.is_object()) found[text(item, "digest")] = item;
+    if (item.is_object()) found[text_in(item, "digest")] = item;
   }
   std::vector<Verdict> verdicts;
   for (const auto& archive : archives) {
@@ -48,7 +48,7 @@ Result<std::vector<Verdict>> read_verdicts(const std::string& log,
     } else {
       const auto whole = item->second.find("whole");
       verdict.whole = whole != item->second.end() && *whole == true;
-      verdict.error = text(item->second, "error");
+      verdict.error = text_in(item->second, "error");
     }
     verdicts.push_back(std::move(verdict));
   }
