@@ -1,10 +1,8 @@
 #include "cli/archive_table.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/summary.hpp"
-#include "base/time_format.hpp"
 #include "cli/page.hpp"
 
 namespace compilecache::cli {
@@ -15,18 +13,6 @@ using nlohmann::json;
 std::string part(const api::CompileCacheArchive& archive, const std::string& name) {
   const auto found = archive.key.find(name);
   return found == archive.key.end() ? "" : found->second;
-}
-
-// As kubectl has ages, in one unit: "3d", "5h", "12m", "40s".
-std::string age(const std::string& time, WallTime now) {
-  const auto then = parse_time(time);
-  if (!then) return "-";
-  const int64_t seconds =
-      std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(now - *then).count());
-  if (seconds < 120) return std::to_string(seconds) + "s";
-  if (seconds < 2L * 3600) return std::to_string(seconds / 60) + "m";
-  if (seconds < 2L * 86400) return std::to_string(seconds / 3600) + "h";
-  return std::to_string(seconds / 86400) + "d";
 }
 
 std::vector<std::string> header(bool wide) {
@@ -44,8 +30,8 @@ std::vector<std::string> row_of(const api::CompileCacheArchive& archive, WallTim
                                  std::to_string(head.generation),
                                  size_text(head.compressed_bytes),
                                  or_dash(part(archive, "Image")),
-                                 age(head.saved_at, now),
-                                 age(archive.last_used_time, now),
+                                 age_text(head.saved_at, now),
+                                 age_text(archive.last_used_time, now),
                                  or_dash(api::summary(archive.effect)),
                                  or_dash(state_of(archive))};
   if (wide) {

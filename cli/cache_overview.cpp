@@ -18,9 +18,16 @@ ArchiveRow row_of(const api::CompileCacheArchive& archive) {
                  .bytes = archive.head.compressed_bytes,
                  .files = archive.head.files,
                  .loads = api::summary(archive.loads),
-                 .last_used = archive.last_used_time};
-  const auto product = archive.key.find(api::kGpuProductPart);
-  if (product != archive.key.end()) row.gpu_product = product->second;
+                 .last_used = archive.last_used_time,
+                 .saved_at = archive.head.saved_at,
+                 .warm_loads = archive.loads.exact + archive.loads.compatible,
+                 .compile_seconds = archive.head.compile_seconds};
+  const auto part = [&](const char* name) {
+    const auto found = archive.key.find(name);
+    return found == archive.key.end() ? std::string() : found->second;
+  };
+  row.gpu_product = part(api::kGpuProductPart);
+  row.gpus = part(api::kGpuCountPart);
   row.state = state_of(archive);
   return row;
 }
@@ -94,6 +101,14 @@ std::vector<ColdPods> cold_of(const std::vector<api::RecentPod>& recent) {
 }
 
 }  // namespace
+
+std::optional<int64_t> hit_percent(const api::LoadCounters& loads) {
+  const double warm = static_cast<double>(loads.exact) + static_cast<double>(loads.compatible);
+  const double all = warm + static_cast<double>(loads.missing) + static_cast<double>(loads.failed);
+  // A status that counts below zero is not to be believed.
+  if (!(all > 0) || warm < 0 || warm > all) return std::nullopt;
+  return static_cast<int64_t>(100 * warm / all);
+}
 
 CacheOverview overview_of(const api::CompileCache& cache,
                           const std::vector<api::CompileCacheArchive>& archives) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,11 @@ struct ArchiveRow {
   int64_t generation = 0, bytes = 0, files = 0;
   std::string loads;      // "3 exact, 1 missing"
   std::string last_used;  // RFC 3339; empty: never
-  std::string state;      // "Corrupt", "Suspect", "saved by POD now"; empty: nothing to say
+  std::string saved_at;   // RFC 3339
+  std::string gpus;       // of one pod, as the key says; empty: not part of it
+  int64_t warm_loads = 0;
+  double compile_seconds = 0;  // what each load is worth at most
+  std::string state;           // "Corrupt", "Suspect", "saved by POD now"; empty: nothing to say
 };
 
 // A condition that is not as it should be.
@@ -58,6 +63,9 @@ struct CacheOverview {
 // Of the archives those count that belong to the CompileCache.
 CacheOverview overview_of(const api::CompileCache& cache,
                           const std::vector<api::CompileCacheArchive>& archives);
+
+// How many of a hundred starts had an archive; nothing: there was none.
+std::optional<int64_t> hit_percent(const api::LoadCounters& loads);
 
 std::string text_of(const CacheOverview& overview);
 nlohmann::json json_of(const CacheOverview& overview);

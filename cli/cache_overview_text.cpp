@@ -25,12 +25,9 @@ void tell_archives(const CacheOverview& overview, Page& page) {
 }
 
 void tell_pods(const CacheOverview& overview, Page& page) {
-  const api::LoadCounters& loads = overview.loads;
-  const int64_t warm = loads.exact + loads.compatible;
-  const int64_t all = warm + loads.missing + loads.failed;
   std::string text = std::to_string(overview.active_pods) + " now";
-  if (all > 0) {
-    text += "; starts so far: " + api::summary(loads) + " (" + std::to_string(100 * warm / all) +
+  if (const auto percent = hit_percent(overview.loads)) {
+    text += "; starts so far: " + api::summary(overview.loads) + " (" + std::to_string(*percent) +
             " % with an archive)";
   }
   const std::string effect = api::summary(overview.effect);

@@ -6,6 +6,7 @@
 
 #include "base/printable.hpp"
 #include "base/quantity.hpp"
+#include "base/time_format.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -63,6 +64,20 @@ std::string or_dash(const std::string& text) { return text.empty() ? "-" : text;
 
 std::string size_text(int64_t bytes) {
   return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes)));
+}
+
+std::string age_text(const std::string& time, WallTime now) {
+  const auto then = parse_time(time);
+  if (!then) return "-";
+  // In seconds, since nanoseconds do not reach from the first year that is read to this one.
+  using std::chrono::time_point_cast;
+  const auto ago = time_point_cast<std::chrono::seconds>(now).time_since_epoch() -
+                   time_point_cast<std::chrono::seconds>(*then).time_since_epoch();
+  const int64_t seconds = std::max<int64_t>(0, ago.count());
+  if (seconds < 120) return std::to_string(seconds) + "s";
+  if (seconds < 2L * 3600) return std::to_string(seconds / 60) + "m";
+  if (seconds < 2L * 86400) return std::to_string(seconds / 3600) + "h";
+  return std::to_string(seconds / 86400) + "d";
 }
 
 }  // namespace compilecache::cli

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
+
 // Text for people, 100 columns wide: lines with a label, and rows under them. What strangers wrote
 // is made safe for a terminal (base/printable.hpp).
 //
@@ -41,5 +43,8 @@ std::string padded(std::string text, size_t width);
 std::string or_dash(const std::string& text);
 // "592Ki"; a count below zero, of a status that cannot be true, is none.
 std::string size_text(int64_t bytes);
+// How long ago a time as Kubernetes writes it was, in one unit as kubectl has ages: "3d", "5h",
+// "12m", "40s"; "-" where the text is no time.
+std::string age_text(const std::string& time, WallTime now);
 
 }  // namespace compilecache::cli

@@ -6,6 +6,7 @@
 
 #include "base/time_format.hpp"
 #include "cli/cluster.hpp"
+#include "cli/page.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -55,6 +56,16 @@ TEST(ArchiveTable, WhatWasNeverUsedHasNoAge) {
   auto archive = archive_of_llama();
   archive.last_used_time = "";
   EXPECT_THAT(table_of({archive}, kNow, false), HasSubstr("4d   -  "));
+}
+
+TEST(AgeText, IsInOneUnitAndNeverBelowZero) {
+  EXPECT_EQ(age_text("2026-11-24T11:59:00Z", kNow), "60s");
+  EXPECT_EQ(age_text("2026-11-24T11:00:00Z", kNow), "60m");
+  EXPECT_EQ(age_text("2026-11-23T12:00:00Z", kNow), "24h");
+  EXPECT_EQ(age_text("2026-11-20T12:00:00Z", kNow), "4d");
+  EXPECT_EQ(age_text("2027-11-20T12:00:00Z", kNow), "0s");
+  EXPECT_EQ(age_text("1678-01-01T00:00:00Z", kNow), "127431d");
+  EXPECT_EQ(age_text("yesterday", kNow), "-");
 }
 
 TEST(ArchiveName, IsACacheAndAnArchive) {

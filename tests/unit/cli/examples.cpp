@@ -11,6 +11,7 @@
 #include "cli/gpu_kinds.hpp"
 #include "cli/inject_manifests.hpp"
 #include "cli/manifest_yaml.hpp"
+#include "cli/overview_reading.hpp"
 #include "cli/page.hpp"
 #include "cli/pod_story.hpp"
 #include "cli/prewarm_pod.hpp"
@@ -90,6 +91,12 @@ inline void place() { const TemplatePlace* place = find_template_place("ray.io/v
 inline void workload(const nlohmann::json& object) {
   const auto named = workload_named("deploy/web");
   auto made_of = workload_template(object, "default");
+}
+
+inline Status read(const Cluster& cluster) {
+  const auto overviews = read_overviews(cluster.client, "ml", "");
+  if (!overviews) return unexpected(overviews.error());
+  return {};
 }
 
 inline std::string page() {
