@@ -6,6 +6,7 @@
 #include "cli/explain_command.hpp"
 #include "cli/inject_command.hpp"
 #include "cli/prewarm_command.hpp"
+#include "cli/report_command.hpp"
 #include "cli/status_command.hpp"
 
 // The command line of kubectl-compilecache.
@@ -18,6 +19,7 @@ struct CommandLine {
   std::optional<ExplainOptions> explain;
   std::optional<StatusOptions> status;
   std::optional<PrewarmOptions> prewarm;
+  std::optional<ReportOptions> report;
   Verb verb;  // on archives
   // The exit status in that case: 0 after --help or --version, 2 after a wrong command line.
   int exit_code = 0;

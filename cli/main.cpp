@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   if (asked.explain) return run_explain(*asked.explain, std::cout, std::cerr);
   if (asked.status) return run_status(*asked.status, std::cout, std::cerr);
   if (asked.prewarm) return run_prewarm(*asked.prewarm, std::cin, std::cout, std::cerr);
+  if (asked.report) return run_report(*asked.report, std::cout, std::cerr);
   if (asked.verb) return asked.verb();
   return asked.exit_code;
 }

@@ -9,13 +9,18 @@
 #include "cli/cache_overview.hpp"
 #include "cli/cluster.hpp"
 #include "cli/gpu_kinds.hpp"
+#include "cli/hit_history.hpp"
 #include "cli/inject_manifests.hpp"
 #include "cli/manifest_yaml.hpp"
+#include "cli/markup.hpp"
 #include "cli/overview_reading.hpp"
 #include "cli/page.hpp"
 #include "cli/pod_story.hpp"
 #include "cli/prewarm_pod.hpp"
 #include "cli/prewarm_watch.hpp"
+#include "cli/prometheus.hpp"
+#include "cli/report_html.hpp"
+#include "cli/report_model.hpp"
 #include "cli/template_places.hpp"
 #include "cli/workload_template.hpp"
 
@@ -97,6 +102,31 @@ inline Status read(const Cluster& cluster) {
   const auto overviews = read_overviews(cluster.client, "ml", "");
   if (!overviews) return unexpected(overviews.error());
   return {};
+}
+
+inline std::string markup(const std::string& name, const std::string& message) {
+  Markup page;
+  page.html("<p title=\"").text(name).html("\">").text(message).html("</p>");
+  std::string text = page.take();
+  return text;
+}
+
+inline void history(const std::string& body, WallTime now) {
+  const std::string target = history_target("ml", now);
+  auto points = read_history(200, body, now);
+}
+
+inline void prometheus() {
+  auto answer = ask_prometheus("http://localhost:9090", "/api/v1/query?query=up");
+  if (answer) std::cout << answer->status << answer->body;
+}
+
+inline void report(const std::vector<CacheOverview>& overviews,
+                   const std::vector<HistoryPoint>& points, WallTime now) {
+  Report report = report_of(overviews, "ml", now);
+  report.history.points = points;
+  std::string page = html_of(report);
+  std::cout << json_of(report).dump(2);
 }
 
 inline std::string page() {

@@ -1,0 +1,205 @@
+// `kubectl compilecache report` on an API server and a Prometheus that are played.
+
+#include "cli/report_command.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/command_line.hpp"
+#include "tests/support/fake_apiserver.hpp"
+
+namespace compilecache::cli {
+namespace {
+
+using nlohmann::json;
+using testing::FakeApiServer;
+using testing::FakeConnection;
+using testing::FakeRequest;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr char kCaches[] = "/apis/compilecache.dev/v1alpha1/compilecaches";
+
+json cache_object(const std::string& ns, const std::string& name) {
+  return {{"apiVersion", "compilecache.dev/v1alpha1"},
+          {"kind", "CompileCache"},
+          {"metadata", {{"namespace", ns}, {"name", name}}},
+          {"spec", {{"storage", {{"claimName", "caches"}}}}},
+          {"status",
+           {{"secondsSaved", 7200},
+            {"loads", {{"exact", 3}, {"missing", 1}}},
+            {"conditions", json::array({{{"type", "Ready"}, {"status", "True"}}})}}}};
+}
+
+struct Made {
+  int exit_status = 0;
+  std::string out, errors;
+};
+
+class ReportCommand : public ::testing::Test {
+ protected:
+  ReportCommand() {
+    std::array<char, 32> name{"/tmp/report-test-XXXXXX"};
+    folder_ = ::mkdtemp(name.data());
+    const json config = {
+        {"apiVersion", "v1"},
+        {"kind", "Config"},
+        {"current-context", "c"},
+        {"contexts",
+         json::array({{{"name", "c"},
+                       {"context", {{"cluster", "c"}, {"user", "u"}, {"namespace", "ml"}}}}})},
+        {"clusters", json::array({{{"name", "c"}, {"cluster", {{"server", server.url()}}}}})},
+        {"users", json::array({{{"name", "u"}, {"user", json::object()}}})}};
+    std::ofstream(folder_ / "config") << config;
+  }
+  ~ReportCommand() override { std::filesystem::remove_all(folder_); }
+
+  Made make(ReportOptions options) const {
+    options.kubeconfig = (folder_ / "config").string();
+    std::ostringstream out, errors;
+    const int exit_status = run_report(options, out, errors);
+    return {exit_status, out.str(), errors.str()};
+  }
+  void prometheus_answers(int status, const std::string& body) {
+    prometheus.script([=](const FakeRequest&, FakeConnection& connection) {
+      connection.reply(status, body);
+      return true;
+    });
+  }
+
+  FakeApiServer server, prometheus;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(ReportCommand, MakesAPageOfTheNamespaceOrOfAll) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  server.put(kCaches, cache_object("other", "qwen"));
+  const Made one = make({});
+  EXPECT_EQ(one.exit_status, 0);
+  EXPECT_THAT(one.errors, IsEmpty());
+  EXPECT_THAT(one.out, HasSubstr("namespace ml"));
+  EXPECT_THAT(one.out, HasSubstr("<b>2 h</b>"));
+  EXPECT_THAT(one.out, HasSubstr("No history is known"));
+  EXPECT_THAT(one.out, Not(HasSubstr("qwen")));
+  const json all = json::parse(make({.all_namespaces = true, .output = "json"}).out);
+  EXPECT_EQ(all["secondsSaved"], 14400);
+  EXPECT_EQ(all["hitPercent"], 75);
+  EXPECT_EQ(all["caches"].size(), 2u);
+  EXPECT_THAT(make({.ns = "other", .output = "yaml"}).out, HasSubstr("secondsSaved: 7200\n"));
+}
+
+TEST_F(ReportCommand, AnEmptyNamespaceHasAPageAndIsToldOfOnStandardError) {
+  const Made made = make({.ns = "nobody"});
+  EXPECT_EQ(made.exit_status, 0);
+  EXPECT_THAT(made.out, HasSubstr("There is none in namespace nobody."));
+  EXPECT_EQ(made.errors, "There is no CompileCache in the namespace nobody.\n");
+}
+
+TEST_F(ReportCommand, WithoutTheRightToListThereIsNoPage) {
+  server.script([](const FakeRequest&, FakeConnection& connection) {
+    connection.reply(403, testing::fake_status(403, "Forbidden", "you may not list"));
+    return true;
+  });
+  const Made made = make({});
+  EXPECT_EQ(made.exit_status, 1);
+  EXPECT_THAT(made.out, IsEmpty());
+  EXPECT_THAT(made.errors, HasSubstr("kubectl compilecache report: listing CompileCaches: "));
+}
+
+TEST_F(ReportCommand, ArchivesThatCannotBeListedAreToldInThePageAndOnStandardError) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  server.script([](const FakeRequest& request, FakeConnection& connection) {
+    if (request.path.find("compilecachearchives") == std::string::npos) return false;
+    connection.reply(403, testing::fake_status(403, "Forbidden", "you may not list"));
+    return true;
+  });
+  const Made made = make({});
+  EXPECT_EQ(made.exit_status, 0);
+  EXPECT_THAT(made.out, HasSubstr("Not all are known: listing CompileCacheArchives"));
+  EXPECT_THAT(made.errors, HasSubstr("listing CompileCacheArchives"));
+}
+
+TEST_F(ReportCommand, TheHistoryComesFromPrometheus) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  const int64_t hour_ago = ::time(nullptr) - 3600;
+  const json series = {{"metric", {{"outcome", "exact"}}},
+                       {"values", json::array({json::array({hour_ago, "4"})})}};
+  prometheus_answers(200,
+                     json{{"status", "success"},
+                          {"data", {{"resultType", "matrix"}, {"result", json::array({series})}}}}
+                         .dump());
+  const Made made = make({.prometheus = prometheus.url() + "/"});
+  EXPECT_EQ(made.exit_status, 0) << made.errors;
+  EXPECT_THAT(made.errors, IsEmpty());
+  EXPECT_THAT(made.out, HasSubstr("100 % of about 4 starts of the last 14 days"));
+  ASSERT_EQ(prometheus.requests().size(), 1u);
+  const FakeRequest asked = prometheus.requests()[0];
+  EXPECT_EQ(asked.path, "/api/v1/query_range");
+  EXPECT_EQ(asked.parameter("query"),
+            "sum by (outcome) (increase(compilecache_loads_total{namespace=\"ml\"}[21600s]))");
+}
+
+TEST_F(ReportCommand, APrometheusThatFailsIsToldAndThePageIsMade) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  prometheus_answers(503, R"({"status": "error", "error": "starting <up>"})");
+  const Made made = make({.prometheus = prometheus.url()});
+  EXPECT_EQ(made.exit_status, 3);
+  EXPECT_EQ(made.errors, "kubectl compilecache report: asking Prometheus at " + prometheus.url() +
+                             ": it refuses the question: starting <up>\n");
+  EXPECT_THAT(made.out, HasSubstr("it refuses the question: starting &lt;up&gt;"));
+  EXPECT_THAT(made.out, HasSubstr("<b>2 h</b>"));
+  prometheus_answers(503, "{}");
+  EXPECT_THAT(
+      json::parse(make({.output = "json", .prometheus = prometheus.url()}).out)["history"]["error"]
+          .get<std::string>(),
+      HasSubstr("HTTP 503"));
+}
+
+TEST_F(ReportCommand, APrometheusThatIsNotThereOrSaysTooMuch) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  const Made refused = make({.prometheus = "http://127.0.0.1:1"});
+  EXPECT_EQ(refused.exit_status, 3);
+  EXPECT_THAT(refused.errors, HasSubstr("asking Prometheus at http://127.0.0.1:1: "));
+  EXPECT_THAT(refused.out, HasSubstr("</html>"));
+  prometheus_answers(200, std::string(2 << 20, ' '));
+  const Made large = make({.prometheus = prometheus.url()});
+  EXPECT_EQ(large.exit_status, 3);
+  EXPECT_THAT(large.errors, HasSubstr("1048576"));
+}
+
+TEST(ReportCommandLine, TakesANamespaceOrAllAndAUrl) {
+  const auto parsed = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"kubectl-compilecache", "report"});
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    CommandLine line = parse_command_line(static_cast<int>(words.size()), words.data());
+    ::testing::internal::GetCapturedStdout();
+    ::testing::internal::GetCapturedStderr();
+    return line;
+  };
+  const auto usual = parsed({"-n", "ml", "--prometheus", "https://p.example.com/prometheus"});
+  ASSERT_TRUE(usual.report);
+  EXPECT_EQ(usual.report->ns, "ml");
+  EXPECT_EQ(usual.report->output, "html");
+  EXPECT_EQ(usual.report->prometheus, "https://p.example.com/prometheus");
+  EXPECT_TRUE(parsed({"-A", "-o", "yaml"}).report->all_namespaces);
+  for (const auto& wrong : std::vector<std::vector<const char*>>{
+           {"-A", "-n", "ml"}, {"-o", "pdf"}, {"--prometheus", "localhost:9090"}}) {
+    const auto line = parsed(wrong);
+    EXPECT_FALSE(line.report) << wrong[0];
+    EXPECT_EQ(line.exit_code, 2) << wrong[0];
+  }
+}
+
+}  // namespace
+}  // namespace compilecache::cli
