@@ -12,7 +12,12 @@ function(cc_add_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} cc_paths cc_no_skips GTest::gtest GTest::gmock
                                         GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
+  # Of seconds; sanitizers take three times as long.
+  set(limit 600)
+  if(COMPILECACHE_SANITIZE)
+    set(limit 1500)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${limit})
   if(ARG_SECONDS)
     set_tests_properties(${name} PROPERTIES COST ${ARG_SECONDS})
   endif()
