@@ -26,12 +26,15 @@ Exit status: 0 when every annotated template was injected, 1 when one was left a
 could not be read or the command line is wrong; then nothing is printed.)";
 
 constexpr char kExplainFooter[] = R"(
-One pod's story: injected or why not, its key, which archive, how long each step took, what the archive was
-worth, what was compiled anew and why, and what to change. All of it is in the pod, in status.recent of its
-CompileCache, in its archives and in Events; needs the right to read those. docs/still-slow.md has more.
+One pod's story: injected or why not, its key, which archive, where each second of its start went, what the
+archive was worth, what was compiled anew and why, and what to change. Of a workload: what its pods have in common
+(one key or several, how many warm, partial, cold or not injected and why, medians of the newest pods' steps), and what to do
+about the commonest fault. All of it is in pods, in status.recent of their CompileCache, in its archives, in Events and in
+the log of a known engine; needs the right to read those, and tells what it may not read. docs/still-slow.md has more.
   kubectl compilecache explain web-6d9f7c5b8-x2x7k -n ml
+  kubectl compilecache explain deployment/web -n ml
 
-Exit status: 0 when the story was told, 1 when the pod cannot be read, 2 when the command line is wrong.)";
+Exit status: 0 when the story was told, 1 when the pod or the workload cannot be read, 2 when the command line is wrong.)";
 
 constexpr char kStatusFooter[] = R"(
 How CompileCaches do: archives by GPU product, what pods found and what it was worth, what is wrong and what to
@@ -101,10 +104,16 @@ void describe_kubeconfig(CLI::App& command, Options& how) {
 
 void describe_explain(CLI::App& explain, ExplainOptions& how) {
   explain.footer(kExplainFooter);
-  explain.add_option("POD", how.pod, "name of the pod")->required();
-  explain.add_option("-n,--namespace", how.ns, "the pod's; default: the kubeconfig's");
-  explain.add_option("-o,--output", how.output, "json; default: a text for people")
-      ->check(CLI::IsMember({"json"}));
+  explain
+      .add_option(
+          "POD|WORKLOAD", how.what,
+          "name of a pod, or deployment/NAME; also statefulset, daemonset, replicaset, job, "
+          "rollout")
+      ->required()
+      ->expected(1, 2);
+  explain.add_option("-n,--namespace", how.ns, "its own; default: the kubeconfig's");
+  explain.add_option("-o,--output", how.output, "json or yaml; default: a text for people")
+      ->check(CLI::IsMember({"json", "yaml"}));
   describe_kubeconfig(explain, how);
 }
 
@@ -195,7 +204,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   InjectOptions how;
   describe_inject(*inject, how);
   CLI::App* explain =
-      app.add_subcommand("explain", "tell why a pod is (still) slow: one pod's story");
+      app.add_subcommand("explain", "tell why a pod, or the pods of a workload, are (still) slow");
   ExplainOptions whom;
   describe_explain(*explain, whom);
   CLI::App* status =

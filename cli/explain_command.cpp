@@ -1,140 +1,103 @@
 #include "cli/explain_command.hpp"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <set>
 
-#include "api/names.hpp"
-#include "cli/pod_story.hpp"
-#include "kube/client.hpp"
-#include "kube/config.hpp"
-#include "kube/cpprest_transport.hpp"
+#include "base/strings.hpp"
+#include "cli/cluster.hpp"
+#include "cli/json_at.hpp"
+#include "cli/label_match.hpp"
+#include "cli/pod_reader.hpp"
+#include "cli/structured_output.hpp"
+#include "cli/workload_story.hpp"
 #include "kube/json.hpp"
-#include "operator/cluster/cluster_view.hpp"
 
 namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
 
-// Somebody is waiting for the answer.
-constexpr std::chrono::seconds kTimeout{10};
-constexpr int kRetries = 2;
+// Each pod may cost a request for its node, each timed one two more for Events and its log.
+constexpr size_t kMostPods = 100, kTimedPods = 10;
 
-class Reader {
- public:
-  Reader(const kube::Client& client, const std::string& ns) : client_(client), ns_(ns) {}
+template <typename Story>
+void print_story(const Story& story, const std::string& output, std::ostream& out) {
+  out << (output.empty() ? text_of(story) : structured(json_of(story), output));
+}
 
-  Result<PodFacts> read(const std::string& name) {
-    auto pod = client_.get(kube::resources::kPods, ns_, name);
-    if (!pod) return unexpected(pod.error().with("reading pod " + ns_ + "/" + name));
-    facts_.pod = std::move(*pod);
-    read_node();
-    read_cache();
-    read_events();
-    return std::move(facts_);
+// The pods that the workload's selector selects, the newest first.
+Result<std::vector<json>> pods_of(const Cluster& cluster, const WorkloadName& workload) {
+  const std::string named = workload.kind + " " + cluster.ns + "/" + workload.name;
+  const auto object = cluster.client.get(workload.resource, cluster.ns, workload.name);
+  if (!object) return unexpected(object.error().with("reading " + named));
+  const std::string selector = selector_query(at(*object, "/spec/selector"));
+  if (selector.empty()) {
+    return fail(ErrorCode::kInvalid,
+                named + " selects no pods by labels" +
+                    (workload.kind == "CronJob" ? "; name one of its Jobs" : ""));
   }
+  auto listed = cluster.client.list_all(kube::resources::kPods,
+                                        {.ns = cluster.ns, .label_selector = selector});
+  if (!listed) return unexpected(listed.error().with("listing the pods of " + named));
+  auto pods = listed->at("items").get<std::vector<json>>();
+  std::stable_sort(pods.begin(), pods.end(), [](const json& a, const json& b) {
+    return text_in(a, "/metadata/creationTimestamp") > text_in(b, "/metadata/creationTimestamp");
+  });
+  return pods;
+}
 
- private:
-  void unread(const std::string& what, const Error& error) {
-    facts_.unread.push_back(what + ": " + error.message);
+Result<WorkloadStory> read_workload(const Cluster& cluster, const WorkloadName& workload) {
+  auto pods = pods_of(cluster, workload);
+  if (!pods) return unexpected(pods.error());
+  WorkloadFacts facts{.ns = cluster.ns,
+                      .workload = workload.kind + "/" + workload.name,
+                      .pods_in_all = static_cast<int64_t>(pods->size())};
+  PodReader reader(cluster.client, cluster.ns);
+  for (size_t i = 0; i < std::min(pods->size(), kMostPods); ++i) {
+    const bool timed = i < kTimedPods;
+    const auto depth = timed ? PodReader::Depth::kAll : PodReader::Depth::kWhy;
+    facts.pods.push_back({tell_story(reader.facts_of(std::move((*pods)[i]), depth)), timed});
   }
-
-  // Who may list but not get, as the operator's own account, finds it all the same.
-  Result<json> find(const kube::Resource& resource, const std::string& ns, const std::string& name,
-                    bool metadata_only) const {
-    auto object = client_.get(resource, ns, name, {.metadata_only = metadata_only});
-    if (object || object.error().code != ErrorCode::kForbidden) return object;
-    auto listed = client_.list_all(
-        resource,
-        {.ns = ns, .field_selector = "metadata.name=" + name, .metadata_only = metadata_only});
-    if (!listed) return object;
-    json& items = listed->at("items");
-    if (items.empty()) return fail(ErrorCode::kNotFound, name + " does not exist");
-    return std::move(items.front());
-  }
-
-  void read_node() {
-    const std::string name = kube::string_at(facts_.pod, {"spec", "nodeName"});
-    if (name.empty()) return;
-    auto node = find(kube::resources::kNodes, "", name, true);
-    if (!node) return unread("node " + name + ", whose labels are part of the key", node.error());
-    facts_.node = std::move(*node);
-  }
-
-  void read_cache() {
-    const std::string name =
-        kube::string_at(facts_.pod, {"metadata", "annotations", api::kCacheAnnotation});
-    if (name.empty()) return;
-    cache_name_ = name;
-    const auto object = find(controller::resources::kCompileCaches, ns_, name, false);
-    if (!object && object.error().code == ErrorCode::kNotFound) return;
-    facts_.cache_unread = true;
-    if (!object) return unread("CompileCache " + name, object.error());
-    auto cache = api::parse_compile_cache(*object);
-    if (!cache) return unread("CompileCache " + name, cache.error());
-    facts_.cache_unread = false;
-    facts_.cache = std::move(*cache);
-    // Whose an archive is its spec says; anybody may change labels.
-    const auto archives =
-        client_.list_all(controller::resources::kCompileCacheArchives, {.ns = ns_});
-    if (!archives) return unread("the archives of CompileCache " + name, archives.error());
-    for (const json& item : archives->at("items")) {
-      auto archive = api::parse_archive(item);
-      if (archive && archive->cache == name) facts_.archives.push_back(std::move(*archive));
-    }
-  }
-
-  // The webhook's word is about the owner, or about the CompileCache where there is no owner.
-  void read_events() {
-    std::set<std::string> uids{kube::string_at(facts_.pod, {"metadata", "uid"})};
-    if (facts_.cache) uids.insert(facts_.cache->metadata.uid);
-    std::set<std::string> names{kube::string_at(facts_.pod, {"metadata", "name"})};
-    if (!cache_name_.empty()) names.insert(cache_name_);
-    for (const json& owner : facts_.pod.at("metadata").value("ownerReferences", json::array())) {
-      uids.insert(owner.value("uid", ""));
-      names.insert(owner.value("name", ""));
-    }
-    for (const std::string& name : names) {
-      const auto events = client_.list_all(
-          kube::resources::kEvents, {.ns = ns_, .field_selector = "involvedObject.name=" + name});
-      facts_.events_unread = !events.has_value();
-      if (!events) return unread("Events, which say why a pod was not injected", events.error());
-      for (const json& event : events->at("items")) {
-        if (uids.contains(kube::string_at(event, {"involvedObject", "uid"}))) {
-          facts_.events.push_back(event);
-        }
-      }
-    }
-  }
-
-  const kube::Client& client_;
-  const std::string& ns_;
-  std::string cache_name_;
-  PodFacts facts_;
-};
+  return tell_workload(facts);
+}
 
 }  // namespace
 
-int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto refuse = [&](const Error& error) {
-    errors << "kubectl compilecache explain: " << error.message << "\n";
-    return 1;
-  };
-  const auto config = kube::load_config({options.kubeconfig, options.context});
-  if (!config) return refuse(config.error());
-  const auto transport = kube::make_transport(*config);
-  if (!transport) return refuse(transport.error());
-  const kube::Client client = kube::Client(*transport).with_timeout(kTimeout, kRetries);
-  const std::string& ns = options.ns.empty() ? config->default_namespace : options.ns;
-  const auto facts = Reader(client, ns).read(options.pod);
-  if (!facts) return refuse(facts.error());
-  const PodStory story = tell_story(*facts);
-  if (options.output == "json") {
-    out << json_of(story).dump(2, ' ', false, json::error_handler_t::replace) << "\n";
-  } else {
-    out << text_of(story);
+Result<Explained> explained(const std::vector<std::string>& words) {
+  constexpr std::array kPod{"pod", "pods", "po"};
+  const std::string name = join(words, "/");
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) return Explained{name, {}};
+  const bool is_pod = std::find(kPod.begin(), kPod.end(), name.substr(0, slash)) != kPod.end();
+  if (is_pod && slash + 1 < name.size() && name.find('/', slash + 1) == std::string::npos) {
+    return Explained{name.substr(slash + 1), {}};
   }
+  auto workload = workload_named(name);
+  if (!workload) return unexpected(workload.error());
+  return Explained{"", std::move(*workload)};
+}
+
+int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors) {
+  constexpr int kUnreadable = 1, kWrong = 2;
+  const auto refuse = [&](const Error& error, int status) {
+    errors << "kubectl compilecache explain: " << error.message << "\n";
+    return status;
+  };
+  const auto whom = explained(options.what);
+  if (!whom) return refuse(whom.error(), kWrong);
+  const auto cluster = connect({options.ns, options.kubeconfig, options.context});
+  if (!cluster) return refuse(cluster.error(), kUnreadable);
+  if (whom->workload) {
+    const auto story = read_workload(*cluster, *whom->workload);
+    if (!story) return refuse(story.error(), kUnreadable);
+    print_story(*story, options.output, out);
+    return 0;
+  }
+  const auto facts = PodReader(cluster->client, cluster->ns).read(whom->pod);
+  if (!facts) return refuse(facts.error(), kUnreadable);
+  print_story(tell_story(*facts), options.output, out);
   return 0;
 }
 

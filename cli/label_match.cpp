@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <vector>
 
+#include "base/strings.hpp"
 #include "cli/json_at.hpp"
 #include "kube/json.hpp"
 
@@ -68,6 +70,23 @@ bool tolerates(const json& toleration, const json& taint) {
   return exists || kube::string_at(toleration, {"value"}) == kube::string_at(taint, {"value"});
 }
 
+// "tier in (a,b)"; empty where it cannot be written.
+std::string query_of(const json& requirement) {
+  const std::string key = kube::string_at(requirement, {"key"});
+  const std::string op = kube::string_at(requirement, {"operator"});
+  if (key.empty()) return "";
+  if (op == "Exists") return key;
+  if (op == "DoesNotExist") return "!" + key;
+  const json& values = at(requirement, "/values");
+  if ((op != "In" && op != "NotIn") || !values.is_array()) return "";
+  std::vector<std::string> words;
+  for (const json& value : values) {
+    if (!value.is_string()) return "";
+    words.push_back(value);
+  }
+  return key + (op == "In" ? " in (" : " notin (") + join(words, ",") + ")";
+}
+
 }  // namespace
 
 bool matches_all(const json& requirements, const json& labels) {
@@ -80,6 +99,23 @@ bool matches_selector(const json& selector, const json& labels) {
   if (!selector.is_object()) return false;
   return equal_labels(at(selector, "/matchLabels"), labels) &&
          matches_all(at(selector, "/matchExpressions"), labels);
+}
+
+std::string selector_query(const json& selector) {
+  std::vector<std::string> parts;
+  const json& equal = at(selector, "/matchLabels");
+  if (equal.is_object()) {
+    for (const auto& [name, value] : equal.items()) {
+      if (!value.is_string()) return "";
+      parts.push_back(name + "=" + value.get<std::string>());
+    }
+  }
+  const json& expressions = at(selector, "/matchExpressions");
+  for (const json& requirement : expressions.is_array() ? expressions : json::array()) {
+    parts.push_back(query_of(requirement));
+    if (parts.back().empty()) return "";
+  }
+  return join(parts, ",");
 }
 
 std::set<std::string> labels_of(const json& selector) {

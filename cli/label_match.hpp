@@ -16,6 +16,10 @@ namespace compilecache::cli {
 // A LabelSelector; an empty one selects all, null none.
 bool matches_selector(const nlohmann::json& selector, const nlohmann::json& labels);
 
+// The same as the API server's parameter labelSelector: "app=web,tier in (a,b),!canary". Empty for
+// a selector of which something cannot be written so, and for one that selects all or none.
+std::string selector_query(const nlohmann::json& selector);
+
 // Requirements of node affinity, {"key", "operator", "values"}, all of which must hold: In, NotIn,
 // Exists, DoesNotExist, Gt, Lt. An operator that is none of these holds for nothing.
 bool matches_all(const nlohmann::json& requirements, const nlohmann::json& labels);

@@ -8,7 +8,6 @@
 #include "api/names.hpp"
 #include "api/outcomes.hpp"
 #include "api/reasons.hpp"
-#include "base/quantity.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "cli/json_at.hpp"
@@ -23,22 +22,8 @@ using nlohmann::json;
 
 constexpr size_t kToldEvents = 6;
 
-std::string text(const json& object, const char* pointer) {
-  const json& value = at(object, pointer);
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
-
-std::string annotation(const json& pod, const char* name) {
-  const json& all = at(pod, "/metadata/annotations");
-  const auto found = all.is_object() ? all.find(name) : all.end();
-  return all.is_object() && found != all.end() && found->is_string() ? found->get<std::string>()
-                                                                     : "";
-}
-
-std::optional<WallTime> time_of(const std::string& written) {
-  if (written.empty()) return std::nullopt;
-  const auto time = parse_time(written);
-  return time ? std::optional(*time) : std::nullopt;
+std::string pod_annotation(const json& pod, const char* name) {
+  return kube::string_at(pod, {"metadata", "annotations", name});
 }
 
 class Teller {
@@ -46,11 +31,12 @@ class Teller {
   explicit Teller(const PodFacts& facts) : facts_(facts), pod_(facts.pod) {}
 
   PodStory tell() {
-    story_.ns = text(pod_, "/metadata/namespace");
-    story_.pod = text(pod_, "/metadata/name");
-    story_.node = text(pod_, "/spec/nodeName");
-    story_.phase = text(pod_, "/status/phase");
-    story_.cache = annotation(pod_, api::kCacheAnnotation);
+    story_.ns = text_in(pod_, "/metadata/namespace");
+    story_.pod = text_in(pod_, "/metadata/name");
+    story_.node = text_in(pod_, "/spec/nodeName");
+    story_.phase = text_in(pod_, "/status/phase");
+    story_.created = text_in(pod_, "/metadata/creationTimestamp");
+    story_.cache = pod_annotation(pod_, api::kCacheAnnotation);
     story_.unread = facts_.unread;
     find_recent();
     tell_events();
@@ -58,10 +44,15 @@ class Teller {
     if (story_.injected) {
       tell_key();
       tell_load();
-      tell_steps();
       tell_effect();
       tell_save();
     }
+    story_.start = start_times({.pod = pod_,
+                                .events = facts_.events,
+                                .events_unread = facts_.events_unread,
+                                .injection = injection_,
+                                .recent = recent_,
+                                .log = facts_.log});
     advise();
     return std::move(story_);
   }
@@ -69,7 +60,7 @@ class Teller {
  private:
   void find_recent() {
     if (!facts_.cache) return;
-    const std::string uid = text(pod_, "/metadata/uid");
+    const std::string uid = text_in(pod_, "/metadata/uid");
     for (const api::RecentPod& recent : facts_.cache->status.recent.list()) {
       if (recent.pod_uid == uid) recent_ = recent;
     }
@@ -78,15 +69,16 @@ class Teller {
   // Ours that name this pod; those of its owner name it in their message.
   void tell_events() {
     for (const json& event : facts_.events) {
-      const std::string message = text(event, "/message");
-      const bool about_pod = text(event, "/involvedObject/uid") == text(pod_, "/metadata/uid");
-      const bool ours = text(event, "/source/component") == "compilecache-operator" ||
-                        text(event, "/reportingComponent") == "compilecache-operator";
+      const std::string message = text_in(event, "/message");
+      const bool about_pod =
+          text_in(event, "/involvedObject/uid") == text_in(pod_, "/metadata/uid");
+      const bool ours = text_in(event, "/source/component") == "compilecache-operator" ||
+                        text_in(event, "/reportingComponent") == "compilecache-operator";
       if (!ours || !(about_pod || message.find("pod " + story_.pod + ":") == 0)) continue;
       story_.events.push_back(
           {event_time(event),
-           text(event, "/involvedObject/kind") + " " + text(event, "/involvedObject/name"),
-           text(event, "/reason"), message});
+           text_in(event, "/involvedObject/kind") + " " + text_in(event, "/involvedObject/name"),
+           text_in(event, "/reason"), message});
     }
     std::sort(story_.events.begin(), story_.events.end(),
               [](const auto& a, const auto& b) { return a.time < b.time; });
@@ -99,13 +91,13 @@ class Teller {
   static std::string event_time(const json& event) {
     for (const char* place : {"/series/lastObservedTime", "/lastTimestamp", "/eventTime",
                               "/metadata/creationTimestamp"}) {
-      if (const std::string time = text(event, place); !time.empty()) return time;
+      if (const std::string time = text_in(event, place); !time.empty()) return time;
     }
     return "";
   }
 
   void tell_injection() {
-    const std::string written = annotation(pod_, api::kStatusAnnotation);
+    const std::string written = pod_annotation(pod_, api::kStatusAnnotation);
     if (!written.empty()) {
       if (auto status = api::parse_injection_status(written)) injection_ = std::move(*status);
     }
@@ -120,7 +112,7 @@ class Teller {
     }
     using Reason = api::InjectionReason;
     if (story_.cache.empty()) return because(Reason::kNotAnnotated);
-    const auto mode = api::parse_word<api::Mode>(annotation(pod_, api::kModeAnnotation));
+    const auto mode = api::parse_word<api::Mode>(pod_annotation(pod_, api::kModeAnnotation));
     if (mode == api::Mode::kDisabled) return because(Reason::kDisabled);
     if (mode == api::Mode::kForceCold) return because(Reason::kForcedCold);
     if (said_at_admission()) return;
@@ -155,21 +147,20 @@ class Teller {
   // The webhook's own word, about the owner, since the pod did not exist yet. Of several the last
   // one before the pod was there.
   bool said_at_admission() {
-    const std::string created = text(pod_, "/metadata/creationTimestamp");
+    const auto made = time_in(pod_, "/metadata/creationTimestamp");
     std::string best_time;
     for (const json& event : facts_.events) {
-      const std::string reason = text(event, "/reason");
+      const std::string reason = text_in(event, "/reason");
       for (const auto& known : api::injection_reasons()) {
         if (known.event != reason || known.reason == api::InjectionReason::kInjected) continue;
         const std::string time = event_time(event);
         // An owner's Event is written just after the pod; a minute is more than that takes.
-        const auto said = time_of(time);
-        const auto made = time_of(created);
+        const auto said = parse_time(time);
         if (said && made && *said + std::chrono::minutes(1) < *made) continue;
         if (!story_.injection.empty() && time < best_time) continue;
         best_time = time;
         story_.injection = known.word;
-        story_.injection_why = text(event, "/message");
+        story_.injection_why = text_in(event, "/message");
       }
     }
     return !story_.injection.empty();
@@ -239,17 +230,17 @@ class Teller {
     }
     if (!facts_.cache) return "CompileCache " + story_.cache + " does not exist any more";
     const bool one = injection_->one_container();
-    const json loader = container_status("initContainerStatuses", loader_name());
+    const json loader = status_of_loader();
     if (loader.is_null() || loader.at("state").contains("waiting")) {
       // While a hook loads, the kubelet says that its container waits.
       std::string why =
           one ? "the sidecar has not started, or is loading" : "the loader has not started";
-      const std::string reason = text(loader, "/state/waiting/reason");
-      if (!reason.empty()) why += ": " + reason + " " + text(loader, "/state/waiting/message");
+      const std::string reason = text_in(loader, "/state/waiting/reason");
+      if (!reason.empty()) why += ": " + reason + " " + text_in(loader, "/state/waiting/message");
       return why;
     }
     if (!one && loader.at("state").contains("running")) return "the loader is running";
-    const std::string ended = text(loader, "/state/terminated/reason");
+    const std::string ended = text_in(loader, "/state/terminated/reason");
     if (!ended.empty() && ended != "Completed") return "the loader ended: " + ended;
     if (is_silenced()) return "the operator has never heard of pods like this one";
     return "the operator does not know: status.recent holds the last pods only, and a pod that met "
@@ -264,11 +255,11 @@ class Teller {
     return unheard != nullptr && unheard->status == "True";
   }
 
-  json container_status(const char* list, const std::string& name) const {
-    const json& all = at(pod_, (std::string("/status/") + list).c_str());
+  [[nodiscard]] json status_of_loader() const {
+    const json& all = at(pod_, "/status/initContainerStatuses");
     if (!all.is_array()) return nullptr;
     for (const json& one : all) {
-      if (text(one, "/name") == name && one.contains("state")) return one;
+      if (text_in(one, "/name") == loader_name() && one.contains("state")) return one;
     }
     return nullptr;
   }
@@ -276,87 +267,6 @@ class Teller {
   // The container that loads.
   [[nodiscard]] const char* loader_name() const {
     return injection_->one_container() ? api::kSaverContainer : api::kLoaderContainer;
-  }
-
-  // Where a hook loads, only the report says how long that took.
-  [[nodiscard]] std::pair<std::optional<WallTime>, std::optional<WallTime>> loader_times() const {
-    const json loader = container_status("initContainerStatuses", loader_name());
-    if (!injection_->one_container()) {
-      return {time_of(text(loader, "/state/terminated/startedAt")),
-              time_of(text(loader, "/state/terminated/finishedAt"))};
-    }
-    const bool first = loader.is_object() && loader.value("restartCount", 0) == 0;
-    const auto started = first ? time_of(text(loader, "/state/running/startedAt")) : std::nullopt;
-    if (!started || !recent_) return {started, std::nullopt};
-    return {started, *started + std::chrono::milliseconds(recent_->milliseconds)};
-  }
-
-  void tell_steps() {
-    const auto created = time_of(text(pod_, "/metadata/creationTimestamp"));
-    const auto scheduled = condition_time("PodScheduled");
-    const auto [started, ended] = loader_times();
-    between("schedule", created, scheduled, "until the pod had a node");
-    between("prepare", scheduled, started, "volumes and our image, until the loader started");
-    if (recent_) {
-      step("ask", recent_->ask_milliseconds, "which archive is this pod's");
-      if (recent_->wait_milliseconds > 0) {
-        step("wait", recent_->wait_milliseconds, wait_note(recent_->wait_reason));
-      }
-      const int64_t rest =
-          recent_->milliseconds - recent_->ask_milliseconds - recent_->wait_milliseconds;
-      const bool warm = !recent_->archive.empty();
-      step(warm ? "load" : "go on cold", std::max<int64_t>(0, rest),
-           warm ? format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, recent_->bytes))) +
-                      " read, checked and written"
-                : "the rest of the loader's time");
-    }
-    between("start", ended, application_started(), "until the application's container ran");
-    if (recent_ && recent_->compile_milliseconds > 0) {
-      step("compile", recent_->compile_milliseconds, "as far as the times of its new files tell");
-    }
-    between("ready", application_started(), condition_time("Ready"),
-            "from the application's start until the pod was ready");
-  }
-
-  static std::string wait_note(const std::string& reason) {
-    if (reason == "waiting_for_first") return "for the pod that was compiling the same";
-    if (reason == "too_many_loads") return "for its turn: maxConcurrentLoads";
-    if (reason == "operator_unreachable") return "for an answer from the operator";
-    if (reason == "gpu_product_unknown") return "for the node's GPU product label";
-    if (reason == "device_not_published") return "for the ResourceSlice of its device";
-    return "";
-  }
-
-  [[nodiscard]] std::optional<WallTime> condition_time(const std::string& type) const {
-    const json& conditions = at(pod_, "/status/conditions");
-    if (!conditions.is_array()) return std::nullopt;
-    for (const json& condition : conditions) {
-      if (text(condition, "/type") == type && text(condition, "/status") == "True") {
-        return time_of(text(condition, "/lastTransitionTime"));
-      }
-    }
-    return std::nullopt;
-  }
-
-  [[nodiscard]] std::optional<WallTime> application_started() const {
-    if (injection_->containers.empty()) return std::nullopt;
-    const json status = container_status("containerStatuses", injection_->containers.front());
-    // The times of a container that was restarted do not show when the pod started.
-    if (at(status, "/restartCount") != 0) return std::nullopt;
-    for (const char* place : {"/state/running/startedAt", "/state/terminated/startedAt"}) {
-      if (const auto time = time_of(text(status, place))) return time;
-    }
-    return std::nullopt;
-  }
-
-  void step(const std::string& name, int64_t milliseconds, const std::string& note) {
-    story_.steps.push_back({name, milliseconds, note, false});
-  }
-  void between(const std::string& name, std::optional<WallTime> from, std::optional<WallTime> to,
-               const std::string& note) {
-    if (!from || !to || *to < *from) return;
-    const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(*to - *from);
-    story_.steps.push_back({name, passed.count(), note, true});
   }
 
   void tell_effect() {

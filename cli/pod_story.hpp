@@ -8,6 +8,7 @@
 
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
+#include "cli/start_phases.hpp"
 
 // How one pod started, step by step, for somebody who asks why it is still slow: `kubectl
 // compilecache explain`.
@@ -16,7 +17,8 @@
 //   std::cout << text_of(story);            // a screen
 //   std::cout << json_of(story).dump(2);    // the same for scripts
 //
-// All facts come from the API server: the pod, status.recent of its CompileCache, archives, Events.
+// All facts come from the API server: the pod, status.recent of its CompileCache, archives, Events,
+// its application's log.
 // Pure: no clock, no I/O; safe from any thread. Any part of the objects may be missing.
 
 namespace compilecache::cli {
@@ -29,6 +31,7 @@ struct PodFacts {
   std::vector<api::CompileCacheArchive> archives;    // of that CompileCache
   std::optional<nlohmann::json> node;                // of the pod
   std::vector<nlohmann::json> events;                // of the pod, its owner and its CompileCache
+  std::optional<std::string> log;                    // of the application (start_phases.hpp)
   std::vector<std::string> unread;                   // "the node node-1: forbidden"
 };
 
@@ -37,19 +40,13 @@ struct KeyPart {
   std::string from;         // "the label nvidia.com/gpu.product of node n1"
 };
 
-struct StoryStep {
-  std::string name;  // "wait", "load", ...
-  int64_t milliseconds = 0;
-  std::string note;
-  bool to_the_second = false;  // Kubernetes keeps these times in seconds
-};
-
 struct ToldEvent {
   std::string time, about, reason, message;
 };
 
 struct PodStory {
   std::string ns, pod, node, phase, cache;
+  std::string created;  // RFC 3339
 
   bool injected = false;
   std::string injection, injection_why;  // the reason's word, and a sentence
@@ -66,7 +63,7 @@ struct PodStory {
   std::string nearest;
   std::vector<std::string> nearest_differs;  // "Image: app:1 there, app:2 here"
 
-  std::vector<StoryStep> steps;
+  StartTimes start;
 
   std::string effect, effect_why;  // empty: nothing was loaded, or not judged yet
   int64_t loaded_entries = 0, read_entries = 0, new_entries = 0;

@@ -8,6 +8,7 @@
 #include "base/strings.hpp"
 #include "cli/page.hpp"
 #include "cli/pod_story.hpp"
+#include "cli/start_phases_text.hpp"
 
 // A pod's story for people, in a screen of 100 columns, and for scripts.
 
@@ -15,11 +16,6 @@ namespace compilecache::cli {
 namespace {
 
 using nlohmann::json;
-
-std::string seconds_text(int64_t milliseconds, bool to_the_second) {
-  if (to_the_second) return std::to_string(milliseconds / 1000) + " s";
-  return std::to_string(milliseconds) + " ms";
-}
 
 std::string seconds_text(double seconds) {
   std::array<char, 32> text{};
@@ -39,6 +35,16 @@ void tell_key(const PodStory& story, Page& page) {
   for (const KeyPart& part : story.key) {
     page.row(padded(part.name, name) + "  " + padded(part.value, value) + "  " + part.from);
   }
+}
+
+void tell_start(const StartTimes& start, Page& page) {
+  if (!start.phases.empty()) {
+    page.line("steps", start.milliseconds ? milliseconds_text(*start.milliseconds, true) +
+                                                " from its creation until it was ready"
+                                          : "");
+  }
+  tell_phases(start.phases, page);
+  for (const std::string& what : start.untold) page.line("untold", what);
 }
 
 void tell_archive(const PodStory& story, Page& page) {
@@ -82,6 +88,8 @@ void tell_effect(const PodStory& story, Page& page) {
 
 json list_of(const std::vector<std::string>& texts) { return texts; }
 
+json optional_json(const std::optional<int64_t>& number) { return number ? json(*number) : json(); }
+
 }  // namespace
 
 std::string text_of(const PodStory& story) {
@@ -98,17 +106,14 @@ std::string text_of(const PodStory& story) {
   if (story.injected) {
     tell_key(story, page);
     tell_archive(story, page);
-    if (!story.steps.empty()) page.line("steps", "");
-    for (const StoryStep& step : story.steps) {
-      std::string time = seconds_text(step.milliseconds, step.to_the_second);
-      time.insert(0, 10 - std::min<size_t>(10, time.size()), ' ');
-      page.row(padded(step.name, 10) + time + "  " + step.note);
-    }
+    tell_start(story.start, page);
     tell_effect(story, page);
     if (!story.save.empty()) {
       page.line("saved", story.save + (story.save_reason.empty() ? "" : ", " + story.save_reason) +
                              (story.save_why.empty() ? "" : ": " + story.save_why));
     }
+  } else {
+    tell_start(story.start, page);
   }
   if (story.change.empty()) page.line("change", "nothing");
   for (const std::string& what : story.change) page.line("change", what);
@@ -128,10 +133,11 @@ json json_of(const PodStory& story) {
     key.push_back({{"name", part.name}, {"value", part.value}, {"from", part.from}});
   }
   json steps = json::array();
-  for (const StoryStep& step : story.steps) {
+  for (const StartPhase& step : story.start.phases) {
     steps.push_back({{"name", step.name},
                      {"milliseconds", step.milliseconds},
                      {"toTheSecond", step.to_the_second},
+                     {"within", step.within},
                      {"note", step.note}});
   }
   json events = json::array();
@@ -166,7 +172,10 @@ json json_of(const PodStory& story) {
         {"bytes", story.bytes},
         {"nearest", story.nearest},
         {"nearestDiffers", list_of(story.nearest_differs)}}},
+      {"created", story.created},
+      {"startMilliseconds", optional_json(story.start.milliseconds)},
       {"steps", steps},
+      {"untold", list_of(story.start.untold)},
       {"effect",
        {{"effect", story.effect},
         {"why", story.effect_why},

@@ -175,7 +175,7 @@ TEST_F(Explain, WhyAPodWasNotInjectedAndWhoMayNotRead) {
   const ProcessResult elsewhere = kubeconfig.explain("plain", {"-n", "kube-system"});
   EXPECT_EQ(elsewhere.exit_code, 1);
   EXPECT_NE(elsewhere.err.find("forbidden"), std::string::npos) << elsewhere.err;
-  EXPECT_EQ(kubeconfig.explain("plain", {"-o", "yaml"}).exit_code, 2);
+  EXPECT_EQ(kubeconfig.explain("plain", {"-o", "xml"}).exit_code, 2);
 }
 
 TEST_F(Explain, CredentialsOfEveryKindOrAClearWord) {

@@ -8,6 +8,7 @@
 
 #include "cli/cache_overview.hpp"
 #include "cli/cluster.hpp"
+#include "cli/engine_lines.hpp"
 #include "cli/gpu_kinds.hpp"
 #include "cli/hit_history.hpp"
 #include "cli/inject_manifests.hpp"
@@ -15,13 +16,16 @@
 #include "cli/markup.hpp"
 #include "cli/overview_reading.hpp"
 #include "cli/page.hpp"
+#include "cli/pod_reader.hpp"
 #include "cli/pod_story.hpp"
 #include "cli/prewarm_pod.hpp"
 #include "cli/prewarm_watch.hpp"
 #include "cli/prometheus.hpp"
 #include "cli/report_html.hpp"
 #include "cli/report_model.hpp"
+#include "cli/start_phases.hpp"
 #include "cli/template_places.hpp"
+#include "cli/workload_story.hpp"
 #include "cli/workload_template.hpp"
 
 #pragma GCC diagnostic push
@@ -127,6 +131,32 @@ inline void report(const std::vector<CacheOverview>& overviews,
   report.history.points = points;
   std::string page = html_of(report);
   std::cout << json_of(report).dump(2);
+}
+
+inline Status reader(const kube::Client& client) {
+  PodReader reader(client, "ml");
+  auto facts = reader.read("web-1");
+  if (!facts) return unexpected(facts.error());
+  return {};
+}
+
+inline void start(const nlohmann::json& pod, const std::vector<nlohmann::json>& events,
+                  const std::string& log) {
+  const StartTimes times = start_times({.pod = pod, .events = events, .log = log});
+  for (const StartPhase& phase : times.phases)
+    std::cout << phase.name << " " << phase.milliseconds << "\n";
+  for (const std::string& what : times.untold) std::cout << what << "\n";
+}
+
+inline void engine() {
+  for (const EngineTime& time : engine_times({"INFO Model loading took 1.2 GiB and 0.9 seconds"}))
+    std::cout << time.engine << " " << time.phase << " " << time.milliseconds << "\n";
+}
+
+inline void alike() {
+  const WorkloadStory story = tell_workload({.ns = "ml", .workload = "Deployment/web"});
+  std::cout << text_of(story);
+  std::cout << json_of(story).dump(2);
 }
 
 inline std::string page() {

@@ -171,7 +171,7 @@ TEST(PodStory, AWarmPodNeedsNothing) {
   EXPECT_EQ(from["GPUCount"], "the pod's request for nvidia.com/gpu");
 
   std::map<std::string, int64_t> steps;
-  for (const StoryStep& step : story.steps) steps[step.name] = step.milliseconds;
+  for (const StartPhase& step : story.start.phases) steps[step.name] = step.milliseconds;
   EXPECT_EQ(steps, (std::map<std::string, int64_t>{{"schedule", 2000},
                                                    {"prepare", 11'000},
                                                    {"ask", 12},
