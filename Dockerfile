@@ -6,6 +6,8 @@ FROM docker.io/library/debian:bookworm-slim AS build
 COPY cmake/debian-packages.txt /packages.txt
 RUN apt-get update && xargs apt-get install -y --no-install-recommends ccache < /packages.txt \
     && rm -rf /var/lib/apt/lists/*
+# What the programs are compiled from, for whoever has to know.
+RUN xargs dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' </packages.txt >/built-from.txt
 COPY . /source
 # Several sources in one go take a third of the time.
 # What --version tells, where git does not come along: --build-arg COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*')
@@ -21,11 +23,12 @@ FROM docker.io/library/debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
       ca-certificates libboost-filesystem1.74.0 libcpprest2.10 libprometheus-cpp-core1.0 libssl3 \
       libyaml-cpp0.7 \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*.log /var/log/apt \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/ldconfig/* /var/log/*.log /var/log/apt \
     && echo 'compilecache:x:65532:' >>/etc/group \
     && echo 'compilecache:x:65532:65532::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
 COPY --from=build /programs/compilecache-operator /programs/compilecache-agent \
      /programs/compilecache-supervise /programs/kubectl-compilecache /usr/local/bin/
+COPY --from=build /built-from.txt /usr/share/doc/compilecache/built-from.txt
 # A library that the list above lacks is found here, and not in a pod.
 RUN ! ldd /usr/local/bin/compilecache-* /usr/local/bin/kubectl-compilecache | grep 'not found'
 # A number, so that runAsNonRoot can be checked; with its line in passwd, else the group would be root's.

@@ -17,6 +17,7 @@
 #   tests/run.sh controllers [NAME...]  real controllers (tests/controllers): what they make of annotated objects
 #   tests/run.sh engines --in-pods [RELEASE...]
 #                                   vLLM's server in pods of the real cluster, killed and replaced; not in all of it
+#   tests/run.sh release            a release of the commit, made twice, compared, verified (tests/release); not in all of it
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -41,7 +42,7 @@ anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,24s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,25s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -53,7 +54,7 @@ parse_arguments() {
       controllers)
         part=$1
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do controllers+=("$2"); shift; done ;;
-      all | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
+      all | release | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -87,7 +88,7 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh || [ "$part" = controllers ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
+  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = controllers ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
   fi
@@ -145,6 +146,17 @@ run_fresh() {
   "$project/tests/fresh/run" ${compiler_cache:+"$compiler_cache"} || code=$?
   echo "fresh: in a new Debian the documented lines $([ $code -eq 0 ] && echo hold || echo "do NOT hold")" >"$results/fresh"
   echo "count $((code != 0)) 1" >>"$results/fresh"
+  return $code
+}
+
+run_release() {
+  local log=$build/release.log code=0
+  "$project/tests/release/run" 2>&1 | tee "$log" || code=1
+  {
+    echo "release: of this commit"
+    grep '^FAILED: ' "$log" | sed 's/^/  /' || true
+    sed -n 's/^\([0-9]*\) of \([0-9]*\) checks failed$/count \1 \2/p' "$log" | grep . || echo "count 1 1"
+  } >"$results/release"
   return $code
 }
 
@@ -372,6 +384,7 @@ plan() {
   if wants unit; then steps_plan unit 240 "unit tests"; fi
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
+  if [ "$part" = release ]; then steps_plan release 900 "a release of this commit, made twice"; fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then steps_plan engines 300 "real engines, cold and warm"; fi
   if [ "$part" = controllers ]; then
@@ -448,7 +461,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit engines controllers fresh sources tidy mutate sanitized threads fuzz integration e2e; do
+  for name in unit release engines controllers fresh sources tidy mutate sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -482,6 +495,7 @@ main() {
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then part_step engines run_engines; fi
+  if [ "$part" = release ]; then part_step release run_release; fi
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if [ "$part" = tidy ]; then part_step tidy run_tidy; fi

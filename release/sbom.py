@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Writes what the image consists of as SPDX 2.3 (JSON): our programs, Debian's packages in the image, and those whose
+headers and archives are compiled into the programs.
+
+  sbom.py LAYOUT --version 0.2.0 --commit HASH --epoch SECONDS --digest sha256:...
+"""
+import argparse
+import datetime
+import json
+import re
+
+from oci_layout import Layout
+
+STATUS = "var/lib/dpkg/status"
+BUILT_FROM = "usr/share/doc/compilecache/built-from.txt"  # the Dockerfile writes it: "package version architecture"
+
+
+def installed(status):
+    """Debian's packages of dpkg's list, as (name, version, architecture)."""
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", paragraph, re.M))
+        if fields.get("Status", "").endswith(" installed"):
+            yield fields["Package"], fields["Version"], fields["Architecture"]
+
+
+def built_from(text):
+    for line in text.splitlines():
+        name, version, architecture = line.split()
+        yield name.split(":")[0], version, architecture
+
+
+def debian_package(name, version, architecture):
+    return {
+        "SPDXID": "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", f"{name}-{version}-{architecture}"),
+        "name": name,
+        "versionInfo": version,
+        "supplier": "Organization: Debian",
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "licenseConcluded": "NOASSERTION",
+        "licenseDeclared": "NOASSERTION",
+        "copyrightText": "NOASSERTION",
+        "externalRefs": [
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": f"pkg:deb/debian/{name}@{version}?arch={architecture}&distro=debian-12",
+            }
+        ],
+    }
+
+
+def document(version, commit, epoch, digest, inside, compiled):
+    ours = {
+        "SPDXID": "SPDXRef-compilecache",
+        "name": "compilecache",
+        "versionInfo": version,
+        "supplier": "NOASSERTION",
+        "downloadLocation": "NOASSERTION",
+        "sourceInfo": f"commit {commit}",
+        "filesAnalyzed": False,
+        "checksums": [{"algorithm": "SHA256", "checksumValue": digest.removeprefix("sha256:")}],
+        "licenseConcluded": "Apache-2.0",
+        "licenseDeclared": "Apache-2.0",
+        "copyrightText": "NOASSERTION",
+        "primaryPackagePurpose": "CONTAINER",
+    }
+    packages = {package["SPDXID"]: package for package in [*inside, *compiled]}
+    relate = lambda kind, package: {
+        "spdxElementId": ours["SPDXID"],
+        "relationshipType": kind,
+        "relatedSpdxElement": package["SPDXID"],
+    }
+    return {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"compilecache-{version}",
+        "documentNamespace": f"https://compilecache.dev/spdx/{version}/{digest.removeprefix('sha256:')}",
+        "creationInfo": {
+            "created": datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "creators": ["Tool: release/sbom.py"],
+        },
+        "packages": [ours, *packages.values()],
+        "relationships": [
+            {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": ours["SPDXID"]},
+            *[relate("CONTAINS", package) for package in inside],
+            *[relate("GENERATED_FROM", package) for package in compiled],
+        ],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("layout")
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--commit", required=True)
+    parser.add_argument("--epoch", type=int, required=True)
+    parser.add_argument("--digest", required=True)
+    given = parser.parse_args()
+    image = Layout(given.layout)
+    inside = [debian_package(*one) for one in sorted(installed(image.file(STATUS).decode()))]
+    compiled = [debian_package(*one) for one in sorted(built_from(image.file(BUILT_FROM).decode()))]
+    print(json.dumps(document(given.version, given.commit, given.epoch, given.digest, inside, compiled), indent=1))
+
+
+if __name__ == "__main__":
+    main()
