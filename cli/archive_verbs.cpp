@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "cli/archives_command.hpp"
-#include "cli/copy_command.hpp"
-#include "cli/delete_command.hpp"
-#include "cli/export_command.hpp"
-#include "cli/import_command.hpp"
-#include "cli/verify_command.hpp"
+#include "cli/archives/archives_command.hpp"
+#include "cli/archives/copy_command.hpp"
+#include "cli/archives/delete_command.hpp"
+#include "cli/archives/export_command.hpp"
+#include "cli/archives/import_command.hpp"
+#include "cli/archives/verify_command.hpp"
 
 namespace compilecache::cli {
 namespace {

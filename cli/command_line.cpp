@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/version.hpp"
-#include "cli/prometheus.hpp"
+#include "cli/report/prometheus.hpp"
 
 namespace compilecache::cli {
 namespace {

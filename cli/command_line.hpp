@@ -3,11 +3,11 @@
 #include <optional>
 
 #include "cli/archive_verbs.hpp"
-#include "cli/explain_command.hpp"
-#include "cli/inject_command.hpp"
-#include "cli/prewarm_command.hpp"
-#include "cli/report_command.hpp"
-#include "cli/status_command.hpp"
+#include "cli/explain/explain_command.hpp"
+#include "cli/inject/inject_command.hpp"
+#include "cli/prewarm/prewarm_command.hpp"
+#include "cli/report/report_command.hpp"
+#include "cli/status/status_command.hpp"
 
 // The command line of kubectl-compilecache.
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "api/names.hpp"
-#include "cli/inject_manifests.hpp"
+#include "cli/inject/inject_manifests.hpp"
 #include "tests/support/parallel.hpp"
 
 namespace compilecache::testing {

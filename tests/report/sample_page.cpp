@@ -12,7 +12,7 @@
 #include "api/archive_key.hpp"
 #include "api/conditions.hpp"
 #include "base/time_format.hpp"
-#include "cli/report_html.hpp"
+#include "cli/report/report_html.hpp"
 
 namespace compilecache::cli {
 namespace {

@@ -1,12 +1,12 @@
-#include "cli/archive_table.hpp"
+#include "cli/archives/archive_table.hpp"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/time_format.hpp"
-#include "cli/cluster.hpp"
-#include "cli/page.hpp"
+#include "cli/cluster/cluster.hpp"
+#include "cli/text/page.hpp"
 
 namespace compilecache::cli {
 namespace {

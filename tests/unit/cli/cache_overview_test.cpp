@@ -1,4 +1,4 @@
-#include "cli/cache_overview.hpp"
+#include "cli/status/cache_overview.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/copy_plan.hpp"
+#include "cli/archives/copy_plan.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "cli/engine_lines.hpp"
+#include "cli/explain/engine_lines.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

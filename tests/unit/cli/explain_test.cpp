@@ -11,8 +11,8 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
+#include "cli/cluster/label_match.hpp"
 #include "cli/command_line.hpp"
-#include "cli/label_match.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
 namespace compilecache::cli {

@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "cli/command_line.hpp"
-#include "cli/inject_command.hpp"
-#include "cli/manifest_yaml.hpp"
+#include "cli/inject/inject_command.hpp"
+#include "cli/text/manifest_yaml.hpp"
 #include "operator/certificates/x509.hpp"
 #include "tests/support/paths.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/manifest_yaml.hpp"
+#include "cli/text/manifest_yaml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/pod_story.hpp"
+#include "cli/explain/pod_story.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
-#include "cli/outcome_reasons.hpp"
+#include "cli/text/outcome_reasons.hpp"
 #include "operator/archives/archive_trust.hpp"
 #include "tests/support/paths.hpp"
 

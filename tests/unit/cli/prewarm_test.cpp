@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "api/names.hpp"
+#include "cli/cluster/label_match.hpp"
+#include "cli/cluster/shipped_settings.hpp"
+#include "cli/cluster/workload_template.hpp"
 #include "cli/command_line.hpp"
-#include "cli/gpu_kinds.hpp"
-#include "cli/label_match.hpp"
-#include "cli/prewarm_pod.hpp"
-#include "cli/prewarm_watch.hpp"
-#include "cli/shipped_settings.hpp"
-#include "cli/workload_template.hpp"
+#include "cli/prewarm/gpu_kinds.hpp"
+#include "cli/prewarm/prewarm_pod.hpp"
+#include "cli/prewarm/prewarm_watch.hpp"
 #include "operator/settings/settings.hpp"
 
 namespace compilecache::cli {

@@ -1,6 +1,6 @@
 // `kubectl compilecache report` on an API server and a Prometheus that are played.
 
-#include "cli/report_command.hpp"
+#include "cli/report/report_command.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

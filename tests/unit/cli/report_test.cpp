@@ -5,10 +5,10 @@
 
 #include "api/archive_key.hpp"
 #include "base/time_format.hpp"
-#include "cli/markup.hpp"
-#include "cli/prometheus.hpp"
-#include "cli/report_html.hpp"
-#include "cli/report_model.hpp"
+#include "cli/report/markup.hpp"
+#include "cli/report/prometheus.hpp"
+#include "cli/report/report_html.hpp"
+#include "cli/report/report_model.hpp"
 
 namespace compilecache::cli {
 namespace {

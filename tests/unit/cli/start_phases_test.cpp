@@ -1,4 +1,4 @@
-#include "cli/start_phases.hpp"
+#include "cli/explain/start_phases.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "cli/tool_job.hpp"
+#include "cli/archives/tool_job.hpp"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/users_registry.hpp"
-#include "cli/verdicts.hpp"
+#include "cli/archives/users_registry.hpp"
+#include "cli/archives/verdicts.hpp"
 
 namespace compilecache::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/workload_story.hpp"
+#include "cli/explain/workload_story.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

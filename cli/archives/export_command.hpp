@@ -1,0 +1,24 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "cli/archives/users_registry.hpp"
+#include "cli/cluster/cluster.hpp"
+
+// `kubectl compilecache export CACHE/ARCHIVE -f FILE`: an archive of a user's registry as a file.
+
+namespace compilecache::cli {
+
+struct ExportCommandOptions {
+  ClusterOptions cluster;
+  std::string archive;  // CACHE/ARCHIVE
+  std::string file;
+  bool image = false;
+  RegistryLogin login;
+};
+
+// The exit status: 0 when the file was written, 1 when not; then there is none.
+int run_export(const ExportCommandOptions& options, std::ostream& out, std::ostream& errors);
+
+}  // namespace compilecache::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "cli/archives/copy_plan.hpp"
+#include "cli/archives/users_registry.hpp"
+#include "cli/cluster/cluster.hpp"
+
+// `kubectl compilecache import FILE --to CACHE`: a CompileCache gets the archive of a file, in the
+// one way in which archives of elsewhere come into being: the operator copies it from a store that
+// the CompileCache's owner names. That store is a repository into which the file is pushed from
+// here.
+
+namespace compilecache::cli {
+
+struct ImportCommandOptions {
+  ClusterOptions cluster;
+  std::string file, cache;
+  StoreChoice via;  // no repository: the CompileCache's own registry
+  RegistryLogin login;
+  int timeout_seconds = 1800;
+};
+
+// The exit status: 0 when the archive is there, 1 when not.
+int run_import(const ImportCommandOptions& options, std::ostream& out, std::ostream& errors);
+
+}  // namespace compilecache::cli
