@@ -18,6 +18,7 @@
 #   tests/run.sh engines --in-pods [RELEASE...]
 #                                   vLLM's server in pods of the real cluster, killed and replaced; not in all of it
 #   tests/run.sh release            a release of the commit, made twice, compared, verified (tests/release); not in all of it
+#   tests/run.sh first-hour         docs/first-hour.md on a real cluster, as it is written (tests/first_hour); not in all of it
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -29,6 +30,7 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$project/tests/support/steps.sh"
 source "$project/tests/support/install_manifest.sh"
 source "$project/tests/support/test_log.sh"
+source "$project/tests/support/registry_volume.sh"
 cluster=$project/tests/cluster/cluster
 cache=${COMPILECACHE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/compilecache}
 build=${COMPILECACHE_BUILD:-$project/build}
@@ -42,7 +44,7 @@ anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,25s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,26s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -54,7 +56,7 @@ parse_arguments() {
       controllers)
         part=$1
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do controllers+=("$2"); shift; done ;;
-      all | release | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
+      all | release | first-hour | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -88,7 +90,7 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = controllers ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
+  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = first-hour ] || [ "$part" = controllers ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
   fi
@@ -334,6 +336,18 @@ use_cluster() {
   export KUBECONFIG KUBECTL
 }
 
+# run_first_hour CLUSTER VOLUMES
+run_first_hour() {
+  local code=0
+  configure_and_build "$build" kubectl-compilecache -- -DCMAKE_BUILD_TYPE=Release
+  "$cluster" up "$1" --with-next-torch
+  "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)"
+  "$project/tests/first_hour/run" "$1" "$2" || code=1
+  echo "first-hour: docs/first-hour.md $([ $code -eq 0 ] && echo holds || echo "does NOT hold")" >"$results/first-hour"
+  echo "count $code 1" >>"$results/first-hour"
+  return $code
+}
+
 # run_e2e CLUSTER VOLUMES
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
@@ -354,22 +368,6 @@ run_e2e() {
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
   "$KUBECTL" rollout status deployment/compilecache-registry -n compilecache-system --timeout=120s
   run_tests e2e "$build" e2e
-}
-
-# registry_volume FOLDER: the ReadWriteOnce volume that a cluster would make for the registry's claim.
-registry_volume() {
-  mkdir -m 777 "$1"
-  cat <<YAML
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: compilecache-registry}
-spec:
-  capacity: {storage: 50Gi}
-  accessModes: [ReadWriteOnce]
-  storageClassName: ""
-  claimRef: {namespace: compilecache-system, name: compilecache-registry}
-  hostPath: {path: $1, type: Directory}
-YAML
 }
 
 build_image() { "$cluster" build-image "$(operator_image "$project/config/install.yaml")" >"$build/image"; }
@@ -394,6 +392,12 @@ plan() {
     done
     steps_plan image 400 "the operator's image from the Dockerfile"
     steps_plan controllers $((200 + 240 * ${#controllers[@]})) "what controllers make of annotated objects"
+  fi
+  if [ "$part" = first-hour ]; then
+    steps_plan node "$(unless_ready node 590)" "Kubernetes"
+    steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
+    steps_plan image 400 "the operator's image from the Dockerfile"
+    steps_plan first-hour 400 "docs/first-hour.md, as it is written"
   fi
   if [ -n "$in_pods" ]; then
     steps_plan node "$(unless_ready node 590)" "Kubernetes from its Go modules"
@@ -461,7 +465,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit release engines controllers fresh sources tidy mutate sanitized threads fuzz integration e2e; do
+  for name in unit release first-hour engines controllers fresh sources tidy mutate sanitized threads fuzz integration e2e; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -524,6 +528,16 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     part_step controllers run_controllers "$name" "$volumes"
+  fi
+  if [ "$part" = first-hour ]; then
+    step node "$cluster" prepare node
+    step torch "$cluster" prepare next
+    step image build_image
+    name=first-hour-$$ volumes=$(mktemp -d)
+    chmod 755 "$volumes"
+    steps_undo rm -rf "$volumes"
+    steps_undo "$cluster" down "$name"
+    part_step first-hour run_first_hour "$name" "$volumes"
   fi
   if [ -n "$in_pods" ]; then
     [ ${#engines[@]} -gt 0 ] || engines=("$(newest_vllm)")
