@@ -185,11 +185,14 @@ class WorkloadTeller {
       ++known;
       for (const auto& [name, value] : key.parts) values[name].insert(value);
     }
-    for (const auto& [name, of] : values) {
-      const bool everywhere = std::all_of(
-          story_.keys.begin(), story_.keys.end(),
-          [&](const CommonKey& key) { return key.parts.empty() || key.parts.contains(name); });
-      if (of.size() > 1 || (known > 1 && !everywhere)) story_.differing.push_back(name);
+    for (const auto& part : values) {
+      const bool everywhere =
+          std::all_of(story_.keys.begin(), story_.keys.end(), [&](const CommonKey& key) {
+            return key.parts.empty() || key.parts.contains(part.first);
+          });
+      if (part.second.size() > 1 || (known > 1 && !everywhere)) {
+        story_.differing.push_back(part.first);
+      }
     }
   }
 

@@ -113,6 +113,7 @@ Result<std::vector<HistoryPoint>> read_history(int status, std::string_view body
     }
   }
   std::vector<HistoryPoint> in_order;
+  in_order.reserve(points.size());
   for (const auto& [time, point] : points) in_order.push_back(point);
   return in_order;
 }

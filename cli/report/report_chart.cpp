@@ -40,7 +40,8 @@ Markup hit_rate_chart(const std::vector<HistoryPoint>& points) {
   const std::string from = minute_of(points.front()), to = minute_of(points.back());
   // A column's place is its time: where Prometheus knows nothing there is a gap.
   const auto column = [&](int64_t time) {
-    return kColumnStep * static_cast<double>((time - first) / kHistoryStepSeconds);
+    const int64_t steps = (time - first) / kHistoryStepSeconds;
+    return kColumnStep * static_cast<double>(steps);
   };
   Markup chart;
   chart.html("<div class=\"chart\"><div class=\"scale\"><span>100&nbsp;%</span><span>50&nbsp;%");

@@ -63,6 +63,7 @@ std::vector<ProductArchives> by_product(const std::vector<ReportedCache>& caches
     }
   }
   std::vector<ProductArchives> products;
+  products.reserve(found.size());
   for (auto& [name, product] : found) products.push_back(std::move(product));
   return products;
 }
