@@ -54,13 +54,13 @@ bool note_ranks(const std::string& member, const std::string& pod_uid,
                 std::vector<api::RankRecord>& records) {
   if (member.empty() || member.size() > kLongestMember) return false;
   bool changed = false;
-  for (const auto& [layout, used] : by_layout(directories)) {
+  for (const auto& reported : by_layout(directories)) {
     const auto found = std::find_if(records.begin(), records.end(), [&](const auto& record) {
-      return record.member == member && record.layout == layout;
+      return record.member == member && record.layout == reported.first;
     });
-    api::RankRecord record{.member = member, .layout = layout, .pod = pod_uid};
+    api::RankRecord record{.member = member, .layout = reported.first, .pod = pod_uid};
     if (found != records.end()) record = *found;
-    if (!merge(pod_uid, used, record)) continue;
+    if (!merge(pod_uid, reported.second, record)) continue;
     if (found != records.end()) records.erase(found);
     records.push_back(std::move(record));
     changed = true;
