@@ -47,8 +47,9 @@ class Supervise : public AgentTest {
   Supervise() { with_operator(); }
 
   // The saver's process; 0 where there is none.
-  static pid_t work_of(const AgentProcess& supervisor) {
-    for (const pid_t child : children_of(supervisor.id())) {
+  static pid_t work_of(const AgentProcess& supervisor) { return work_of(supervisor.id()); }
+  static pid_t work_of(pid_t supervisor) {
+    for (const pid_t child : children_of(supervisor)) {
       if (!is_zombie(child)) return child;
     }
     return 0;
@@ -130,8 +131,10 @@ TEST_F(Supervise, ASaverThatIsKilledInItsLastSaveDoesNotHoldThePod) {
   AgentProcess supervisor = supervise(saver());
   ASSERT_TRUE(says(supervisor, "watching"));
   std::atomic<bool> killed{false};
+  // The operator's thread looks at it while this one waits for it.
+  const pid_t id = supervisor.id();
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
-    if (call.path == "/v1/saves") killed = ::kill(work_of(supervisor), SIGKILL) == 0;
+    if (call.path == "/v1/saves") killed = ::kill(work_of(id), SIGKILL) == 0;
     return {};
   });
   EXPECT_EQ(end(supervisor), 0) << supervisor.log();
