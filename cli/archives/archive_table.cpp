@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/summary.hpp"
+#include "cli/archives/counters_json.hpp"
 #include "cli/text/page.hpp"
 
 namespace compilecache::cli {
@@ -63,33 +64,24 @@ json json_of(const std::vector<api::CompileCacheArchive>& archives) {
   json all = json::array();
   for (const auto& archive : archives) {
     const api::ArchiveHead& head = archive.head;
-    const auto& [exact, compatible, missing, failed] = archive.loads;
-    const auto& [full, partial, none, unused, unknown] = archive.effect;
-    all.push_back(
-        {{"namespace", archive.metadata.ns},
-         {"cache", archive.cache},
-         {"name", archive.metadata.name},
-         {"key", archive.key},
-         {"gpuProduct", part(archive, api::kGpuProductPart)},
-         {"image", part(archive, "Image")},
-         {"digest", head.manifest_digest},
-         {"generation", head.generation},
-         {"bytes", head.compressed_bytes},
-         {"plainBytes", head.plain_bytes},
-         {"files", head.files},
-         {"compileSeconds", head.compile_seconds},
-         {"savedAt", head.saved_at},
-         {"savedBy", head.saved_by},
-         {"lastUsed", archive.last_used_time},
-         {"loads",
-          {{"exact", exact}, {"compatible", compatible}, {"missing", missing}, {"failed", failed}}},
-         {"effect",
-          {{"full", full},
-           {"partial", partial},
-           {"none", none},
-           {"unused", unused},
-           {"unknown", unknown}}},
-         {"state", state_of(archive)}});
+    all.push_back({{"namespace", archive.metadata.ns},
+                   {"cache", archive.cache},
+                   {"name", archive.metadata.name},
+                   {"key", archive.key},
+                   {"gpuProduct", part(archive, api::kGpuProductPart)},
+                   {"image", part(archive, "Image")},
+                   {"digest", head.manifest_digest},
+                   {"generation", head.generation},
+                   {"bytes", head.compressed_bytes},
+                   {"plainBytes", head.plain_bytes},
+                   {"files", head.files},
+                   {"compileSeconds", head.compile_seconds},
+                   {"savedAt", head.saved_at},
+                   {"savedBy", head.saved_by},
+                   {"lastUsed", archive.last_used_time},
+                   {"loads", json_of(archive.loads)},
+                   {"effect", json_of(archive.effect)},
+                   {"state", state_of(archive)}});
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/time_format.hpp"
+#include "cli/archives/counters_json.hpp"
 #include "cli/report/report_model.hpp"
 
 // What compile caches were worth, for scripts.
@@ -73,22 +74,19 @@ json history_json(const ReportHistory& history) {
 }  // namespace
 
 json json_of(const Report& report) {
-  const auto& [exact, compatible, missing, failed] = report.loads;
-  return {
-      {"namespace", report.ns},
-      {"made", format_time(report.made)},
-      {"secondsSaved", report.seconds_saved},
-      {"gpuHoursSaved", to_a_tenth(report.gpu_hours_saved)},
-      {"hitPercent", percent_json(report.loads)},
-      {"loads",
-       {{"exact", exact}, {"compatible", compatible}, {"missing", missing}, {"failed", failed}}},
-      {"archives", report.archives},
-      {"bytes", report.bytes},
-      {"archivesByGPU", products_json(report.products)},
-      {"cold", cold_json(report.cold)},
-      {"caches", caches_json(report.caches)},
-      {"history", history_json(report.history)},
-      {"unread", report.unread}};
+  return {{"namespace", report.ns},
+          {"made", format_time(report.made)},
+          {"secondsSaved", report.seconds_saved},
+          {"gpuHoursSaved", to_a_tenth(report.gpu_hours_saved)},
+          {"hitPercent", percent_json(report.loads)},
+          {"loads", json_of(report.loads)},
+          {"archives", report.archives},
+          {"bytes", report.bytes},
+          {"archivesByGPU", products_json(report.products)},
+          {"cold", cold_json(report.cold)},
+          {"caches", caches_json(report.caches)},
+          {"history", history_json(report.history)},
+          {"unread", report.unread}};
 }
 
 }  // namespace compilecache::cli

@@ -1,4 +1,5 @@
 #include "api/summary.hpp"
+#include "cli/archives/counters_json.hpp"
 #include "cli/status/cache_overview.hpp"
 #include "cli/text/page.hpp"
 
@@ -93,36 +94,27 @@ json json_of(const CacheOverview& overview) {
                     {"change", one.change},
                     {"pod", one.pod}});
   }
-  const auto& [exact, compatible, missing, failed] = overview.loads;
-  const auto& [full, partial, none, unused, unknown] = overview.effect;
   const auto& [committed, unchanged, refused, save_failed] = overview.saves;
-  return {
-      {"namespace", overview.ns},
-      {"name", overview.name},
-      {"store", overview.store},
-      {"ready", overview.ready},
-      {"archives", archives},
-      {"bytes", overview.bytes},
-      {"activePods", overview.active_pods},
-      {"secondsSaved", overview.seconds_saved},
-      {"loads",
-       {{"exact", exact}, {"compatible", compatible}, {"missing", missing}, {"failed", failed}}},
-      {"effect",
-       {{"full", full},
-        {"partial", partial},
-        {"none", none},
-        {"unused", unused},
-        {"unknown", unknown}}},
-      {"saves",
-       {{"committed", committed},
-        {"unchanged", unchanged},
-        {"refused", refused},
-        {"failed", save_failed}}},
-      {"lastSave", overview.last_save},
-      {"wrong", wrong},
-      {"recentPods", overview.recent_pods},
-      {"cold", cold},
-      {"unread", overview.unread}};
+  return {{"namespace", overview.ns},
+          {"name", overview.name},
+          {"store", overview.store},
+          {"ready", overview.ready},
+          {"archives", archives},
+          {"bytes", overview.bytes},
+          {"activePods", overview.active_pods},
+          {"secondsSaved", overview.seconds_saved},
+          {"loads", json_of(overview.loads)},
+          {"effect", json_of(overview.effect)},
+          {"saves",
+           {{"committed", committed},
+            {"unchanged", unchanged},
+            {"refused", refused},
+            {"failed", save_failed}}},
+          {"lastSave", overview.last_save},
+          {"wrong", wrong},
+          {"recentPods", overview.recent_pods},
+          {"cold", cold},
+          {"unread", overview.unread}};
 }
 
 }  // namespace compilecache::cli

@@ -124,7 +124,7 @@ class BulkRun {
     if (twice) ++result_.injected_twice;
     for (const cli::TemplateReport& report : injected->reports) {
       if (report.report.reason == api::InjectionReason::kNoPodTemplate) {
-        left_alone(report, document == after);
+        left_alone(report, document, after);
         continue;
       }
       found_.push_back(
@@ -133,11 +133,15 @@ class BulkRun {
   }
 
   // There is no pod to ask the API server for: the object is one of another operator's.
-  void left_alone(const cli::TemplateReport& report, bool unchanged) {
+  void left_alone(const cli::TemplateReport& report, const Manifest& before,
+                  const Manifest& after) {
     const std::string reason(api::text_of(report.report.reason).word);
     ++result_.reasons[reason];
+    const Manifest::json_pointer place(report.path);
+    const bool unchanged = before.at(place) == after.at(place);
+    if (!unchanged) ++result_.worse;
     lines_ << report.file << ": " << report.object << " " << report.path << ": " << reason << ": "
-           << (unchanged ? "left as it was" : "other templates injected") << "\n";
+           << (unchanged ? "left as it was" : "NOT left as it was") << "\n";
   }
 
   void ask(Found& found) const {
