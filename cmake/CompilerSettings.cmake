@@ -22,7 +22,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wno-ambiguous-reversed-operator)
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
-add_compile_definitions(COMPILECACHE_VERSION="${PROJECT_VERSION}")
 
 # -DCOMPILECACHE_SANITIZE=address,undefined (or thread)
 set(COMPILECACHE_SANITIZE "" CACHE STRING "Sanitizers to build with")

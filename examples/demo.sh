@@ -151,7 +151,7 @@ install_operator() {
     tell "the operator is installed already"
   else
     [ -z "$context" ] || [ -n "$image" ] ||
-      die "--context needs --image: docker build -t REGISTRY/compilecache:0.1.0 . && docker push REGISTRY/compilecache:0.1.0"
+      die "--context needs --image: docker build -t REGISTRY/compilecache:0.2.0 . && docker push REGISTRY/compilecache:0.2.0"
     tell "kubectl apply -f config/install.yaml"
     manifest >"$steps_state/install.yaml"
     [ -z "$context" ] || unless_kept kubectl --context "$context" delete --ignore-not-found -f "$steps_state/install.yaml"

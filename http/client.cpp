@@ -12,6 +12,7 @@
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 
+#include "base/release.hpp"
 #include "base/strings.hpp"
 #include "http/tls.hpp"
 
@@ -103,7 +104,7 @@ class Call {
     message.target(request_.target);
     message.version(11);
     message.set(bhttp::field::host, url_host(options_.server_name));
-    message.set(bhttp::field::user_agent, "compilecache-agent/" COMPILECACHE_VERSION);
+    message.set(bhttp::field::user_agent, std::string("compilecache-agent/") + release());
     message.set(bhttp::field::connection, "close");
     if (!request_.bearer_token.empty()) {
       message.set(bhttp::field::authorization, "Bearer " + request_.bearer_token);

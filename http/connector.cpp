@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/base64.hpp"
+#include "base/release.hpp"
 #include "base/strings.hpp"
 #include "http/exchange.hpp"
 
@@ -21,7 +22,7 @@ tl::unexpected<Error> not_connected(const std::string& doing, const Wire::ErrorC
 // What asks the proxy for a connection to `host`.
 Result<std::string> connect_head(const Url& proxy, const std::string& host) {
   std::string head = "CONNECT " + host + " HTTP/1.1\r\nHost: " + host +
-                     "\r\nUser-Agent: compilecache/" COMPILECACHE_VERSION "\r\n";
+                     "\r\nUser-Agent: compilecache/" + release() + "\r\n";
   if (proxy.user_info.empty()) return head + "\r\n";
   const auto decoded = percent_decode(proxy.user_info);
   if (!decoded) {

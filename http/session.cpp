@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/release.hpp"
 #include "http/connector.hpp"
 #include "http/exchange.hpp"
 #include "http/url.hpp"
@@ -67,7 +68,7 @@ bool follows(const std::string& method, int status) {
 // The request line and headers, and a small body.
 std::string head_of(const SessionRequest& request, const Url& url, bool with_authorization) {
   std::string head = request.method + " " + url.target + " HTTP/1.1\r\nHost: " + url.authority() +
-                     "\r\nUser-Agent: compilecache/" COMPILECACHE_VERSION "\r\n";
+                     "\r\nUser-Agent: compilecache/" + release() + "\r\n";
   for (const auto& [name, value] : request.headers) {
     if (!with_authorization && is_named(name, "Authorization")) continue;
     head.append(name).append(": ").append(value).append("\r\n");

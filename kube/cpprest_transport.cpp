@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/release.hpp"
 #include "kube/cpprest_call.hpp"
 #include "kube/credentials.hpp"
 #include "kube/gzip_reader.hpp"
@@ -118,7 +119,7 @@ class CpprestTransport : public HttpTransport {
  public:
   CpprestTransport(const Config& config, const TransportOptions& options, const Clock& clock)
       : config_(config),
-        user_agent_(options.user_agent.empty() ? "compilecache/" COMPILECACHE_VERSION
+        user_agent_(options.user_agent.empty() ? std::string("compilecache/") + release()
                                                : options.user_agent),
         credentials_(make_credential_source(config, clock)),
         ipv6_(ipv6_server(config.server)),

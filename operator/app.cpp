@@ -18,6 +18,7 @@
 #include "api/names.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "base/release.hpp"
 #include "base/version.hpp"
 #include "http/server.hpp"
 #include "kube/client.hpp"
@@ -241,7 +242,7 @@ int Operator::run() {
     log_error("running for leader", {{"error", running.error().message}});
     return 1;
   }
-  log_info("serving", {{"version", COMPILECACHE_VERSION},
+  log_info("serving", {{"version", release()},
                        {"commit", build_commit()},
                        {"namespace", options_.ns},
                        {"image", image_},

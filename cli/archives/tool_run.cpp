@@ -5,6 +5,7 @@
 
 #include "base/printable.hpp"
 #include "base/random.hpp"
+#include "base/release.hpp"
 #include "cli/archives/tool_job.hpp"
 
 namespace compilecache::cli {
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kJobLook{1};
 constexpr std::chrono::seconds kPodPatience{20};  // then a Job without a pod is worth a word
-constexpr char kJobImage[] = "docker.io/library/compilecache:" COMPILECACHE_VERSION;
+constexpr char kImageName[] = "docker.io/library/compilecache";
 
 // The Job, for as long as it is needed.
 class RunningJob {
@@ -91,7 +92,7 @@ Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ost
                                  : "",
                      .deadline = run.deadline};
   if (input.image.empty() && pods) input.image = agent_image_in(*pods);
-  if (input.image.empty()) input.image = kJobImage;
+  if (input.image.empty()) input.image = std::string(kImageName) + ":" + release();
   if (auto made = cluster.client.create(kube::resources::kJobs, tool_job(input)); !made) {
     return unexpected(made.error().with("making the Job " + cluster.ns + "/" + name));
   }

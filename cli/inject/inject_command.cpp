@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/names.hpp"
+#include "base/release.hpp"
 #include "cli/inject/inject_manifests.hpp"
 #include "cli/text/manifest_files.hpp"
 #include "operator/certificates/x509.hpp"
@@ -19,7 +20,7 @@ namespace compilecache::cli {
 namespace {
 
 constexpr int kComplete = 0, kSkippedSome = 1, kUnreadable = 2;
-constexpr char kReleaseImage[] = "docker.io/library/compilecache:" COMPILECACHE_VERSION;
+constexpr char kImageName[] = "docker.io/library/compilecache";
 
 // A reference as container runtimes read it: host, path, tag, digest.
 bool is_image(const std::string& text) {
@@ -59,7 +60,7 @@ Status check(const webhook::InjectionSettings& settings) {
   if (!is_image(settings.image)) {
     return fail(ErrorCode::kInvalid, "--image: \"" + settings.image +
                                          "\" is no image; write it like "
-                                         "registry.example/compilecache:0.1.0");
+                                         "registry.example/compilecache:0.2.0");
   }
   if (!settings.agent_address.empty() && !is_address(settings.agent_address)) {
     return fail(ErrorCode::kInvalid,
@@ -85,7 +86,7 @@ Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
   if (!settings) return unexpected(settings.error());
   if (!options.agent_address.empty()) settings->agent.address = options.agent_address;
   std::string image = options.image.empty() ? settings->agent_image : options.image;
-  if (image.empty()) image = kReleaseImage;
+  if (image.empty()) image = std::string(kImageName) + ":" + release();
   auto made = controller::injection_settings(*settings, options.operator_namespace, image);
   made.own_registry = own_registry(options);
   if (!options.agent_ca_file.empty()) {

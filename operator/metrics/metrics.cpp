@@ -13,6 +13,7 @@
 
 #include "api/reasons.hpp"
 #include "base/mutex.hpp"
+#include "base/release.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -117,7 +118,7 @@ Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
       .Name("compilecache_build_info")
       .Help("The version that runs; the value is always 1")
       .Register(impl_->registry)
-      .Add({{"version", COMPILECACHE_VERSION}})
+      .Add({{"version", release()}})
       .Set(1);
 }
 

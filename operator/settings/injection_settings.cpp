@@ -1,5 +1,7 @@
 #include "operator/settings/injection_settings.hpp"
 
+#include "base/release.hpp"
+
 #include "api/names.hpp"
 
 namespace compilecache::controller {
@@ -15,7 +17,7 @@ webhook::ResourceList or_default(const std::map<std::string, std::string>& given
 webhook::InjectionSettings injection_settings(const Settings& settings, const std::string& ns,
                                               const std::string& image) {
   webhook::InjectionSettings made;
-  made.version = COMPILECACHE_VERSION;
+  made.version = release();
   made.image = image;
   made.excluded_namespaces.push_back(ns);
   made.agent_address = settings.agent.address;

@@ -17,7 +17,7 @@
 namespace compilecache::testing {
 
 inline constexpr char kOperatorNamespace[] = "compilecache-system";
-inline constexpr char kImage[] = "docker.io/library/compilecache:0.1.0";  // as config/operator says
+inline constexpr char kImage[] = "docker.io/library/compilecache:0.2.0";  // as config/operator says
 
 // CustomResourceDefinitions, rights, Services, the Jobs' policy and the webhook's configuration,
 // which here matches no namespace, since this API server reaches no Service. The error; empty when
