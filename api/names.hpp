@@ -19,6 +19,8 @@ inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-fir
 inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset";
 inline constexpr char kStartKitAnnotation[] = "compilecache.dev/start-kit";
 inline constexpr char kDeliveryAnnotation[] = "compilecache.dev/delivery";
+// An init container, such as a mesh's proxy, after which ours are put.
+inline constexpr char kAfterAnnotation[] = "compilecache.dev/after";
 inline constexpr char kResourcesAnnotation[] = "compilecache.dev/resources";
 // Of a pod without a controller: the workload, "Deployment/web", whose archives it shares.
 inline constexpr char kWorkloadAnnotation[] = "compilecache.dev/workload";

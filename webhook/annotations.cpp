@@ -41,6 +41,11 @@ bool is_object_name(std::string_view name) {
   return at_end(name.front()) && at_end(name.back());
 }
 
+// The name of a container.
+bool is_label(std::string_view name) {
+  return is_object_name(name) && name.find('.') == std::string_view::npos;
+}
+
 Decided<std::vector<std::string>> read_list(const Json& pod, const char* name) {
   const auto value = annotation(pod, name);
   std::vector<std::string> items;
@@ -79,13 +84,25 @@ Decided<std::optional<bool>> read_flag(const Json& pod, const char* name) {
   return *value == "true";
 }
 
+// Names of ours are nothing to be put after.
+Decided<std::string> read_after(const Json& pod) {
+  const auto value = annotation(pod, api::kAfterAnnotation);
+  if (!value) return std::string();
+  if (!is_label(*value) || *value == api::kLoaderContainer || *value == api::kSaverContainer) {
+    return invalid(api::kAfterAnnotation, *value,
+                   "write the name of an init container that is to start before ours, such as "
+                   "istio-proxy");
+  }
+  return std::string(*value);
+}
+
 std::vector<std::string> unknown_annotations(const Json& pod) {
   static const std::vector<std::string_view> known{
       api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
       api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
       api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kResourcesAnnotation,
       api::kStartKitAnnotation,     api::kDeliveryAnnotation,    api::kStatusAnnotation,
-      api::kWorkloadAnnotation};
+      api::kWorkloadAnnotation,     api::kAfterAnnotation};
   const std::string prefix = std::string(api::kGroup) + "/";
   std::vector<std::string> unknown;
   for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {
@@ -141,6 +158,9 @@ Decided<PodAnnotations> read_annotations(const Json& pod) {
                      "allowed are " + api::all_words<api::Delivery>());
     }
   }
+  const auto after = read_after(pod);
+  if (!after) return tl::unexpected(after.error());
+  read.after = *after;
   const auto quiet = read_duration(pod, api::kQuietPeriodAnnotation);
   if (!quiet) return tl::unexpected(quiet.error());
   read.quiet_period = *quiet;

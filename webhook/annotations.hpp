@@ -21,6 +21,7 @@ struct PodAnnotations {
   std::vector<std::string> frameworks;    // empty: spec.frameworks
   bool only_if_unset = false;             // as if every framework's description had it
   std::optional<bool> start_kit;          // instead of spec.startKit
+  std::string after;                      // an init container; empty: ours are first
   std::optional<api::Delivery> delivery;  // instead of spec.delivery
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;

@@ -42,6 +42,7 @@ constexpr char kOnlyVariables[] =
 // Everything that goes into the pod, decided before anything is changed.
 struct Injection {
   std::string cache;
+  std::string after;  // the init container after which ours are; empty: before all
   Selection selection;
   std::vector<podspec::Volume> volumes;
   // Our init containers: names, and as JSON. None: only variables are injected.
@@ -338,6 +339,7 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
       input.settings, environment,    *directories, *store, injection.resources,
       security,       saver_security, reads_only,   own,    load_limit(config.load)};
   injection.cache = annotations.cache;
+  injection.after = annotations.after;
   injection.selection = std::move(*selection);
   add_agents(agents, one_container, injection);
   injection.mounts = directories->mounts;
@@ -394,6 +396,23 @@ void patch_variables(Patch& patch, const Json& pod, size_t container,
          "env", to_json(variables));
 }
 
+// Where an init container of that name is; nothing where there is none.
+std::optional<size_t> init_container_index(const Json& pod, std::string_view name) {
+  const auto containers = init_containers_of(pod);
+  for (rapidjson::SizeType i = 0; i < containers.Size(); ++i) {
+    if (text_member(containers[i], "name") == name) return i;
+  }
+  return std::nullopt;
+}
+
+// First in the list: a mesh's redirection is not yet in force then. Where it is from the start, as
+// with a mesh's CNI plugin, they say after whom. Who is not there yet may come with another
+// webhook, and then we are asked again.
+size_t place_of_agents(const Json& pod, const std::string& after) {
+  const auto before_us = after.empty() ? std::nullopt : init_container_index(pod, after);
+  return before_us ? *before_us + 1 : 0;
+}
+
 Patch patch_of(const Json& pod, const Injection& injection) {
   Patch patch;
   patch_metadata(patch, pod, injection);
@@ -403,9 +422,9 @@ Patch patch_of(const Json& pod, const Injection& injection) {
     append(patch, container_at(pod, index), "/spec/containers/" + std::to_string(index),
            "volumeMounts", to_json(injection.mounts));
   }
-  // First in the list: a mesh's redirection is not yet in force then.
   if (!injection.agents.empty()) {
-    prepend(patch, spec_of(pod), "/spec", "initContainers", injection.agents);
+    insert(patch, spec_of(pod), "/spec", "initContainers", place_of_agents(pod, injection.after),
+           injection.agents);
   }
   append(patch, spec_of(pod), "/spec", "volumes", to_json(injection.volumes));
   return patch;
@@ -420,8 +439,11 @@ bool is_injected_already(const Json& pod, const Injection& injection) {
     return false;
   }
   const auto& ours = injection.status.init_containers;
+  const auto earliest =
+      injection.after.empty() ? std::nullopt : init_container_index(pod, injection.after);
   return std::all_of(ours.begin(), ours.end(), [&](const std::string& name) {
-    return find_named(init_containers_of(pod), name) != nullptr;
+    const auto index = init_container_index(pod, name);
+    return index && (!earliest || *index > *earliest);
   });
 }
 

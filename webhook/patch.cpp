@@ -127,12 +127,12 @@ void append(Patch& patch, const Json& object, const std::string& path, const cha
   for (const std::string& value : values) put(patch, path + "/" + name, "-", value);
 }
 
-void prepend(Patch& patch, const Json& object, const std::string& path, const char* name,
-             const std::vector<std::string>& values) {
+void insert(Patch& patch, const Json& object, const std::string& path, const char* name, size_t at,
+            const std::vector<std::string>& values) {
   if (values.empty()) return;
   if (!member(object, name).IsArray()) return put(patch, path, name, array_text(values));
   for (size_t i = 0; i < values.size(); ++i) {
-    put(patch, path + "/" + name, std::to_string(i), values[i]);
+    put(patch, path + "/" + name, std::to_string(at + i), values[i]);
   }
 }
 

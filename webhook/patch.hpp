@@ -32,9 +32,9 @@ void remove(Patch& patch, std::string path);
 // Appends to the object's array of that name; where there is none the whole array is added at once.
 void append(Patch& patch, const Json& object, const std::string& path, const char* name,
             const std::vector<std::string>& values);
-// Does the same at the array's beginning.
-void prepend(Patch& patch, const Json& object, const std::string& path, const char* name,
-             const std::vector<std::string>& values);
+// Does the same before the array's element `at`, which it has or is its length.
+void insert(Patch& patch, const Json& object, const std::string& path, const char* name, size_t at,
+            const std::vector<std::string>& values);
 
 std::string patch_text(const Patch& patch);
 

@@ -319,6 +319,7 @@ class Teller {
           "let pods of this namespace reach the operator: docs/network-policy.md has the "
           "NetworkPolicy that is needed");
     }
+    advise_on_a_mesh();
     if (const auto* known = find_load_reason(story_.load_reason); known != nullptr) {
       change(std::string(known->change));
     }
@@ -394,6 +395,28 @@ class Teller {
     return "the framework took other keys than the pod that saved: look for a setting, a version "
            "or "
            "code that differs between the two; where it changed for all, the next save settles it";
+  }
+
+  // A mesh's CNI plugin sends egress to the proxy from the pod's start, and who comes before the
+  // proxy meets nobody there.
+  void advise_on_a_mesh() {
+    const bool unanswered = is_silenced() || story_.load_reason == "operator_unreachable" ||
+                            story_.load_reason == "node_unknown";
+    if (!unanswered) return;
+    const json& all = at(pod_, "/spec/initContainers");
+    if (!all.is_array()) return;
+    bool after_us = false;
+    for (const json& one : all) {
+      const std::string name = text_in(one, "/name");
+      if (name == api::kLoaderContainer || name == api::kSaverContainer) {
+        after_us = true;
+      } else if (after_us && text_in(one, "/restartPolicy") == "Always") {
+        return change("if " + name +
+                      " is a mesh's proxy and nothing leaves the pod without it, annotate the pod "
+                      "template with compilecache.dev/after: " +
+                      name);
+      }
+    }
   }
 
   void advise_trust() {

@@ -111,6 +111,22 @@ TEST(PodStory, APodThatCannotReachTheOperatorIsToldSo) {
   EXPECT_THAT(tell_story(silent).change, IsEmpty());
 }
 
+TEST(PodStory, AMeshsProxyAfterUsIsNamedWhereNobodyAnswered) {
+  api::RecentPod unanswered = recent("none");
+  unanswered.reason = "node_unknown";
+  PodFacts in_mesh = facts(unanswered);
+  json& init = in_mesh.pod["spec"]["initContainers"];
+  init = {{{"name", "migrate"}},
+          {{"name", api::kLoaderContainer}},
+          {{"name", api::kSaverContainer}, {"restartPolicy", "Always"}}};
+  const auto advised = Contains(HasSubstr("compilecache.dev/after: istio-proxy"));
+  EXPECT_THAT(tell_story(in_mesh).change, Not(advised));
+  init.push_back({{"name", "istio-proxy"}, {"restartPolicy", "Always"}});
+  EXPECT_THAT(tell_story(in_mesh).change, advised);
+  std::rotate(init.begin(), init.end() - 1, init.end());
+  EXPECT_THAT(tell_story(in_mesh).change, Not(advised)) << "it is before us";
+}
+
 TEST(PodStory, WhatCouldNotBeReadIsNotJudged) {
   PodFacts blind = facts(recent("exact"));
   blind.cache.reset();

@@ -16,6 +16,7 @@ namespace compilecache::webhook {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using testing::GoldenCase;
 using testing::Injected;
 using testing::load_golden_case;
@@ -84,6 +85,31 @@ TEST(Injection, WhatAnotherWebhookAddedLaterStays) {
   const Injected again = golden.run(pod);
   EXPECT_EQ(again.report.reason, api::InjectionReason::kAlreadyInjected);
   EXPECT_EQ(again.pod, std::nullopt);
+}
+
+std::vector<std::string> init_names(const json& pod) {
+  std::vector<std::string> names;
+  for (const json& one : pod.at("spec").at("initContainers")) names.push_back(one.at("name"));
+  return names;
+}
+
+TEST(Injection, OursComeAfterTheMeshThatTheyNameWheneverThatIsAdded) {
+  const GoldenCase golden = load_golden_case("deployment");
+  json asked = golden.pod;
+  asked["metadata"]["annotations"][api::kAfterAnnotation] = "istio-proxy";
+  const json before_the_mesh = *golden.run(asked).pod;
+  EXPECT_THAT(init_names(before_the_mesh), ElementsAre("compilecache-load", "compilecache-save"));
+  for (const int at : {0, 1, 2}) {
+    json pod = before_the_mesh;
+    json& init = pod["spec"]["initContainers"];
+    init.insert(init.begin() + at, json{{"name", "istio-proxy"}, {"restartPolicy", "Always"}});
+    const Injected again = golden.run(pod);
+    const json after = again.pod.value_or(pod);
+    EXPECT_THAT(init_names(after),
+                ElementsAre("istio-proxy", "compilecache-load", "compilecache-save"))
+        << at;
+    EXPECT_EQ(golden.run(after).report.reason, api::InjectionReason::kAlreadyInjected);
+  }
 }
 
 TEST(Injection, AContainerThatCameLaterCanChangeOurResources) {

@@ -29,17 +29,21 @@ TEST(Patch, WhatIsAppendedIsAppended) {
                                             {"op": "add", "path": "/v/-", "value": 2}])"));
 }
 
-TEST(Patch, WhatComesFirstIsInsertedInItsOrder) {
-  Patch patch;
-  prepend(patch, tree_of({{"v", {"a", "b"}}}), "", "v", {R"("x")", R"("y")"});
-  EXPECT_EQ(json::parse(R"({"v": ["a", "b"]})").patch(to_json(patch)),
-            json::parse(R"({"v": ["x", "y", "a", "b"]})"));
+TEST(Patch, WhatIsInsertedStandsThereInItsOrder) {
+  const auto inserted = [](size_t at) {
+    Patch patch;
+    insert(patch, tree_of({{"v", {"a", "b"}}}), "", "v", at, {R"("x")", R"("y")"});
+    return json::parse(R"({"v": ["a", "b"]})").patch(to_json(patch)).at("v");
+  };
+  EXPECT_EQ(inserted(0), (json{"x", "y", "a", "b"}));
+  EXPECT_EQ(inserted(1), (json{"a", "x", "y", "b"}));
+  EXPECT_EQ(inserted(2), (json{"a", "b", "x", "y"}));
 }
 
 TEST(Patch, NothingToAddIsNoOperation) {
   Patch patch;
   append(patch, tree_of(json::object()), "", "v", {});
-  prepend(patch, tree_of(json::object()), "", "v", {});
+  insert(patch, tree_of(json::object()), "", "v", 0, {});
   EXPECT_TRUE(patch.empty());
 }
 

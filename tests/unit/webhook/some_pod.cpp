@@ -92,6 +92,7 @@ json some_annotations() {
   if (maybe()) annotations[api::kOnlyIfUnsetAnnotation] = "true";
   if (maybe()) annotations[api::kStartKitAnnotation] = "true";
   if (maybe()) annotations[api::kDeliveryAnnotation] = "Sidecar";
+  if (maybe()) annotations[api::kAfterAnnotation] = one_of<std::string>({"i1", "i2", "later"});
   if (maybe()) {
     annotations[api::kResourcesAnnotation] = one_of<std::string>(
         {"save.limits.memory=1Gi", "load.limits.cpu=2,load.requests.memory=3Gi",
