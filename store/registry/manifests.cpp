@@ -100,4 +100,14 @@ Reply<void> put_manifest(RegistryClient& client, const std::string& reference,
   return {};
 }
 
+Reply<void> delete_manifest(RegistryClient& client, const std::string& digest) {
+  auto deleted = client.send({.method = "DELETE",
+                              .target = "manifests/" + digest,
+                              .push = true,
+                              .doing = doing_to("deleting", digest)});
+  if (!deleted) return tl::unexpected(deleted.error());
+  finish(**deleted);
+  return {};
+}
+
 }  // namespace compilecache::store

@@ -42,4 +42,7 @@ Reply<ManifestHead> head_manifest(RegistryClient& client, const std::string& ref
 Reply<void> put_manifest(RegistryClient& client, const std::string& reference,
                          const std::string& text);
 
+// By digest, with all its tags. 404: there is none; 405 and others: the registry lets nobody.
+Reply<void> delete_manifest(RegistryClient& client, const std::string& digest);
+
 }  // namespace compilecache::store

@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "base/time_format.hpp"
+#include "store/registry/attached.hpp"
 #include "store/registry/manifests.hpp"
 #include "store/registry/upload.hpp"
 
@@ -243,12 +244,9 @@ Result<SweepCounts> RegistryUpkeep::remove(const std::vector<std::string>& diges
       ++counts.missing;
       continue;
     }
-    auto deleted = client_.send({.method = "DELETE",
-                                 .target = "manifests/" + digest,
-                                 .push = true,
-                                 .doing = "deleting manifest " + digest});
+    const auto deleted = delete_manifest(client_, digest);
     if (deleted) {
-      finish(**deleted);
+      remove_attached(client_, digest);
       ++counts.removed;
       counts.freed_bytes += manifest->size();
       continue;

@@ -33,8 +33,8 @@ class RegistryUpkeep : public Upkeep {
   // Registries forget uploads that were given up by themselves.
   Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,
                                         WallTime now) override;
-  // Freed bytes are those of the manifests alone. What is no archive of ours is left alone, and
-  // counts as missing.
+  // With what is attached to them (attached.hpp). Freed bytes are those of the manifests alone.
+  // What is no archive of ours is left alone, and counts as missing.
   Result<SweepCounts> remove(const std::vector<std::string>& digests) override;
 
  private:

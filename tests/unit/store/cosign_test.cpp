@@ -1,14 +1,17 @@
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "archive/format.hpp"
+#include "store/registry/registry_client.hpp"
 #include "tests/support/process.hpp"
 #include "tests/unit/store/released_registry.hpp"
 
 // cosign works on what a save pushes to a registry: it signs the save's tag with a key file, and
 // afterwards tells the signed archive from others. What it puts beside the archive is no save, and
-// an archive with a signature loads and goes as any other.
+// an archive with a signature loads as any other, and takes it along when it goes.
 
 namespace compilecache::store::test {
 namespace {
@@ -44,6 +47,13 @@ class Cosign : public ReleasedRegistry {
   }
   [[nodiscard]] std::string tagged(const std::string& digest) const {
     return registry_->host() + "/ml/llama:" + tag_of_save(digest);
+  }
+  [[nodiscard]] std::vector<std::string> tags() const {
+    RegistryClient client(repository("ml/llama"));
+    const auto list =
+        client.send_whole({.target = "tags/list", .doing = "listing the tags"}, 1U << 20);
+    if (!list) return {list.error().error.message};
+    return nlohmann::json::parse(list->body).at("tags").get<std::vector<std::string>>();
   }
   // As in a cluster that reaches no log of transparency.
   [[nodiscard]] ProcessResult sign(const std::string& digest) const {
@@ -92,6 +102,8 @@ TEST_P(Cosign, SignsASaveAndTellsItFromOthers) {
   EXPECT_EQ(removed->removed, 1U);
   EXPECT_NE(verify(digest, "ours").exit_code, 0);
   EXPECT_TRUE(archive::verify(store, other));
+  // And its signature with it.
+  EXPECT_THAT(tags(), ::testing::UnorderedElementsAre("compilecache-owner", tag_of_save(other)));
 }
 
 }  // namespace

@@ -254,8 +254,11 @@ Answer FakeRegistry::State::put_manifest(const Call& call, const std::string& re
   if (call.header("content-type") != "application/vnd.oci.image.manifest.v1+json")
     return error(400, "MANIFEST_INVALID");
   const Json manifest = Json::parse(call.body);
-  std::vector<std::string> named{manifest["config"]["digest"]};
-  for (const auto& layer : manifest["layers"]) named.push_back(layer["digest"]);
+  // An index has neither.
+  std::vector<std::string> named;
+  if (manifest.contains("config")) named.push_back(manifest["config"]["digest"]);
+  for (const auto& layer : manifest.value("layers", Json::array()))
+    named.push_back(layer["digest"]);
   for (const std::string& blob : named) {
     if (manners.checks_blobs && !blobs.contains(blob)) return error(400, "MANIFEST_BLOB_UNKNOWN");
   }

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "archive/format.hpp"
+#include "base/sha256.hpp"
+#include "store/registry/manifests.hpp"
 #include "tests/unit/store/registry_fixture.hpp"
 
 // Looking after a repository.
@@ -80,6 +83,80 @@ TEST_F(RegistryUpkeepTest, WhatIsDeletedIsGoneWithItsTag) {
   EXPECT_EQ(counts->freed_bytes, first.manifest_bytes);
   EXPECT_EQ(listed(), sorted(second.blobs()));
   EXPECT_EQ(registry_.tags().size(), 1U);
+}
+
+// As cosign 3 leaves it where a registry has no referrers, and as it did before.
+class AttachedToAnArchive : public RegistryUpkeepTest {
+ protected:
+  using Json = nlohmann::json;
+
+  // A manifest under that tag; its digest.
+  std::string push(const std::string& tag, const Json& manifest) {
+    EXPECT_TRUE(put_manifest(client_, tag, manifest.dump()));
+    return "sha256:" + sha256_hex(manifest.dump());
+  }
+  static std::string tag_for(const std::string& digest) { return "sha256-" + digest.substr(7); }
+  static Json signature_of(const std::string& digest) {
+    return {{"schemaVersion", 2},
+            {"artifactType", "application/vnd.dev.sigstore.bundle.v0.3+json"},
+            {"layers", Json::array()},
+            {"subject", {{"digest", digest}}}};
+  }
+  static Json index_of(const std::vector<std::string>& digests) {
+    Json index = {{"schemaVersion", 2}, {"manifests", Json::array()}};
+    for (const auto& digest : digests) index["manifests"].push_back({{"digest", digest}});
+    return index;
+  }
+  [[nodiscard]] bool has(const std::string& digest) const {
+    return registry_.manifests().contains(digest);
+  }
+
+  RegistryClient client_{options()};
+};
+
+TEST_F(AttachedToAnArchive, GoesWithItAndOtherwiseStays) {
+  const auto first = saved(1), second = saved(5);
+  std::vector<std::string> gone, stays;
+  for (const auto& archive : {first, second}) {
+    auto& all = archive.manifest == first.manifest ? gone : stays;
+    all.push_back(push("one", signature_of(archive.manifest)));
+    all.push_back(push(tag_for(archive.manifest), index_of({all.back()})));
+    for (const char* kind : {".sig", ".att", ".sbom"}) {
+      all.push_back(
+          push(tag_for(archive.manifest) + kind,
+               {{"schemaVersion", 2}, {"layers", Json::array()}, {"of", kind + archive.manifest}}));
+    }
+  }
+  ASSERT_TRUE(upkeep_.remove({first.manifest}));
+  for (const auto& digest : gone) EXPECT_FALSE(has(digest));
+  for (const auto& digest : stays) EXPECT_TRUE(has(digest));
+  EXPECT_TRUE(load(store_, second.manifest));
+}
+
+TEST_F(AttachedToAnArchive, NothingElseGoesWhateverSomebodyNamesIt) {
+  ASSERT_TRUE(upkeep_.prepare({"cluster", "ml", "uid"}, false));
+  const auto first = saved(1), second = saved(5);
+  const std::string marker = registry_.tags().at("compilecache-owner");
+  const std::string others = push("v1", signature_of(second.manifest));
+  push(tag_for(first.manifest), index_of({second.manifest, marker, others}));
+  registry_.tag(tag_for(first.manifest) + ".sig", second.manifest);
+  registry_.tag(tag_for(first.manifest) + ".att", marker);
+  ASSERT_TRUE(upkeep_.remove({first.manifest}));
+  EXPECT_FALSE(has(first.manifest));
+  EXPECT_TRUE(has(marker));
+  EXPECT_TRUE(has(others));
+  EXPECT_TRUE(load(store_, second.manifest));
+}
+
+TEST_F(AttachedToAnArchive, WhatCannotBeReadHarmsNothing) {
+  const auto archive = saved(1);
+  push(tag_for(archive.manifest), {{"manifests", {1, {{"digest", "no digest"}}, Json::array()}}});
+  registry_.put("sha256:" + sha256_hex("no json"), "no json");
+  registry_.tag(tag_for(archive.manifest) + ".sig", "sha256:" + sha256_hex("no json"));
+  const auto counts = upkeep_.remove({archive.manifest});
+  ASSERT_TRUE(counts);
+  EXPECT_EQ(counts->removed, 1U);
+  EXPECT_TRUE(counts->failures.empty());
 }
 
 TEST_F(RegistryUpkeepTest, ARefusalToDeleteHarmsNothingAndIsNotRepeated) {
