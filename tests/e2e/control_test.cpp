@@ -90,7 +90,7 @@ TEST_F(Control, AVllmServerIsSavedWhenItIsHealthy) {
   };
   json cache = example(testing::in_tree("examples/vllm/compilecache.yaml"));
   json deployment = example(testing::in_tree("examples/vllm/deployment.yaml"));
-  cache["spec"]["storage"]["claimName"] = "caches";
+  cache["spec"]["storage"] = place().storage();
   ASSERT_EQ(testing::apply(cache), "");
   wait_until_ready("vllm");
 
