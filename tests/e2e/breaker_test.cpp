@@ -119,7 +119,7 @@ TEST_F(Breaker, AnImageThatDoesNotExist) {
 }
 
 TEST_F(Breaker, AVolumeThatCannotBeMounted) {
-  create_cache();
+  create_cache("transformer", on_the_claim());
   wait_until_ready();
   fs::rename(volume(), volume() + ".gone");
   start_sleeper("stuck");

@@ -22,7 +22,7 @@ class Move : public Sandbox {
 
 // docs/move.md, from a claim into the installation's own registry.
 TEST_F(Move, ArchivesGoAlongFromAVolumeToTheRegistry) {
-  create_cache("old");
+  create_cache("old", on_the_claim());
   wait_until_ready("old");
   run_to_ready({"cold", {}, "old"});
   wait_for_save();

@@ -40,7 +40,8 @@ class SlowVolumes : public Sandbox {
 };
 
 TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
-  create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
+  create_cache("transformer",
+               {{"load", {{"timeout", "3s"}}}, {"storage", {{"claimName", "caches"}}}});
   wait_until_ready();
   run_to_ready({"one", kOneFunction});
   wait_for_save();
@@ -74,7 +75,8 @@ TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
 // it is: the loader has given up, and its pod waits all the same.
 TEST_F(SlowVolumes, WhereNothingComesPodsStartWithoutUsUntilItWorksAgain) {
   if (testing::left_out("CC_E2E_LONG", "takes minutes")) return;
-  create_cache("transformer", {{"load", {{"timeout", "3s"}}}});
+  create_cache("transformer",
+               {{"load", {{"timeout", "3s"}}}, {"storage", {{"claimName", "caches"}}}});
   wait_until_ready();
   run_to_ready({"one", kOneFunction});
   wait_for_save();
