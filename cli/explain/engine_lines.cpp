@@ -8,12 +8,15 @@
 #include <optional>
 
 #include "base/strings.hpp"
+#include "cli/explain/autotune_lines.hpp"
+#include "cli/explain/log_process.hpp"
 
 namespace compilecache::cli {
 namespace {
 
 constexpr std::string_view kWeights = "weights", kCompile = "compile", kProfile = "profile",
-                           kCapture = "graph capture", kInit = "init engine", kWarmUp = "warm-up";
+                           kAutotune = "autotune", kCapture = "graph capture",
+                           kInit = "init engine", kWarmUp = "warm-up";
 
 using Repeated = EngineLine::Repeated;
 
@@ -44,8 +47,9 @@ constexpr EnginePhase kEnginePhases[] = {
     {kWeights, "the model, and its weights onto the device"},
     {kCompile, "torch.compile, what came from the cache included"},
     {kProfile, "the first run, which measures memory"},
+    {kAutotune, "FlashInfer tries its kernels"},
     {kCapture, "CUDA graphs"},
-    {kWarmUp, "the rest of its \"init engine\": KV cache, kernels' warm-up, autotuning"},
+    {kWarmUp, "the rest of its \"init engine\": KV cache, kernels' warm-up"},
 };
 
 // A day is more than any start takes: what is more is no time.
@@ -73,23 +77,6 @@ std::optional<FoundLine> find_line(const EngineLine& known, std::string_view lin
   return FoundLine{*seconds, known.words.empty() ? before : words};
 }
 
-// "EngineCore pid=134" of "(EngineCore pid=134) INFO ...", "TP0" of "[2026-07-21 13:35:33 TP0]
-// ..."; empty where the one process of an engine does not name itself. A progress bar may stand
-// before.
-std::string_view process_of(std::string_view prefix) {
-  constexpr std::string_view kPid = " pid=", kTime = "2026-07-21 13:35:33";
-  if (const size_t pid = prefix.rfind(kPid); pid != std::string_view::npos) {
-    const size_t open = prefix.rfind('(', pid), close = prefix.find(')', pid);
-    if (open != std::string_view::npos && close != std::string_view::npos) {
-      return prefix.substr(open + 1, close - open - 1);
-    }
-  }
-  const size_t open = prefix.rfind("[2"), close = prefix.rfind(']');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
-  const std::string_view inside = prefix.substr(open + 1, close - open - 1);
-  return inside.size() > kTime.size() ? trim(inside.substr(kTime.size())) : "";
-}
-
 // Seconds by process.
 using Seconds = std::map<std::string, double, std::less<>>;
 
@@ -106,6 +93,8 @@ class EngineWord {
     double& own = seconds_[std::string(known.phase)][std::string(process)];
     own = known.repeated == Repeated::kTellsTheSum ? seconds : own + seconds;
   }
+
+  void add_autotune(Seconds seconds) { seconds_[std::string(kAutotune)] = std::move(seconds); }
 
   std::vector<EngineTime> times(const std::string& engine) {
     tell_warm_up();
@@ -125,7 +114,7 @@ class EngineWord {
     const auto init = seconds_.find(kInit);
     if (init == seconds_.end()) return;
     double rest = slowest(init->second);
-    for (const std::string_view part : {kCompile, kProfile, kCapture}) {
+    for (const std::string_view part : {kCompile, kProfile, kAutotune, kCapture}) {
       const auto found = seconds_.find(part);
       if (found != seconds_.end()) rest -= slowest(found->second);
     }
@@ -150,6 +139,9 @@ std::vector<EngineTime> engine_times(const std::vector<std::string_view>& log) {
                                           process_of(line.substr(0, found->at)));
       break;
     }
+  }
+  if (Seconds tuned = autotune_seconds(log); !tuned.empty()) {
+    told[told.empty() ? "FlashInfer" : told.begin()->first].add_autotune(std::move(tuned));
   }
   std::vector<EngineTime> all;
   for (auto& [engine, of] : told) {

@@ -84,6 +84,45 @@ TEST(EngineLines, SglangTellsEveryCapture) {
       (PhaseTimes{{"graph capture", 11350}}));
 }
 
+TEST(EngineLines, FlashInferTellsWhenItsAutotunerBeginsAndEnds) {
+  const std::vector<std::string_view> tuned{
+      "(Worker_TP0 pid=430) 2026-08-31 13:10:54,089 - INFO - autotuner.py:651 - flashinfer.jit: "
+      "[Autotuner]: Autotuning process starts ...",
+      "(Worker_TP1 pid=431) 2026-08-31 13:10:54,102 - INFO - autotuner.py:651 - flashinfer.jit: "
+      "[Autotuner]: Autotuning process starts ...",
+      "(Worker_TP0 pid=430) 2026-08-31 13:10:56,089 - INFO - autotuner.py:674 - flashinfer.jit: "
+      "[Autotuner]: Autotuning process ends",
+      "(Worker_TP1 pid=431) 2026-08-31 13:10:57,602 - INFO - autotuner.py:674 - flashinfer.jit: "
+      "[Autotuner]: Autotuning process ends",
+      "(Worker_TP0 pid=430) 2026-08-31 13:11:00,000 - INFO - autotuner.py:651 - flashinfer.jit: "
+      "[Autotuner]: Autotuning process starts ...",
+      "(Worker_TP0 pid=430) 2026-08-31 13:11:01,000 - INFO - autotuner.py:674 - flashinfer.jit: "
+      "[Autotuner]: Autotuning process ends"};
+  EXPECT_EQ(times_of(tuned), (PhaseTimes{{"autotune", 3500}}));
+  EXPECT_EQ(engine_times(tuned)[0].engine, "FlashInfer");
+  auto of_vllm = tuned;
+  of_vllm.emplace_back(
+      "(EngineCore pid=43) INFO 08-31 13:11:02 [core.py:406] init engine (profile, create kv "
+      "cache, warmup model) took 9.00 s");
+  EXPECT_EQ(times_of(of_vllm), (PhaseTimes{{"autotune", 3500}, {"warm-up", 5500}}));
+  EXPECT_EQ(engine_times(of_vllm)[0].engine, "vLLM");
+}
+
+TEST(EngineLines, AnAutotunerWithoutABeginOrAnEndTellsNothing) {
+  const std::string_view begins =
+      "2026-08-31 13:10:54,089 - INFO - autotuner.py:651 - flashinfer.jit: [Autotuner]: Autotuning "
+      "process starts ...";
+  const std::string_view ends =
+      "2026-08-31 13:10:53,000 - INFO - autotuner.py:674 - flashinfer.jit: [Autotuner]: Autotuning "
+      "process ends";
+  EXPECT_THAT(engine_times({begins}), IsEmpty());
+  EXPECT_THAT(engine_times({ends}), IsEmpty());
+  EXPECT_THAT(engine_times({begins, ends}), IsEmpty()) << "it ended before it began";
+  EXPECT_THAT(engine_times({"[Autotuner]: Autotuning process starts ...",
+                            "x - INFO - [Autotuner]: Autotuning process ends"}),
+              IsEmpty());
+}
+
 TEST(EngineLines, WhatIsNoSuchLineTellsNothing) {
   EXPECT_THAT(engine_times({}), IsEmpty());
   EXPECT_THAT(
