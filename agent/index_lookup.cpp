@@ -95,10 +95,14 @@ api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::A
           .layers = static_cast<int64_t>(info.layers.size())};
 }
 
-std::vector<api::FoundArchive> archives_in_index(store::Store& store) {
+Result<std::vector<api::FoundArchive>> archives_there(store::Store& store) {
+  const store::Index there = store::archives_in(store);
+  // A damaged index is as good as none; a registry that does not answer has what it has.
+  if (store.offline_index() == nullptr && !there.problems.empty())
+    return fail(ErrorCode::kUnavailable, there.problems.front());
   std::vector<api::FoundArchive> found;
   size_t unreadable = 0;
-  for (const store::IndexEntry& entry : store::read_index(store).entries) {
+  for (const store::IndexEntry& entry : there.entries) {
     const auto manifest = archive::read_manifest(store, entry.digest);
     const auto config = manifest ? archive::read_config(store, *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));

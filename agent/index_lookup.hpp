@@ -40,9 +40,9 @@ std::optional<IndexMatch> find_in_index(const store::Index& index, const api::Ar
 // What the operator is told of an archive that is in a store.
 api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::ArchiveInfo& info);
 
-// All archives that the index names and the store has. Those that cannot be read are left out and
-// logged.
-std::vector<api::FoundArchive> archives_in_index(store::Store& store);
+// All archives that the store has, by its index or, of a registry, by its tags. Those that cannot
+// be read are left out and logged. Errors: it cannot be told which there are.
+Result<std::vector<api::FoundArchive>> archives_there(store::Store& store);
 
 // The annotations of an archive's entry in the index. `compile_seconds` is 0 where it is not known.
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,

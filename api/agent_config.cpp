@@ -70,7 +70,8 @@ inline constexpr auto kFields<AgentConfig::Sweep> =
                field_of("cluster_uid", &AgentConfig::Sweep::cluster_uid),
                field_of("copy_from", &AgentConfig::Sweep::copy_from),
                field_of("copy_name", &AgentConfig::Sweep::copy_name),
-               field_of("copy_time", &AgentConfig::Sweep::copy_time)};
+               field_of("copy_time", &AgentConfig::Sweep::copy_time),
+               field_of("trusted_keys", &AgentConfig::Sweep::trusted_keys)};
 
 template <>
 inline constexpr auto kFields<AgentConfig> =

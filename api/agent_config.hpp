@@ -71,6 +71,7 @@ struct AgentConfig {
     std::optional<StoreRef> copy_from;
     std::string copy_name;      // of that, as the operator remembers it
     milliseconds copy_time{0};  // in which the last archive is begun; 0: as long as it takes
+    std::vector<std::string> trusted_keys;  // spec.trust.publicKeys
     bool operator==(const Sweep&) const = default;
   } sweep;
 

@@ -118,6 +118,11 @@ struct CompileCacheSpec {
     uint64_t window = 16ULL << 20;  // bytes
     bool operator==(const Compression&) const = default;
   } compression;
+  // Whose signature archives that come from elsewhere must have; no keys: none.
+  struct Trust {
+    std::vector<std::string> public_keys;  // PEM
+    bool operator==(const Trust&) const = default;
+  } trust;
   AgentResources resources;  // of our containers
   bool start_kit = false;    // what frameworks leave off (frameworks/framework.hpp)
   // Whether an init container loads and a sidecar saves, or one sidecar does both.

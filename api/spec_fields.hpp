@@ -155,6 +155,10 @@ inline constexpr auto kFields<AgentResources> =
     std::tuple{field_of("load", &AgentResources::load), field_of("save", &AgentResources::save)};
 
 template <>
+inline constexpr auto kFields<CompileCacheSpec::Trust> =
+    std::tuple{field_of("publicKeys", &CompileCacheSpec::Trust::public_keys)};
+
+template <>
 inline constexpr auto kFields<CompileCacheSpec> =
     std::tuple{field_of("storage", &CompileCacheSpec::storage,
                         [](const std::optional<StorageSpec>& storage) -> std::string {
@@ -179,6 +183,7 @@ inline constexpr auto kFields<CompileCacheSpec> =
                field_of("resources", &CompileCacheSpec::resources,
                         [](const AgentResources& resources) { return trouble_of(resources); }),
                field_of("startKit", &CompileCacheSpec::start_kit),
+               field_of("trust", &CompileCacheSpec::trust),
                field_of("delivery", &CompileCacheSpec::delivery)};
 
 }  // namespace compilecache::api

@@ -10,6 +10,7 @@
 #include "cli/archives/delete_command.hpp"
 #include "cli/archives/export_command.hpp"
 #include "cli/archives/import_command.hpp"
+#include "cli/archives/sign_command.hpp"
 #include "cli/archives/verify_command.hpp"
 
 namespace compilecache::cli {
@@ -65,6 +66,16 @@ your own rights, that mounts the claim read-only and is deleted afterwards.
 
 Exit status: 0 when all are whole, 1 when one is not or cannot be read, 2 when the command line is wrong.)";
 
+constexpr char kSignFooter[] = R"(
+Vouches for archives in a registry of yours, with a P-256 key in PEM and your own credentials: CompileCaches that
+name the public key in spec.trust take archives from there only when it has signed them (docs/trust.md). The
+signature is cosign's, and cosign verifies it.
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key
+  openssl pkey -in release.key -pubout -out release.pub
+  kubectl compilecache sign llama/llama-3f2a91 --key release.key -n ml
+
+Exit status: 0 when all are signed, 1 when one is not, 2 when the command line is wrong.)";
+
 void describe_login(CLI::App& command, RegistryLogin& login) {
   command.add_option("--authfile", login.auth_file,
                      "credentials of the registry; default: where docker, skopeo and oras login "
@@ -105,6 +116,7 @@ ArchiveVerbs::ArchiveVerbs(CLI::App& app) {
   add_delete(app);
   add_export(app);
   add_import(app);
+  add_sign(app);
   add_verify(app);
 }
 
@@ -184,8 +196,20 @@ void ArchiveVerbs::add_import(CLI::App& app) {
   command.add_option("--secret", how->via.secret, "by which the operator's Job pulls from it")
       ->needs(via);
   command.add_option("--ca-config-map", how->via.ca_config_map, "with its ca.crt")->needs(via);
+  command.add_option("--key", how->key,
+                     "sign it on the way, as `sign` does, for a CompileCache with spec.trust");
   describe_login(command, how->login);
   describe_wait(command, how->timeout_seconds);
+}
+
+void ArchiveVerbs::add_sign(CLI::App& app) {
+  const auto how = add<SignOptions>(
+      app, "sign", "vouch for archives in a registry of yours", kSignFooter,
+      +[](const SignOptions& options) { return run_sign(options, std::cout, std::cerr); });
+  CLI::App& command = *entries_.back().command;
+  command.add_option("CACHE/ARCHIVE", how->archives, "as `archives` lists them")->required();
+  command.add_option("--key", how->key, "a P-256 key in PEM, without a password")->required();
+  describe_login(command, how->login);
 }
 
 void ArchiveVerbs::add_verify(CLI::App& app) {

@@ -36,6 +36,7 @@ class ArchiveVerbs {
   void add_copy(CLI::App& app);
   void add_export(CLI::App& app);
   void add_import(CLI::App& app);
+  void add_sign(CLI::App& app);
   void add_verify(CLI::App& app);
 
   std::vector<Entry> entries_;

@@ -8,6 +8,7 @@
 namespace compilecache::store {
 
 class OfflineIndex;
+class Signatures;
 class Upkeep;
 
 // Why a store could not be used, as far as the store itself can find out.
@@ -34,6 +35,8 @@ class Store : public archive::BlobStore {
  public:
   // The list of current archives, for loads without the operator; null: the store keeps none.
   virtual OfflineIndex* offline_index() { return nullptr; }
+  // Who vouches for archives (signatures.hpp); null: nobody can.
+  virtual Signatures* signatures() { return nullptr; }
   // Prepares, tests, lists and deletes; null: the store is maintained by others.
   virtual Upkeep* upkeep() { return nullptr; }
   // Calls, also those under way, end by then with kCancelled, in stores that can be left in the

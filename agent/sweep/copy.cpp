@@ -4,6 +4,7 @@
 
 #include "agent/index_lookup.hpp"
 #include "base/log.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "store/access/copy.hpp"
 #include "store/offline_index.hpp"
@@ -62,11 +63,40 @@ std::string nothing_to_copy(const store::Store& from, const store::Index& archiv
          "saved there";
 }
 
+// Why the copy is not done, for who is to sign: the first few by name.
+class Unsigned {
+ public:
+  void add(const store::IndexEntry& entry) {
+    log_warn("an archive is left out: nobody that spec.trust names has signed it",
+             {{"archive", entry.name()}, {"digest", entry.digest}});
+    if (names_.size() < kMostNamed) names_.push_back(entry.name());
+    ++count_;
+  }
+  // "" where there was none.
+  [[nodiscard]] std::string told(store::Store& from) const {
+    if (count_ == 0) return "";
+    const std::string which = join(names_, ", ") + (count_ > names_.size() ? " and others" : "");
+    const std::string start = std::to_string(count_) + " archives of " + from.describe() +
+                              " have no signature by a key of spec.trust.publicKeys (" + which +
+                              "): ";
+    return start + (from.signatures() == nullptr
+                        ? "a volume has none; copy them into a registry, sign them there, and copy "
+                          "from that, or take the keys out"
+                        : "sign them (kubectl compilecache sign), or take the keys out");
+  }
+
+ private:
+  static constexpr size_t kMostNamed = 5;
+  std::vector<std::string> names_;
+  size_t count_ = 0;
+};
+
 }  // namespace
 
 CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules) {
   const store::Index archives = store::archives_in(from);
   CopiedArchives result{.error = nothing_to_copy(from, archives)};
+  Unsigned nobodys;
   for (const store::IndexEntry& entry : archives.entries) {
     if (rules.known.contains(found_archive(entry, {}).key)) {
       ++result.there;
@@ -76,13 +106,19 @@ CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRul
       result.error = "the Job's time to copy is over";
       break;
     }
-    const auto here = copy_one(from, to, entry, rules);
+    const auto trusted = rules.trust.lets_in(from, entry.digest);
+    if (trusted && !*trusted) {
+      nobodys.add(entry);
+      continue;
+    }
+    const auto here = trusted ? copy_one(from, to, entry, rules) : trusted;
     if (!here) {
       result.error = here.error().message;
       break;
     }
     ++(*here ? result.there : result.left_out);
   }
+  if (result.error.empty()) result.error = nobodys.told(from);
   return result;
 }
 

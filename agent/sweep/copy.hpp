@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "agent/sweep/trust_gate.hpp"
 #include "api/agent_api.hpp"
 #include "base/error.hpp"
 #include "store/store.hpp"
@@ -12,6 +13,7 @@
 namespace compilecache::agent {
 
 struct CopyRules {
+  const TrustGate& trust;                // which archives may be taken
   std::set<api::ArchiveKey> known = {};  // of archives that are here already
   // Tells the operator of an archive that is here now, and says whether the operator wants it.
   std::function<Result<bool>(api::FoundArchive)> tell;
@@ -24,6 +26,9 @@ struct CopiedArchives {
   std::string error;     // why not all the others; empty: they are here
 };
 
+// Archives that nobody vouches for are left out, and the error names them: they may be signed
+// later.
+//
 // Copies the archives of one store into another. Ends with the first error that another attempt may
 // mend; what is copied by then stays and is found by the next one.
 CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules);

@@ -7,6 +7,7 @@
 #include "agent/index_lookup.hpp"
 #include "agent/store_trouble.hpp"
 #include "agent/sweep/copy.hpp"
+#include "agent/sweep/trust_gate.hpp"
 #include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
 #include "base/log.hpp"
@@ -48,14 +49,7 @@ class SweepRun {
 
   bool run() {
     if (!adopt()) return false;
-    if (const auto prepared = prepare(); !prepared) {
-      log_error("the store cannot be used", {{"error", prepared.error().message}});
-      report_.storage_error = prepared.error().message;
-      report_.storage_trouble = api::parse_word<api::RegistryTrouble>(
-          store_trouble(store_, prepared.error(), store::Use::kWrite));
-      tell_end();
-      return false;
-    }
+    if (const auto prepared = prepare(); !prepared) return refuse(prepared.error());
     begun_ = std::chrono::floor<std::chrono::seconds>(clock_.wall());
     api::SweepRequest begin;
     begin.cache = config_.cache;
@@ -82,21 +76,53 @@ class SweepRun {
     if (!config_.sweep.adopt) return true;
     const auto owner = upkeep_.owner();
     if (!owner || owner->cluster == config_.sweep.cluster_uid) return true;
-    auto found = archives_in_index(store_);
+    auto found = archives_to_adopt();
+    if (!found) return refuse(found.error().with("taking over " + store_.describe()));
     log_info("telling the operator of another cluster's archives",
-             {{"archives", std::to_string(found.size())}});
+             {{"archives", std::to_string(found->size())}});
     size_t next = 0;
     do {
       api::SweepRequest page;
       page.phase = api::SweepPhase::kAdopt;
       size_t length = 0;
-      while (next < found.size() && (page.found.empty() || length < kBytesInAPage)) {
-        length += length_of(found[next]);
-        page.found.push_back(std::move(found[next++]));
+      while (next < found->size() && (page.found.empty() || length < kBytesInAPage)) {
+        length += length_of((*found)[next]);
+        page.found.push_back(std::move((*found)[next++]));
       }
       if (!tell(page, "cannot tell the operator of another cluster's archives")) return false;
-    } while (next < found.size());
+    } while (next < found->size());
     return true;
+  }
+
+  // Those that may be taken. Nothing is taken over where that cannot be told: what is not adopted
+  // is garbage afterwards.
+  Result<std::vector<api::FoundArchive>> archives_to_adopt() {
+    const auto gate = TrustGate::of(config_.sweep.trusted_keys);
+    if (!gate) return unexpected(gate.error());
+    auto there = archives_there(store_);
+    if (!there) return unexpected(there.error());
+    std::vector<api::FoundArchive> taken;
+    for (auto& found : *there) {
+      const auto trusted = gate->lets_in(store_, found.manifest_digest);
+      if (!trusted) return unexpected(trusted.error());
+      if (*trusted) {
+        taken.push_back(std::move(found));
+      } else {
+        log_warn("an archive is not taken over: nobody that spec.trust names has signed it",
+                 {{"digest", found.manifest_digest}});
+      }
+    }
+    return taken;
+  }
+
+  // Tells why the store cannot be used.
+  bool refuse(const Error& error) {
+    log_error("the store cannot be used", {{"error", error.message}});
+    report_.storage_error = error.message;
+    report_.storage_trouble =
+        api::parse_word<api::RegistryTrouble>(store_trouble(store_, error, store::Use::kWrite));
+    tell_end();
+    return false;
   }
 
   bool tell(api::SweepRequest& page, const std::string& otherwise) {
@@ -171,14 +197,19 @@ class SweepRun {
   // is the operator's to remember, and no matter of the sweep.
   void copy(const std::vector<api::SweepArchive>& archives) {
     if (source_ == nullptr) return;
-    CopyRules rules;
+    const auto gate = TrustGate::of(config_.sweep.trusted_keys);
+    if (!gate) return tell_copy_end({.error = gate.error().message});
+    CopyRules rules{.trust = *gate};
     for (const auto& archive : archives) rules.known.insert(archive.key);
     rules.tell = [this](api::FoundArchive found) { return tell_copied(std::move(found)); };
     const milliseconds time = config_.sweep.copy_time;
     rules.in_time = [this, time, began = clock_.monotonic()] {
       return time == milliseconds(0) || clock_.monotonic() - began < time;
     };
-    const CopiedArchives copied = copy_archives(*source_, store_, rules);
+    tell_copy_end(copy_archives(*source_, store_, rules));
+  }
+
+  void tell_copy_end(const CopiedArchives& copied) {
     if (!copied.error.empty()) log_error("cannot copy all archives", {{"error", copied.error}});
     api::SweepRequest last;
     last.phase = api::SweepPhase::kCopy;

@@ -10,16 +10,6 @@
 namespace compilecache::cli {
 namespace {
 
-Result<api::RegistryRef> registry_of(const api::CompileCache& cache) {
-  const auto store = api::store_of(cache, {});
-  if (store && store->registry() != nullptr) return *store->registry();
-  return fail(ErrorCode::kInvalid,
-              "CompileCache " + cache.metadata.name + " keeps its archives in the " +
-                  api::store_in_words(cache) +
-                  ", which is not reached from here: first `kubectl compilecache copy " +
-                  cache.metadata.name + " --to OTHER --to-registry REPOSITORY`");
-}
-
 Result<store::ExportReport> export_one(const ExportCommandOptions& options) {
   const auto name = parse_archive_name(options.archive);
   if (!name) return unexpected(name.error());
@@ -32,7 +22,7 @@ Result<store::ExportReport> export_one(const ExportCommandOptions& options) {
   }
   const auto cache = read_cache(*cluster, archive->cache);
   if (!cache) return unexpected(cache.error());
-  const auto registry = registry_of(*cache);
+  const auto registry = users_registry_of(*cache);
   if (!registry) return unexpected(registry.error());
   const auto store = open_users_registry(*registry, options.login);
   if (!store) return unexpected(store.error());

@@ -3,12 +3,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <system_error>
 
 #include "api/store_ref.hpp"
 #include "base/printable.hpp"
 #include "base/random.hpp"
+#include "cli/archives/archive_signer.hpp"
 #include "cli/archives/copy_wait.hpp"
 #include "store/access/copy.hpp"
 #include "store/access/open.hpp"
@@ -63,8 +65,8 @@ Result<api::CompileCache> inbox_of(const api::CompileCache& cache, const StoreCh
   return inbox;
 }
 
-// What is wrong with the file is found out before anything is pushed.
-Result<std::string> push(const std::string& file, store::Store& into) {
+// What is wrong with the file is found out before anything is pushed. `signer`: null: nobody signs.
+Result<std::string> push(const std::string& file, store::Store& into, const ArchiveSigner* signer) {
   const auto folder = ScratchFolder::create();
   if (!folder) return unexpected(folder.error());
   const auto scratch = store::open_or_make_store(folder->path());
@@ -73,10 +75,17 @@ Result<std::string> push(const std::string& file, store::Store& into) {
   if (!imported) return unexpected(imported.error());
   const auto copied = store::copy_archive(**scratch, into, imported->archive.manifest);
   if (!copied) return unexpected(copied.error());
+  if (signer != nullptr) {
+    if (auto done = signer->sign(into, imported->archive.manifest); !done)
+      return unexpected(done.error());
+  }
   return imported->name;
 }
 
 Result<std::string> import_one(const ImportCommandOptions& options, std::ostream& progress) {
+  std::optional<Result<ArchiveSigner>> signer;
+  if (!options.key.empty()) signer = ArchiveSigner::of_file(options.key);
+  if (signer && !*signer) return unexpected(signer->error());
   const auto cluster = connect(options.cluster);
   if (!cluster) return unexpected(cluster.error());
   const auto cache = read_cache(*cluster, options.cache);
@@ -90,7 +99,7 @@ Result<std::string> import_one(const ImportCommandOptions& options, std::ostream
   }
   const auto store = open_users_registry(*place->registry(), options.login);
   if (!store) return unexpected(store.error());
-  const auto name = push(options.file, **store);
+  const auto name = push(options.file, **store, signer ? &**signer : nullptr);
   if (!name) return unexpected(name.error());
   progress << "pushed " << printable(*name) << " to " << (*store)->describe() << "\n";
   const auto from = copy_from(*inbox);

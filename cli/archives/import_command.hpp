@@ -19,6 +19,7 @@ struct ImportCommandOptions {
   std::string file, cache;
   StoreChoice via;  // no repository: the CompileCache's own registry
   RegistryLogin login;
+  std::string key;  // with which it is signed on the way; empty: it is not
   int timeout_seconds = 1800;
 };
 

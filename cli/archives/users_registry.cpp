@@ -57,6 +57,16 @@ std::vector<std::string> usual_auth_files(const Variables& variables) {
   return files;
 }
 
+Result<api::RegistryRef> users_registry_of(const api::CompileCache& cache) {
+  const auto store = api::store_of(cache, {});
+  if (store && store->registry() != nullptr) return *store->registry();
+  return fail(ErrorCode::kInvalid,
+              "CompileCache " + cache.metadata.name + " keeps its archives in the " +
+                  api::store_in_words(cache) +
+                  ", which is not reached from here: first `kubectl compilecache copy " +
+                  cache.metadata.name + " --to OTHER --to-registry REPOSITORY`");
+}
+
 Result<std::unique_ptr<store::Store>> open_users_registry(const api::RegistryRef& registry,
                                                           const RegistryLogin& login) {
   const auto file = find_credentials(login, {registry.host, registry.repository});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/compile_cache.hpp"
 #include "api/store_ref.hpp"
 #include "base/error.hpp"
 #include "store/store.hpp"
@@ -26,6 +27,9 @@ using Variables = std::function<std::optional<std::string>(const std::string& na
 // asked first: REGISTRY_AUTH_FILE, XDG_RUNTIME_DIR/containers/auth.json, DOCKER_CONFIG/config.json,
 // ~/.docker/config.json.
 std::vector<std::string> usual_auth_files(const Variables& variables);
+
+// kInvalid: the CompileCache keeps its archives elsewhere, which cannot be reached from here.
+Result<api::RegistryRef> users_registry_of(const api::CompileCache& cache);
 
 // kInvalid: a credential helper keeps the credentials, or the file cannot be read. A registry that
 // no file names is asked without.

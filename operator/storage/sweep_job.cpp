@@ -57,6 +57,7 @@ api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInpu
     config.sweep.copy_name = api::copy_source_in_words(cache);
     config.sweep.copy_time = settings.sweep.deadline / 2;  // the rest is the last archive's
   }
+  config.sweep.trusted_keys = cache.spec.trust.public_keys;
   config.sweep.adopt = cache.spec.storage && cache.spec.storage->adopt;
   return config;
 }

@@ -5,8 +5,8 @@
 #include "archive/format.hpp"
 #include "base/checked_json.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
 #include "store/registry/manifests.hpp"
+#include "store/registry/text_source.hpp"
 
 namespace compilecache::store {
 namespace {
@@ -28,7 +28,7 @@ Json manifest_at(RegistryClient& client, const std::string& reference, std::stri
   if (!text) return nullptr;
   auto json = parse_json(*text, "what is attached to an archive");
   if (!json || !json->is_object()) return nullptr;
-  digest = "sha256:" + sha256_hex(*text);
+  digest = digest_of(*text);
   return std::move(*json);
 }
 

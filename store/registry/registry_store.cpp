@@ -99,6 +99,7 @@ class RegistryStore::SpooledReader : public archive::BlobReader {
 RegistryStore::RegistryStore(RegistryOptions options)
     : client_(std::move(options)),
       upkeep_(client_),
+      signatures_(client_),
       spool_(client_.options().spool_folder, client_.options().spool_limit),
       pushes_(client_) {}
 RegistryStore::~RegistryStore() = default;

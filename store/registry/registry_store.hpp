@@ -10,6 +10,7 @@
 #include "store/registry/pushes.hpp"
 #include "store/registry/registry_client.hpp"
 #include "store/registry/registry_options.hpp"
+#include "store/registry/registry_signatures.hpp"
 #include "store/registry/registry_upkeep.hpp"
 #include "store/registry/spool.hpp"
 #include "store/store.hpp"
@@ -55,6 +56,7 @@ class RegistryStore : public Store {
   Status receive(const archive::Descriptor& blob, const archive::BlobReader& from) override;
 
   Upkeep* upkeep() override { return &upkeep_; }
+  Signatures* signatures() override { return &signatures_; }
   void end_by(http::SteadyTime time) override { client_.end_by(time); }
   [[nodiscard]] Trouble trouble(const Error& error, Use use) const override;
 
@@ -77,6 +79,7 @@ class RegistryStore : public Store {
 
   mutable RegistryClient client_;
   RegistryUpkeep upkeep_;
+  RegistrySignatures signatures_;
   Spool spool_;
   Pushes pushes_;
   Mutex mutex_;

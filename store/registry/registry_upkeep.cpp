@@ -14,6 +14,7 @@
 #include "base/time_format.hpp"
 #include "store/registry/attached.hpp"
 #include "store/registry/manifests.hpp"
+#include "store/registry/text_source.hpp"
 #include "store/registry/upload.hpp"
 
 namespace compilecache::store {
@@ -30,21 +31,6 @@ constexpr char kEmpty[] = "{}";
 constexpr size_t kTagsInAPage = 1000;
 constexpr size_t kMostPages = 100;
 constexpr size_t kMostTagBytes = 1U << 20;
-
-std::string digest_of(std::string_view text) { return "sha256:" + sha256_hex(text); }
-
-class TextSource : public http::BodySource {
- public:
-  explicit TextSource(std::string_view text) : text_(text) {}
-  [[nodiscard]] uint64_t size() const override { return text_.size(); }
-  Status read_at(std::span<uint8_t> bytes, uint64_t offset) override {
-    text_.copy(reinterpret_cast<char*>(bytes.data()), bytes.size(), offset);
-    return {};
-  }
-
- private:
-  const std::string_view text_;
-};
 
 std::string owner_text(const StoreOwner& owner) {
   const std::string prefix = kOwnerAnnotation;

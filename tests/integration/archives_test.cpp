@@ -2,16 +2,20 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <future>
 
 #include "archive/write/write.hpp"
 #include "store/registry/registry_store.hpp"
+#include "store/signatures.hpp"
+#include "store/trust/trusted_keys.hpp"
 #include "store/upkeep.hpp"
 #include "tests/integration/operator_fixture.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/registry_process.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
+#include "tests/unit/store/trust_keys.hpp"
 
 namespace compilecache::testing {
 namespace {
@@ -193,6 +197,13 @@ class ArchivesInARegistry : public Archives {
                                  .spool_folder = folder_.path()});
   }
 
+  static bool is_signed(store::Store& store, const std::string& digest) {
+    const auto found = store.signatures()->of(digest);
+    EXPECT_TRUE(found) << found.error().message;
+    const auto keys = store::TrustedKeys::parse({store::test::ours().public_key});
+    return found && keys && keys->vouch_for(digest, *found);
+  }
+
   archive::test::TempDir folder_;
   std::unique_ptr<RegistryProcess> registry_;
 };
@@ -233,14 +244,29 @@ TEST_F(ArchivesInARegistry, AreVerifiedExportedAndImported) {
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_TRUE(contains(verified.out, "whole    llama/" + name + " " + whole)) << verified.out;
 
+  const std::string key = folder_.path("key");
+  std::ofstream(key) << store::test::ours().key;
+  const ProcessResult signed_now = plugin({"sign", "llama/" + name, "--key", key});
+  EXPECT_EQ(signed_now.exit_code, 0) << signed_now.err;
+  EXPECT_TRUE(contains(signed_now.out, whole)) << signed_now.out;
+  EXPECT_TRUE(is_signed(store, whole));
+  std::ofstream(key) << "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n";
+  const ProcessResult asked = plugin({"sign", "llama/" + name, "--key", key});
+  EXPECT_EQ(asked.exit_code, 1);
+  EXPECT_TRUE(contains(asked.err, "cosign sign --key " + key)) << asked.err;
+  EXPECT_EQ(plugin({"sign", "llama/nobody", "--key", key}).exit_code, 1);
+
   const std::string file = folder_.path("llama.tar");
   const ProcessResult exported = plugin({"export", "llama/" + name, "-f", file});
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_TRUE(contains(exported.out, whole));
   EXPECT_EQ(plugin({"export", "llama/" + name, "-f", file}).exit_code, 1) << "it is there already";
 
+  EXPECT_EQ(plugin({"import", file, "--to", "llama", "--key", key}).exit_code, 1);
+  std::ofstream(key) << store::test::ours().key;
   // Nobody plays the Job that copies, so that it is not there in time.
-  const ProcessResult imported = plugin({"import", file, "--to", "llama", "--timeout", "1"});
+  const ProcessResult imported =
+      plugin({"import", file, "--to", "llama", "--key", key, "--timeout", "1"});
   EXPECT_EQ(imported.exit_code, 1);
   EXPECT_TRUE(contains(imported.err, "the operator goes on")) << imported.err;
   const json from = at(read({"compilecache", "llama", "-n", ns}), "/spec/storage/copyFrom");
@@ -250,6 +276,7 @@ TEST_F(ArchivesInARegistry, AreVerifiedExportedAndImported) {
   ASSERT_TRUE(pushed) << pushed.error().message;
   ASSERT_EQ(pushed->size(), 1u);
   EXPECT_EQ(pushed->front().digest, whole) << "digests stay the same";
+  EXPECT_TRUE(is_signed(inbox, whole));
 
   ASSERT_TRUE(store.upkeep()->remove({whole}));
   const ProcessResult lost = plugin({"verify", "llama", "-o", "json"});

@@ -7,6 +7,7 @@
 #include "agent/load/subprocess.hpp"
 #include "agent/registry_access.hpp"
 #include "agent/save/save_machine.hpp"
+#include "agent/sweep/trust_gate.hpp"
 #include "agent/watched.hpp"
 #include "store/access/open.hpp"
 
@@ -38,6 +39,14 @@ inline bool watched(Watched& watched, const HeldFiles& head, std::optional<WallT
   watched.forget();
   if (*watched.differs()) watched.look();
   return false;
+}
+
+inline void trust_gate(const api::AgentConfig& config, store::Store& source,
+                       const std::string& digest,
+                       const std::function<void(const std::string&)>& copy) {
+  const auto gate = TrustGate::of(config.sweep.trusted_keys);
+  const auto may = gate->lets_in(source, digest);
+  if (may && *may) copy(digest);
 }
 
 inline void registry_access(const api::AgentConfig& config, const CoordinatorSource& coordinator) {

@@ -3,18 +3,25 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <random>
 
 #include "agent/coordinator.hpp"
 #include "agent/registry_access.hpp"
 #include "api/registry_trouble.hpp"
+#include "archive/format.hpp"
+#include "archive/write/write.hpp"
 #include "base/clock.hpp"
+#include "base/p256.hpp"
 #include "base/random.hpp"
 #include "store/registry/refusal.hpp"
 #include "store/registry/registry_store.hpp"
+#include "store/signatures.hpp"
+#include "store/upkeep.hpp"
 #include "tests/unit/agent/save_fixture.hpp"
 #include "tests/unit/store/fake_registry.hpp"
+#include "tests/unit/store/trust_keys.hpp"
 
 // The program with a registry as its store.
 
@@ -193,6 +200,118 @@ TEST_F(Registry, ASweepCopiesFromOneIntoAnother) {
   EXPECT_EQ(told[1]["copied_from"], "old");
   EXPECT_EQ(told[1]["copied_archives"], 1);
   EXPECT_EQ(told[1]["copy_error"], "");
+}
+
+// A CompileCache that trusts a key, about to take archives of elsewhere. Three are there: one
+// signed by the key, one by another, one by nobody.
+class Trusting : public Registry {
+ protected:
+  Trusting() {
+    config_.sweep.trusted_keys = {store::test::ours().public_key};
+    operator_.script([](const Call& call) -> std::optional<http::Response> {
+      if (call.path != "/v1/sweeps") return {};
+      if (call.body["phase"] == "copy")
+        return json_response({{"taken", call.body["found"].size()}});
+      return json_response({{"archives", nlohmann::json::array()}});
+    });
+    signed_ = put("signed", &store::test::ours());
+    put("wrongly-signed", &store::test::anothers());
+    put("unsigned", nullptr);
+  }
+
+  std::string put(const std::string& name, const store::test::KeyPair* keys) {
+    const std::string local = root_ + "/" + name;
+    std::ofstream(local) << name;
+    archive::WriteRequest request;
+    request.files = {{local, "torch/" + name}};
+    request.annotations = {{archive::kAnnotationName, name},
+                           {archive::kAnnotationGeneration, "3"},
+                           {"dev.compilecache.key.GPUProduct", name}};
+    const auto written = archive::write_archive(store_of_others_, std::move(request));
+    EXPECT_TRUE(written) << written.error().message;
+    const std::string digest = written->archive.manifest;
+    if (keys == nullptr) return digest;
+    const std::string payload = store::simple_payload("r", digest);
+    EXPECT_TRUE(
+        store_of_others_.signatures()->add({payload, *sign_p256(keys->key, payload), digest}));
+    return digest;
+  }
+  // What the operator was told in that phase.
+  std::vector<nlohmann::json> told(const char* phase) {
+    std::vector<nlohmann::json> all;
+    for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
+      if (call.body["phase"] == phase) all.push_back(call.body);
+    }
+    return all;
+  }
+  std::vector<std::string> found(const char* phase) {
+    std::vector<std::string> digests;
+    for (const auto& page : told(phase)) {
+      for (const auto& one : page["found"]) digests.push_back(one["manifest_digest"]);
+    }
+    return digests;
+  }
+
+  store::RegistryStore store_of_others_{{.host = registry_.host(),
+                                         .repository = "ml/caches/demo",
+                                         .plain_http = true,
+                                         .spool_folder = root_}};
+  std::string signed_;
+};
+
+TEST_F(Trusting, CopiesWhatItsKeyHasSignedAndSaysWhatItLeaves) {
+  config_.sweep.copy_from = config_.store;
+  config_.sweep.copy_name = "old";
+  config_.store = api::RegistryRef{
+      .host = registry_.host(), .repository = "ml/caches/new", .parent = "ml/caches"};
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("copy"), ::testing::ElementsAre(signed_)) << log_;
+  const std::string error = told("copy").back()["copy_error"];
+  EXPECT_THAT(error, HasSubstr("2 archives of"));
+  EXPECT_THAT(error, HasSubstr("no signature by a key of spec.trust.publicKeys (unsigned, "
+                               "wrongly-signed)"));
+  EXPECT_THAT(error, HasSubstr("kubectl compilecache sign"));
+
+  config_.sweep.trusted_keys = {"no key"};
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("copy"), ::testing::ElementsAre(signed_)) << "none more";
+  EXPECT_THAT(told("copy").back()["copy_error"], HasSubstr("spec.trust.publicKeys[0]"));
+  config_.sweep.trusted_keys.clear();
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_EQ(found("copy").size(), 4U) << "without keys all are";
+}
+
+TEST_F(Trusting, TakesOverWhatItsKeyHasSigned) {
+  config_.sweep.cluster_uid = "here";
+  config_.sweep.adopt = true;
+  ASSERT_TRUE(store_of_others_.upkeep()->prepare({"there", "ml", "uid"}, false));
+  config_.sweep.trusted_keys = {"no key"};
+  run("sweep");
+  EXPECT_TRUE(told("adopt").empty());
+  EXPECT_THAT(told("end").back()["storage_error"], HasSubstr("spec.trust.publicKeys[0]"));
+  EXPECT_EQ(store_of_others_.upkeep()->owner()->cluster, "there") << "it can be tried again";
+
+  config_.sweep.trusted_keys = {store::test::ours().public_key};
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("adopt"), ::testing::ElementsAre(signed_)) << log_;
+  EXPECT_EQ(store_of_others_.upkeep()->owner()->cluster, "here");
+}
+
+TEST_F(Trusting, WithoutKeysARepositoryIsTakenOverWithAllItsArchives) {
+  config_.sweep.cluster_uid = "here";
+  config_.sweep.adopt = true;
+  config_.sweep.trusted_keys.clear();
+  ASSERT_TRUE(store_of_others_.upkeep()->prepare({"there", "ml", "uid"}, false));
+  registry_.refuse([](const auto& call) -> std::optional<FakeRegistry::Answer> {
+    if (call.target.find("tags/list") == std::string::npos) return std::nullopt;
+    return FakeRegistry::Answer{.status = 500};
+  });
+  run("sweep");
+  EXPECT_TRUE(told("adopt").empty());
+  EXPECT_EQ(store_of_others_.upkeep()->owner()->cluster, "there") << "it can be tried again";
+  registry_.refuse(nullptr);
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_EQ(found("adopt").size(), 3U) << log_;
 }
 
 TEST_F(Registry, ASweepPreparesItAndListsIt) {

@@ -20,6 +20,7 @@
 #include "store/index.hpp"
 #include "store/registry/refusal.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
+#include "tests/unit/store/trust_keys.hpp"
 
 // `compilecache-agent sweep`, run as a process.
 
@@ -342,7 +343,9 @@ TEST_F(Copying, TellsEachArchiveThatItHasCopied) {
   fs::remove(store::blob_path(root_ + "/old", saved[2].layers[0]));
   std::vector<api::FoundArchive> found;
   bool wanted = true, in_time = true;
-  CopyRules rules{.known = {{{"GPUProduct", "a100"}}},
+  const auto gate = TrustGate::of({});
+  CopyRules rules{.trust = *gate,
+                  .known = {{{"GPUProduct", "a100"}}},
                   .tell = [&](api::FoundArchive one) -> Result<bool> {
                     EXPECT_TRUE(archive::verify(here, one.manifest_digest)) << "it is here by then";
                     found.push_back(std::move(one));
@@ -361,6 +364,14 @@ TEST_F(Copying, TellsEachArchiveThatItHasCopied) {
   EXPECT_EQ(found[0].files, 1);
   EXPECT_NE(found[0].saved_at, "") << "about when its newest file was written";
   EXPECT_EQ(here.size_of(saved[0].manifest).error().code, ErrorCode::kNotFound);
+
+  // A volume has no place for signatures.
+  const auto asking = TrustGate::of({store::test::ours().public_key});
+  ASSERT_TRUE(asking);
+  const CopyRules strict{.trust = *asking, .tell = rules.tell, .in_time = rules.in_time};
+  const auto untrusted = copy_archives(old, here, strict);
+  EXPECT_EQ(untrusted.there, 0);
+  EXPECT_NE(untrusted.error.find("a volume has none"), std::string::npos) << untrusted.error;
 
   wanted = false;
   const auto unwanted = copy_archives(old, here, rules);

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "base/openssl_ptr.hpp"
+#include "base/p256.hpp"
 #include "base/sha256.hpp"
 #include "base/sha256_pair.hpp"
 #include "base/shared_values.hpp"
@@ -92,6 +93,12 @@ inline void log(const std::string& pod, int ms) {
 
 inline void openssl_ptr(const BioPtr& bio) {
   CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+}
+
+inline bool p256(const std::string& pem, const std::string& message, const std::string& signature) {
+  const auto key = P256PublicKey::parse(pem);
+  if (key && key->has_signed(message, signature)) return true;
+  return false;
 }
 
 inline void sha256(std::string_view chunk) {

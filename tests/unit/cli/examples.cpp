@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/archives/archive_signer.hpp"
 #include "cli/cluster/cluster.hpp"
 #include "cli/cluster/workload_template.hpp"
 #include "cli/explain/engine_lines.hpp"
@@ -151,6 +152,11 @@ inline void start(const nlohmann::json& pod, const std::vector<nlohmann::json>& 
 inline void engine() {
   for (const EngineTime& time : engine_times({"INFO Model loading took 1.2 GiB and 0.9 seconds"}))
     std::cout << time.engine << " " << time.phase << " " << time.milliseconds << "\n";
+}
+
+inline void signer(const std::unique_ptr<store::Store>& store, const std::string& manifest_digest) {
+  const auto signer = ArchiveSigner::of_file("release.key");
+  signer->sign(*store, manifest_digest);
 }
 
 inline void alike() {

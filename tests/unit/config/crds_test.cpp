@@ -73,7 +73,7 @@ json other_than_default() {
     "retention": {"unusedFor": "7h", "maxTotalSize": "8Gi", "keepPerGPU": 9, "incompleteTimeout": "10s",
                   "sweepInterval": "11h"},
     "remoteCache": {"redis": {"host": "f", "port": 12}},
-    "compression": {"level": 13, "threads": 14, "window": "1Mi"}, "startKit": true, "delivery": "Sidecar",
+    "compression": {"level": 13, "threads": 14, "window": "1Mi"}, "startKit": true, "delivery": "Sidecar", "trust": {"publicKeys": ["a key"]},
     "resources": {"load": {"requests": {"cpu": "101m", "memory": "65Mi", "ephemeral-storage": "66Mi"},
                            "limits": {"cpu": 1, "memory": "165Mi", "ephemeral-storage": "166Mi"}},
                   "save": {"requests": {"cpu": "102m", "memory": "67Mi", "ephemeral-storage": "68Mi"},

@@ -222,6 +222,7 @@ TEST(SweepJobs, ThatCopyMountTheOldStoreReadOnlyUnderNamesOfItsOwn) {
   api::CompileCache copying = in_a_registry();
   copying.spec.storage->copy_from = {
       .cache = "old", .claim_name = "old-caches", .sub_path = "team"};
+  copying.spec.trust.public_keys = {"a key"};
   SweepJobInput with = input();
   with.store = *api::store_of(copying, {});
   with.copy_from = api::copy_source_of(copying, {});
@@ -239,6 +240,7 @@ TEST(SweepJobs, ThatCopyMountTheOldStoreReadOnlyUnderNamesOfItsOwn) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->sweep.copy_from, with.copy_from);
   EXPECT_EQ(config->sweep.copy_name, "claim old-caches/team, old");
+  EXPECT_EQ(config->sweep.trusted_keys, copying.spec.trust.public_keys);
   EXPECT_GT(config->sweep.copy_time, seconds(0));
   EXPECT_LT(config->sweep.copy_time, Settings().sweep.deadline) << "the sweep has to end too";
   EXPECT_EQ(source_directory(*config), "/compilecache/source/team/old");

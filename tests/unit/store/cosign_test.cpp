@@ -2,12 +2,17 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "archive/format.hpp"
+#include "base/p256.hpp"
 #include "store/registry/registry_client.hpp"
+#include "store/signatures.hpp"
+#include "store/trust/trusted_keys.hpp"
 #include "tests/support/process.hpp"
 #include "tests/unit/store/released_registry.hpp"
+#include "tests/unit/store/trust_keys.hpp"
 
 // cosign works on what a save pushes to a registry: it signs the save's tag with a key file, and
 // afterwards tells the signed archive from others. What it puts beside the archive is no save, and
@@ -104,6 +109,33 @@ TEST_P(Cosign, SignsASaveAndTellsItFromOthers) {
   EXPECT_TRUE(archive::verify(store, other));
   // And its signature with it.
   EXPECT_THAT(tags(), ::testing::UnorderedElementsAre("compilecache-owner", tag_of_save(other)));
+}
+
+TEST_P(Cosign, ItsSignatureVouchesForAnArchiveAndItVerifiesOurs) {
+  RegistryStore store(repository("ml/llama"));
+  const std::string theirs = save(store, {{"a", {archive::test::noise(10'000, 1), false}}});
+  const std::string here = save(store, {{"a", {archive::test::noise(10'000, 2), false}}});
+  const auto is_vouched_for = [&](const std::string& digest, const std::string& public_key) {
+    const auto found = store.signatures()->of(digest);
+    EXPECT_TRUE(found) << found.error().message;
+    const auto keys = TrustedKeys::parse({public_key});
+    EXPECT_TRUE(keys) << keys.error().message;
+    return found && keys && keys->vouch_for(digest, *found);
+  };
+  const std::string cosigns = archive::test::read_file(temp_.path("ours.pub"));
+  ASSERT_EQ(sign(theirs).exit_code, 0);
+  EXPECT_TRUE(is_vouched_for(theirs, cosigns));
+  EXPECT_FALSE(is_vouched_for(theirs, archive::test::read_file(temp_.path("another.pub"))));
+  EXPECT_FALSE(is_vouched_for(here, cosigns));
+
+  std::ofstream(temp_.path("pair.pub")) << ours().public_key;
+  EXPECT_NE(verify(here, "pair").exit_code, 0);
+  const std::string payload = simple_payload(store.describe(), here);
+  ASSERT_TRUE(store.signatures()->add({payload, *sign_p256(ours().key, payload), here}));
+  EXPECT_TRUE(is_vouched_for(here, ours().public_key));
+  const auto verified = verify(here, "pair");
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_NE(verify(here, "another").exit_code, 0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,9 @@
 #include "store/registry/registry_store.hpp"
 #include "store/registry/retries.hpp"
 #include "store/registry/spool.hpp"
+#include "store/signatures.hpp"
 #include "store/store.hpp"
+#include "store/trust/trusted_keys.hpp"
 #include "store/upkeep.hpp"
 
 #pragma GCC diagnostic push
@@ -162,6 +165,22 @@ inline Status pushes(RegistryClient& client, const std::string& layer, const std
   auto done = pushes.finish({layer, config});
   if (!done) return unexpected(done.error());
   return {};
+}
+
+inline void signature(const std::string& blob, const std::string& base64) {
+  const auto of_cosign_3 = bundle_signature(blob);
+  const auto of_cosign_2_and_ours = simple_signature(blob, base64);
+}
+
+inline void signatures(Store& store, const std::string& manifest) {
+  if (Signatures* signatures = store.signatures()) signatures->of(manifest);
+}
+
+inline void trusted_keys(const std::vector<std::string>& public_keys, const std::string& digest,
+                         const Result<std::vector<Signature>>& signatures,
+                         const std::function<void(const std::string&)>& take) {
+  const auto keys = TrustedKeys::parse(public_keys);
+  if (keys && keys->vouch_for(digest, *signatures)) take(digest);
 }
 
 inline void upkeep(Upkeep& upkeep, const StoreOwner& owner, bool adopt,

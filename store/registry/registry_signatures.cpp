@@ -1,0 +1,164 @@
+#include "store/registry/registry_signatures.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "archive/format.hpp"
+#include "base/base64.hpp"
+#include "base/checked_json.hpp"
+#include "store/registry/attached.hpp"
+#include "store/registry/manifests.hpp"
+#include "store/registry/text_source.hpp"
+#include "store/registry/upload.hpp"
+
+namespace compilecache::store {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMostSignatures = 64;
+constexpr size_t kMostIndexBytes = 1U << 20;
+constexpr char kSimpleLayer[] = "application/vnd.dev.cosign.simplesigning.v1+json";
+constexpr char kSimpleAnnotation[] = "dev.cosignproject.cosign/signature";
+constexpr char kBundleLayer[] = "application/vnd.dev.sigstore.bundle.v0.3+json";
+constexpr char kImageConfig[] = "application/vnd.oci.image.config.v1+json";
+
+Json list_in(const Json& object, const char* name) {
+  if (!object.is_object()) return Json::array();
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_array() ? Json::array() : *found;
+}
+
+// What was asked for as JSON; null where there is none, or it is not JSON: somebody else's.
+Result<Json> json_of(const Reply<std::string>& text) {
+  if (!text && text.error().status == 404) return Json();
+  if (!text) return unexpected(text.error().error);
+  auto json = parse_json(*text, "what stands beside an archive");
+  return json ? std::move(*json) : Json();
+}
+
+// The blob of a layer; nothing where it is another's, is gone, or is not what it should be.
+Result<std::optional<std::string>> small_blob(RegistryClient& client, const Json& layer) {
+  const auto digest = string_member(layer, "digest");
+  if (!digest || !archive::is_digest(*digest)) return std::nullopt;
+  auto whole =
+      client.send_whole({.target = "blobs/" + *digest, .doing = "reading a signature, " + *digest},
+                        kMostSignatureBytes);
+  if (!whole && whole.error().status == 404) return std::nullopt;
+  if (!whole && whole.error().error.code == ErrorCode::kTooLarge) return std::nullopt;
+  if (!whole) return unexpected(whole.error().error);
+  if (digest_of(whole->body) != *digest) return std::nullopt;
+  return std::move(whole->body);
+}
+
+// The signature that a layer holds; nothing where it holds none.
+std::optional<Signature> read_layer(const Json& layer, const std::string& blob) {
+  if (string_member(layer, "mediaType") == kBundleLayer) {
+    auto signature = bundle_signature(blob);
+    return signature ? std::optional(std::move(*signature)) : std::nullopt;
+  }
+  const auto annotations = layer.find("annotations");
+  if (annotations == layer.end()) return std::nullopt;
+  auto signature =
+      simple_signature(blob, string_member(*annotations, kSimpleAnnotation).value_or(""));
+  return signature ? std::optional(std::move(*signature)) : std::nullopt;
+}
+
+// Adds those in the layers of `manifest`.
+Status add_layers(RegistryClient& client, const Json& manifest, std::vector<Signature>& found) {
+  for (const Json& layer : list_in(manifest, "layers")) {
+    const auto type = string_member(layer, "mediaType");
+    if (type != kSimpleLayer && type != kBundleLayer) continue;
+    if (found.size() == kMostSignatures) break;
+    const auto blob = small_blob(client, layer);
+    if (!blob) return unexpected(blob.error());
+    if (!*blob) continue;
+    if (auto signature = read_layer(layer, **blob)) found.push_back(std::move(*signature));
+  }
+  return {};
+}
+
+// The index of what refers to the manifest.
+Result<Json> referrers(RegistryClient& client, const std::string& manifest) {
+  auto told = client.send_whole(
+      {.target = "referrers/" + manifest, .doing = "asking what refers to " + manifest},
+      kMostIndexBytes);
+  if (told) {
+    auto json = parse_json(told->body, "the list of what refers to " + manifest);
+    if (json && !list_in(*json, "manifests").empty()) return std::move(*json);
+  } else if (told.error().status < 400 || told.error().status >= 500 ||
+             told.error().status == 429) {
+    return unexpected(told.error().error);
+  }
+  return json_of(get_manifest(client, attached_tags(manifest).front()));
+}
+
+// Bytes that the manifest of a signature needs as its config, for tools that take it for an image.
+std::string config_for(const Json& layers) {
+  Json digests = Json::array();
+  for (const Json& layer : layers) digests.push_back(layer.value("digest", ""));
+  return Json{{"architecture", ""},
+              {"os", ""},
+              {"config", Json::object()},
+              {"rootfs", {{"type", "layers"}, {"diff_ids", digests}}}}
+      .dump();
+}
+
+Json descriptor(const char* type, const std::string& bytes) {
+  return {{"mediaType", type}, {"digest", digest_of(bytes)}, {"size", bytes.size()}};
+}
+
+Status push(RegistryClient& client, const std::string& bytes) {
+  TextSource source(bytes);
+  return push_blob(client, digest_of(bytes), source);
+}
+
+}  // namespace
+
+Result<std::vector<Signature>> RegistrySignatures::of(const std::string& manifest) {
+  std::vector<Signature> found;
+  const std::string tag = attached_tags(manifest)[1];
+  const auto simple = json_of(get_manifest(client_, tag));
+  if (!simple) return unexpected(simple.error());
+  if (auto added = add_layers(client_, *simple, found); !added) return unexpected(added.error());
+  const auto index = referrers(client_, manifest);
+  if (!index) return unexpected(index.error());
+  size_t left = kMostSignatures;
+  for (const Json& one : list_in(*index, "manifests")) {
+    const auto digest = string_member(one, "digest");
+    if (!digest || !archive::is_digest(*digest) || left-- == 0) continue;
+    const auto text = get_manifest(client_, *digest);
+    if (text && digest_of(*text) != *digest) continue;
+    const auto referrer = json_of(text);
+    if (!referrer) return unexpected(referrer.error());
+    if (auto added = add_layers(client_, *referrer, found); !added)
+      return unexpected(added.error());
+  }
+  return found;
+}
+
+Status RegistrySignatures::add(const Signature& signature) {
+  const std::string tag = attached_tags(signature.subject)[1];
+  const auto there = json_of(get_manifest(client_, tag));
+  if (!there) return unexpected(there.error());
+  Json layers = list_in(*there, "layers");
+  Json layer = descriptor(kSimpleLayer, signature.message);
+  layer["annotations"][kSimpleAnnotation] = base64_encode(signature.signature);
+  layers.push_back(layer);
+  const std::string config = config_for(layers);
+  for (const std::string& blob : {signature.message, config}) {
+    if (auto pushed = push(client_, blob); !pushed)
+      return unexpected(pushed.error().with("signing " + signature.subject));
+  }
+  const Json manifest = {{"schemaVersion", 2},
+                         {"mediaType", archive::kManifestMediaType},
+                         {"config", descriptor(kImageConfig, config)},
+                         {"layers", layers}};
+  if (auto put = put_manifest(client_, tag, manifest.dump()); !put)
+    return unexpected(write_error(put.error()).with("signing " + signature.subject));
+  return {};
+}
+
+}  // namespace compilecache::store
