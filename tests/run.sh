@@ -19,6 +19,9 @@
 #                                   vLLM's server in pods of the real cluster, killed and replaced; not in all of it
 #   tests/run.sh release            a release of the commit, made twice, compared, verified (tests/release); not in all of it
 #   tests/run.sh first-hour         docs/first-hour.md on a real cluster, as it is written (tests/first_hour); not in all of it
+#   tests/run.sh matrix [RELEASE...]
+#                                   integration and some of e2e on other releases of Kubernetes, whose API server and kubelet they are (1.30 1.33
+#                                   1.35 1.37); all of it has the integration tests of the oldest and the newest
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
@@ -39,12 +42,13 @@ part=all
 pattern=
 engines=()
 controllers=()
+releases=()
 in_pods=
 anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,26s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,29s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -56,6 +60,9 @@ parse_arguments() {
       controllers)
         part=$1
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do controllers+=("$2"); shift; done ;;
+      matrix)
+        part=$1
+        while [ $# -gt 1 ] && [[ $2 != -* ]]; do releases+=("$2"); shift; done ;;
       all | release | first-hour | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
@@ -90,7 +97,8 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = first-hour ] || [ "$part" = controllers ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
+  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = first-hour ] || [ "$part" = controllers ] ||
+    [ "$part" = matrix ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
   fi
@@ -302,15 +310,58 @@ vllm_images() {
   for release in "${engines[@]}"; do "$cluster" vllm-image "$release"; done
 }
 
+# on_release RELEASE COMMAND...: with programs of Kubernetes of that release (tests/cluster/kubernetes/RELEASE.mod).
+on_release() {
+  local release=$1
+  shift
+  [ "$release" != 1.35 ] || release=go
+  COMPILECACHE_KUBERNETES=$release "$@"
+}
+
+# run_integration CLUSTER [NAME [RELEASE]]: NAME is that of the results.
 run_integration() {
-  "$cluster" up "$1" --control-plane
+  on_release "${3:-$newest_api}" "$cluster" up "$1" --control-plane
   use_cluster "$1"
   CC_REGISTRY=$("$cluster" registry)
   HELM=$("$cluster" helm)
   CC_COSIGN=$("$cluster" cosign)
   export CC_REGISTRY HELM CC_COSIGN
-  run_tests integration "$build" integration
+  run_tests "${2:-integration}" "$build" integration
 }
+
+oldest_api=1.30 newest_api=1.37
+# What depends on the API server, and not on time or load alone.
+of_the_api='^(kube|injection|operator|rbac|saver_user|config|breaker)_integration_test$|^charts_install_test$'
+
+# run_oldest CLUSTER
+run_oldest() {
+  local pattern=$of_the_api
+  run_integration "$1" oldest "$oldest_api"
+}
+
+# What pods see of a kubelet: both deliveries, saves, claims that do not exist, a saver and a loader that are killed.
+of_the_kubelet='^e2e[.](sidecar[.])?(WarmStart[.](Cold|More)|Injection|Saves|Modes|SaverFails|Faults[.]ASaver|Uninstall)'
+# Kubelets of 1.36 and newer need containerd 2.
+newest_kubelet=1.35
+
+# run_matrix CLUSTER VOLUMES RELEASE: its API server, and where there can be one its node.
+run_matrix() {
+  local release=$3 pattern="" code=0 api node="not run: it needs containerd 2"
+  run_integration "$1-api" "api-$release" "$release" || code=1
+  api=$(said_of "api-$release")
+  "$cluster" down "$1-api"
+  if printf '%s\n' "$release" "$newest_kubelet" | sort -CV; then
+    pattern=$of_the_kubelet
+    on_release "$release" run_e2e "$1" "$2" "node-$release" || code=1
+    node=$(said_of "node-$release")
+    "$cluster" down "$1"
+  fi
+  echo "| $release | $api | $node |" | tee -a "$build/matrix.md"
+  return $code
+}
+
+# said_of NAME: "21 of 22 passed"
+said_of() { sed -n 's/^count \([0-9]*\) \([0-9]*\)$/\1 \2/p' "$results/$1" | awk '{ print $2 - $1 " of " $2 " passed" }'; }
 
 # beside PARTS COMMAND...: (PART+WORD: with that word) the command, and with what it leaves of the processors the parts. Tests on a cluster wait much; what
 # is only compiled and computed runs at the lowest priority beside them, which saves half an hour.
@@ -348,7 +399,7 @@ run_first_hour() {
   return $code
 }
 
-# run_e2e CLUSTER VOLUMES
+# run_e2e CLUSTER VOLUMES [NAME]
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
   "$cluster" add-controller "$1" lws
@@ -358,16 +409,18 @@ run_e2e() {
   CC_TORCH_IMAGE=$("$cluster" torch-image)
   CC_NEXT_TORCH_IMAGE=$("$cluster" torch-image --next)
   HELM=$("$cluster" helm)
+  CC_PREVIOUS_RELEASE=$("$cluster" previous-release)
+  "$cluster" load-image "$1" "$CC_PREVIOUS_RELEASE/image.tar"
   # As users install it, but for the grace of condemned blobs and the breaker's times, which outlast any test.
   CC_INSTALL_MANIFEST=$2/install.yaml
   sed 's/^\( *grace:\) 15m /\1 10s /; s/^\( *patience:\) 30s /\1 10s /; s/^\( *pause:\) 1m /\1 15s /' "$project/config/install-with-registry.yaml" >"$CC_INSTALL_MANIFEST"
   CC_VOLUMES=$2
-  export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST HELM
+  export CC_VOLUMES CC_TORCH_IMAGE CC_NEXT_TORCH_IMAGE CC_INSTALL_MANIFEST HELM CC_PREVIOUS_RELEASE
   registry_volume "$2/registry" | "$KUBECTL" apply -f -
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
   "$KUBECTL" rollout status deployment/compilecache-registry -n compilecache-system --timeout=120s
-  run_tests e2e "$build" e2e
+  run_tests "${3:-e2e}" "$build" e2e
 }
 
 build_image() { "$cluster" build-image "$(operator_image "$project/config/install.yaml")" >"$build/image"; }
@@ -393,6 +446,16 @@ plan() {
     steps_plan image 400 "the operator's image from the Dockerfile"
     steps_plan controllers $((200 + 240 * ${#controllers[@]})) "what controllers make of annotated objects"
   fi
+  if [ "$part" = matrix ]; then
+    for name in "${releases[@]}"; do steps_plan "kubernetes-$name" "$(unless_ready_on "$name" 500)" "Kubernetes $name"; done
+    steps_plan cosign "$(unless_ready cosign 300)" "cosign from its Go module"
+    steps_plan node "$(unless_ready node 590)" "the rest of Kubernetes"
+    steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
+    steps_plan lws "$(unless_ready "controller lws" 150)" "LeaderWorkerSet's controller from its Go module"
+    steps_plan previous "$(unless_ready previous 600)" "the release before this one, from its commit"
+    steps_plan image 400 "the operator's image from the Dockerfile"
+    for name in "${releases[@]}"; do steps_plan "matrix-$name" 2200 "integration and end-to-end tests on Kubernetes $name"; done
+  fi
   if [ "$part" = first-hour ]; then
     steps_plan node "$(unless_ready node 590)" "Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
@@ -408,18 +471,23 @@ plan() {
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
   if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 330)" "etcd, kube-apiserver, a registry and helm from Go modules"; fi
+  if wants integration; then
+    for name in "$oldest_api" "$newest_api"; do steps_plan "kubernetes-$name" "$(unless_ready_on "$name" 300)" "the API server of Kubernetes $name"; done
+  fi
   if wants integration; then steps_plan cosign "$(unless_ready cosign 300)" "cosign from its Go module"; fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
     steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
   else
     if wants threads; then steps_plan threads 700 "tests under ThreadSanitizer"; fi
     if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
-    if wants integration; then steps_plan integration 500 "integration tests"; fi
+    if wants integration; then steps_plan integration 900 "integration tests"; fi
   fi
+  if wants integration && [ -z "$pattern" ]; then steps_plan oldest 400 "integration tests on the oldest API server"; fi
   if wants e2e; then
     steps_plan node "$(unless_ready node 260)" "the rest of Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
     steps_plan lws "$(unless_ready "controller lws" 150)" "LeaderWorkerSet's controller from its Go module"
+    steps_plan previous "$(unless_ready previous 600)" "the release before this one, from its commit"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if [ "$part" = all ] && [ -z "$pattern" ]; then
       steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, every source by itself, clang-tidy, small wrong changes"
@@ -431,6 +499,9 @@ plan() {
 
 # unless_ready PART SECONDS: what `cluster prepare PART` will take.
 unless_ready() { if "$cluster" ready $1; then echo 0; else echo "$2"; fi; }   # shellcheck disable=SC2086
+
+# unless_ready_on RELEASE SECONDS
+unless_ready_on() { if on_release "$1" "$cluster" ready control-plane; then echo 0; else echo "$2"; fi; }
 
 # part_step PART COMMAND...: unless an interrupted run of this tree has finished it.
 part_step() {
@@ -465,7 +536,8 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit release first-hour engines controllers fresh sources tidy mutate sanitized threads fuzz integration e2e; do
+  for name in unit release first-hour engines controllers fresh sources tidy mutate sanitized threads fuzz oldest integration e2e \
+    "${releases[@]/#/api-}" "${releases[@]/#/node-}"; do
     file=$results/$name
     [ -e "$file" ] || continue
     grep -v '^count ' "$file" || true
@@ -480,11 +552,36 @@ summary() {
   echo "$passed passed, $failed failed, $skipped skipped, $left_out left out"
 }
 
-main() {
+prepare_matrix() {
+  local release
+  for release in "${releases[@]}"; do step "kubernetes-$release" on_release "$release" "$cluster" prepare control-plane; done
+  step cosign "$cluster" prepare cosign
+  step node "$cluster" prepare node
+  step torch "$cluster" prepare next
+  step lws "$cluster" prepare controller lws
+  step previous "$cluster" prepare previous
+  step image build_image
+  rm -f "$build/matrix.md"
+}
+
+# matrix_step RELEASE
+matrix_step() {
   local name volumes
+  name=matrix-${1//./-}-$$ volumes=$(mktemp -d)
+  chmod 755 "$volumes"
+  steps_undo rm -f "$build/kubectl-$name" "$build/kubectl-$name-api"
+  steps_undo rm -rf "$volumes"
+  steps_undo "$cluster" down "$name"
+  steps_undo "$cluster" down "$name-api"
+  part_step "matrix-$1" run_matrix "$name" "$volumes" "$1"
+}
+
+main() {
+  local name volumes release
   parse_arguments "$@"
   if [ "$part" = all ] && [ -z "$pattern" ]; then export CC_NO_SKIPS=${CC_NO_SKIPS-1}; fi
   if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts); fi
+  if [ "$part" = matrix ] && [ ${#releases[@]} -eq 0 ]; then releases=(1.30 1.33 1.35 1.37); fi
   check_machine
   mkdir -p "$build"
   steps_begin tests "$cache"
@@ -495,7 +592,7 @@ main() {
   say "tests/run.sh $part: about $(in_words "$(steps_left)"); everything is written to $steps_log"
 
   [ -z "$(missing_packages)" ] || step packages install_packages
-  if wants unit || wants integration || wants e2e; then step build build_all; fi
+  if wants unit || wants integration || wants e2e || [ "$part" = matrix ]; then step build build_all; fi
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then part_step engines run_engines; fi
@@ -509,6 +606,7 @@ main() {
     steps_undo rm -f "$build/kubectl-$name"
     steps_undo "$cluster" down "$name"
     step control-plane "$cluster" prepare control-plane
+    for release in "$oldest_api" "$newest_api"; do step "kubernetes-$release" on_release "$release" "$cluster" prepare control-plane; done
     step cosign "$cluster" prepare cosign
   fi
   if [ "$part" = all ] && [ -z "$pattern" ]; then
@@ -518,6 +616,12 @@ main() {
     if wants fuzz; then part_step fuzz run_fuzz; fi
     if wants integration; then part_step integration run_integration "$name"; fi
   fi
+  if wants integration && [ -z "$pattern" ]; then
+    steps_undo rm -f "$build/kubectl-$name-oldest"
+    steps_undo "$cluster" down "$name-oldest"
+    part_step oldest run_oldest "$name-oldest"
+  fi
+  if [ "$part" = matrix ]; then prepare_matrix && for release in "${releases[@]}"; do matrix_step "$release"; done; fi
   if [ "$part" = controllers ]; then
     step node "$cluster" prepare node
     for name in "${controllers[@]}"; do step "controller-$name" "$cluster" prepare controller "$name"; done
@@ -555,6 +659,7 @@ main() {
     step node "$cluster" prepare node
     step torch "$cluster" prepare next
     step lws "$cluster" prepare controller lws
+    step previous "$cluster" prepare previous
     step image build_image
     name=e2e-$$ volumes=$(mktemp -d)
     chmod 755 "$volumes"

@@ -9,8 +9,6 @@
 namespace compilecache::e2e {
 namespace {
 
-constexpr char kRelease[] = "compile-cache";
-
 class Helm : public Sandbox {
  protected:
   void SetUp() override {
@@ -19,22 +17,14 @@ class Helm : public Sandbox {
   }
 
   void TearDown() override {
-    helm({"uninstall", kRelease, "--ignore-not-found"});
+    remove_release();
     kubectl({"delete", "namespace", std::string(kOperatorNamespace) + "-test", "--ignore-not-found",
              "--timeout=60s"});
-    kubectl({"delete", "namespace", kOperatorNamespace, "--timeout=120s"}, "", seconds(150));
-    free_registry_volume();
     install(manifest_file());
     wait_for_registry();
     Sandbox::TearDown();
   }
 
-  static testing::ProcessResult helm(std::vector<std::string> arguments) {
-    const char* program = std::getenv("HELM");
-    arguments.insert(arguments.begin(), program == nullptr ? "helm" : program);
-    arguments.insert(arguments.end(), {"--namespace", kOperatorNamespace});
-    return testing::run_process(arguments, "", seconds(500));
-  }
   // It must succeed.
   static void call(const std::vector<std::string>& arguments) {
     const auto done = helm(arguments);

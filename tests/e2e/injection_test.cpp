@@ -67,7 +67,9 @@ TEST_F(Injection, ADeploymentWithTheOneAnnotationGetsEverything) {
   }
   const json* claim = named(spec["volumes"], "compilecache-store");
   ASSERT_EQ(claim == nullptr, place().in_registry());
-  if (claim != nullptr) EXPECT_EQ(at(*claim, "/persistentVolumeClaim/claimName"), "caches");
+  if (claim != nullptr) {
+    EXPECT_EQ(at(*claim, "/persistentVolumeClaim/claimName"), "caches");
+  }
   EXPECT_EQ(at(*named(spec["volumes"], "compilecache-token"),
                "/projected/sources/0/serviceAccountToken/audience"),
             "compilecache.dev/operator");

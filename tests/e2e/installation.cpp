@@ -23,6 +23,19 @@ void uninstall(const std::string& manifest) {
   free_registry_volume();
 }
 
+testing::ProcessResult helm(std::vector<std::string> arguments) {
+  const char* program = std::getenv("HELM");
+  arguments.insert(arguments.begin(), program == nullptr ? "helm" : program);
+  arguments.insert(arguments.end(), {"--namespace", kOperatorNamespace});
+  return testing::run_process(arguments, "", seconds(500));
+}
+
+void remove_release() {
+  helm({"uninstall", kRelease, "--ignore-not-found"});
+  kubectl({"delete", "namespace", kOperatorNamespace, "--timeout=120s"}, "", seconds(150));
+  free_registry_volume();
+}
+
 void free_registry_volume() {
   kubectl({"patch", "pv", "compilecache-registry", "--type=json", "-p",
            R"([{"op":"replace","path":"/spec/claimRef","value":)"

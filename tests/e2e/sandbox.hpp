@@ -53,7 +53,6 @@ class Sandbox : public ::testing::Test {
 
   // Creates a CompileCache that keeps its archives in place(); `spec` is merged over quick settings
   // for tests.
-  // `spec` over what all have.
   void create_cache(const std::string& name = "transformer", const json& spec = json::object());
   // For what is asked of a volume alone, wherever the archives of the other tests are.
   static json on_the_claim() { return {{"storage", {{"claimName", "caches"}}}}; }

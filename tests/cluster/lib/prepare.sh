@@ -74,14 +74,23 @@ unpack_go() {
   rm -rf "$into/root"
 }
 
-kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kubernetes/go.mod"; }
+# The release of a cluster's own programs: a file kubernetes/RELEASE.mod; "go" is what clusters usually are of. kubectl is always of that.
+KUBERNETES_RELEASE=${COMPILECACHE_KUBERNETES:-go}
+
+check_release() {
+  [ -f "$CLUSTER_HOME/kubernetes/$KUBERNETES_RELEASE.mod" ] ||
+    die "COMPILECACHE_KUBERNETES: there is no kubernetes/$KUBERNETES_RELEASE.mod; there are $(cd "$CLUSTER_HOME/kubernetes" && ls -- *.mod | tr '\n' ' ')"
+}
+
+# kubernetes_version MODFILE
+kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kubernetes/$1.mod"; }
 
 helm_version() { grep -oPm1 'helm\.sh/helm/v4 \Kv\S+' "$CLUSTER_HOME/helm/go.mod"; }
 
 # go_program NAME: builds one program once; prints its path.
 #   NAME  etcd | coredns | dra | registry | registry_before | helm | cosign | kube-apiserver | kubectl | kube-controller-manager | …
 go_program() {
-  local name=$1 module package path flags='-s -w' modfile=go
+  local name=$1 module package path flags='-s -w' modfile=go item=$1
   case $name in
     etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
     coredns | dra | registry) module=$name package=. ;;
@@ -93,13 +102,17 @@ go_program() {
     cosign) module=cosign package=github.com/sigstore/cosign/v3/cmd/cosign ;;
     *)
       module=kubernetes package=k8s.io/kubernetes/cmd/$name
+      if [ "$name" != kubectl ] && [ "$KUBERNETES_RELEASE" != go ]; then
+        check_release
+        modfile=$KUBERNETES_RELEASE item=$name-$KUBERNETES_RELEASE
+      fi
       # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
-      flags+=" -X k8s.io/component-base/version.gitVersion=$(kubernetes_version)"
+      flags+=" -X k8s.io/component-base/version.gitVersion=$(kubernetes_version "$modfile")"
       ;;
   esac
   local sources=("$CLUSTER_HOME/$module/$modfile".*)
   [ $package != . ] || sources+=("$CLUSTER_HOME/$module/main.go")
-  path=$(make_item "$name" "$(hash_of "$package $flags" "${sources[@]}")" \
+  path=$(make_item "$item" "$(hash_of "$package $flags" "${sources[@]}")" \
     build_go_program "$name" "$module" "$package" "$flags" "$modfile.mod")
   printf '%s/%s\n' "$path" "$name"
 }
