@@ -57,13 +57,14 @@ class Controller:
         """Its head is killed; the workers wait for the next one as they do without us."""
         seen = {}
         for name in ("plain", "annotated"):
-            head = [one for one in place.pods(f"pair={name}") if one["metadata"]["labels"].get("ray.io/node-type") == "head"][0]
+            pods = place.running(f"pair={name}", self.size)
+            head = [one for one in pods if one["metadata"]["labels"].get("ray.io/node-type") == "head"][0]
+            workers = {one["metadata"]["uid"] for one in pods} - {head["metadata"]["uid"]}
             world.kubectl("delete", "pod", head["metadata"]["name"], "-n", place.ns, "--grace-period=1")
-            workers = {one["metadata"]["uid"] for one in place.pods(f"pair={name}") if one["metadata"]["uid"] != head["metadata"]["uid"]}
             pods = world.until(f"the next head of {name}", lambda whose=name, old=head: (
                 found := place.running(f"pair={whose}", self.size)) and old["metadata"]["uid"] not in {
                     one["metadata"]["uid"] for one in found} and found)
             seen[name] = len(workers & {one["metadata"]["uid"] for one in pods})
         if seen["plain"] != seen["annotated"]:
             raise world.Wrong(f"head killed: of the annotated workers {seen['annotated']} stay, of the others {seen['plain']}")
-        return f"its head killed: {seen['annotated']} workers stay"
+        return f"its head killed: of {self.size - 1} worker {seen['annotated']} stays"
