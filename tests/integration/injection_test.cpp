@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <iostream>
@@ -113,9 +114,26 @@ void wait_for_rules(const std::string& ns) {
   }
 }
 
+// Whether the API server has kept every field of `part`: an older one drops what it does not know,
+// before any webhook sees it.
+bool keeps(const json& whole, const json& part) {
+  if (part.is_object()) {
+    return std::all_of(part.items().begin(), part.items().end(), [&](const auto& item) {
+      return whole.contains(item.key()) && keeps(whole.at(item.key()), item.value());
+    });
+  }
+  if (!part.is_array()) return true;
+  if (!whole.is_array() || whole.size() < part.size()) return false;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (!keeps(whole[i], part[i])) return false;
+  }
+  return true;
+}
+
 struct Judged {
   Verdict before;
   std::vector<std::string> wrong;
+  bool unknown = false;  // the API server does not know all of its fields: not asked
 };
 
 void expect_no_worse(Judged& judged, const GoldenCase& golden, const json& pod, const char* what) {
@@ -144,6 +162,9 @@ Judged judge(const GoldenCase& golden, const std::string& ns) {
   json pod = golden.pod;
   pod["spec"].erase("ephemeralContainers");  // they come later, to pods that are there
   Judged judged;
+  const Verdict anywhere = dry_run->strictest(pod);
+  judged.unknown = anywhere.accepted() && !keeps(anywhere.pod.at("spec"), pod.at("spec"));
+  if (judged.unknown) return judged;
   judged.before = ns.empty() ? dry_run->strictest(pod) : dry_run->in_namespace(pod, ns);
   if (!judged.before.accepted()) {
     judged.wrong.push_back("the plain pod is refused, so nothing can be said: " +
@@ -167,10 +188,17 @@ TEST(DryRun, EveryGoldenCaseIsAcceptedWhereverThePlainPodIs) {
     judged[i] = judge(load_golden_case(names[i]), namespaces[i]);
   });
   std::map<std::string, int> levels;
+  size_t unknown = 0;
   for (size_t i = 0; i < names.size(); ++i) {
     for (const std::string& wrong : judged[i].wrong) ADD_FAILURE() << names[i] << ": " << wrong;
+    if (judged[i].unknown) {
+      ++unknown;
+      std::cout << names[i] << ": not asked, this API server drops a field of the pod\n";
+      continue;
+    }
     ++levels[judged[i].before.level];
   }
+  EXPECT_LT(unknown, names.size() / 10);
   for (const char* level : {"restricted", "baseline", "privileged"}) {
     std::cout << levels[level] << " at level " << level << "\n";
     EXPECT_GT(levels[level], 0) << level;

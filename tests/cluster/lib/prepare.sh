@@ -105,6 +105,8 @@ go_program() {
       if [ "$name" != kubectl ] && [ "$KUBERNETES_RELEASE" != go ]; then
         check_release
         modfile=$KUBERNETES_RELEASE item=$name-$KUBERNETES_RELEASE
+        # Older ones do not read these off their version.
+        flags+=" -X k8s.io/component-base/version.gitMajor=${modfile%.*} -X k8s.io/component-base/version.gitMinor=${modfile#*.}"
       fi
       # Without its version a Kubernetes program calls itself v0.0.0, and clients refuse that.
       flags+=" -X k8s.io/component-base/version.gitVersion=$(kubernetes_version "$modfile")"
