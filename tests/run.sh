@@ -403,7 +403,9 @@ run_first_hour() {
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
   "$cluster" add-controller "$1" lws
-  "$cluster" add-devices "$1" gpu.nvidia.com "$project/tests/e2e/devices.json"
+  if "$cluster" kubectl "$1" get --raw /apis/resource.k8s.io/v1 >/dev/null 2>&1; then   # since 1.34
+    "$cluster" add-devices "$1" gpu.nvidia.com "$project/tests/e2e/devices.json"
+  fi
   "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)" "$("$cluster" registry-image --before)"
   use_cluster "$1"
   CC_TORCH_IMAGE=$("$cluster" torch-image)

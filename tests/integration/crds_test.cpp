@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -100,6 +101,12 @@ TEST_F(Installed, DefaultsAppear) {
   EXPECT_EQ(at(spec, "/save/maxArchiveSize"), "1Gi");
   EXPECT_EQ(at(spec, "/retention/keepPerGPU"), 5);
   EXPECT_EQ(at(spec, "/compression"), (json{{"level", 9}, {"threads", 2}, {"window", "16Mi"}}));
+}
+
+// Older API servers tell the value's type, or nothing, where newer ones tell the value.
+std::string without_values(const std::string& text) {
+  static const std::regex value(R"(Invalid value: ("[^"]*"|[^":]*): )");
+  return std::regex_replace(text, value, "Invalid value: ");
 }
 
 TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
@@ -202,7 +209,8 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"storage": null, "remoteCache": {}})", "spec.storage: Required value"},
   };
   for (const Case& wrong : cases) {
-    EXPECT_NE(refusal(wrong.spec).find(wrong.sentence), std::string::npos)
+    EXPECT_NE(without_values(refusal(wrong.spec)).find(without_values(wrong.sentence)),
+              std::string::npos)
         << wrong.spec << " was answered: " << refusal(wrong.spec);
   }
 }

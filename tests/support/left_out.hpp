@@ -19,4 +19,10 @@ namespace compilecache::testing {
   return true;
 }
 
+// Unless what it is about is there, which an older API server does not have.
+[[nodiscard]] inline bool left_out_unless(bool is_there, const std::string& why) {
+  if (!is_there) std::cout << "left out: " << why << "\n";
+  return !is_there;
+}
+
 }  // namespace compilecache::testing
