@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -77,10 +78,10 @@ TEST_F(Save, SixteenPodsOfTwoGroupsMakeAnArchiveOfEightRanksInEightSaves) {
   std::mt19937 random(1);
   for (char& byte : large) byte = static_cast<char>(random());
   operator_.set_head(put_archive({{"torch/AB/base", large}}).manifest, 1);
-  int commits = 0;
-  bool locked = false;
+  std::atomic<int> commits = 0;
+  std::atomic<bool> locked = false;
   operator_.script([&](const Call& call) -> std::optional<http::Response> {
-    if (call.path == "/v1/saves" && std::exchange(locked, true)) {
+    if (call.path == "/v1/saves" && locked.exchange(true)) {
       return json_response({{"decision", "busy"}, {"retry_after_ms", 50}});
     }
     const bool commit = call.path.ends_with("/commit");
