@@ -11,7 +11,6 @@ RAY = "#!/bin/sh\nexit 0\n"
 class Controller:
     name, kind = "KubeRay", "raycluster"
     size = first_size = 2
-    waiting_size = 1  # a worker comes when the head runs
     annotation = "`spec.headGroupSpec.template.metadata.annotations` and `spec.workerGroupSpecs[].template.metadata.annotations`"
     setting = ""
 

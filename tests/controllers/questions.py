@@ -103,16 +103,14 @@ class Pair:
         self.names = {"late-plain": None, "late": "waits"}
         for name, cache in self.names.items():
             self.controller.make(self.place, name, cache, self.selector, {"compilecache.dev/wait-for-first": "60s"} if cache else None)
-        # A controller may make the others only when these run.
-        at_first = getattr(self.controller, "waiting_size", self.controller.first_size)
-        waiting = until("pods whose loaders wait", lambda: len(found := self.place.pods(self.selector("late"))) == at_first and found)
+        waiting = until("pods whose loaders wait", lambda: len(found := self.place.pods(self.selector("late"))) == self.controller.first_size and found)
         kill(waiting, "compilecache-agent load", work=True)
         found = {}
         for name in self.names:
             pods = self.place.running(self.selector(name), self.controller.first_size)
             found[name] = {"pods": len(pods), "restarts of the application": sum(map(restarts, pods)),
                            **self.controller.status(self.place, name)}
-        if {one["metadata"]["uid"] for one in waiting} - {one["metadata"]["uid"] for one in self.place.pods(self.selector("late"))}:
+        if {one["metadata"]["uid"] for one in waiting} != {one["metadata"]["uid"] for one in self.place.pods(self.selector("late"))}:
             raise Wrong("pods whose loaders were killed were made anew")
         if found["late-plain"] != found["late"]:
             raise Wrong(f"loaders killed: with the annotation {found['late']}, without it {found['late-plain']}")
