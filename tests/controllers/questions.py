@@ -96,13 +96,14 @@ class Pair:
     def loader_killed(self):
         """Their work, as by a crash or for want of memory, while it waits for the first pod to save, which does not come to it."""
         self.place.cache("waits", {"save": {"quietPeriod": "10m"}, "load": {"waitForFirst": "60s"}})
-        first = world.template("waits", {"app": "first"})
+        held = {"compilecache.dev/wait-for-first": "60s"}
+        first = world.template("waits", {"app": "first"}, annotations=held)  # who waits for nobody is nobody's first
         self.place.make({"apiVersion": "v1", "kind": "Pod", **world.merged(first, {
             "metadata": {"name": "first", "namespace": self.place.ns}})})
         self.place.running("app=first", 1)
         self.names = {"late-plain": None, "late": "waits"}
         for name, cache in self.names.items():
-            self.controller.make(self.place, name, cache, self.selector, {"compilecache.dev/wait-for-first": "60s"} if cache else None)
+            self.controller.make(self.place, name, cache, self.selector, held if cache else None)
         waiting = until("pods whose loaders wait", lambda: len(found := self.place.pods(self.selector("late"))) == self.controller.first_size and found)
         kill(waiting, "compilecache-agent load", work=True)
         found = {}
