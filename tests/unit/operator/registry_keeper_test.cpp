@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/base64.hpp"
@@ -253,10 +254,18 @@ TEST_F(RegistryKeeperTest, AnAuthorityThatCannotBeReadIsReplaced) {
       with("ca.key", "garbage"),
       with("ca.key", other.at("ca.key")),
       {{"something", "else"}}};
+  const auto times_told = [&] {
+    const auto requests = server.requests();
+    return std::count_if(requests.begin(), requests.end(), [](const auto& request) {
+      return request.path.ends_with("/images-auth") && !request.body.empty();
+    });
+  };
   for (const auto& entries : garbage) {
     put_authority(entries);
+    const auto before = times_told();
     const auto done = leader.keeper.round();
     ASSERT_TRUE(done) << done.error().message;
+    EXPECT_LE(times_told() - before, 1) << "of what replaces it, and of nothing in between";
     ASSERT_TRUE(follower.keeper.round());
     start_registry();
     EXPECT_TRUE(takes(leader));
