@@ -105,7 +105,7 @@ TEST_F(Installed, DefaultsAppear) {
 
 // Older API servers tell the value's type, or nothing, where newer ones tell the value.
 std::string without_values(const std::string& text) {
-  static const std::regex value(R"(Invalid value: ("[^"]*"|[^":]*): )");
+  static const std::regex value(R"(Invalid value: ("[^"]*"|[0-9]+): )");
   return std::regex_replace(text, value, "Invalid value: ");
 }
 
