@@ -1,6 +1,7 @@
 #include "store/registry/attached.hpp"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "archive/format.hpp"
 #include "base/checked_json.hpp"
@@ -14,27 +15,53 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostReferrers = 64;
+constexpr size_t kMostIndexBytes = 1U << 20;
 // Of archives and of the owner's marker.
 constexpr std::string_view kOurTypes = "application/vnd.compilecache.";
 
-const Json* member(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
+std::string index_tag(const std::string& digest) {
+  return "sha256-" + digest.substr(digest.find(':') + 1);
 }
 
-// Null: it cannot be read.
-Json manifest_at(RegistryClient& client, const std::string& reference, std::string& digest) {
-  const auto text = get_manifest(client, reference, Tries::kOne);
-  if (!text) return nullptr;
-  auto json = parse_json(*text, "what is attached to an archive");
-  if (!json || !json->is_object()) return nullptr;
-  digest = digest_of(*text);
-  return std::move(*json);
+// The manifests that an index names; none of what is no index.
+std::vector<std::string> named_in(const std::string& index) {
+  std::vector<std::string> digests;
+  const auto json = parse_json(index, "the list of what is attached to an archive");
+  if (!json || !json->is_object()) return digests;
+  const auto list = json->find("manifests");
+  if (list == json->end() || !list->is_array()) return digests;
+  for (const Json& descriptor : *list) {
+    const auto digest = string_member(descriptor, "digest");
+    if (!digest || !archive::is_digest(*digest)) continue;
+    if (digests.size() == kMostReferrers) break;
+    digests.push_back(*digest);
+  }
+  return digests;
 }
 
-// Whoever may push can give an archive any tag, and name it in any index.
-bool is_ours(const Json& manifest) {
-  return string_member(manifest, "artifactType").value_or("").starts_with(kOurTypes);
+// Those that refer to the manifest, as the registry or whoever pushed them says.
+Result<std::vector<std::string>> named_referrers(RegistryClient& client,
+                                                 const std::string& digest) {
+  const auto told = client.send_whole(
+      {.target = "referrers/" + digest, .doing = "asking what refers to " + digest},
+      kMostIndexBytes);
+  if (told) {
+    if (auto named = named_in(told->body); !named.empty()) return named;
+  } else if (told.error().status < 400 || told.error().status >= 500 ||
+             told.error().status == 429) {
+    return unexpected(told.error().error);
+  }
+  const auto index = attached_at(client, index_tag(digest));
+  if (!index) return unexpected(index.error());
+  return *index ? named_in((*index)->manifest) : std::vector<std::string>();
+}
+
+// Whoever may push can name any manifest in any index.
+bool is_about(const std::string& manifest, const std::string& digest) {
+  const auto json = parse_json(manifest, "what is attached to an archive");
+  if (!json) return false;
+  const auto subject = json->find("subject");
+  return subject != json->end() && string_member(*subject, "digest") == digest;
 }
 
 void remove(RegistryClient& client, const std::string& digest) {
@@ -44,36 +71,45 @@ void remove(RegistryClient& client, const std::string& digest) {
            {{"digest", digest}, {"error", deleted.error().error.message}});
 }
 
-// What `index` names, where it says of itself that it is about `subject`.
-void remove_referrers(RegistryClient& client, const Json& index, const std::string& subject) {
-  const Json* named = member(index, "manifests");
-  if (named == nullptr || !named->is_array()) return;
-  size_t left = kMostReferrers;
-  for (const Json& descriptor : *named) {
-    const auto digest = string_member(descriptor, "digest");
-    if (!digest || !archive::is_digest(*digest) || left-- == 0) return;
-    std::string found;
-    const Json manifest = manifest_at(client, *digest, found);
-    const Json* about = manifest.is_object() ? member(manifest, "subject") : nullptr;
-    if (about == nullptr || string_member(*about, "digest") != subject) continue;
-    if (found == *digest && !is_ours(manifest)) remove(client, *digest);
-  }
-}
-
 }  // namespace
 
-std::vector<std::string> attached_tags(const std::string& digest) {
-  const std::string tag = "sha256-" + digest.substr(digest.find(':') + 1);
-  return {tag, tag + ".sig", tag + ".att", tag + ".sbom"};
+std::string signature_tag(const std::string& digest) { return index_tag(digest) + ".sig"; }
+
+Result<std::optional<Attached>> attached_at(RegistryClient& client, const std::string& reference) {
+  auto text = get_manifest(client, reference);
+  if (!text && text.error().status == 404) return std::nullopt;
+  if (!text) return unexpected(text.error().error);
+  const auto json = parse_json(*text, "what is attached to an archive");
+  if (!json || !json->is_object()) return std::nullopt;
+  if (string_member(*json, "artifactType").value_or("").starts_with(kOurTypes)) return std::nullopt;
+  Attached found{digest_of(*text), std::move(*text)};
+  if (archive::is_digest(reference) && found.digest != reference) return std::nullopt;
+  return found;
+}
+
+Result<std::vector<Attached>> referrers_of(RegistryClient& client, const std::string& digest) {
+  const auto named = named_referrers(client, digest);
+  if (!named) return unexpected(named.error());
+  std::vector<Attached> referrers;
+  for (const std::string& one : *named) {
+    auto found = attached_at(client, one);
+    if (!found) return unexpected(found.error());
+    if (*found && is_about((*found)->manifest, digest)) referrers.push_back(std::move(**found));
+  }
+  return referrers;
 }
 
 void remove_attached(RegistryClient& client, const std::string& digest) {
-  for (const std::string& tag : attached_tags(digest)) {
-    std::string attached;
-    const Json manifest = manifest_at(client, tag, attached);
-    if (!manifest.is_object() || is_ours(manifest)) continue;
-    remove_referrers(client, manifest, digest);
-    remove(client, attached);
+  const auto referrers = referrers_of(client, digest);
+  if (!referrers) {
+    log_warn("what is attached to an archive that is gone stays in the registry",
+             {{"archive", digest}, {"error", referrers.error().message}});
+    return;
+  }
+  for (const Attached& one : *referrers) remove(client, one.digest);
+  for (const char* kind : {".sig", ".att", ".sbom", ""}) {
+    const auto found = attached_at(client, index_tag(digest) + kind);
+    if (found && *found) remove(client, (*found)->digest);
   }
 }
 

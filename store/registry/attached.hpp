@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,17 +8,28 @@
 
 namespace compilecache::store {
 
-// What others attach to a manifest: signatures, attestations, SBOMs. Where a registry has no
-// referrers of its own they are found by tags made of the manifest's digest: an index under
-// "sha256-HEX" (OCI distribution 1.1, "Referrers Tag Schema"), and cosign's before 3.0, a manifest
-// under "sha256-HEX.sig", ".att" or ".sbom". A registry with referrers deletes them with the
-// manifest.
+// What others attach to a manifest: signatures, attestations, SBOMs. It is told by the registry
+// (GET referrers/DIGEST), or found by tags made of the manifest's digest: an index under
+// "sha256-HEX" where the registry does not know that question (OCI distribution 1.1, "Referrers Tag
+// Schema"), and cosign's before 3.0, a manifest under "sha256-HEX.sig", ".att" or ".sbom".
 
-// The four tags. Pure.
-std::vector<std::string> attached_tags(const std::string& digest);
+// "sha256-HEX.sig". Pure.
+std::string signature_tag(const std::string& digest);
 
-// Deletes what has these tags, and what such an index names, when the manifest is gone: nobody asks
-// for it any more. What cannot be read or deleted stays, is logged, and harms nothing.
+// A manifest that is attached; it is what its digest promises, and none of ours, whatever somebody
+// named it.
+struct Attached {
+  std::string digest, manifest;
+};
+
+// What has that tag or digest; nothing where there is none, or what there is is no such manifest.
+Result<std::optional<Attached>> attached_at(RegistryClient& client, const std::string& reference);
+
+// The manifests that say of themselves that they are about this one, 64 at most.
+Result<std::vector<Attached>> referrers_of(RegistryClient& client, const std::string& digest);
+
+// Deletes all that is attached, when the manifest is gone: nobody asks for it any more. What cannot
+// be read or deleted stays, is logged, and harms nothing.
 void remove_attached(RegistryClient& client, const std::string& digest);
 
 }  // namespace compilecache::store

@@ -1,6 +1,5 @@
 #include "store/registry/registry_signatures.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -19,24 +18,17 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostSignatures = 64;
-constexpr size_t kMostIndexBytes = 1U << 20;
 constexpr char kSimpleLayer[] = "application/vnd.dev.cosign.simplesigning.v1+json";
 constexpr char kSimpleAnnotation[] = "dev.cosignproject.cosign/signature";
 constexpr char kBundleLayer[] = "application/vnd.dev.sigstore.bundle.v0.3+json";
 constexpr char kImageConfig[] = "application/vnd.oci.image.config.v1+json";
 
-Json list_in(const Json& object, const char* name) {
-  if (!object.is_object()) return Json::array();
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_array() ? Json::array() : *found;
-}
-
-// What was asked for as JSON; null where there is none, or it is not JSON: somebody else's.
-Result<Json> json_of(const Reply<std::string>& text) {
-  if (!text && text.error().status == 404) return Json();
-  if (!text) return unexpected(text.error().error);
-  auto json = parse_json(*text, "what stands beside an archive");
-  return json ? std::move(*json) : Json();
+// The layers of a manifest; none of what is none.
+Json layers_of(const std::string& manifest) {
+  const auto json = parse_json(manifest, "what stands beside an archive");
+  if (!json || !json->is_object()) return Json::array();
+  const auto layers = json->find("layers");
+  return layers == json->end() || !layers->is_array() ? Json::array() : *layers;
 }
 
 // The blob of a layer; nothing where it is another's, is gone, or is not what it should be.
@@ -67,8 +59,9 @@ std::optional<Signature> read_layer(const Json& layer, const std::string& blob) 
 }
 
 // Adds those in the layers of `manifest`.
-Status add_layers(RegistryClient& client, const Json& manifest, std::vector<Signature>& found) {
-  for (const Json& layer : list_in(manifest, "layers")) {
+Status add_layers(RegistryClient& client, const std::string& manifest,
+                  std::vector<Signature>& found) {
+  for (const Json& layer : layers_of(manifest)) {
     const auto type = string_member(layer, "mediaType");
     if (type != kSimpleLayer && type != kBundleLayer) continue;
     if (found.size() == kMostSignatures) break;
@@ -80,25 +73,10 @@ Status add_layers(RegistryClient& client, const Json& manifest, std::vector<Sign
   return {};
 }
 
-// The index of what refers to the manifest.
-Result<Json> referrers(RegistryClient& client, const std::string& manifest) {
-  auto told = client.send_whole(
-      {.target = "referrers/" + manifest, .doing = "asking what refers to " + manifest},
-      kMostIndexBytes);
-  if (told) {
-    auto json = parse_json(told->body, "the list of what refers to " + manifest);
-    if (json && !list_in(*json, "manifests").empty()) return std::move(*json);
-  } else if (told.error().status < 400 || told.error().status >= 500 ||
-             told.error().status == 429) {
-    return unexpected(told.error().error);
-  }
-  return json_of(get_manifest(client, attached_tags(manifest).front()));
-}
-
 // Bytes that the manifest of a signature needs as its config, for tools that take it for an image.
 std::string config_for(const Json& layers) {
   Json digests = Json::array();
-  for (const Json& layer : layers) digests.push_back(layer.value("digest", ""));
+  for (const Json& layer : layers) digests.push_back(string_member(layer, "digest").value_or(""));
   return Json{{"architecture", ""},
               {"os", ""},
               {"config", Json::object()},
@@ -118,32 +96,24 @@ Status push(RegistryClient& client, const std::string& bytes) {
 }  // namespace
 
 Result<std::vector<Signature>> RegistrySignatures::of(const std::string& manifest) {
-  std::vector<Signature> found;
-  const std::string tag = attached_tags(manifest)[1];
-  const auto simple = json_of(get_manifest(client_, tag));
+  const auto simple = attached_at(client_, signature_tag(manifest));
   if (!simple) return unexpected(simple.error());
-  if (auto added = add_layers(client_, *simple, found); !added) return unexpected(added.error());
-  const auto index = referrers(client_, manifest);
-  if (!index) return unexpected(index.error());
-  size_t left = kMostSignatures;
-  for (const Json& one : list_in(*index, "manifests")) {
-    const auto digest = string_member(one, "digest");
-    if (!digest || !archive::is_digest(*digest) || left-- == 0) continue;
-    const auto text = get_manifest(client_, *digest);
-    if (text && digest_of(*text) != *digest) continue;
-    const auto referrer = json_of(text);
-    if (!referrer) return unexpected(referrer.error());
-    if (auto added = add_layers(client_, *referrer, found); !added)
+  auto all = referrers_of(client_, manifest);
+  if (!all) return unexpected(all.error());
+  if (*simple) all->push_back(**simple);
+  std::vector<Signature> found;
+  for (const Attached& one : *all) {
+    if (auto added = add_layers(client_, one.manifest, found); !added)
       return unexpected(added.error());
   }
   return found;
 }
 
 Status RegistrySignatures::add(const Signature& signature) {
-  const std::string tag = attached_tags(signature.subject)[1];
-  const auto there = json_of(get_manifest(client_, tag));
+  const std::string tag = signature_tag(signature.subject);
+  const auto there = attached_at(client_, tag);
   if (!there) return unexpected(there.error());
-  Json layers = list_in(*there, "layers");
+  Json layers = *there ? layers_of((*there)->manifest) : Json::array();
   Json layer = descriptor(kSimpleLayer, signature.message);
   layer["annotations"][kSimpleAnnotation] = base64_encode(signature.signature);
   layers.push_back(layer);
