@@ -95,6 +95,11 @@ api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::A
           .layers = static_cast<int64_t>(info.layers.size())};
 }
 
+bool is_lost(const Error& error) {
+  return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt ||
+         error.code == ErrorCode::kTooLarge || error.code == ErrorCode::kInvalid;
+}
+
 Result<std::vector<api::FoundArchive>> archives_there(store::Store& store) {
   const store::Index there = store::archives_in(store);
   // A damaged index is as good as none; a registry that does not answer has what it has.
@@ -106,6 +111,7 @@ Result<std::vector<api::FoundArchive>> archives_there(store::Store& store) {
     const auto manifest = archive::read_manifest(store, entry.digest);
     const auto config = manifest ? archive::read_config(store, *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));
+    if (!config && !is_lost(config.error())) return unexpected(config.error());
     if (!config) {
       if (++unreadable <= kToldUnreadable) {
         log_warn("an archive of the index cannot be read",

@@ -40,8 +40,11 @@ std::optional<IndexMatch> find_in_index(const store::Index& index, const api::Ar
 // What the operator is told of an archive that is in a store.
 api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::ArchiveInfo& info);
 
-// All archives that the store has, by its index or, of a registry, by its tags. Those that cannot
-// be read are left out and logged. Errors: it cannot be told which there are.
+// Whether what an archive was to be read of is lost: trying again does not mend that.
+bool is_lost(const Error& error);
+
+// All archives that the store has, by its index or, of a registry, by its tags. Those that it has
+// lost are left out and logged. Errors: it cannot be told which there are, or what is in one.
 Result<std::vector<api::FoundArchive>> archives_there(store::Store& store);
 
 // The annotations of an archive's entry in the index. `compile_seconds` is 0 where it is not known.

@@ -12,12 +12,6 @@
 namespace compilecache::agent {
 namespace {
 
-// What trying again cannot mend.
-bool is_lost(const Error& error) {
-  return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt ||
-         error.code == ErrorCode::kTooLarge || error.code == ErrorCode::kInvalid;
-}
-
 // A manifest does not say when it was saved, and an index may not: about when its newest file was
 // written.
 std::string about_when(const store::CopyReport& copied) {

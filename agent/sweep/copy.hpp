@@ -26,11 +26,9 @@ struct CopiedArchives {
   std::string error;     // why not all the others; empty: they are here
 };
 
-// Archives that nobody vouches for are left out, and the error names them: they may be signed
-// later.
-//
 // Copies the archives of one store into another. Ends with the first error that another attempt may
-// mend; what is copied by then stays and is found by the next one.
+// mend; what is copied by then stays and is found by the next one. Archives that nobody vouches for
+// are left out, and the error names them at the end: they may be signed later.
 CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules);
 
 }  // namespace compilecache::agent

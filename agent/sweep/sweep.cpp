@@ -75,6 +75,10 @@ class SweepRun {
   bool adopt() {
     if (!config_.sweep.adopt) return true;
     const auto owner = upkeep_.owner();
+    // Whose it is decides what becomes of its archives. A marker that is broken is prepare()'s
+    // matter.
+    if (!owner && !is_lost(owner.error()))
+      return refuse(owner.error().with("asking whose " + store_.describe() + " is"));
     if (!owner || owner->cluster == config_.sweep.cluster_uid) return true;
     auto found = archives_to_adopt();
     if (!found) return refuse(found.error().with("taking over " + store_.describe()));
