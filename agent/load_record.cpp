@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kLock = "lock";
 constexpr const char* kLoading = "loading";
+constexpr const char* kUnwritten = "loading.part";
 constexpr const char* kOver = "over";
 constexpr milliseconds kPause{5};
 constexpr mode_t kMode = 0644;
@@ -76,13 +77,15 @@ void LoadRecord::leave() {
   lock_ = -1;
 }
 
+// A process that is killed here leaves a whole note or none.
 bool LoadRecord::begin() {
-  const int fd =
-      ::openat(directory_, kLoading, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kMode);
+  const int fd = ::openat(directory_, kUnwritten,
+                          O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kMode);
   if (fd < 0) return false;
   const ssize_t written = ::write(fd, boot_id_, boot_id_length_);
   ::close(fd);
-  return written == static_cast<ssize_t>(boot_id_length_);
+  return written == static_cast<ssize_t>(boot_id_length_) &&
+         ::renameat(directory_, kUnwritten, directory_, kLoading) == 0;
 }
 
 // A rename, for which there is room on a full disk too.

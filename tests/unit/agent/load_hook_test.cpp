@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -100,6 +102,23 @@ TEST_F(LoadHook, BesideAnApplicationNothingIsLoadedWhateverThatDidToTheDirectori
   EXPECT_TRUE(eventually([&] { return first.log().find("watching") != std::string::npos; }))
       << first.log();
   EXPECT_EQ(end(first), 0);
+}
+
+// Killed between making the note and writing it, a hook would leave one that says nothing.
+TEST_F(LoadHook, TheNoteThatALoadBeginsIsThereWholeOrNotAtAll) {
+  const int events = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(events, state_.c_str(), IN_CREATE | IN_MOVED_TO), 0);
+  EXPECT_EQ(hook({"/bin/true"}).wait(), 0);
+  std::map<std::string, uint32_t> came;
+  alignas(inotify_event) std::array<char, 4096> bytes{};
+  const ssize_t count = ::read(events, bytes.data(), bytes.size());
+  for (ssize_t at = 0; at < count;) {
+    const auto* event = reinterpret_cast<const inotify_event*>(&bytes.at(at));
+    came[event->name] |= event->mask;
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  ::close(events);
+  EXPECT_EQ(came["loading"], IN_MOVED_TO);
 }
 
 TEST_F(LoadHook, AfterAPowerFailureItLoadsAgain) {

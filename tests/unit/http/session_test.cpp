@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <semaphore>
 #include <thread>
 
 #include "tests/unit/http/session_servers.hpp"
@@ -115,10 +118,12 @@ TEST_F(RawSessionTest, BodiesEndAsTheirHeadSays) {
 
 TEST_F(RawSessionTest, AnEarly401IsTheAnswer) {
   for (const bool reads_on : {false, true}) {
-    serve([reads_on](int fd) {
+    const auto given_up = std::make_shared<std::counting_semaphore<>>(0);
+    serve([reads_on, given_up](int fd) {
       if (read_head(fd).starts_with("GET")) return send_all(fd, ok_answer("anew"));
       send_all(fd, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nwho?");
       if (reads_on) read_to_the_end(fd);
+      given_up->release();
     });
     Session session(options());
     Counting body(1ULL << 30);
@@ -130,6 +135,7 @@ TEST_F(RawSessionTest, AnEarly401IsTheAnswer) {
     }
     EXPECT_LT(body.read(), 1ULL << 30);
     // The rest of the body would have to be sent first on the same connection.
+    EXPECT_TRUE(given_up->try_acquire_for(std::chrono::seconds(30)));
     EXPECT_EQ(told(session, {.url = url()}), "anew");
   }
 }
