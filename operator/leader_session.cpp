@@ -388,7 +388,7 @@ void LeaderSession::Impl::add_handlers() {
   });
   on_changes(parts.stores.refusals, [this](const auto& before, const auto& after, auto priority) {
     const auto& refusal = after ? after : before;
-    if (place_in(refusal->message) == RefusedPlace::kElsewhere) return;
+    if (!places_in(refusal->message).may_be_ours()) return;
     for (const auto& cache : parts.stores.caches.list(refusal->ns)) {
       queue.add(cache->metadata.key(), priority);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/injected_place.hpp"
 #include "api/names.hpp"
 #include "base/strings.hpp"
 #include "webhook/annotations.hpp"
@@ -95,9 +96,11 @@ InjectionResult injected(const InjectionInput& input, Plain plain,
   Patch patch = patch_of(plain.pod, *injection);
   const auto growth = check_growth(plain.pod, patch);
   if (!growth) return skipped(std::move(plain), growth.error());
+  const std::string what = injection->agents.empty()
+                               ? kOnlyVariables
+                               : api::tell_injected(place_of_agents(plain.pod, *injection));
   InjectionResult result{std::move(plain.patch),
-                         report_of(InjectionOutcome::kInjected, InjectionReason::kInjected,
-                                   injection->agents.empty() ? kOnlyVariables : "")};
+                         report_of(InjectionOutcome::kInjected, InjectionReason::kInjected, what)};
   for (Edit& edit : patch) result.patch.push_back(std::move(edit));
   result.report.warnings = std::move(injection->warnings);
   return result;

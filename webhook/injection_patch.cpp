@@ -42,15 +42,16 @@ std::optional<size_t> init_container_index(const Json& pod, std::string_view nam
   return std::nullopt;
 }
 
+}  // namespace
+
 // First in the list: a mesh's redirection is not yet in force then. Where it is from the start, as
 // with a mesh's CNI plugin, they say after whom. Who is not there yet may come with another
 // webhook, and then we are asked again.
-size_t place_of_agents(const Json& pod, const std::string& after) {
-  const auto before_us = after.empty() ? std::nullopt : init_container_index(pod, after);
+size_t place_of_agents(const Json& pod, const Injection& injection) {
+  if (injection.after.empty()) return 0;
+  const auto before_us = init_container_index(pod, injection.after);
   return before_us ? *before_us + 1 : 0;
 }
-
-}  // namespace
 
 void patch_variables(Patch& patch, const Json& pod, size_t container,
                      const std::vector<podspec::Variable>& variables) {
@@ -68,7 +69,7 @@ Patch patch_of(const Json& pod, const Injection& injection) {
            "volumeMounts", to_json(injection.mounts));
   }
   if (!injection.agents.empty()) {
-    insert(patch, spec_of(pod), "/spec", "initContainers", place_of_agents(pod, injection.after),
+    insert(patch, spec_of(pod), "/spec", "initContainers", place_of_agents(pod, injection),
            injection.agents);
   }
   append(patch, spec_of(pod), "/spec", "volumes", to_json(injection.volumes));

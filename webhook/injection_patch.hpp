@@ -11,6 +11,9 @@
 
 namespace compilecache::webhook {
 
+// Where the injection's init containers begin in the pod that it is made of.
+size_t place_of_agents(const Json& pod, const Injection& injection);
+
 // Adds variables to one of the pod's containers.
 void patch_variables(Patch& patch, const Json& pod, size_t container,
                      const std::vector<podspec::Variable>& variables);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/injected_place.hpp"
 #include "api/names.hpp"
 #include "api/reasons.hpp"
 #include "base/log.hpp"
@@ -185,10 +186,7 @@ std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
     if (state.breaker.open || !sight.is_news || now - sight.since >= kEventLife) continue;
     if (state.turned && sight.since <= *state.turned) continue;
     if (latest_since && sight.since <= *latest_since) continue;
-    const RefusedPlace place = place_in(refusal->message);
-    const bool ours = place == RefusedPlace::kOurs ||
-                      (place == RefusedPlace::kMayBeOurs && was_injected(state, *refusal));
-    if (!ours) continue;
+    if (!is_ours(state, *refusal)) continue;
     latest = {refusal->kind + " " + refusal->name + ": " +
               std::string(first_bytes(refusal->message, kLongestRefusal))};
     latest_since = sight.since;
@@ -197,25 +195,43 @@ std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
   return latest;
 }
 
-// The webhook says so in an Event about the same owner.
-bool BreakerKeeper::was_injected(State& state, const Refusal& refusal) const {
-  if (state.injected_owners.contains(refusal.uid)) return true;
+bool BreakerKeeper::is_ours(State& state, const Refusal& refusal) const {
+  const RefusedPlaces places = places_in(refusal.message);
+  if (places.name_ours || !places.may_be_ours()) return places.name_ours;
+  const auto meant = [&](const std::set<size_t>& first) {
+    return std::any_of(first.begin(), first.end(), [&](size_t i) { return places.are_among(i); });
+  };
+  const auto known = state.injected_owners.find(refusal.uid);
+  if (known != state.injected_owners.end() && meant(known->second)) return true;
+  auto first = first_places(refusal);
+  if (!first) {
+    log_warn("reading whether pods that are not admitted were injected",
+             {{"owner", refusal.ns + "/" + refusal.name}, {"error", first.error().message}});
+    return false;
+  }
+  if (!meant(*first)) return false;
+  if (state.injected_owners.size() >= kMostOwners) state.injected_owners.clear();
+  state.injected_owners[refusal.uid] = std::move(*first);
+  return true;
+}
+
+// Where ours begin in the owner's pods: the webhook says so in its Events about the same owner.
+// Empty: they were not injected.
+Result<std::set<size_t>> BreakerKeeper::first_places(const Refusal& refusal) const {
   const std::string reason(api::text_of(api::InjectionReason::kInjected).event);
-  bool found = false;
+  std::set<size_t> first;
+  const auto read = [&](const json& event) {
+    const auto told = api::init_containers_named_in(kube::string_at(event, {"message"}));
+    first.insert(told.empty() ? 0 : *told.begin());
+  };
   auto listed =
       client_.list(kube::resources::kEvents,
                    {.ns = refusal.ns,
                     .field_selector = "involvedObject.uid=" + refusal.uid + ",reason=" + reason,
                     .limit = kMostEvents},
-                   event_fields(), {[&] { found = false; }, [&](const json&) { found = true; }});
-  if (!listed) {
-    log_warn("reading whether pods that are not admitted were injected",
-             {{"owner", refusal.ns + "/" + refusal.name}, {"error", listed.error().message}});
-    return false;
-  }
-  if (state.injected_owners.size() >= kMostOwners) state.injected_owners.clear();
-  if (found) state.injected_owners.insert(refusal.uid);
-  return found;
+                   event_fields(), {[&] { first.clear(); }, read});
+  if (!listed) return unexpected(listed.error());
+  return first;
 }
 
 // Read, not watched: a cluster's Events are many, and these matter only while a pod waits.

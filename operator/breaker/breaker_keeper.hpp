@@ -65,8 +65,9 @@ class BreakerKeeper {
     std::optional<Monotonic> written_open;  // the status has said so, as far as we saw
     std::optional<int64_t> probe;           // that was asked for
     int64_t probed_generation = 0;
-    std::set<std::string> replaced;         // uids
-    std::set<std::string> injected_owners;  // uids
+    std::set<std::string> replaced;  // uids
+    // Where ours begin in the pods of an owner, by its uid.
+    std::map<std::string, std::set<size_t>> injected_owners;
   };
 
   std::shared_ptr<State> state_of(const api::CompileCache& cache);
@@ -80,7 +81,8 @@ class BreakerKeeper {
                                                                 const VolumeSight& volume,
                                                                 const char* reason) const;
   std::optional<RefusedPod> refused_pod(State& state, const api::CompileCache& cache) const;
-  bool was_injected(State& state, const Refusal& refusal) const;
+  bool is_ours(State& state, const Refusal& refusal) const;
+  Result<std::set<size_t>> first_places(const Refusal& refusal) const;
   Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache);
   Probe probe_of(const State& state, const std::string& cache) const;
   Duration replace_stuck(State& state, const StuckPods& seen, const api::CompileCache& cache);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "api/injected_place.hpp"
 #include "api/names.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
@@ -42,16 +43,10 @@ const kube::Fields& refusal_fields() {
   return kFields;
 }
 
-// Our containers are the first two (webhook/injection.cpp). Places as Kubernetes' own admission and
-// security context constraints write them, and as Kyverno does.
-RefusedPlace place_in(std::string_view message) {
+RefusedPlaces places_in(std::string_view message) {
   const auto has = [&](std::string_view part) { return message.find(part) != message.npos; };
-  if (has(api::kLoaderContainer) || has(api::kSaverContainer)) return RefusedPlace::kOurs;
-  for (const char* place :
-       {"initContainers[0]", "initContainers[1]", "initContainers/0/", "initContainers/1/"}) {
-    if (has(place)) return RefusedPlace::kMayBeOurs;
-  }
-  return RefusedPlace::kElsewhere;
+  return {has(api::kLoaderContainer) || has(api::kSaverContainer),
+          api::init_containers_named_in(message)};
 }
 
 bool is_about_a_user(std::string_view message) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,8 @@
 // (FailedCreate). Such a pod never exists, so there is no other trace of it.
 //
 //   Refusal refusal = *parse_refusal(event);
-//   if (place_in(refusal.message) == RefusedPlace::kOurs) ...
+//   RefusedPlaces places = places_in(refusal.message);
+//   if (places.name_ours || places.are_among(0)) ...
 //
 // Pure; safe from any thread.
 
@@ -31,13 +33,18 @@ const kube::Fields& refusal_fields();
 // The latest of an Event's times.
 std::optional<WallTime> time_of_event(const nlohmann::json& event);
 
-// The part of the pod that the message objects to.
-enum class RefusedPlace {
-  kElsewhere,  // nothing of ours
-  kMayBeOurs,  // one of the first two init containers: ours, if the pod was injected
-  kOurs,       // it names one of our containers
+// What of the pod the message objects to.
+struct RefusedPlaces {
+  bool name_ours = false;            // it names one of our containers
+  std::set<size_t> init_containers;  // ours, if the pod was injected and ours are there
+
+  [[nodiscard]] bool may_be_ours() const { return name_ours || !init_containers.empty(); }
+  // Whether one of our containers is meant in a pod that was injected, where ours begin at `first`.
+  [[nodiscard]] bool are_among(size_t first) const {
+    return init_containers.contains(first) || init_containers.contains(first + 1);
+  }
 };
-RefusedPlace place_in(std::string_view message);
+RefusedPlaces places_in(std::string_view message);
 
 // Whether the message objects to the user that a container runs as.
 bool is_about_a_user(std::string_view message);

@@ -142,5 +142,30 @@ TEST_F(SaverUserTest, ThatAPolicyRefusesPausesAndIsGivenNoMore) {
   EXPECT_TRUE(saver_gets(next, nullptr)) << "with the cache again, but not with that user";
 }
 
+// What only says the index of an init container is about ours where ours are, which is not always
+// first.
+TEST_F(SaverUserTest, ThatAPolicyRefusesPausesInAMeshToo) {
+  const std::string web = "0b4a7b6e-0000-4000-8000-000000000000";
+  const auto message = [](int place) {
+    return "pods \"web-\" is forbidden: unable to validate against any security context "
+           "constraint: "
+           "[spec.initContainers[" +
+           std::to_string(place) + "].securityContext.runAsUser: Invalid value: 0]";
+  };
+  make_ready_cache("transformer");
+  tell_unreadable(run_pod("first", "transformer"), 0);
+  json next = of_a_replica_set(plain_pod("next", "transformer"), web);
+  next["metadata"]["annotations"][api::kAfterAnnotation] = "istio-proxy";
+  next["spec"]["initContainers"] = json::array(
+      {{{"name", "istio-init"}, {"image", "istio/init"}},
+       {{"name", "istio-proxy"}, {"image", "istio/proxy"}, {"restartPolicy", "Always"}}});
+  ASSERT_TRUE(saver_gets(next, 0)) << process->log();
+
+  tell_refused(web, message(0));
+  EXPECT_FALSE(becomes("transformer", "InjectionPaused", "True", seconds(5))) << "istio-init's";
+  tell_refused(web, message(3));
+  EXPECT_TRUE(becomes("transformer", "InjectionPaused", "True")) << process->log();
+}
+
 }  // namespace
 }  // namespace compilecache::testing

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/injected_place.hpp"
 #include "api/names.hpp"
 #include "base/time_format.hpp"
 #include "kube/cpprest_transport.hpp"
@@ -86,6 +87,13 @@ class BreakerKeeperTest : public ::testing::Test {
                 {"reason", "FailedMount"},
                 {"lastTimestamp", format_time(clock.wall() + apart)},
                 {"message", "MountVolume.SetUp failed for volume \"" + volume + "\" : no"}});
+  }
+  // As the webhook does, of pods with the owner of those here.
+  void tell_injected(size_t first) {
+    server.put(kEvents, {{"metadata", {{"name", "injected"}, {"namespace", "ml"}}},
+                         {"involvedObject", {{"kind", "ReplicaSet"}, {"uid", "r"}}},
+                         {"reason", "Injected"},
+                         {"message", api::tell_injected(first)}});
   }
   void tell_refusal(const std::string& message) {
     const std::string version = std::to_string(++refusals);
@@ -293,6 +301,31 @@ TEST_F(BreakerKeeperTest, OnlyAFreshRefusalOfOurContainersPauses) {
   EXPECT_NE(api::find_condition(status.conditions, api::kInjectionPausedCondition)
                 ->message.find("ReplicaSet"),
             std::string::npos);
+}
+
+TEST_F(BreakerKeeperTest, ARefusalIsComparedWithWhereOursAre) {
+  const auto refused = [](int place) {
+    return "spec.initContainers[" + std::to_string(place) + "].securityContext.runAsUser: no";
+  };
+  pauses();
+  tell_refusal(refused(1));
+  EXPECT_FALSE(pauses()) << "its pods were never injected";
+  tell_injected(3);
+  for (const int place : {0, 2, 5}) {
+    tell_refusal(refused(place));
+    EXPECT_FALSE(pauses()) << "somebody else's: " << place;
+  }
+  tell_refusal(refused(4));
+  EXPECT_TRUE(pauses());
+}
+
+TEST_F(BreakerKeeperTest, WhereOursAreTheFirstNothingIsSaidOfIt) {
+  tell_injected(0);
+  pauses();
+  tell_refusal("spec.initContainers[2].image: no");
+  EXPECT_FALSE(pauses());
+  tell_refusal("spec.initContainers[1].image: no");
+  EXPECT_TRUE(pauses());
 }
 
 }  // namespace

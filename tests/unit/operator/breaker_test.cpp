@@ -396,18 +396,37 @@ TEST(Breaker, APodThatWasNotAdmittedOnOurAccountOpensItAtOnce) {
 }
 
 TEST(Refusals, TellWhetherOurContainersAreMeant) {
-  const auto place = [](const std::string& message) { return place_in(message); };
-  EXPECT_EQ(place("[psp-allowed-users] Container compilecache-save is attempting to run as "
-                  "disallowed user 0"),
-            RefusedPlace::kOurs);
-  EXPECT_EQ(place("unable to validate against any security context constraint: "
-                  "[spec.initContainers[1].securityContext.runAsUser: Invalid value: 0]"),
-            RefusedPlace::kMayBeOurs);
-  EXPECT_EQ(place("rule run-as-non-root-user failed at path "
-                  "/spec/initContainers/1/securityContext/runAsUser/"),
-            RefusedPlace::kMayBeOurs);
-  EXPECT_EQ(place("spec.initContainers[2].image: not allowed"), RefusedPlace::kElsewhere);
-  EXPECT_EQ(place("exceeded quota: pods"), RefusedPlace::kElsewhere);
+  EXPECT_TRUE(places_in("[psp-allowed-users] Container compilecache-save is attempting to run as "
+                        "disallowed user 0")
+                  .name_ours);
+  const RefusedPlaces constrained = places_in(
+      "unable to validate against any security context constraint: "
+      "[spec.initContainers[1].securityContext.runAsUser: Invalid value: 0, "
+      "spec.initContainers[12].securityContext.runAsUser: Invalid value: 0]");
+  EXPECT_EQ(constrained.init_containers, (std::set<size_t>{1, 12}));
+  EXPECT_TRUE(constrained.may_be_ours());
+  EXPECT_FALSE(constrained.name_ours);
+  EXPECT_EQ(places_in("rule run-as-non-root-user failed at path "
+                      "/spec/initContainers/1/securityContext/runAsUser/")
+                .init_containers,
+            std::set<size_t>{1});
+  for (const char* elsewhere :
+       {"exceeded quota: pods", "spec.containers[0].image: not allowed", "initContainers",
+        "spec.initContainers: too many", "initContainers[", "initContainers[x]", "initContainers[1",
+        "initContainers[-1]", "initContainers/1]", "initContainers[99999999999999999999999]"}) {
+    EXPECT_FALSE(places_in(elsewhere).may_be_ours()) << elsewhere;
+  }
+}
+
+TEST(Refusals, OursAreTwoThatFollowOneAnother) {
+  const RefusedPlaces places{.init_containers = {2}};
+  EXPECT_FALSE(places.are_among(0));
+  EXPECT_TRUE(places.are_among(1));
+  EXPECT_TRUE(places.are_among(2));
+  EXPECT_FALSE(places.are_among(3));
+}
+
+TEST(Refusals, AreAboutAUserOrNot) {
   EXPECT_TRUE(
       is_about_a_user("spec.initContainers[1].securityContext.runAsUser: Invalid value: 0"));
   EXPECT_TRUE(is_about_a_user("Running as root is not allowed"));

@@ -439,7 +439,8 @@ inline void cluster_view() {
 
 inline bool refusals(const nlohmann::json& event) {
   Refusal refusal = *parse_refusal(event);
-  if (place_in(refusal.message) == RefusedPlace::kOurs) return true;
+  RefusedPlaces places = places_in(refusal.message);
+  if (places.name_ours || places.are_among(0)) return true;
   return false;
 }
 

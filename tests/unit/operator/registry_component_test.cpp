@@ -94,7 +94,9 @@ TEST_F(RegistryComponent, TheAuthoritysKeyIsMountedNowhere) {
   }
   EXPECT_EQ(mounted, (std::set<std::string>{kRegistryName + "-auth", kRegistryName + "-tls"}));
   for (const json& one : objects) {
-    if (one.at("kind") == "Deployment") EXPECT_EQ(one.dump().find("-authority"), std::string::npos);
+    if (one.at("kind") == "Deployment") {
+      EXPECT_EQ(one.dump().find("-authority"), std::string::npos);
+    }
   }
 }
 

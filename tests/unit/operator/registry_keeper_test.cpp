@@ -125,9 +125,15 @@ TEST_F(RegistryKeeperTest, KeysOfTokensStayWithTheOperator) {
       const std::string text = base64_decode(value.get<std::string>()).value_or("");
       if (text.find("PRIVATE KEY") != std::string::npos) keys.insert(entry_name);
     }
-    if (name == "system/images-authority") EXPECT_EQ(keys, std::set<std::string>{"ca.key"});
-    if (name == "system/images-auth") EXPECT_TRUE(keys.empty());
-    if (name == "system/images-tls") EXPECT_EQ(keys, std::set<std::string>{"tls.key"});
+    if (name == "system/images-authority") {
+      EXPECT_EQ(keys, std::set<std::string>{"ca.key"});
+    }
+    if (name == "system/images-auth") {
+      EXPECT_TRUE(keys.empty());
+    }
+    if (name == "system/images-tls") {
+      EXPECT_EQ(keys, std::set<std::string>{"tls.key"});
+    }
   }
 }
 
