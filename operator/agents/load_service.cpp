@@ -122,26 +122,39 @@ bool LoadService::goes_with_first(const Caller& caller, const std::string& archi
   return first != nullptr && first->group.id == group;
 }
 
+// Half of what others wait for the pod, as their first: then the next one has the other half.
+// Nothing for one that may not save.
+milliseconds LoadService::tenure_of(const Caller& caller, const LoadSituation& situation) const {
+  const bool can_save = situation.mode != api::Mode::kReadOnly &&
+                        refusal(parts_.contexts.of(caller, *situation.key)).empty();
+  if (!can_save) return milliseconds(0);
+  const bool waits = situation.wait_for_first > milliseconds(0);
+  return (waits ? situation.wait_for_first : caller.cache->spec.load.wait_for_first) / 2;
+}
+
 // Single flight: who asks first goes ahead, the others may wait for its archive. `decided` is what
 // the pod gets if nobody is waited for.
 void LoadService::judge_first(const Caller& caller, const api::LoadAnswer& decided,
                               LoadSituation& situation) const {
-  if (!situation.key || situation.wait_for_first <= milliseconds(0)) return;
+  if (!situation.key) return;
   const std::string archive = archive_of(caller, *situation.key);
   if (goes_with_first(caller, archive)) return;
   const auto alive = [&](const std::string& pod, const std::string& uid) {
     return compiles_on(caller.ns(), pod, uid);
   };
-  if (decided.decision == api::LoadDecision::kLoad && decided.match == api::Match::kExact) {
-    situation.first_is_compiling = parts_.traffic.holds(archive, caller.pod->uid, alive);
-  } else if (decided.decision == api::LoadDecision::kNone &&
-             situation.mode != api::Mode::kRefresh) {
-    // Half of what the others wait for it: then the next one has the other half.
-    const bool can_save = situation.mode != api::Mode::kReadOnly &&
-                          refusal(parts_.contexts.of(caller, *situation.key)).empty();
-    situation.first_is_compiling = parts_.traffic.goes_second(
-        archive, caller.pod->name, caller.pod->uid,
-        can_save ? situation.wait_for_first / 2 : milliseconds(0), alive);
+  const bool waits = situation.wait_for_first > milliseconds(0);
+  const PodView& pod = *caller.pod;
+  if (decided.decision == api::LoadDecision::kNone && situation.mode != api::Mode::kRefresh) {
+    const milliseconds tenure = tenure_of(caller, situation);
+    if (waits) {
+      situation.first_is_compiling =
+          parts_.traffic.goes_second(archive, pod.name, pod.uid, tenure, alive);
+    } else {
+      parts_.traffic.goes_ahead(archive, pod.name, pod.uid, tenure, alive);
+    }
+  } else if (waits && decided.decision == api::LoadDecision::kLoad &&
+             decided.match == api::Match::kExact) {
+    situation.first_is_compiling = parts_.traffic.holds(archive, pod.uid, alive);
   }
   if (situation.first_is_compiling) situation.waiting = parts_.traffic.waiting(archive);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class LoadService {
                                                          const LoadSituation& situation,
                                                          const std::string& archive);
   [[nodiscard]] bool goes_with_first(const Caller& caller, const std::string& archive) const;
+  [[nodiscard]] std::chrono::milliseconds tenure_of(const Caller& caller,
+                                                    const LoadSituation& situation) const;
   void judge_first(const Caller& caller, const api::LoadAnswer& decided,
                    LoadSituation& situation) const;
 

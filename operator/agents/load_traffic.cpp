@@ -48,22 +48,34 @@ void LoadTraffic::end(const std::string& store, const std::string& pod_uid) {
   if (found->second.empty()) loading_.erase(found);
 }
 
+bool LoadTraffic::another_is_first(const std::string& archive, const First& candidate,
+                                   const Alive& alive) {
+  const Monotonic now = clock_.monotonic();
+  const auto first = first_.find(archive);
+  if (first != first_.end()) {
+    if (first->second.uid == candidate.uid) return false;
+    if (now < first->second.until && alive(first->second.pod, first->second.uid)) return true;
+    first_.erase(first);
+  }
+  if (now < candidate.until) first_[archive] = candidate;
+  return false;
+}
+
 bool LoadTraffic::goes_second(const std::string& archive, const std::string& pod,
                               const std::string& pod_uid, std::chrono::milliseconds tenure,
                               const Alive& alive) {
   const MutexLock lock(mutex_);
-  First& first = first_[archive];
   const Monotonic now = clock_.monotonic();
-  if (first.uid == pod_uid) return false;
-  if (!first.uid.empty() && now < first.until && alive(first.pod, first.uid)) {
-    waiting_[archive][pod_uid] = now + kStillWaiting;
-    return true;
-  }
-  first_.erase(archive);
-  if (tenure > std::chrono::milliseconds(0)) {
-    first_[archive] = {pod, pod_uid, now + tenure, false};
-  }
-  return false;
+  const bool waits = another_is_first(archive, {pod, pod_uid, now + tenure}, alive);
+  if (waits) waiting_[archive][pod_uid] = now + kStillWaiting;
+  return waits;
+}
+
+void LoadTraffic::goes_ahead(const std::string& archive, const std::string& pod,
+                             const std::string& pod_uid, std::chrono::milliseconds tenure,
+                             const Alive& alive) {
+  const MutexLock lock(mutex_);
+  another_is_first(archive, {pod, pod_uid, clock_.monotonic() + tenure}, alive);
 }
 
 void LoadTraffic::saved(const std::string& archive, const std::string& pod,

@@ -15,6 +15,7 @@
 // Single flight: the first cold pod of a key compiles, the others wait for its archive.
 //
 //   traffic.goes_second(...)     false: this pod is the first and goes ahead
+//   traffic.goes_ahead(...)      one that never waits is the first, too, if nobody is
 //   traffic.saved(...)           it has committed; the others are held until it seems to be done
 //   traffic.compiling(...)       it is not: held until it commits again
 //   traffic.holds(...)           whether others are still held, though there is an archive
@@ -45,6 +46,9 @@ class LoadTraffic {
   // never is the first, since it cannot save.
   bool goes_second(const std::string& archive, const std::string& pod, const std::string& pod_uid,
                    std::chrono::milliseconds tenure, const Alive& alive);
+  // The pod compiles whoever else does: it is the first from now on where nobody alive is.
+  void goes_ahead(const std::string& archive, const std::string& pod, const std::string& pod_uid,
+                  std::chrono::milliseconds tenure, const Alive& alive);
   // The pod has committed this archive. Those that wait for a first pod are held for `settle`,
   // unless it is zero. Later saves, when nobody has waited for long, hold nobody.
   void saved(const std::string& archive, const std::string& pod, const std::string& pod_uid,
@@ -66,6 +70,10 @@ class LoadTraffic {
     Monotonic until{};
     bool saved = false;  // then `until` is when others are let go
   };
+  // Whether a pod other than this one goes first. If not, this one does.
+  bool another_is_first(const std::string& archive, const First& candidate, const Alive& alive)
+      REQUIRES(mutex_);
+
   const size_t limit_;
   const Clock& clock_;
   mutable Mutex mutex_;

@@ -132,6 +132,39 @@ TEST_F(AgentApi, TheSecondColdPodWaitsForTheFirst) {
       << "the first is dead, so the next goes ahead";
 }
 
+// Of no ReplicaSet, and without an annotation: it does not wait, but compiles for those who do.
+TEST_F(AgentApi, APodThatNeverWaitsIsTheFirstForThoseWhoDo) {
+  cache.spec.load.wait_for_first = seconds(60);
+  put_cache();
+  for (const char* pod : {"bare", "another"}) add_pod(pod);
+  wait_for_first = seconds(600);
+  add_pod("a");
+  EXPECT_EQ(load("bare").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("another").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("a").reason, "waiting_for_first");
+  ASSERT_EQ(save("bare", '1'), 200);
+  EXPECT_EQ(load("another").decision, api::LoadDecision::kLoad) << "what there is";
+  EXPECT_EQ(load("a").reason, "waiting_for_first") << "for the rest of it";
+  clock.advance(seconds(20));
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kLoad);
+}
+
+TEST_F(AgentApi, APodThatNeverWaitsIsWaitedForHalfAsLong) {
+  cache.spec.load.wait_for_first = seconds(60);
+  put_cache();
+  add_pod("bare");
+  mode = api::Mode::kReadOnly;
+  add_pod("reader");
+  mode = api::Mode::kReadWrite;
+  wait_for_first = seconds(600);
+  add_pod("a");
+  EXPECT_EQ(load("reader").decision, api::LoadDecision::kNone) << "never saves";
+  EXPECT_EQ(load("bare").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("a").reason, "waiting_for_first");
+  clock.advance(seconds(30));
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
+}
+
 // The kubelet ends a pod only after the hook in which its one sidecar waits.
 TEST_F(AgentApi, AWaitingPodThatIsDeletedIsLetGo) {
   wait_for_first = seconds(60);

@@ -57,6 +57,19 @@ TEST_F(LoadTrafficTest, OneThatCannotSaveIsNoFirst) {
   EXPECT_TRUE(second("reader", seconds(0))) << "but it may wait";
 }
 
+TEST_F(LoadTrafficTest, OneThatNeverWaitsIsTheFirstWhereNobodyIs) {
+  traffic.goes_ahead(kArchive, "bare", "uid-bare", seconds(60), alive());
+  EXPECT_TRUE(second("a"));
+  traffic.goes_ahead(kArchive, "bare-2", "uid-bare-2", seconds(600), alive());
+  EXPECT_EQ(traffic.first(kArchive), "bare");
+  EXPECT_EQ(traffic.waiting(kArchive), 1U) << "who goes ahead does not wait";
+  clock.advance(seconds(60));
+  EXPECT_FALSE(second("a"));
+  dead.insert("a");
+  traffic.goes_ahead(kArchive, "reader", "uid-reader", seconds(0), alive());
+  EXPECT_EQ(traffic.first(kArchive), "") << "it may not save";
+}
+
 TEST_F(LoadTrafficTest, OneThatGivesUpLetsTheNextGo) {
   EXPECT_FALSE(second("a"));
   traffic.gives_up(kArchive, "uid-b");
