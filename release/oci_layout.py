@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What an OCI layout with one image holds.
+"""What an OCI layout holds that has one image for one or more architectures.
 
-  oci_layout.py digest LAYOUT       the digest of the image's manifest
-  oci_layout.py file LAYOUT PATH    the bytes of a file of the image
+  oci_layout.py digest LAYOUT                    the digest of the image: of its index, which names one manifest for each architecture
+  oci_layout.py file LAYOUT ARCHITECTURE PATH    the bytes of a file of the image for that architecture
 """
 import io
 import json
@@ -10,34 +10,47 @@ import pathlib
 import sys
 import tarfile
 
+INDEX = "application/vnd.oci.image.index.v1+json"
+
 
 class Layout:
+    """images: by architecture."""
+
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        manifests = json.loads((self.folder / "index.json").read_text())["manifests"]
-        if len(manifests) != 1:
-            raise SystemExit(f"{folder} holds {len(manifests)} images, not one")
-        self.digest = manifests[0]["digest"]
-        self.manifest = json.loads(self.blob(self.digest))
+        found = json.loads((self.folder / "index.json").read_text())["manifests"]
+        if len(found) != 1 or found[0]["mediaType"] != INDEX:
+            raise SystemExit(f"{folder} holds something else than one image index")
+        self.digest = found[0]["digest"]
+        manifests = json.loads(self.blob(self.digest))["manifests"]
+        self.images = {one["platform"]["architecture"]: Image(self, one["digest"]) for one in manifests}
 
     def blob(self, digest):
         return (self.folder / "blobs" / digest.replace(":", "/")).read_bytes()
 
-    def file(self, path):
-        """Of the uppermost layer that has it."""
-        for layer in reversed(self.manifest["layers"]):
-            with tarfile.open(fileobj=io.BytesIO(self.blob(layer["digest"]))) as tar:
+
+class Image:
+    """files: the bytes of each file by its path, without a slash before it."""
+
+    def __init__(self, layout, digest):
+        self.files = {}
+        for layer in json.loads(layout.blob(digest))["layers"]:
+            with tarfile.open(fileobj=io.BytesIO(layout.blob(layer["digest"]))) as tar:
                 for member in tar:
-                    if member.name.removeprefix("./") == path and member.isfile():
-                        return tar.extractfile(member).read()
-        raise SystemExit(f"the image in {self.folder} has no file {path}")
+                    if member.isfile():
+                        self.files[member.name.removeprefix("./")] = tar.extractfile(member).read()
+
+    def file(self, path):
+        if path not in self.files:
+            raise SystemExit(f"the image has no file {path}")
+        return self.files[path]
 
 
 def main(arguments):
     if len(arguments) == 2 and arguments[0] == "digest":
         print(Layout(arguments[1]).digest)
-    elif len(arguments) == 3 and arguments[0] == "file":
-        sys.stdout.buffer.write(Layout(arguments[1]).file(arguments[2]))
+    elif len(arguments) == 4 and arguments[0] == "file":
+        sys.stdout.buffer.write(Layout(arguments[1]).images[arguments[2]].file(arguments[3]))
     else:
         raise SystemExit(__doc__)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what the image consists of as SPDX 2.3 (JSON): our programs, Debian's packages in the image, and those whose
-headers and archives are compiled into the programs.
+"""Writes what the image consists of, for all its architectures, as SPDX 2.3 (JSON): our programs, Debian's packages that files in
+the image are from, and those whose headers and archives are compiled into the programs.
 
   sbom.py LAYOUT --version 0.2.0 --commit HASH --epoch SECONDS --digest sha256:...
 """
@@ -11,20 +11,20 @@ import re
 
 from oci_layout import Layout
 
-STATUS = "var/lib/dpkg/status"
-BUILT_FROM = "usr/share/doc/compilecache/built-from.txt"  # the Dockerfile writes it: "package version architecture"
+STATUS = "var/lib/dpkg/status.d/"  # image/assemble writes it: what dpkg knows of each package
+BUILT_FROM = "usr/share/doc/compilecache/built-from.txt"  # image/install_packages writes it: "package version architecture"
 
 
-def installed(status):
-    """Debian's packages of dpkg's list, as (name, version, architecture)."""
-    for paragraph in status.split("\n\n"):
-        fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", paragraph, re.M))
-        if fields.get("Status", "").endswith(" installed"):
+def installed(image):
+    """Debian's packages that something in the image is from, as (name, version, architecture)."""
+    for path, status in image.files.items():
+        if path.startswith(STATUS):
+            fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", status.decode(), re.M))
             yield fields["Package"], fields["Version"], fields["Architecture"]
 
 
-def built_from(text):
-    for line in text.splitlines():
+def built_from(image):
+    for line in image.file(BUILT_FROM).decode().splitlines():
         name, version, architecture = line.split()
         yield name.split(":")[0], version, architecture
 
@@ -98,9 +98,9 @@ def main():
     parser.add_argument("--epoch", type=int, required=True)
     parser.add_argument("--digest", required=True)
     given = parser.parse_args()
-    image = Layout(given.layout)
-    inside = [debian_package(*one) for one in sorted(installed(image.file(STATUS).decode()))]
-    compiled = [debian_package(*one) for one in sorted(built_from(image.file(BUILT_FROM).decode()))]
+    images = Layout(given.layout).images.values()
+    inside = [debian_package(*one) for one in sorted({one for image in images for one in installed(image)})]
+    compiled = [debian_package(*one) for one in sorted({one for image in images for one in built_from(image)})]
     print(json.dumps(document(given.version, given.commit, given.epoch, given.digest, inside, compiled), indent=1))
 
 

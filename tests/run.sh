@@ -18,6 +18,7 @@
 #   tests/run.sh engines --in-pods [RELEASE...]
 #                                   vLLM's server in pods of the real cluster, killed and replaced; not in all of it
 #   tests/run.sh release            a release of the commit, made twice, compared, verified (tests/release); not in all of it
+#   tests/run.sh arm64              what runs in pods, cross-compiled, its unit tests under qemu (tests/arm64); not in all of it
 #   tests/run.sh first-hour         docs/first-hour.md on a real cluster, as it is written (tests/first_hour); not in all of it
 #   tests/run.sh matrix [RELEASE...]
 #                                   integration and some of e2e on other releases of Kubernetes, whose API server and kubelet they are (1.30 1.33
@@ -48,7 +49,7 @@ anew=
 compiler_cache=--compiler-cache   # what fresh uses
 debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,29s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,30s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -63,7 +64,7 @@ parse_arguments() {
       matrix)
         part=$1
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do releases+=("$2"); shift; done ;;
-      all | release | first-hour | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
+      all | release | arm64 | first-hour | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -97,7 +98,7 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = first-hour ] || [ "$part" = controllers ] ||
+  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = arm64 ] || [ "$part" = first-hour ] || [ "$part" = controllers ] ||
     [ "$part" = matrix ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
@@ -156,6 +157,16 @@ run_fresh() {
   "$project/tests/fresh/run" ${compiler_cache:+"$compiler_cache"} || code=$?
   echo "fresh: in a new Debian the documented lines $([ $code -eq 0 ] && echo hold || echo "do NOT hold")" >"$results/fresh"
   echo "count $((code != 0)) 1" >>"$results/fresh"
+  return $code
+}
+
+run_arm64() {
+  local log=$build/arm64.log code=0
+  "$project/tests/arm64/run" 2>&1 | tee "$log" || code=1
+  {
+    echo "arm64: $(grep -E 'tests passed' "$log" | tail -n 1 || echo it does not build)"
+    sed -n 's/^.* \([0-9]*\) tests failed out of \([0-9]*\)$/count \1 \2/p' "$log" | grep . || echo "count 1 1"
+  } >"$results/arm64"
   return $code
 }
 
@@ -438,6 +449,7 @@ plan() {
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
   if [ "$part" = release ]; then steps_plan release 900 "a release of this commit, made twice"; fi
+  if [ "$part" = arm64 ]; then steps_plan arm64 1500 "what runs in pods, for arm64 and under qemu"; fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then steps_plan engines 300 "real engines, cold and warm"; fi
   if [ "$part" = controllers ]; then
@@ -538,7 +550,7 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit release first-hour engines controllers fresh sources tidy mutate sanitized threads fuzz oldest integration e2e \
+  for name in unit release arm64 first-hour engines controllers fresh sources tidy mutate sanitized threads fuzz oldest integration e2e \
     "${releases[@]/#/api-}" "${releases[@]/#/node-}"; do
     file=$results/$name
     [ -e "$file" ] || continue
@@ -599,6 +611,7 @@ main() {
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then part_step engines run_engines; fi
   if [ "$part" = release ]; then part_step release run_release; fi
+  if [ "$part" = arm64 ]; then part_step arm64 run_arm64; fi
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if [ "$part" = tidy ]; then part_step tidy run_tidy; fi
