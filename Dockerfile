@@ -15,7 +15,7 @@ RUN /source/image/assemble "$TARGETARCH" /programs /root-of-image
 
 FROM scratch
 COPY --from=build /root-of-image/ /
-ENV PATH=/usr/local/bin
+ENV PATH=/usr/local/bin:/usr/bin
 # A number, so that runAsNonRoot can be checked; with its line in passwd, else the group would be root's.
 USER 65532:65532
 CMD ["compilecache-operator"]
