@@ -11,7 +11,12 @@ COPY . /source
 # What --version tells, where git does not come along: --build-arg COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*')
 ARG COMMIT=
 RUN /source/image/compile "$TARGETARCH" /source /programs "$COMMIT"
-RUN /source/image/assemble "$TARGETARCH" /programs /root-of-image
+RUN /source/image/assemble "$TARGETARCH" /programs /root-of-image \
+    && /source/image/bundle "$TARGETARCH" /root-of-image /plugin
+
+# The plugin for the machine of whoever runs kubectl: `docker build --target plugin --output ~/bin .`
+FROM scratch AS plugin
+COPY --from=build /plugin/ /
 
 FROM scratch
 COPY --from=build /root-of-image/ /

@@ -2,7 +2,7 @@
 """What an OCI layout holds that has one image for one or more architectures.
 
   oci_layout.py digest LAYOUT                    the digest of the image: of its index, which names one manifest for each architecture
-  oci_layout.py file LAYOUT ARCHITECTURE PATH    the bytes of a file of the image for that architecture
+  oci_layout.py unpack LAYOUT ARCHITECTURE TO    writes the files of the image for that architecture into the folder TO
 """
 import io
 import json
@@ -33,24 +33,26 @@ class Image:
     """files: the bytes of each file by its path, without a slash before it."""
 
     def __init__(self, layout, digest):
+        layers = json.loads(layout.blob(digest))["layers"]
+        self.layers = [layout.blob(layer["digest"]) for layer in layers]
         self.files = {}
-        for layer in json.loads(layout.blob(digest))["layers"]:
-            with tarfile.open(fileobj=io.BytesIO(layout.blob(layer["digest"]))) as tar:
+        for layer in self.layers:
+            with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
                 for member in tar:
                     if member.isfile():
                         self.files[member.name.removeprefix("./")] = tar.extractfile(member).read()
 
-    def file(self, path):
-        if path not in self.files:
-            raise SystemExit(f"the image has no file {path}")
-        return self.files[path]
+    def unpack(self, folder):
+        for layer in self.layers:
+            with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+                tar.extractall(folder)
 
 
 def main(arguments):
     if len(arguments) == 2 and arguments[0] == "digest":
         print(Layout(arguments[1]).digest)
-    elif len(arguments) == 4 and arguments[0] == "file":
-        sys.stdout.buffer.write(Layout(arguments[1]).images[arguments[2]].file(arguments[3]))
+    elif len(arguments) == 4 and arguments[0] == "unpack":
+        Layout(arguments[1]).images[arguments[2]].unpack(arguments[3])
     else:
         raise SystemExit(__doc__)
 

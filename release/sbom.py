@@ -24,7 +24,7 @@ def installed(image):
 
 
 def built_from(image):
-    for line in image.file(BUILT_FROM).decode().splitlines():
+    for line in image.files[BUILT_FROM].decode().splitlines():
         name, version, architecture = line.split()
         yield name.split(":")[0], version, architecture
 
