@@ -74,8 +74,8 @@ AgentProcess::AgentProcess(std::vector<std::string> command, const std::string& 
   ::umask(077);  // as unfriendly as they come
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
   // Found as the test: that user may not pass the folders on the way, as where they are below
-  // /root.
-  const int program = ::open(argv[0], O_PATH | O_CLOEXEC);
+  // /root. It stays open, since an emulator that the kernel starts it with opens it again.
+  const int program = ::open(argv[0], O_PATH);
   if (user != 0 && ::geteuid() == 0 && (::setgid(user) != 0 || ::setuid(user) != 0)) ::_exit(126);
   ::fexecve(program, argv.data(), environ);
   ::_exit(127);
