@@ -594,7 +594,7 @@ main() {
   local name volumes release
   parse_arguments "$@"
   if [ "$part" = all ] && [ -z "$pattern" ]; then export CC_NO_SKIPS=${CC_NO_SKIPS-1}; fi
-  if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts kuberay); fi
+  if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts kuberay kserve); fi
   if [ "$part" = matrix ] && [ ${#releases[@]} -eq 0 ]; then releases=(1.30 1.33 1.35 1.37); fi
   check_machine
   mkdir -p "$build"

@@ -17,13 +17,14 @@ import traceback
 sys.dont_write_bytecode = True  # nothing is left beside the sources
 import argo_rollouts
 import jobset
+import kserve
 import kuberay
 import kueue
 from questions import Pair
 from world import World, Wrong
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CONTROLLERS = {"kueue": kueue, "jobset": jobset, "argo-rollouts": argo_rollouts, "kuberay": kuberay}
+CONTROLLERS = {"kueue": kueue, "jobset": jobset, "argo-rollouts": argo_rollouts, "kuberay": kuberay, "kserve": kserve}
 
 
 def release(name):

@@ -164,7 +164,7 @@ class World:
             for one in self.get("cca").get("items", [])))
 
     def said(self, pod):
-        return kubectl("logs", pod["metadata"]["name"], "-n", self.ns, "-c", "app", fails=True).stdout.split()
+        return kubectl("logs", pod["metadata"]["name"], "-n", self.ns, "-c", pod["spec"]["containers"][0]["name"], fails=True).stdout.split()
 
 
 def template(cache, labels, version="1", keep_running=True, annotations=None):

@@ -104,11 +104,17 @@ add_controller() {
   wait_for 90 "the controller $name" "$run" "$name" kubectl_in "$run" create --dry-run=server -f "$folder/asks.yaml"
 }
 
-# A program that takes its certificates from one folder of /etc alone sees it there, and nobody else does.
+# A program that takes its certificates from one folder of /etc alone sees it there, and nobody else does; a folder of its own is
+# simply made.
 files_at_root() {
   local wanted
-  wanted=$(told_of "$1" '.certificates // empty')
+  wanted=$(told_of "$1" '.certificates // empty' | in_place "$2" "")
   [ -n "$wanted" ] || return 0
+  if [[ $wanted == "$2/"* ]]; then
+    mkdir -p "$wanted"
+    cp "$2"/tls/tls.* "$wanted"
+    return 0
+  fi
   mkdir -p "$2/root/${wanted#/etc/}"
   cp "$2"/tls/tls.* "$2/root/${wanted#/etc/}"
   # shellcheck disable=SC2016
