@@ -124,7 +124,7 @@ TEST_F(SaveConflict, ASaverThatLosesItsLockStopsAndAsksAgain) {
     return {};
   });
   AgentProcess saver = start("save");
-  write("ab/big", half_compressible(1 << 21));
+  write("ab/big", half_compressible(3 << 19));
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves/demo-1.1/commit").empty()) << saver.log();
   EXPECT_FALSE(operator_.calls("PUT", "/v1/saves/demo-1.1").empty());
