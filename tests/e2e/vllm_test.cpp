@@ -216,7 +216,9 @@ TEST_F(Vllm, AServerThatIsKilledAndReplacedCompilesNothing) {
     name = pod_after(name);
     wait_until_healthy(name);
     EXPECT_EQ(at(explain(name), "/load/outcome"), "exact") << explain(name);
-    EXPECT_EQ(saver_user(name), unreadable ? json(0) : json(nullptr));
+    if (unreadable) {
+      EXPECT_EQ(saver_user(name), 0);
+    }
     EXPECT_EQ(exec_in_server(name, {"python3", "-c", kComplete}), tokens);
     const int before = generation;
     generation = saved_by(name);
