@@ -1,5 +1,5 @@
+#include "tests/integration/has_claims.hpp"
 #include "tests/integration/operator_fixture.hpp"
-#include "tests/support/left_out.hpp"
 
 // Pods that get their GPUs by resourceClaims. No scheduler and no driver runs here: claims are
 // given devices, and ResourceSlices published, by hand.
@@ -8,10 +8,6 @@ namespace compilecache::testing {
 namespace {
 
 constexpr char kDriver[] = "gpu.nvidia.com";
-constexpr char kNoClaims[] =
-    "this API server has no resource.k8s.io/v1, which is of 1.34 and newer";
-
-bool has_claims() { return kubectl({"get", "--raw", "/apis/resource.k8s.io/v1"}).exit_code == 0; }
 
 class DevicesTest : public OperatorTest {
  protected:
@@ -99,7 +95,7 @@ class DevicesTest : public OperatorTest {
 };
 
 TEST_F(DevicesTest, PodsWithClaimsAndPodsWithLabelsShareArchives) {
-  if (left_out_unless(has_claims(), kNoClaims)) return;
+  if (no_claims()) return;
   make_ready_cache("app");
   publish(ns, "node-h100", {gpu("gpu-0"), gpu("gpu-1"), gpu("mig-0", "1g.10gb")});
   make_claim_of_devices("one", ns, {"gpu-0"});
@@ -123,7 +119,7 @@ TEST_F(DevicesTest, PodsWithClaimsAndPodsWithLabelsShareArchives) {
 }
 
 TEST_F(DevicesTest, APoolThatAllNodesReachIsFoundToo) {
-  if (left_out_unless(has_claims(), kNoClaims)) return;
+  if (no_claims()) return;
   make_ready_cache("app");
   publish(ns + "-fabric", "", {gpu("gpu-9")});
   make_claim_of_devices("far", ns + "-fabric", {"gpu-9"});
@@ -131,7 +127,7 @@ TEST_F(DevicesTest, APoolThatAllNodesReachIsFoundToo) {
 }
 
 TEST_F(DevicesTest, WhatCannotBeToldIsAColdStartWithItsReason) {
-  if (left_out_unless(has_claims(), kNoClaims)) return;
+  if (no_claims()) return;
   make_ready_cache("app");
   make_claim_of_devices("waiting", ns, {});
   EXPECT_EQ(load(run_with("unallocated", "waiting")).value("reason", ""), "claim_not_allocated");
