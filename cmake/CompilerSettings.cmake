@@ -29,6 +29,9 @@ if(COMPILECACHE_SANITIZE)
   add_compile_options(-fsanitize=${COMPILECACHE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${COMPILECACHE_SANITIZE})
+  # A check's place in the source is data with an address: where programs may be moved, a relocation each makes them a third
+  # larger, and done anew at each start.
+  add_link_options(-no-pie)
 endif()
 
 find_program(CCACHE ccache)
@@ -39,4 +42,7 @@ endif()
 find_program(MOLD mold)
 if(MOLD)
   add_link_options(-fuse-ld=mold)
+  if(COMPILECACHE_SANITIZE)
+    add_link_options(-Wl,--compress-debug-sections=zlib)
+  endif()
 endif()
