@@ -18,7 +18,8 @@ class Signatures {
   // Of that manifest, those that can be read, 64 at most; none where nobody has signed it. Whether
   // they are about it, and by whom, is for TrustedKeys to say.
   virtual Result<std::vector<Signature>> of(const std::string& manifest) = 0;
-  // Puts one there, in the form of simple_signature(); the others stay.
+  // Puts one there, in the form it came in, which is simple_signature()'s where it has no bundle;
+  // the others stay.
   virtual Status add(const Signature& signature) = 0;
 };
 

@@ -38,6 +38,11 @@ Result<bool> copy_one(store::Store& from, store::Store& to, const store::IndexEn
     return false;
   }
   log_copied(entry, *copied);
+  // A registry that takes no signatures still has the archive.
+  if (auto signatures = store::copy_signatures(from, to, entry.digest); !signatures) {
+    log_warn("an archive's signatures are not copied along",
+             {{"archive", entry.name()}, {"error", signatures.error().message}});
+  }
   api::FoundArchive found = found_archive(entry, copied->archive);
   if (found.saved_at.empty() && copied->newest_file_ns > 0) found.saved_at = about_when(*copied);
   auto wanted = rules.tell(std::move(found));

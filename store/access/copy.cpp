@@ -5,6 +5,7 @@
 
 #include "archive/format.hpp"
 #include "store/checked_blob.hpp"
+#include "store/signatures.hpp"
 
 namespace compilecache::store {
 namespace {
@@ -56,6 +57,12 @@ class Copy {
   std::set<std::string> done_;
 };
 
+bool has(const std::vector<Signature>& signatures, const Signature& wanted) {
+  return std::any_of(signatures.begin(), signatures.end(), [&](const Signature& one) {
+    return one.message == wanted.message && one.signature == wanted.signature;
+  });
+}
+
 int64_t newest_file(const archive::Config& config) {
   int64_t newest = 0;
   for (const auto& file : config.files) newest = std::max(newest, file.modified_ns.value_or(0));
@@ -87,6 +94,23 @@ Result<CopyReport> copy_archive(const BlobStore& from, Store& to,
     return unexpected(copied.error().with(context));
   if (auto synced = to.sync(); !synced) return unexpected(synced.error().with(context));
   return std::move(copy.report);
+}
+
+Result<size_t> copy_signatures(Store& from, Store& to, const std::string& manifest_digest) {
+  Signatures *source = from.signatures(), *target = to.signatures();
+  if (source == nullptr || target == nullptr) return 0;
+  const auto found = source->of(manifest_digest);
+  if (!found) return unexpected(found.error());
+  const auto there = target->of(manifest_digest);
+  if (!there) return unexpected(there.error());
+  size_t added = 0;
+  for (const Signature& one : *found) {
+    // Whoever pushes there can put any signature beside any archive.
+    if (one.subject != manifest_digest || has(*there, one)) continue;
+    if (auto put = target->add(one); !put) return unexpected(put.error());
+    ++added;
+  }
+  return added;
 }
 
 }  // namespace compilecache::store

@@ -28,4 +28,8 @@ struct CopyReport {
 Result<CopyReport> copy_archive(const archive::BlobStore& from, Store& to,
                                 const std::string& manifest_digest);
 
+// Puts the signatures of an archive beside its copy, those that are not there yet; how many those
+// were. None where one of the stores has no place for them.
+Result<size_t> copy_signatures(Store& from, Store& to, const std::string& manifest_digest);
+
 }  // namespace compilecache::store

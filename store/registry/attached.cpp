@@ -1,5 +1,6 @@
 #include "store/registry/attached.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "base/log.hpp"
 #include "store/registry/manifests.hpp"
 #include "store/registry/text_source.hpp"
+#include "store/registry/upload.hpp"
 
 namespace compilecache::store {
 namespace {
@@ -23,14 +25,18 @@ std::string index_tag(const std::string& digest) {
   return "sha256-" + digest.substr(digest.find(':') + 1);
 }
 
-// The manifests that an index names; none of what is no index.
+// An index's descriptors; none of what is no index.
+Json descriptors_in(const std::string& index) {
+  const auto json = parse_json(index, "the list of what is attached to an archive");
+  if (!json || !json->is_object()) return Json::array();
+  const auto list = json->find("manifests");
+  return list == json->end() || !list->is_array() ? Json::array() : *list;
+}
+
+// The manifests that an index names.
 std::vector<std::string> named_in(const std::string& index) {
   std::vector<std::string> digests;
-  const auto json = parse_json(index, "the list of what is attached to an archive");
-  if (!json || !json->is_object()) return digests;
-  const auto list = json->find("manifests");
-  if (list == json->end() || !list->is_array()) return digests;
-  for (const Json& descriptor : *list) {
+  for (const Json& descriptor : descriptors_in(index)) {
     const auto digest = string_member(descriptor, "digest");
     if (!digest || !archive::is_digest(*digest)) continue;
     if (digests.size() == kMostReferrers) break;
@@ -39,18 +45,22 @@ std::vector<std::string> named_in(const std::string& index) {
   return digests;
 }
 
-// Those that refer to the manifest, as the registry or whoever pushed them says.
-Result<std::vector<std::string>> named_referrers(RegistryClient& client,
-                                                 const std::string& digest) {
+// What the registry says refers to the manifest; nothing where it does not know that question.
+Result<std::vector<std::string>> told_referrers(RegistryClient& client, const std::string& digest) {
   const auto told = client.send_whole(
       {.target = "referrers/" + digest, .doing = "asking what refers to " + digest},
       kMostIndexBytes);
-  if (told) {
-    if (auto named = named_in(told->body); !named.empty()) return named;
-  } else if (told.error().status < 400 || told.error().status >= 500 ||
-             told.error().status == 429) {
-    return unexpected(told.error().error);
-  }
+  if (told) return named_in(told->body);
+  const int status = told.error().status;
+  if (status < 400 || status >= 500 || status == 429) return unexpected(told.error().error);
+  return std::vector<std::string>();
+}
+
+// Those that refer to the manifest, as the registry or whoever pushed them says.
+Result<std::vector<std::string>> named_referrers(RegistryClient& client,
+                                                 const std::string& digest) {
+  auto told = told_referrers(client, digest);
+  if (!told || !told->empty()) return told;
   const auto index = attached_at(client, index_tag(digest));
   if (!index) return unexpected(index.error());
   return *index ? named_in((*index)->manifest) : std::vector<std::string>();
@@ -62,6 +72,35 @@ bool is_about(const std::string& manifest, const std::string& digest) {
   if (!json) return false;
   const auto subject = json->find("subject");
   return subject != json->end() && string_member(*subject, "digest") == digest;
+}
+
+// What an index says of a manifest.
+Json described(const std::string& manifest) {
+  Json descriptor = {{"mediaType", archive::kManifestMediaType},
+                     {"digest", digest_of(manifest)},
+                     {"size", manifest.size()}};
+  const Json json = Json::parse(manifest);
+  for (const char* told : {"artifactType", "annotations"}) {
+    if (json.contains(told)) descriptor[told] = json.at(told);
+  }
+  return descriptor;
+}
+
+Status add_to_index(RegistryClient& client, const std::string& subject,
+                    const std::string& manifest) {
+  const auto index = attached_at(client, index_tag(subject));
+  if (!index) return unexpected(index.error());
+  Json descriptors = *index ? descriptors_in((*index)->manifest) : Json::array();
+  const std::string digest = digest_of(manifest);
+  for (const Json& one : descriptors) {
+    if (string_member(one, "digest") == digest) return {};
+  }
+  descriptors.push_back(described(manifest));
+  const Json whole = {
+      {"schemaVersion", 2}, {"mediaType", kIndexMediaType}, {"manifests", descriptors}};
+  if (auto put = put_index(client, index_tag(subject), whole.dump()); !put)
+    return unexpected(write_error(put.error()));
+  return {};
 }
 
 void remove(RegistryClient& client, const std::string& digest) {
@@ -97,6 +136,16 @@ Result<std::vector<Attached>> referrers_of(RegistryClient& client, const std::st
     if (*found && is_about((*found)->manifest, digest)) referrers.push_back(std::move(**found));
   }
   return referrers;
+}
+
+Status attach(RegistryClient& client, const std::string& subject, const std::string& manifest) {
+  const std::string digest = digest_of(manifest);
+  if (auto put = put_manifest(client, digest, manifest); !put)
+    return unexpected(write_error(put.error()));
+  const auto told = told_referrers(client, subject);
+  if (!told) return unexpected(told.error());
+  if (std::find(told->begin(), told->end(), digest) != told->end()) return {};
+  return add_to_index(client, subject, manifest);
 }
 
 void remove_attached(RegistryClient& client, const std::string& digest) {

@@ -28,6 +28,10 @@ Result<std::optional<Attached>> attached_at(RegistryClient& client, const std::s
 // The manifests that say of themselves that they are about this one, 64 at most.
 Result<std::vector<Attached>> referrers_of(RegistryClient& client, const std::string& digest);
 
+// Pushes a manifest with that subject, whose blobs are there. Where the registry does not tell what
+// refers to the subject, the index does, as the specification asks of clients.
+Status attach(RegistryClient& client, const std::string& subject, const std::string& manifest);
+
 // Deletes all that is attached, when the manifest is gone: nobody asks for it any more. What cannot
 // be read or deleted stays, is logged, and harms nothing.
 void remove_attached(RegistryClient& client, const std::string& digest);

@@ -28,6 +28,19 @@ std::string doing_to(const char* what, const std::string& reference) {
   return std::string(what) + " manifest " + reference;
 }
 
+Reply<void> put_as(RegistryClient& client, const char* media_type, const std::string& reference,
+                   const std::string& text) {
+  auto put = client.send({.method = "PUT",
+                          .target = "manifests/" + reference,
+                          .headers = {{"Content-Type", media_type}},
+                          .body = text,
+                          .push = true,
+                          .doing = doing_to("pushing", reference)});
+  if (!put) return tl::unexpected(put.error());
+  finish(**put);
+  return {};
+}
+
 }  // namespace
 
 Result<ManifestFacts> manifest_facts(const std::string& text) {
@@ -89,15 +102,12 @@ Reply<ManifestHead> head_manifest(RegistryClient& client, const std::string& ref
 
 Reply<void> put_manifest(RegistryClient& client, const std::string& reference,
                          const std::string& text) {
-  auto put = client.send({.method = "PUT",
-                          .target = "manifests/" + reference,
-                          .headers = {{"Content-Type", archive::kManifestMediaType}},
-                          .body = text,
-                          .push = true,
-                          .doing = doing_to("pushing", reference)});
-  if (!put) return tl::unexpected(put.error());
-  finish(**put);
-  return {};
+  return put_as(client, archive::kManifestMediaType, reference, text);
+}
+
+Reply<void> put_index(RegistryClient& client, const std::string& reference,
+                      const std::string& text) {
+  return put_as(client, kIndexMediaType, reference, text);
 }
 
 Reply<void> delete_manifest(RegistryClient& client, const std::string& digest) {

@@ -15,6 +15,11 @@ namespace compilecache::store {
 // What registries take at least (the distribution specification).
 inline constexpr size_t kMostManifestBytes = 4U << 20;
 
+inline constexpr char kIndexMediaType[] = "application/vnd.oci.image.index.v1+json";
+// What OCI puts where nothing is to be said.
+inline constexpr char kEmptyMediaType[] = "application/vnd.oci.empty.v1+json";
+inline constexpr char kEmpty[] = "{}";
+
 // What a manifest says of itself. Pure.
 struct ManifestFacts {
   std::string artifact_type;
@@ -41,6 +46,8 @@ Reply<ManifestHead> head_manifest(RegistryClient& client, const std::string& ref
 // Under that digest or tag.
 Reply<void> put_manifest(RegistryClient& client, const std::string& reference,
                          const std::string& text);
+Reply<void> put_index(RegistryClient& client, const std::string& reference,
+                      const std::string& text);
 
 // By digest, with all its tags. 404: there is none; 405 and others: the registry lets nobody.
 Reply<void> delete_manifest(RegistryClient& client, const std::string& digest);

@@ -22,6 +22,9 @@ constexpr char kSimpleLayer[] = "application/vnd.dev.cosign.simplesigning.v1+jso
 constexpr char kSimpleAnnotation[] = "dev.cosignproject.cosign/signature";
 constexpr char kBundleLayer[] = "application/vnd.dev.sigstore.bundle.v0.3+json";
 constexpr char kImageConfig[] = "application/vnd.oci.image.config.v1+json";
+// By which cosign 3 tells a signature from an attestation before it reads it.
+constexpr char kContentAnnotation[] = "dev.sigstore.bundle.content";
+constexpr char kPredicateAnnotation[] = "dev.sigstore.bundle.predicateType";
 
 // The layers of a manifest; none of what is none.
 Json layers_of(const std::string& manifest) {
@@ -55,7 +58,11 @@ std::optional<Signature> read_layer(const Json& layer, const std::string& blob) 
   if (annotations == layer.end()) return std::nullopt;
   auto signature =
       simple_signature(blob, string_member(*annotations, kSimpleAnnotation).value_or(""));
-  return signature ? std::optional(std::move(*signature)) : std::nullopt;
+  if (!signature) return std::nullopt;
+  for (const auto& [name, text] : annotations->items()) {
+    if (name != kSimpleAnnotation && text.is_string()) signature->annotations[name] = text;
+  }
+  return std::move(*signature);
 }
 
 // Adds those in the layers of `manifest`.
@@ -110,25 +117,51 @@ Result<std::vector<Signature>> RegistrySignatures::of(const std::string& manifes
 }
 
 Status RegistrySignatures::add(const Signature& signature) {
+  auto added = signature.bundle.empty() ? add_simple(signature) : add_bundle(signature);
+  return added ? added : unexpected(added.error().with("signing " + signature.subject));
+}
+
+Status RegistrySignatures::add_simple(const Signature& signature) {
   const std::string tag = signature_tag(signature.subject);
   const auto there = attached_at(client_, tag);
   if (!there) return unexpected(there.error());
   Json layers = *there ? layers_of((*there)->manifest) : Json::array();
   Json layer = descriptor(kSimpleLayer, signature.message);
+  layer["annotations"] = signature.annotations;
   layer["annotations"][kSimpleAnnotation] = base64_encode(signature.signature);
   layers.push_back(layer);
   const std::string config = config_for(layers);
   for (const std::string& blob : {signature.message, config}) {
-    if (auto pushed = push(client_, blob); !pushed)
-      return unexpected(pushed.error().with("signing " + signature.subject));
+    if (auto pushed = push(client_, blob); !pushed) return pushed;
   }
   const Json manifest = {{"schemaVersion", 2},
                          {"mediaType", archive::kManifestMediaType},
                          {"config", descriptor(kImageConfig, config)},
                          {"layers", layers}};
   if (auto put = put_manifest(client_, tag, manifest.dump()); !put)
-    return unexpected(write_error(put.error()).with("signing " + signature.subject));
+    return unexpected(write_error(put.error()));
   return {};
+}
+
+Status RegistrySignatures::add_bundle(const Signature& signature) {
+  const auto subject = get_manifest(client_, signature.subject);
+  if (!subject) return unexpected(subject.error().error);
+  for (const std::string& blob : {signature.bundle, std::string(kEmpty)}) {
+    if (auto pushed = push(client_, blob); !pushed) return pushed;
+  }
+  const Json manifest = {
+      {"schemaVersion", 2},
+      {"mediaType", archive::kManifestMediaType},
+      {"artifactType", kBundleLayer},
+      {"config", descriptor(kEmptyMediaType, kEmpty)},
+      {"layers", Json::array({descriptor(kBundleLayer, signature.bundle)})},
+      {"subject",
+       {{"mediaType", archive::kManifestMediaType},
+        {"digest", signature.subject},
+        {"size", subject->size()}}},
+      {"annotations",
+       {{kContentAnnotation, "dsse-envelope"}, {kPredicateAnnotation, kSignPredicate}}}};
+  return attach(client_, signature.subject, manifest.dump());
 }
 
 }  // namespace compilecache::store

@@ -20,6 +20,9 @@ class RegistrySignatures : public Signatures {
   Status add(const Signature& signature) override;
 
  private:
+  Status add_simple(const Signature& signature);
+  Status add_bundle(const Signature& signature);
+
   RegistryClient& client_;
 };
 

@@ -25,16 +25,13 @@ using Json = nlohmann::json;
 constexpr char kOwnerTag[] = "compilecache-owner";
 constexpr char kOwnerType[] = "application/vnd.compilecache.owner.v1";
 constexpr char kOwnerAnnotation[] = "dev.compilecache.owner.";
-// What OCI puts where nothing is to be said.
-constexpr char kEmptyType[] = "application/vnd.oci.empty.v1+json";
-constexpr char kEmpty[] = "{}";
 constexpr size_t kTagsInAPage = 1000;
 constexpr size_t kMostPages = 100;
 constexpr size_t kMostTagBytes = 1U << 20;
 
 std::string owner_text(const StoreOwner& owner) {
   const std::string prefix = kOwnerAnnotation;
-  const Json empty = {{"mediaType", kEmptyType},
+  const Json empty = {{"mediaType", kEmptyMediaType},
                       {"digest", digest_of(kEmpty)},
                       {"size", std::string_view(kEmpty).size()}};
   return Json{{"schemaVersion", 2},

@@ -14,8 +14,6 @@ using Json = nlohmann::json;
 
 constexpr char kSimpleType[] = "cosign container image signature";
 constexpr char kStatementType[] = "application/vnd.in-toto+json";
-// Other statements of the same key, such as an SBOM's, vouch for nothing.
-constexpr char kSignPredicate[] = "https://sigstore.dev/cosign/sign/v1";
 constexpr size_t kDigits = 64;
 
 // The member at the end of that path, or null.
@@ -100,7 +98,8 @@ Result<Signature> bundle_signature(const std::string& bundle) {
   if (!signature || signature->empty()) return not_one("its signature is not base64");
   auto subject = subject_of(*statement);
   if (!subject) return unexpected(subject.error());
-  return Signature{pre_authentication(kStatementType, *statement), *signature, std::move(*subject)};
+  return Signature{pre_authentication(kStatementType, *statement), *signature, std::move(*subject),
+                   bundle};
 }
 
 }  // namespace compilecache::store

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/error.hpp"
@@ -16,6 +17,10 @@ struct Signature {
   std::string message;    // the very bytes that were signed
   std::string signature;  // DER
   std::string subject;    // the manifest that the message is about: "sha256:..."
+  // How it came, to be put elsewhere in the same form: what bundle_signature() read; or else what
+  // the layer says beside the signature, a certificate for one, by the annotations' names.
+  std::string bundle = {};
+  std::map<std::string, std::string> annotations = {};
 };
 
 // The largest payload or bundle that is read; cosign's have 0.3 and 1 KB.
@@ -26,6 +31,10 @@ inline constexpr size_t kMostSignatureBytes = 64U << 10;
 Result<Signature> simple_signature(const std::string& payload, const std::string& base64);
 // What is signed of a manifest with that name in a registry ("harbor.example.com/ml/llama").
 std::string simple_payload(const std::string& name, const std::string& digest);
+
+// What a statement says when something was signed. Other statements of the same key, such as an
+// SBOM's, vouch for nothing.
+inline constexpr char kSignPredicate[] = "https://sigstore.dev/cosign/sign/v1";
 
 // A bundle of "application/vnd.dev.sigstore.bundle.v0.3+json": an in-toto statement of cosign's, in
 // an envelope (DSSE) with one signature. Its certificates and logs, where it has any, say nothing

@@ -19,6 +19,7 @@
 #include "store/registry/refusal.hpp"
 #include "store/registry/registry_store.hpp"
 #include "store/signatures.hpp"
+#include "store/trust/trusted_keys.hpp"
 #include "store/upkeep.hpp"
 #include "tests/unit/agent/save_fixture.hpp"
 #include "tests/unit/store/fake_registry.hpp"
@@ -280,6 +281,33 @@ TEST_F(Trusting, CopiesWhatItsKeyHasSignedAndSaysWhatItLeaves) {
   config_.sweep.trusted_keys.clear();
   EXPECT_EQ(run("sweep"), 0) << log_;
   EXPECT_EQ(found("copy").size(), 4U) << "without keys all are";
+}
+
+TEST_F(Trusting, CopiesSignaturesAlongWhereTheyAreTaken) {
+  for (const bool taken : {false, true}) {
+    SCOPED_TRACE(taken);
+    FakeRegistry elsewhere;
+    elsewhere.refuse([&](const auto& call) -> std::optional<FakeRegistry::Answer> {
+      if (taken || call.method != "PUT" || !call.target.ends_with(".sig")) return std::nullopt;
+      return FakeRegistry::Answer{.status = 403};
+    });
+    config_.sweep.copy_from = api::RegistryRef{
+        .host = registry_.host(), .repository = "ml/caches/demo", .parent = "ml/caches"};
+    config_.sweep.copy_name = "old";
+    config_.store = api::RegistryRef{
+        .host = elsewhere.host(), .repository = "ml/caches/new", .parent = "ml/caches"};
+    EXPECT_EQ(run("sweep"), 0) << log_;
+    EXPECT_EQ(found("copy"), std::vector<std::string>(taken ? 2 : 1, signed_)) << log_;
+    store::RegistryStore copied({.host = elsewhere.host(),
+                                 .repository = "ml/caches/new",
+                                 .plain_http = true,
+                                 .spool_folder = root_});
+    const auto signatures = copied.signatures()->of(signed_);
+    ASSERT_TRUE(signatures) << signatures.error().message;
+    const auto keys = store::TrustedKeys::parse(config_.sweep.trusted_keys);
+    EXPECT_EQ(keys->vouch_for(signed_, *signatures), taken);
+    EXPECT_EQ(log_.find("signatures are not copied along") == std::string::npos, taken) << log_;
+  }
 }
 
 TEST_F(Trusting, TakesOverWhatItsKeyHasSigned) {

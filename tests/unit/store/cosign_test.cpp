@@ -7,6 +7,7 @@
 
 #include "archive/format.hpp"
 #include "base/p256.hpp"
+#include "store/access/copy.hpp"
 #include "store/registry/registry_client.hpp"
 #include "store/signatures.hpp"
 #include "store/trust/trusted_keys.hpp"
@@ -61,13 +62,18 @@ class Cosign : public ReleasedRegistry {
     return nlohmann::json::parse(list->body).at("tags").get<std::vector<std::string>>();
   }
   // As in a cluster that reaches no log of transparency.
-  [[nodiscard]] ProcessResult sign(const std::string& digest) const {
+  [[nodiscard]] ProcessResult sign(const std::string& digest, const char* form = "=true") const {
     return cosign({"sign", "--key", "ours.key", "--use-signing-config=false", "--tlog-upload=false",
-                   "--allow-http-registry", "--yes", tagged(digest)});
+                   "--allow-http-registry", std::string("--new-bundle-format") + form, "--yes",
+                   tagged(digest)});
   }
   [[nodiscard]] ProcessResult verify(const std::string& digest, const std::string& key) const {
+    return verify_at(tagged(digest), key);
+  }
+  [[nodiscard]] ProcessResult verify_at(const std::string& reference,
+                                        const std::string& key) const {
     return cosign({"verify", "--key", key + ".pub", "--insecure-ignore-tlog",
-                   "--allow-http-registry", "-o", "json", tagged(digest)});
+                   "--allow-http-registry", "-o", "json", reference});
   }
 };
 
@@ -136,6 +142,21 @@ TEST_P(Cosign, ItsSignatureVouchesForAnArchiveAndItVerifiesOurs) {
   const auto verified = verify(here, "pair");
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_NE(verify(here, "another").exit_code, 0);
+}
+
+TEST_P(Cosign, ItsSignaturesAreGoodBesideACopyToo) {
+  RegistryStore store(repository("ml/llama")), elsewhere(repository("else/where"));
+  for (const char* form : {"=true", "=false"}) {
+    const std::string digest = save(store, {{"a", {std::string("of the form ") + form, false}}});
+    ASSERT_TRUE(copy_archive(store, elsewhere, digest));
+    ASSERT_EQ(sign(digest, form).exit_code, 0);
+    const std::string copied = registry_->host() + "/else/where@" + digest;
+    EXPECT_NE(verify_at(copied, "ours").exit_code, 0);
+    ASSERT_TRUE(copy_signatures(store, elsewhere, digest));
+    const auto verified = verify_at(copied, "ours");
+    EXPECT_EQ(verified.exit_code, 0) << form << verified.err;
+    EXPECT_NE(verify_at(copied, "another").exit_code, 0);
+  }
 }
 
 }  // namespace

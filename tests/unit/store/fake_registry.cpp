@@ -157,6 +157,7 @@ struct FakeRegistry::State {
   Answer do_manifest(const Call& call, const std::string& reference) REQUIRES(mutex);
   Answer put_manifest(const Call& call, const std::string& reference) REQUIRES(mutex);
   Answer list_tags(const Call& call) REQUIRES(mutex);
+  Answer list_referrers(const std::string& subject) REQUIRES(mutex);
   Answer act(const Call& call) REQUIRES(mutex);
 };
 
@@ -251,9 +252,12 @@ Answer FakeRegistry::State::put_manifest(const Call& call, const std::string& re
   const bool by_digest = reference.rfind("sha256:", 0) == 0;
   if (by_digest && !manners.manifests_by_digest) return error(405, "UNSUPPORTED");
   if (by_digest && reference != digest) return error(400, "DIGEST_INVALID");
-  if (call.header("content-type") != "application/vnd.oci.image.manifest.v1+json")
-    return error(400, "MANIFEST_INVALID");
   const Json manifest = Json::parse(call.body);
+  const std::string type = call.header("content-type");
+  if (type != "application/vnd.oci.image.manifest.v1+json" &&
+      (type != "application/vnd.oci.image.index.v1+json" ||
+       manifest.value("mediaType", "") != type))
+    return error(400, "MANIFEST_INVALID");
   // An index has neither.
   std::vector<std::string> named;
   if (manifest.contains("config")) named.push_back(manifest["config"]["digest"]);
@@ -283,6 +287,16 @@ Answer FakeRegistry::State::do_manifest(const Call& call, const std::string& ref
   if (call.header("accept").find("application/vnd.oci.image.manifest.v1+json") == std::string::npos)
     return error(404, "MANIFEST_UNKNOWN");
   return {.body = found->second, .headers = {{"Docker-Content-Digest", digest}}};
+}
+
+Answer FakeRegistry::State::list_referrers(const std::string& subject) {
+  Json found = Json::array();
+  for (const auto& [digest, text] : manifests) {
+    const Json manifest = Json::parse(text);
+    if (manifest.value("/subject/digest"_json_pointer, "") == subject)
+      found.push_back({{"digest", digest}, {"size", text.size()}});
+  }
+  return {.body = Json{{"schemaVersion", 2}, {"manifests", found}}.dump()};
 }
 
 Answer FakeRegistry::State::list_tags(const Call& call) {
@@ -316,6 +330,8 @@ Answer FakeRegistry::State::act(const Call& call) {
   if (std::regex_match(path, part, std::regex("/v2/(.+)/manifests/([^/]+)")))
     return do_manifest(call, part[2]);
   if (std::regex_match(path, part, std::regex("/v2/(.+)/tags/list"))) return list_tags(call);
+  if (manners.referrers && std::regex_match(path, part, std::regex("/v2/(.+)/referrers/([^/]+)")))
+    return list_referrers(part[2]);
   return error(404, "UNSUPPORTED");
 }
 

@@ -97,6 +97,7 @@ class FakeRegistry {
     bool relative_locations = true;
     bool manifests_by_digest = true;
     bool deletes = true;
+    bool referrers = false;     // tells what refers to a manifest
     bool checks_blobs = true;   // a manifest whose blobs are missing is refused
     bool lengths = true;        // Content-Length of blobs
     std::string basic;          // "user:password" that it wants

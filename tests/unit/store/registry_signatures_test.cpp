@@ -2,6 +2,7 @@
 
 #include "base/base64.hpp"
 #include "base/p256.hpp"
+#include "store/access/copy.hpp"
 #include "store/registry/manifests.hpp"
 #include "store/signatures.hpp"
 #include "store/trust/trusted_keys.hpp"
@@ -80,6 +81,95 @@ TEST_F(RegistrySignaturesTest, WhatIsBrokenIsPassedOver) {
   EXPECT_TRUE(is_vouched_for(digest));
   registry_.put(blob, "other bytes");
   EXPECT_FALSE(is_vouched_for(digest)) << "bytes of another digest";
+}
+
+// Another repository, with a copy of an archive.
+class CopiedSignaturesTest : public RegistrySignaturesTest {
+ protected:
+  static RegistryOptions elsewhere(RegistryOptions options, const FakeRegistry& registry) {
+    options.host = registry.host();
+    return options;
+  }
+  size_t copy(const std::string& digest) {
+    const auto copied = copy_signatures(store_, there_, digest);
+    EXPECT_TRUE(copied) << copied.error().message;
+    return copied.value_or(99);
+  }
+  std::string copied_archive() {
+    const std::string digest = saved(1);
+    EXPECT_TRUE(copy_archive(store_, there_, digest));
+    return digest;
+  }
+  std::vector<Signature> there(const std::string& digest) {
+    const auto found = there_.signatures()->of(digest);
+    EXPECT_TRUE(found) << found.error().message;
+    return found.value_or(std::vector<Signature>());
+  }
+  // As cosign 3 makes it.
+  static Signature bundled(const std::string& digest) {
+    const std::string statement =
+        Json{{"predicateType", kSignPredicate},
+             {"subject", Json::array({{{"digest", {{"sha256", digest.substr(7)}}}}})}}
+            .dump();
+    const Json envelope = {{"payloadType", "application/vnd.in-toto+json"},
+                           {"payload", base64_encode(statement)},
+                           {"signatures", Json::array({{{"sig", base64_encode("signed")}}})}};
+    const auto signature = bundle_signature(Json{{"dsseEnvelope", envelope}}.dump());
+    EXPECT_TRUE(signature) << signature.error().message;
+    return *signature;
+  }
+
+  FakeRegistry other_;
+  RegistryStore there_{elsewhere(options(), other_)};
+};
+
+TEST_F(CopiedSignaturesTest, BesideThoseThatAreThereAndOnceEach) {
+  const std::string digest = copied_archive();
+  EXPECT_EQ(copy(digest), 0U);
+  ASSERT_TRUE(sign(digest));
+  const std::string payload = simple_payload("elsewhere", digest);
+  const Signature others{payload, *sign_p256(anothers().key, payload), digest};
+  ASSERT_TRUE(there_.signatures()->add(others));
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  EXPECT_EQ(copy(digest), 2U);
+  EXPECT_EQ(copy(digest), 0U);
+  EXPECT_EQ(there(digest).size(), 3U);
+  for (const KeyPair& pair : {ours(), anothers()})
+    EXPECT_TRUE(TrustedKeys::parse({pair.public_key})->vouch_for(digest, there(digest)));
+  ASSERT_TRUE(there_.upkeep()->remove({digest}));
+  EXPECT_TRUE(other_.tags().empty()) << "all go with the archive";
+  EXPECT_TRUE(there(digest).empty());
+}
+
+TEST_F(CopiedSignaturesTest, AsTheyWere) {
+  const std::string digest = copied_archive();
+  const std::string payload = simple_payload("r", digest);
+  const Signature certified{
+      payload, "a signature", digest, {}, {{"dev.sigstore.cosign/certificate", "PEM"}}};
+  ASSERT_TRUE(signatures_.add(certified));
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  ASSERT_EQ(copy(digest), 2U);
+  for (const Signature& one : there(digest)) {
+    EXPECT_EQ(one.bundle, one.message == payload ? "" : bundled(digest).bundle);
+    EXPECT_EQ(one.annotations,
+              one.message == payload ? certified.annotations : decltype(one.annotations)());
+  }
+}
+
+TEST_F(CopiedSignaturesTest, NoIndexWhereTheRegistryTellsWhatRefers) {
+  const std::string digest = copied_archive();
+  other_.set([](auto& manners) { manners.referrers = true; });
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  ASSERT_EQ(copy(digest), 1U);
+  EXPECT_EQ(there(digest).size(), 1U);
+  EXPECT_EQ(other_.tags().size(), 1U) << "the archive's";
+}
+
+TEST_F(CopiedSignaturesTest, OfNoOtherArchive) {
+  const std::string digest = copied_archive(), second = saved(5);
+  ASSERT_TRUE(sign(second));
+  registry_.tag(tag(digest), registry_.tags().at(tag(second)));
+  EXPECT_EQ(copy(digest), 0U);
 }
 
 TEST_F(RegistrySignaturesTest, ARegistryThatDoesNotAnswerIsNoVerdict) {
