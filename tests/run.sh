@@ -76,6 +76,7 @@ parse_arguments() {
 }
 
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
+needs_programs() { wants unit || wants integration || wants e2e || [ "$part" = matrix ]; }
 
 # ---- what is needed
 
@@ -444,7 +445,7 @@ build_image() { "$cluster" build-image "$(operator_image "$project/config/instal
 plan() {
   local name
   [ -z "$(missing_packages)" ] || steps_plan packages 90 "Debian packages of cmake/ and tests/"
-  if wants unit || wants integration || wants e2e; then steps_plan build 900 "building programs and tests"; fi
+  if needs_programs; then steps_plan build 900 "building programs and tests"; fi
   if wants unit; then steps_plan unit 240 "unit tests"; fi
   if [ "$part" = sources ]; then steps_plan sources 600 "every source file by itself"; fi
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
@@ -606,7 +607,7 @@ main() {
   say "tests/run.sh $part: about $(in_words "$(steps_left)"); everything is written to $steps_log"
 
   [ -z "$(missing_packages)" ] || step packages install_packages
-  if wants unit || wants integration || wants e2e || [ "$part" = matrix ]; then step build build_all; fi
+  if needs_programs; then step build build_all; fi
   if wants unit; then part_step unit run_unit; fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then part_step engines run_engines; fi
