@@ -41,22 +41,23 @@ With neither, to the registry that was installed with the operator. Needs the ri
 CompileCaches. Exit status: 0 when they are there, 1 when not, 2 when the command line is wrong.)";
 
 constexpr char kExportFooter[] = R"(
-Writes one archive to a file, an OCI archive, from a registry of yours, with your own credentials; every byte is
-checked. skopeo, `import` and `compilecache-agent import` read it. Of a volume or of the registry that was
-installed with the operator, `copy` it into a registry of yours first.
+Writes one archive to a file, an OCI archive; every byte is checked. From a registry of yours with your own
+credentials; from a volume by a Job, with your own rights, in which kubectl runs (`kubectl exec`) what reads it,
+and which is deleted afterwards. skopeo, `import` and `compilecache-agent import` read the file. Of the registry
+that was installed with the operator, `copy` it elsewhere first.
   kubectl compilecache export llama/llama-3f2a91 -f llama.tar -n ml
 
 Exit status: 0 when it was written, 1 when not, 2 when the command line is wrong.)";
 
 constexpr char kImportFooter[] = R"(
 Gives a CompileCache the archive of such a file: every byte is checked, it is pushed into a registry of yours
-(of its own; --via where it keeps its archives elsewhere), and the operator copies it from there
-(spec.storage.copyFrom), as from any store that you name: an archive of the same key is not replaced.
+(of the CompileCache's, or --via), or put on its volume by a Job (`kubectl exec`), and the operator copies it from
+there (spec.storage.copyFrom), as from any store that you name: an archive of the same key is not replaced.
   kubectl compilecache import llama.tar --to llama -n ml
   kubectl compilecache import llama.tar --to llama --via harbor.example.com/ml/inbox --secret harbor-robot
 
-Archives are code: import what you trust. Needs credentials to push, and the right to get and patch
-CompileCaches. Exit status: 0 when it is there, 1 when not, 2 when the command line is wrong.)";
+Archives are code: import what you trust. Needs credentials to push, or the right to make Jobs and to exec, and
+the right to get and patch CompileCaches. Exit status: 0 when it is there, 1 when not, 2 when the command line is wrong.)";
 
 constexpr char kVerifyFooter[] = R"(
 Reads every byte of the current generation of every archive, as a load does, and checks each digest: of a registry
@@ -81,6 +82,11 @@ void describe_login(CLI::App& command, RegistryLogin& login) {
                      "credentials of the registry; default: where docker, skopeo and oras login "
                      "leave them");
   command.add_option("--ca-file", login.ca_file, "PEM file, authorities of the registry's too");
+}
+
+void describe_tool(CLI::App& command, std::string& image) {
+  command.add_option("--tool-image", image,
+                     "of the Job on the volume; default: what the operator uses in the namespace");
 }
 
 void describe_wait(CLI::App& command, int& seconds) {
@@ -179,6 +185,8 @@ void ArchiveVerbs::add_export(CLI::App& app) {
   command.add_option("-f,--filename", how->file, "what to write; must not be there")->required();
   command.add_flag("--image", how->image, "as an OCI image of the archive's files");
   describe_login(command, how->login);
+  describe_tool(command, how->tool_image);
+  describe_wait(command, how->timeout_seconds);
 }
 
 void ArchiveVerbs::add_import(CLI::App& app) {
@@ -199,6 +207,7 @@ void ArchiveVerbs::add_import(CLI::App& app) {
   command.add_option("--key", how->key,
                      "sign it on the way, as `sign` does, for a CompileCache with spec.trust");
   describe_login(command, how->login);
+  describe_tool(command, how->tool_image);
   describe_wait(command, how->timeout_seconds);
 }
 

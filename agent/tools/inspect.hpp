@@ -19,7 +19,7 @@ int run_inspect(store::Store& store, bool json);
 int run_verify(store::Store& store, const std::vector<std::string>& wanted, bool json);
 
 // Writes an archive (name or digest) to `file`, an OCI archive; as an OCI image where `image` is
-// set.
+// set. To "-", standard output, and says nothing there then.
 int run_export(store::Store& store, const std::string& archive, const std::string& file, bool image,
                bool json);
 

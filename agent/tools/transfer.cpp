@@ -6,6 +6,7 @@
 #include "agent/index_lookup.hpp"
 #include "agent/tools/inspect.hpp"
 #include "archive/format.hpp"
+#include "archive/oci/oci_archive.hpp"
 #include "base/printable.hpp"
 #include "base/quantity.hpp"
 #include "store/access/open.hpp"
@@ -45,7 +46,9 @@ int run_export(store::Store& store, const std::string& wanted, const std::string
   if (!entry) return report_failure(entry.error(), as_json);
   store::ExportOptions options{entry->name(), image, architecture()};
   const auto exported = store::export_archive(store, entry->digest, file, options);
-  if (!exported) return report_failure(exported.error(), as_json);
+  if (!exported)
+    return report_failure(exported.error(), as_json && file != archive::kStandardStream);
+  if (file == archive::kStandardStream) return 0;
   if (as_json) {
     const json object{{"file", file},
                       {"name", exported->name},

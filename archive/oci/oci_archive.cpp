@@ -74,13 +74,20 @@ class LayoutSink : public TarSink {
   std::unique_ptr<BlobWriter> blob_;
 };
 
-Status parse_tar(const std::string& path, TarSink& sink) {
+Result<Fd> open_input(const std::string& path) {
+  if (path == kStandardStream) return Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
   auto file = open_regular(path);
+  if (!file) return unexpected(file.error());
+  return std::move(file->fd);
+}
+
+Status parse_tar(const std::string& path, TarSink& sink) {
+  auto file = open_input(path);
   if (!file) return unexpected(file.error());
   TarParser parser(sink, kMaxTarEntries);
   std::vector<uint8_t> chunk(kChunkBytes);
   for (;;) {
-    auto count = read_full(file->fd.get(), chunk, path);
+    auto count = read_full(file->get(), chunk, path);
     if (!count) return unexpected(count.error());
     if (auto fed = parser.feed(std::span(chunk).first(*count), nullptr); !fed) return fed;
     if (*count < chunk.size()) return parser.finish();
@@ -120,22 +127,26 @@ Result<OciArchiveWriter> OciArchiveWriter::create(const std::string& path) {
   return OciArchiveWriter(path, std::move(temporary), std::move(fd));
 }
 
+OciArchiveWriter OciArchiveWriter::to_standard_output() {
+  return OciArchiveWriter("standard output", "", Fd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)));
+}
+
 OciArchiveWriter::~OciArchiveWriter() {
   if (fd_.valid() && !temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 Status OciArchiveWriter::begin(const std::string& name, uint64_t size) {
   const std::string header = tar_header({name, TarType::kFile, size, false, ""});
-  return write_all(fd_.get(), bytes_of(header), temporary_);
+  return write_all(fd_.get(), bytes_of(header), target());
 }
 
 Status OciArchiveWriter::pad(uint64_t size) {
-  return write_all(fd_.get(), bytes_of(std::string(tar_padding(size), '\0')), temporary_);
+  return write_all(fd_.get(), bytes_of(std::string(tar_padding(size), '\0')), target());
 }
 
 Status OciArchiveWriter::add(const std::string& name, const std::string& content) {
   if (auto begun = begin(name, content.size()); !begun) return begun;
-  if (auto written = write_all(fd_.get(), bytes_of(content), temporary_); !written) return written;
+  if (auto written = write_all(fd_.get(), bytes_of(content), target()); !written) return written;
   return pad(content.size());
 }
 
@@ -155,7 +166,7 @@ Status OciArchiveWriter::add_blob(const BlobStore& store, const Descriptor& blob
     if (*count != piece.size())
       return fail(ErrorCode::kCorrupt, "blob " + blob.digest + " is cut off");
     hash.update(piece);
-    if (auto written = write_all(fd_.get(), piece, temporary_); !written) return written;
+    if (auto written = write_all(fd_.get(), piece, target()); !written) return written;
     left -= piece.size();
   }
   if ("sha256:" + hash.finish_hex() != blob.digest)
@@ -165,9 +176,10 @@ Status OciArchiveWriter::add_blob(const BlobStore& store, const Descriptor& blob
 }
 
 Status OciArchiveWriter::finish() {
-  if (auto written = write_all(fd_.get(), bytes_of(std::string(kTarEndBytes, '\0')), temporary_);
+  if (auto written = write_all(fd_.get(), bytes_of(std::string(kTarEndBytes, '\0')), target());
       !written)
     return written;
+  if (temporary_.empty()) return {};
   if (auto synced = sync_file(fd_.get(), temporary_); !synced) return synced;
   if (auto renamed = rename_file(temporary_, path_, fd_.get()); !renamed) return renamed;
   temporary_.clear();

@@ -20,11 +20,16 @@
 
 namespace compilecache::archive {
 
+// As a path: standard input or output.
+inline constexpr char kStandardStream[] = "-";
+
 // If it is destroyed before finish(), it leaves no file. Not thread-safe.
 class OciArchiveWriter {
  public:
   // kConflict: the file exists already.
   static Result<OciArchiveWriter> create(const std::string& path);
+  // Writes to standard output, of which nothing can be taken back: who reads it must check digests.
+  static OciArchiveWriter to_standard_output();
   ~OciArchiveWriter();
   OciArchiveWriter(OciArchiveWriter&&) = default;
   OciArchiveWriter& operator=(OciArchiveWriter&&) = delete;
@@ -39,8 +44,12 @@ class OciArchiveWriter {
       : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
   Status begin(const std::string& name, uint64_t size);
   Status pad(uint64_t size);
+  // What is written to, for messages.
+  [[nodiscard]] const std::string& target() const {
+    return temporary_.empty() ? path_ : temporary_;
+  }
 
-  std::string path_, temporary_;
+  std::string path_, temporary_;  // the latter empty: a stream
   Fd fd_;
 };
 
@@ -55,7 +64,8 @@ struct UnpackedOciArchive {
 
 // Puts every blob of the OCI archive into the store, each checked against its name; nothing refers
 // to them yet. kCorrupt: not an OCI archive (files of an image layout in a ustar or PAX tar), or a
-// blob does not match its digest; kTooLarge: larger than archives may be.
+// blob does not match its digest; kTooLarge: larger than archives may be. `path` "-": standard
+// input.
 Result<UnpackedOciArchive> unpack_oci_archive(const std::string& path, BlobStore& store,
                                               const Limits& limits = {});
 

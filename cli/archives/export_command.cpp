@@ -1,18 +1,56 @@
 #include "cli/archives/export_command.hpp"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/printable.hpp"
 #include "base/quantity.hpp"
+#include "cli/archives/scratch_folder.hpp"
+#include "cli/archives/tool_job.hpp"
+#include "cli/archives/tool_run.hpp"
+#include "cli/cluster/kubectl.hpp"
+#include "store/access/open.hpp"
 #include "store/access/transfer.hpp"
 
 namespace compilecache::cli {
 namespace {
 
-Result<store::ExportReport> export_one(const ExportCommandOptions& options) {
+using store::Store;
+
+// The store of a file that came from the volume: a Job reads, and nothing of it is believed here
+// that its digest does not promise.
+Result<std::unique_ptr<Store>> fetch(const Cluster& cluster, const api::VolumeRef& volume,
+                                     const std::string& digest, const ScratchFolder& scratch,
+                                     const ExportCommandOptions& options, std::ostream& progress) {
+  const auto tool = WaitingTool::start(cluster,
+                                       {.volume = volume,
+                                        .image = options.tool_image,
+                                        .deadline = std::chrono::seconds(options.timeout_seconds)},
+                                       progress);
+  if (!tool) return unexpected(tool.error());
+  const std::string file = scratch.path() + "/archive.tar";
+  const auto fetched =
+      run_kubectl(options.cluster,
+                  tool->exec({"compilecache-agent", "export", store_path(volume), digest, "-"}),
+                  {.output = file});
+  if (!fetched) return unexpected(fetched.error());
+  auto store = store::open_or_make_store(scratch.path() + "/store");
+  if (!store) return unexpected(store.error());
+  // Under a name of here: an archive need not have one.
+  if (auto imported = store::import_archive(**store, file, {"archive"}); !imported)
+    return unexpected(imported.error());
+  return store;
+}
+
+Result<store::ExportReport> export_one(const ExportCommandOptions& options,
+                                       std::ostream& progress) {
   const auto name = parse_archive_name(options.archive);
   if (!name) return unexpected(name.error());
+  if (std::filesystem::exists(options.file)) {
+    return fail(ErrorCode::kConflict,
+                options.file + " is there already; give another name, or remove it");
+  }
   const auto cluster = connect(options.cluster);
   if (!cluster) return unexpected(cluster.error());
   const auto archive = read_archive(*cluster, *name);
@@ -22,20 +60,27 @@ Result<store::ExportReport> export_one(const ExportCommandOptions& options) {
   }
   const auto cache = read_cache(*cluster, archive->cache);
   if (!cache) return unexpected(cache.error());
+  const auto scratch = ScratchFolder::create();
+  if (!scratch) return unexpected(scratch.error());
+  const std::string& digest = archive->head.manifest_digest;
+  const auto place = api::store_of(*cache, {});
+  const api::VolumeRef* volume = place ? place->volume() : nullptr;
   const auto registry = users_registry_of(*cache);
-  if (!registry) return unexpected(registry.error());
-  const auto store = open_users_registry(*registry, options.login);
+  if (volume == nullptr && !registry) return unexpected(registry.error());
+  const auto store = volume != nullptr
+                         ? fetch(*cluster, *volume, digest, *scratch, options, progress)
+                         : open_users_registry(*registry, options.login);
   if (!store) return unexpected(store.error());
   const auto part = archive->key.find("Architecture");
   const std::string architecture = part == archive->key.end() ? "amd64" : part->second;
-  return store::export_archive(**store, archive->head.manifest_digest, options.file,
+  return store::export_archive(**store, digest, options.file,
                                {archive->metadata.name, options.image, architecture});
 }
 
 }  // namespace
 
 int run_export(const ExportCommandOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto exported = export_one(options);
+  const auto exported = export_one(options, errors);
   if (!exported) {
     errors << "kubectl compilecache export: " << printable(exported.error().message) << "\n";
     return 1;

@@ -6,7 +6,8 @@
 #include "cli/archives/users_registry.hpp"
 #include "cli/cluster/cluster.hpp"
 
-// `kubectl compilecache export CACHE/ARCHIVE -f FILE`: an archive of a user's registry as a file.
+// `kubectl compilecache export CACHE/ARCHIVE -f FILE`: an archive as a file, from a user's registry
+// or, through a Job, from a volume.
 
 namespace compilecache::cli {
 
@@ -16,6 +17,8 @@ struct ExportCommandOptions {
   std::string file;
   bool image = false;
   RegistryLogin login;
+  std::string tool_image;  // of the Job; empty: what the operator uses in the namespace
+  int timeout_seconds = 1800;
 };
 
 // The exit status: 0 when the file was written, 1 when not; then there is none.

@@ -1,17 +1,18 @@
 #include "cli/archives/import_command.hpp"
 
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
-#include <system_error>
 
 #include "api/store_ref.hpp"
 #include "base/printable.hpp"
 #include "base/random.hpp"
 #include "cli/archives/archive_signer.hpp"
 #include "cli/archives/copy_wait.hpp"
+#include "cli/archives/scratch_folder.hpp"
+#include "cli/archives/tool_job.hpp"
+#include "cli/archives/tool_run.hpp"
+#include "cli/cluster/kubectl.hpp"
 #include "store/access/copy.hpp"
 #include "store/access/open.hpp"
 #include "store/access/transfer.hpp"
@@ -19,67 +20,134 @@
 namespace compilecache::cli {
 namespace {
 
-// A folder of this machine's, gone with the object.
-class ScratchFolder {
- public:
-  static Result<ScratchFolder> create() {
-    std::error_code failed;
-    const auto parent = std::filesystem::temp_directory_path(failed);
-    std::string pattern = ((failed ? "/tmp" : parent) / "compilecache-import.XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      return fail(ErrorCode::kIo, "making a folder like " + pattern + " (TMPDIR names its place)");
-    }
-    return ScratchFolder(std::move(pattern));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchFolder& operator=(ScratchFolder&&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-// A CompileCache that is never made, whose store in that registry is what is pushed and copied.
+// A CompileCache that is never made, whose store is what is filled and copied: a repository, or a
+// folder in the CompileCache's own store on its volume, where whoever saves may write.
 Result<api::CompileCache> inbox_of(const api::CompileCache& cache, const StoreChoice& via) {
+  const std::string id = random_id(system_random()).substr(0, 8);
+  const auto& storage = cache.spec.storage;
   api::CompileCache inbox;
   inbox.metadata.ns = cache.metadata.ns;
-  inbox.metadata.name =
-      cache.metadata.name.substr(0, 40) + "-import-" + random_id(system_random()).substr(0, 8);
+  inbox.metadata.name = cache.metadata.name.substr(0, 40) + "-import-" + id;
   inbox.spec.storage.emplace();
   if (!via.repository.empty()) {
     inbox.spec.storage->registry = {via.repository, via.secret, via.ca_config_map};
-  } else if (cache.spec.storage && cache.spec.storage->registry) {
-    inbox.spec.storage->registry = cache.spec.storage->registry;
+  } else if (storage && storage->registry) {
+    inbox.spec.storage->registry = storage->registry;
+  } else if (storage && !storage->claim_name.empty()) {
+    inbox.metadata.name = "import-" + id;
+    inbox.spec.storage->claim_name = storage->claim_name;
+    inbox.spec.storage->sub_path = api::store_of(cache, {})->volume()->path;
   } else {
     return fail(ErrorCode::kInvalid,
                 "CompileCache " + cache.metadata.name +
-                    " does not keep its archives in a registry of yours: name one that both you "
-                    "and the cluster reach with --via");
+                    " keeps its archives in the registry that was installed with the operator, "
+                    "which is not reached from here: name one that both you and the cluster reach "
+                    "with --via");
   }
   return inbox;
 }
 
-// What is wrong with the file is found out before anything is pushed. `signer`: null: nobody signs.
-Result<std::string> push(const std::string& file, store::Store& into, const ArchiveSigner* signer) {
-  const auto folder = ScratchFolder::create();
+// A store in a folder of this machine's with the file's archive: what is wrong with the file is
+// found out before anything leaves it.
+struct Checked {
+  ScratchFolder folder;
+  std::unique_ptr<store::Store> store;
+  store::ImportReport report;
+};
+Result<Checked> check(const std::string& file) {
+  auto folder = ScratchFolder::create();
   if (!folder) return unexpected(folder.error());
-  const auto scratch = store::open_or_make_store(folder->path());
+  auto scratch = store::open_or_make_store(folder->path());
   if (!scratch) return unexpected(scratch.error());
-  const auto imported = store::import_archive(**scratch, file, {});
+  auto imported = store::import_archive(**scratch, file, {});
   if (!imported) return unexpected(imported.error());
-  const auto copied = store::copy_archive(**scratch, into, imported->archive.manifest);
-  if (!copied) return unexpected(copied.error());
+  return Checked{std::move(*folder), std::move(*scratch), std::move(*imported)};
+}
+
+// `signer`: null: nobody signs.
+Status push(const Checked& checked, store::Store& into, const ArchiveSigner* signer) {
+  const std::string& digest = checked.report.archive.manifest;
+  if (auto copied = store::copy_archive(*checked.store, into, digest); !copied)
+    return unexpected(copied.error());
   if (signer != nullptr) {
-    if (auto done = signer->sign(into, imported->archive.manifest); !done)
-      return unexpected(done.error());
+    if (auto done = signer->sign(into, digest); !done) return unexpected(done.error());
   }
-  return imported->name;
+  return {};
+}
+
+// A folder on the volume with the file's archive, put there by a Job, gone with the object.
+class VolumeInbox {
+ public:
+  static Result<VolumeInbox> fill(const Cluster& cluster, const api::VolumeRef& volume,
+                                  const ImportCommandOptions& options, std::ostream& progress) {
+    auto tool = WaitingTool::start(cluster,
+                                   {.volume = volume,
+                                    .image = options.tool_image,
+                                    .deadline = std::chrono::seconds(2L * options.timeout_seconds),
+                                    .writes = true},
+                                   progress);
+    if (!tool) return unexpected(tool.error());
+    VolumeInbox inbox(options.cluster, std::move(*tool), store_path(volume));
+    const auto put = run_kubectl(
+        options.cluster, inbox.tool_.exec({"compilecache-agent", "import", inbox.path_, "-"}),
+        {.input = options.file});
+    if (!put) return unexpected(put.error());
+    return inbox;
+  }
+  ~VolumeInbox() {
+    if (!path_.empty()) (void)run_kubectl(cluster_, tool_.exec({"rm", "-rf", path_}), {});
+  }
+  VolumeInbox(VolumeInbox&& other) noexcept
+      : cluster_(other.cluster_),
+        tool_(std::move(other.tool_)),
+        path_(std::exchange(other.path_, {})) {}
+  VolumeInbox& operator=(VolumeInbox&&) = delete;
+
+ private:
+  VolumeInbox(const ClusterOptions& cluster, WaitingTool tool, std::string path)
+      : cluster_(cluster), tool_(std::move(tool)), path_(std::move(path)) {}
+
+  const ClusterOptions& cluster_;
+  WaitingTool tool_;
+  std::string path_;
+};
+
+Result<std::string> have_it_copied(const Cluster& cluster, const ImportCommandOptions& options,
+                                   const api::CompileCache& inbox, std::ostream& progress) {
+  const auto from = copy_from(inbox);
+  if (!from) return unexpected(from.error());
+  const auto asked = ask_for_copy(cluster, options.cache, *from);
+  if (!asked) return unexpected(asked.error());
+  return wait_for_copy(cluster, options.cache, api::object_meta(*asked).generation,
+                       std::chrono::seconds(options.timeout_seconds), progress);
+}
+
+Result<std::string> by_registry(const Cluster& cluster, const ImportCommandOptions& options,
+                                const api::CompileCache& inbox, const api::RegistryRef& place,
+                                const ArchiveSigner* signer, std::ostream& progress) {
+  const auto store = open_users_registry(place, options.login);
+  if (!store) return unexpected(store.error());
+  const auto checked = check(options.file);
+  if (!checked) return unexpected(checked.error());
+  if (auto pushed = push(*checked, **store, signer); !pushed) return unexpected(pushed.error());
+  progress << "pushed " << printable(checked->report.name) << " to " << (*store)->describe()
+           << "\n";
+  return have_it_copied(cluster, options, inbox, progress);
+}
+
+Result<std::string> by_volume(const Cluster& cluster, const ImportCommandOptions& options,
+                              const api::CompileCache& inbox, const api::VolumeRef& place,
+                              std::ostream& progress) {
+  if (!options.key.empty()) {
+    return fail(ErrorCode::kInvalid,
+                "a volume has no place for signatures: leave --key out, or name a registry of "
+                "yours with --via");
+  }
+  if (auto checked = check(options.file); !checked) return unexpected(checked.error());
+  const auto there = VolumeInbox::fill(cluster, place, options, progress);
+  if (!there) return unexpected(there.error());
+  progress << "put it on the volume of claim " << place.claim << "\n";
+  return have_it_copied(cluster, options, inbox, progress);
 }
 
 Result<std::string> import_one(const ImportCommandOptions& options, std::ostream& progress) {
@@ -97,17 +165,10 @@ Result<std::string> import_one(const ImportCommandOptions& options, std::ostream
     return fail(ErrorCode::kInvalid, "--via " + options.via.repository +
                                          " is no repository, as harbor.example.com/ml/inbox is");
   }
-  const auto store = open_users_registry(*place->registry(), options.login);
-  if (!store) return unexpected(store.error());
-  const auto name = push(options.file, **store, signer ? &**signer : nullptr);
-  if (!name) return unexpected(name.error());
-  progress << "pushed " << printable(*name) << " to " << (*store)->describe() << "\n";
-  const auto from = copy_from(*inbox);
-  if (!from) return unexpected(from.error());
-  const auto asked = ask_for_copy(*cluster, options.cache, *from);
-  if (!asked) return unexpected(asked.error());
-  return wait_for_copy(*cluster, options.cache, api::object_meta(*asked).generation,
-                       std::chrono::seconds(options.timeout_seconds), progress);
+  if (const auto* volume = place->volume())
+    return by_volume(*cluster, options, *inbox, *volume, progress);
+  return by_registry(*cluster, options, *inbox, *place->registry(), signer ? &**signer : nullptr,
+                     progress);
 }
 
 }  // namespace

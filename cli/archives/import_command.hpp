@@ -10,16 +10,17 @@
 // `kubectl compilecache import FILE --to CACHE`: a CompileCache gets the archive of a file, in the
 // one way in which archives of elsewhere come into being: the operator copies it from a store that
 // the CompileCache's owner names. That store is a repository into which the file is pushed from
-// here.
+// here, or a folder on the CompileCache's volume, filled by a Job.
 
 namespace compilecache::cli {
 
 struct ImportCommandOptions {
   ClusterOptions cluster;
   std::string file, cache;
-  StoreChoice via;  // no repository: the CompileCache's own registry
+  StoreChoice via;  // no repository: the CompileCache's own registry, or its volume
   RegistryLogin login;
-  std::string key;  // with which it is signed on the way; empty: it is not
+  std::string key;         // with which it is signed on the way; empty: it is not
+  std::string tool_image;  // of the Job; empty: what the operator uses in the namespace
   int timeout_seconds = 1800;
 };
 

@@ -10,28 +10,31 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kContainer[] = "agent";
 // So long it can be looked at where this program was killed before it had deleted it.
 constexpr int kKeptSeconds = 300;
 
+std::vector<std::string> command_of(const ToolJobInput& input) {
+  if (!input.arguments.empty()) return {"compilecache-agent"};
+  return {"sleep", std::to_string(input.deadline.count())};
+}
+
 json container_of(const ToolJobInput& input) {
-  return {
-      {"name", kContainer},
-      {"image", input.image},
-      {"command", {"compilecache-agent"}},
-      {"args", input.arguments},
-      {"resources",
-       {{"requests", {{"cpu", "100m"}, {"memory", "64Mi"}}},
-        {"limits", {{"cpu", "2"}, {"memory", "256Mi"}}}}},
-      {"securityContext",
-       {{"allowPrivilegeEscalation", false},
-        {"readOnlyRootFilesystem", true},
-        {"runAsNonRoot", true},
-        {"capabilities", {{"drop", {"ALL"}}}},
-        {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-      {"volumeMounts",
-       json::array(
-           {{{"name", api::kStoreVolume}, {"mountPath", api::kStorePath}, {"readOnly", true}}})}};
+  return {{"name", kToolContainer},
+          {"image", input.image},
+          {"command", command_of(input)},
+          {"args", input.arguments},
+          {"resources",
+           {{"requests", {{"cpu", "100m"}, {"memory", "64Mi"}}},
+            {"limits", {{"cpu", "2"}, {"memory", "256Mi"}}}}},
+          {"securityContext",
+           {{"allowPrivilegeEscalation", false},
+            {"readOnlyRootFilesystem", true},
+            {"runAsNonRoot", true},
+            {"capabilities", {{"drop", {"ALL"}}}},
+            {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+          {"volumeMounts", json::array({{{"name", api::kStoreVolume},
+                                         {"mountPath", api::kStorePath},
+                                         {"readOnly", !input.writes}}})}};
 }
 
 json pod_of(const ToolJobInput& input) {
@@ -39,10 +42,12 @@ json pod_of(const ToolJobInput& input) {
       {"restartPolicy", "Never"},
       {"automountServiceAccountToken", false},
       {"enableServiceLinks", false},
+      {"terminationGracePeriodSeconds", 1},
       {"containers", json::array({container_of(input)})},
-      {"volumes", json::array({{{"name", api::kStoreVolume},
-                                {"persistentVolumeClaim",
-                                 {{"claimName", input.volume.claim}, {"readOnly", true}}}}})}};
+      {"volumes",
+       json::array({{{"name", api::kStoreVolume},
+                     {"persistentVolumeClaim",
+                      {{"claimName", input.volume.claim}, {"readOnly", !input.writes}}}}})}};
   if (!input.node.empty()) {
     const json term = {
         {"matchFields",
@@ -126,6 +131,7 @@ ToolPod read_tool_pod(const json& pod) {
       read.trouble = "its container waits: " + waits + ": " +
                      kube::string_at(status, {"state", "waiting", "message"});
     }
+    read.running = status.contains("/state/running"_json_pointer);
     const auto ended = "/state/terminated/exitCode"_json_pointer;
     if (status.contains(ended)) read.exit_code = status.at(ended).get<int>();
   });

@@ -26,6 +26,7 @@ class RunningJob {
     (void)cluster_.client.remove(kube::resources::kJobs, cluster_.ns, name_,
                                  {.propagation = "Background"});
   }
+  [[nodiscard]] const std::string& name() const { return name_; }
   RunningJob(const RunningJob&) = delete;
   RunningJob& operator=(const RunningJob&) = delete;
 
@@ -77,9 +78,7 @@ class Progress {
   std::string last_;
 };
 
-}  // namespace
-
-Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ostream& out) {
+Result<std::string> make_job(const Cluster& cluster, const ToolRun& run) {
   const std::string name = "compilecache-tool-" + random_id(system_random()).substr(0, 8);
   // Whoever may not list pods can say --image.
   const auto pods = cluster.client.list_all(kube::resources::kPods, {.ns = cluster.ns});
@@ -90,33 +89,81 @@ Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ost
                      .node = pods && is_on_one_node(cluster, run.volume.claim)
                                  ? node_of_claim(*pods, run.volume.claim)
                                  : "",
-                     .deadline = run.deadline};
+                     .deadline = run.deadline,
+                     .writes = run.writes};
   if (input.image.empty() && pods) input.image = agent_image_in(*pods);
   if (input.image.empty()) input.image = std::string(kImageName) + ":" + release();
   if (auto made = cluster.client.create(kube::resources::kJobs, tool_job(input)); !made) {
     return unexpected(made.error().with("making the Job " + cluster.ns + "/" + name));
   }
-  const RunningJob job(cluster, name);
+  return name;
+}
+
+// Until its pod is as wanted; kTimeout: not within the deadline.
+template <typename IsWanted>
+Result<ToolPod> wait_for(const Cluster& cluster, const RunningJob& job, const ToolRun& run,
+                         std::ostream& out, const IsWanted& is_wanted) {
   Progress progress(out);
   const auto begun = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begun < run.deadline) {
-    const auto pod = job.pod();
+    auto pod = job.pod();
     if (!pod) return unexpected(pod.error());
     if (*pod) progress.say((*pod)->trouble);
-    if (*pod && (*pod)->exit_code) {
-      auto log = job.log((*pod)->name);
-      if (!log) return unexpected(log.error());
-      return ToolResult{*(*pod)->exit_code, std::move(*log)};
-    }
+    if (*pod && is_wanted(**pod)) return std::move(**pod);
     if (!*pod && std::chrono::steady_clock::now() - begun > kPodPatience) {
-      progress.say("Job " + name + " has no pod yet; kubectl describe job " + name + " -n " +
-                   cluster.ns + " may say why");
+      progress.say("Job " + job.name() + " has no pod yet; kubectl describe job " + job.name() +
+                   " -n " + cluster.ns + " may say why");
     }
     (void)cluster.client.pause(kJobLook);
   }
-  return fail(ErrorCode::kTimeout, "the Job " + cluster.ns + "/" + name + " did not end within " +
+  return fail(ErrorCode::kTimeout, "the Job " + cluster.ns + "/" + job.name() +
+                                       " did not get there within " +
                                        std::to_string(run.deadline.count()) + " s" +
                                        (progress.last().empty() ? "" : ": " + progress.last()));
+}
+
+}  // namespace
+
+Result<ToolResult> run_tool(const Cluster& cluster, const ToolRun& run, std::ostream& out) {
+  auto name = make_job(cluster, run);
+  if (!name) return unexpected(name.error());
+  const RunningJob job(cluster, *name);
+  const auto pod = wait_for(cluster, job, run, out,
+                            [](const ToolPod& one) { return one.exit_code.has_value(); });
+  if (!pod) return unexpected(pod.error());
+  auto log = job.log(pod->name);
+  if (!log) return unexpected(log.error());
+  return ToolResult{*pod->exit_code, std::move(*log)};
+}
+
+class WaitingTool::Job : public RunningJob {
+  using RunningJob::RunningJob;
+};
+
+WaitingTool::WaitingTool(std::unique_ptr<Job> job, std::vector<std::string> prefix)
+    : job_(std::move(job)), prefix_(std::move(prefix)) {}
+WaitingTool::~WaitingTool() = default;
+WaitingTool::WaitingTool(WaitingTool&&) noexcept = default;
+
+Result<WaitingTool> WaitingTool::start(const Cluster& cluster, ToolRun run, std::ostream& out) {
+  run.arguments.clear();
+  auto name = make_job(cluster, run);
+  if (!name) return unexpected(name.error());
+  auto job = std::make_unique<Job>(cluster, *name);
+  const auto pod = wait_for(cluster, *job, run, out, [](const ToolPod& one) { return one.running || one.exit_code.has_value(); });
+  if (!pod) return unexpected(pod.error());
+  if (!pod->running) {
+    return fail(ErrorCode::kIo, "the Job " + cluster.ns + "/" + *name + " ended at once" +
+                                    (pod->trouble.empty() ? "" : ": " + pod->trouble));
+  }
+  return WaitingTool(std::move(job),
+                     {"exec", "-i", pod->name, "-n", cluster.ns, "-c", kToolContainer, "--"});
+}
+
+std::vector<std::string> WaitingTool::exec(const std::vector<std::string>& command) const {
+  std::vector<std::string> arguments = prefix_;
+  arguments.insert(arguments.end(), command.begin(), command.end());
+  return arguments;
 }
 
 }  // namespace compilecache::cli

@@ -169,7 +169,10 @@ Result<ExportReport> export_archive(const BlobStore& store, const std::string& m
   ExportOptions options = given;
   if (options.name.empty()) options.name = name_of(archive->annotations);
   if (options.name.empty()) options.name = "archive";
-  auto out = OciArchiveWriter::create(path);
+  const bool streams = path == archive::kStandardStream;
+  if (streams && options.image)
+    return fail(ErrorCode::kInvalid, context + ": an image is written to a file alone");
+  auto out = streams ? OciArchiveWriter::to_standard_output() : OciArchiveWriter::create(path);
   if (!out) return unexpected(out.error().with(context));
   auto report = options.image ? export_image(store, *archive, path, options, *out)
                               : export_artifact(store, *archive, options, *out);

@@ -32,7 +32,8 @@ struct ExportReport {
 };
 
 // Every blob is checked. An image is made in a folder beside `path`, which needs room for the plain
-// files. Errors are those of read_manifest; kConflict: `path` exists already; kForbidden, kIo.
+// files. `path` "-": to standard output; what was written there before an error is no archive.
+// Errors are those of read_manifest; kConflict: `path` exists already; kForbidden, kIo.
 Result<ExportReport> export_archive(const archive::BlobStore& store,
                                     const std::string& manifest_digest, const std::string& path,
                                     const ExportOptions& options);
@@ -52,7 +53,7 @@ struct ImportReport {
 // the index. kConflict: the index has another archive of that name with the same or a higher
 // generation; kInvalid: the file has not exactly one archive of ours, or the store has no index;
 // kCorrupt. After any error nothing is left but blobs that no head reaches, which later sweeps
-// delete.
+// delete. `path` "-": from standard input.
 Result<ImportReport> import_archive(Store& store, const std::string& path,
                                     const ImportOptions& options);
 

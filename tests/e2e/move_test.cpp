@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <filesystem>
+
 #include "tests/e2e/sandbox.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
@@ -7,8 +10,23 @@ namespace {
 
 class Move : public Sandbox {
  protected:
+  void SetUp() override {
+    Sandbox::SetUp();
+    folder_ = volume() + ".files";
+    std::filesystem::create_directory(folder_);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    Sandbox::TearDown();
+  }
+  // With the cluster's kubectl on the PATH, as for whoever types `kubectl compilecache`.
   [[nodiscard]] testing::ProcessResult plugin(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), testing::in_build("cli/kubectl-compilecache"));
+    const std::string kubectl = file("kubectl");
+    if (!std::filesystem::exists(kubectl))
+      std::filesystem::create_symlink(std::getenv("KUBECTL"), kubectl);
+    const std::vector<std::string> start{"env", "PATH=" + folder_ + ":" + std::getenv("PATH"),
+                                         testing::in_build("cli/kubectl-compilecache")};
+    arguments.insert(arguments.begin(), start.begin(), start.end());
     arguments.insert(arguments.end(), {"-n", ns()});
     return testing::run_process(arguments, "", std::chrono::seconds(240));
   }
@@ -18,6 +36,20 @@ class Move : public Sandbox {
     }
     return json::object();
   }
+  // What the namespace's Jobs of the plugin are, those that go already left out.
+  [[nodiscard]] json tools() const {
+    json found = json::array();
+    for (const json& job : get_json(
+             {"jobs", "-n", ns(), "-l", "app.kubernetes.io/name=compilecache-tool"})["items"]) {
+      if (!at(job, "/metadata/deletionTimestamp").is_string()) found.push_back(job);
+    }
+    return found;
+  }
+
+  // Beside the volume, where no pod gets.
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string folder_;
 };
 
 // docs/move.md, from a claim into the installation's own registry.
@@ -40,6 +72,37 @@ TEST_F(Move, ArchivesGoAlongFromAVolumeToTheRegistry) {
   EXPECT_EQ(at(run_to_ready({"warm", {}, "new"}), "/misses"), 0)
       << logs("warm", "compilecache-load");
   EXPECT_EQ(at(archive_of("old"), "/status/head"), at(saved, "/status/head")) << "it is left alone";
+}
+
+// The same by a file, from a volume and into a volume.
+TEST_F(Move, AnArchiveGoesByAFileFromAVolumeToAnother) {
+  create_cache("old", on_the_claim());
+  create_cache("new", on_the_claim());
+  wait_until_ready("old");
+  wait_until_ready("new");
+  run_to_ready({"cold", {}, "old"});
+  wait_for_save();
+  remove_pod("cold");
+  const std::string name = at(archive_of("old"), "/metadata/name"), tar = file("old.tar");
+  const std::string digest = at(archive_of("old"), "/status/head/manifestDigest");
+
+  const auto exported = plugin({"export", "old/" + name, "-f", tar});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_NE(exported.out.find(digest), std::string::npos) << exported.out;
+  EXPECT_EQ(plugin({"export", "old/" + name, "-f", tar}).exit_code, 1) << "it is there already";
+  const auto image = plugin({"export", "old/" + name, "-f", file("image.tar"), "--image"});
+  EXPECT_EQ(image.exit_code, 0) << image.err;
+
+  const auto signed_too = plugin({"import", tar, "--to", "new", "--key", tar});
+  EXPECT_EQ(signed_too.exit_code, 1);
+  const auto imported = plugin({"import", tar, "--to", "new", "--timeout", "180"});
+  ASSERT_EQ(imported.exit_code, 0) << imported.err << cache("new");
+  EXPECT_EQ(at(archive_of("new"), "/status/head/manifestDigest"), digest);
+  EXPECT_EQ(at(run_to_ready({"warm", {}, "new"}), "/misses"), 0)
+      << logs("warm", "compilecache-load");
+  EXPECT_EQ(tools(), json::array());
+  for (const auto& entry : std::filesystem::directory_iterator(volume() + "/new"))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("import-")) << "nothing is left";
 }
 
 }  // namespace

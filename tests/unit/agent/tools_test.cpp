@@ -7,6 +7,7 @@
 #include "store/directory/directory_store.hpp"
 #include "store/directory/layout.hpp"
 #include "store/index.hpp"
+#include "tests/support/process.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
 // What people run: help, inspect, verify, and saving and loading by hand.
@@ -176,6 +177,29 @@ TEST_F(Tools, ExportedAndImportedAnArchiveIsLoadedElsewhere) {
   remove_cache();
   ASSERT_EQ(run("load"), 0);
   EXPECT_EQ(content("fxgraph/ab/KEY/file"), "an entry") << log_;
+}
+
+TEST_F(Tools, AnArchiveGoesThroughAPipe) {
+  const auto archive = put_archive({{"torch/a", "a"}, {"torch/b", "b"}});
+  const std::string other = root_ + "/other", agent = agent_program();
+  const auto pipe = [&](const std::string& name, const std::string& between) {
+    return ::compilecache::testing::run_process(
+        {"bash", "-c",
+         "set -o pipefail; " + agent + " export " + store_ + " " + name + " -" + between + " | " +
+             agent + " import " + other + " - --name piped --json"});
+  };
+  const auto cut = pipe(archive.manifest, " | head -c 2000");
+  EXPECT_NE(cut.exit_code, 0);
+  EXPECT_NE(run("verify", {other, "piped"}), 0) << "half an archive is none";
+  const auto nobody = pipe("nobody", "");
+  EXPECT_NE(nobody.exit_code, 0);
+  EXPECT_NE(nobody.err.find("looking for archive nobody"), std::string::npos) << nobody.err;
+
+  const auto piped = pipe(archive.manifest, "");
+  ASSERT_EQ(piped.exit_code, 0) << piped.err;
+  EXPECT_EQ(nlohmann::json::parse(piped.out)["digest"], archive.manifest) << piped.out;
+  EXPECT_EQ(run("verify", {other, "piped"}), 0) << log_;
+  EXPECT_EQ(run("export", {store_, archive.manifest, "-", "--image"}), 1);
 }
 
 TEST_F(Tools, AnImageIsExportedByDigest) {

@@ -244,9 +244,9 @@ TEST(ReportPage, ArchivesThatCannotBeListedAreNotTakenForNone) {
 }
 
 TEST(ReportPage, TimesAreToldInTwoUnits) {
-  const auto saved = [](int64_t seconds) {
+  const auto saved = [](int64_t in_all) {
     CacheOverview overview = llama();
-    overview.seconds_saved = seconds;
+    overview.seconds_saved = in_all;
     return html_of(report_on({overview}));
   };
   EXPECT_THAT(saved(119), HasSubstr("<b>119 s</b>"));

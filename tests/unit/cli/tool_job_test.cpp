@@ -34,6 +34,20 @@ TEST(ToolJob, HasNoRightsAndCannotWrite) {
   EXPECT_EQ(store_path(input().volume), "/compilecache/store/a/llama");
 }
 
+TEST(ToolJob, WaitsWhereCommandsAreRunInIt) {
+  ToolJobInput waiting = input();
+  waiting.arguments.clear();
+  waiting.writes = true;
+  const json pod = tool_job(waiting)["spec"]["template"]["spec"];
+  const json reading = tool_job(input())["spec"]["template"]["spec"];
+  const json container = pod["containers"][0];
+  EXPECT_EQ(container["command"], json({"sleep", "600"}));
+  EXPECT_EQ(container["args"], json::array());
+  EXPECT_EQ(container["volumeMounts"][0]["readOnly"], false);
+  EXPECT_EQ(pod["volumes"][0]["persistentVolumeClaim"]["readOnly"], false);
+  EXPECT_EQ(container["securityContext"], reading["containers"][0]["securityContext"]);
+}
+
 TEST(ToolJob, TheOperatorTakesItNotForOneOfItsOwn) {
   const std::string text = tool_job(input()).dump();
   EXPECT_EQ(text.find("compilecache.dev/"), std::string::npos) << text;
