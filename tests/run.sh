@@ -104,6 +104,24 @@ check_machine() {
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
   fi
+  check_room
+}
+
+# Of all tests: the trees they are built in, and what a cluster with its images holds while it runs.
+gigabytes_of_all=20
+
+# A disk that is full in the middle of it makes tests fail that have nothing to do with it.
+check_room() {
+  local free has
+  [ "$part" = all ] || return 0
+  mkdir -p "$build"
+  free=$(df --output=avail -k "$build" | tail -n 1)
+  has=$(du -sk "$build" | cut -f 1)
+  if [ $(((free + has) / 1000000)) -lt $gigabytes_of_all ]; then
+    echo "tests/run.sh: all tests need $gigabytes_of_all GB for $build and what is kept in $cache; it has $((has / 1000000)), and" \
+      "$((free / 1000000)) are free: make room, or run a part (tests/run.sh -h)" >&2
+    exit 3
+  fi
 }
 
 # ---- building
