@@ -244,10 +244,14 @@ void add_tools(CLI::App* verify, CLI::App* exporting, CLI::App* importing, Optio
   verify->footer(kVerifyExamples);
   exporting->add_option("ARCHIVE", options.archive, "Its name, or its manifest's digest")
       ->required();
-  exporting->add_option("FILE", options.file, "What to write; must not be there yet; -: standard output")->required();
+  exporting
+      ->add_option("FILE", options.file, "What to write; must not be there yet; -: standard output")
+      ->required();
   exporting->add_flag("--image", options.image, "As an OCI image of the archive's files");
   exporting->footer(kExportExamples);
-  importing->add_option("FILE", options.file, "An OCI archive, as `export` and skopeo write it; -: standard input")
+  importing
+      ->add_option("FILE", options.file,
+                   "An OCI archive, as `export` and skopeo write it; -: standard input")
       ->required();
   importing->add_option("--name", options.name, "Under this name instead of its own");
   importing->footer(kImportExamples);

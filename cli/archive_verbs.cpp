@@ -57,7 +57,8 @@ there (spec.storage.copyFrom), as from any store that you name: an archive of th
   kubectl compilecache import llama.tar --to llama --via harbor.example.com/ml/inbox --secret harbor-robot
 
 Archives are code: import what you trust. Needs credentials to push, or the right to make Jobs and to exec, and
-the right to get and patch CompileCaches. Exit status: 0 when it is there, 1 when not, 2 when the command line is wrong.)";
+the right to get and patch CompileCaches.
+Exit status: 0 when it is there, 1 when not, 2 when the command line is wrong.)";
 
 constexpr char kVerifyFooter[] = R"(
 Reads every byte of the current generation of every archive, as a load does, and checks each digest: of a registry

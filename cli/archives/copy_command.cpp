@@ -57,7 +57,10 @@ int run_copy(const CopyOptions& options, std::ostream& out, std::ostream& errors
   if (!asked) return refuse(asked.error());
   const auto copied = wait_for_copy(*cluster, options.to, api::object_meta(*asked).generation,
                                     std::chrono::seconds(options.timeout_seconds), errors);
-  if (!copied) return refuse(copied.error().with("copying " + options.from));
+  if (!copied) {
+    return refuse(
+        still_copying(copied.error(), *cluster, options.to).with("copying " + options.from));
+  }
   out << "CompileCache " << options.to << ": " << printable(*copied)
       << "\nPods get them with the annotation compilecache.dev/cache: " << options.to << "\n";
   return 0;

@@ -12,23 +12,29 @@ namespace {
 
 constexpr std::chrono::seconds kLook{1};
 
+Result<nlohmann::json> set_copy_from(const Cluster& cluster, const std::string& name,
+                                     const nlohmann::json& value) {
+  return cluster.client.patch(controller::resources::kCompileCaches, cluster.ns, name,
+                              kube::PatchType::kMerge,
+                              {{"spec", {{"storage", {{"copyFrom", value}}}}}});
+}
+
 }  // namespace
 
 Result<nlohmann::json> ask_for_copy(const Cluster& cluster, const std::string& name,
                                     const nlohmann::json& copy_from) {
   // In two steps, as a merge would leave fields of the copy before.
-  const auto set = [&](const nlohmann::json& value) {
-    return cluster.client.patch(controller::resources::kCompileCaches, cluster.ns, name,
-                                kube::PatchType::kMerge,
-                                {{"spec", {{"storage", {{"copyFrom", value}}}}}});
-  };
-  auto patched = set(nullptr);
-  if (patched) patched = set(copy_from);
+  auto patched = set_copy_from(cluster, name, nullptr);
+  if (patched) patched = set_copy_from(cluster, name, copy_from);
   if (!patched) {
     return unexpected(patched.error().with("setting spec.storage.copyFrom of CompileCache " +
                                            cluster.ns + "/" + name));
   }
   return patched;
+}
+
+void take_back_copy(const Cluster& cluster, const std::string& name) {
+  (void)set_copy_from(cluster, name, nullptr);
 }
 
 Result<std::string> wait_for_copy(const Cluster& cluster, const std::string& name,
@@ -50,9 +56,13 @@ Result<std::string> wait_for_copy(const Cluster& cluster, const std::string& nam
     told = now;
     (void)cluster.client.pause(kLook);
   }
-  return fail(ErrorCode::kTimeout, "not copied within " + std::to_string(limit.count()) +
-                                       " s; the operator goes on: kubectl wait cc " + name +
-                                       " -n " + cluster.ns + " --for=condition=ArchivesCopied");
+  return fail(ErrorCode::kTimeout, "not copied within " + std::to_string(limit.count()) + " s");
+}
+
+Error still_copying(const Error& error, const Cluster& cluster, const std::string& name) {
+  if (error.code != ErrorCode::kTimeout) return error;
+  return {error.code, error.message + "; the operator goes on: kubectl wait cc " + name + " -n " +
+                          cluster.ns + " --for=condition=ArchivesCopied"};
 }
 
 }  // namespace compilecache::cli

@@ -132,7 +132,9 @@ Result<std::string> by_registry(const Cluster& cluster, const ImportCommandOptio
   if (auto pushed = push(*checked, **store, signer); !pushed) return unexpected(pushed.error());
   progress << "pushed " << printable(checked->report.name) << " to " << (*store)->describe()
            << "\n";
-  return have_it_copied(cluster, options, inbox, progress);
+  auto copied = have_it_copied(cluster, options, inbox, progress);
+  if (!copied) return unexpected(still_copying(copied.error(), cluster, options.cache));
+  return copied;
 }
 
 Result<std::string> by_volume(const Cluster& cluster, const ImportCommandOptions& options,
@@ -147,7 +149,10 @@ Result<std::string> by_volume(const Cluster& cluster, const ImportCommandOptions
   const auto there = VolumeInbox::fill(cluster, place, options, progress);
   if (!there) return unexpected(there.error());
   progress << "put it on the volume of claim " << place.claim << "\n";
-  return have_it_copied(cluster, options, inbox, progress);
+  auto copied = have_it_copied(cluster, options, inbox, progress);
+  // The folder goes, so nothing may go on with it.
+  if (!copied) take_back_copy(cluster, options.cache);
+  return copied;
 }
 
 Result<std::string> import_one(const ImportCommandOptions& options, std::ostream& progress) {

@@ -150,7 +150,9 @@ Result<WaitingTool> WaitingTool::start(const Cluster& cluster, ToolRun run, std:
   auto name = make_job(cluster, run);
   if (!name) return unexpected(name.error());
   auto job = std::make_unique<Job>(cluster, *name);
-  const auto pod = wait_for(cluster, *job, run, out, [](const ToolPod& one) { return one.running || one.exit_code.has_value(); });
+  const auto pod = wait_for(cluster, *job, run, out, [](const ToolPod& one) {
+    return one.running || one.exit_code.has_value();
+  });
   if (!pod) return unexpected(pod.error());
   if (!pod->running) {
     return fail(ErrorCode::kIo, "the Job " + cluster.ns + "/" + *name + " ended at once" +

@@ -95,6 +95,19 @@ TEST_F(Move, AnArchiveGoesByAFileFromAVolumeToAnother) {
 
   const auto signed_too = plugin({"import", tar, "--to", "new", "--key", tar});
   EXPECT_EQ(signed_too.exit_code, 1);
+  // What is not taken leaves nothing.
+  const auto trust = [&](const json& keys) {
+    const json patch{{"spec", {{"trust", {{"publicKeys", keys}}}}}};
+    EXPECT_EQ(
+        kubectl({"patch", "cc", "new", "-n", ns(), "--type=merge", "-p", patch.dump()}).exit_code,
+        0);
+  };
+  trust({"no key"});
+  const auto refused = plugin({"import", tar, "--to", "new", "--timeout", "180"});
+  EXPECT_EQ(refused.exit_code, 1) << refused.out;
+  EXPECT_NE(refused.err.find("spec.trust.publicKeys[0]"), std::string::npos) << refused.err;
+  EXPECT_EQ(at(cache("new"), "/spec/storage/copyFrom"), json());
+  trust(nullptr);
   const auto imported = plugin({"import", tar, "--to", "new", "--timeout", "180"});
   ASSERT_EQ(imported.exit_code, 0) << imported.err << cache("new");
   EXPECT_EQ(at(archive_of("new"), "/status/head/manifestDigest"), digest);
