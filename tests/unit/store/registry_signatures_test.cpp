@@ -36,6 +36,21 @@ class RegistrySignaturesTest : public RegistryTest {
     return "sha256-" + digest.substr(7) + ".sig";
   }
 
+  // As cosign 3 makes it.
+  static Signature bundled(const std::string& digest, const KeyPair& pair = ours()) {
+    const Json subject = {{"digest", {{"sha256", digest.substr(7)}}}};
+    const Json statement = {{"predicateType", kSignPredicate}, {"subject", Json::array({subject})}};
+    const auto read = [&](const std::string& signature) {
+      const Json envelope = {{"payloadType", "application/vnd.in-toto+json"},
+                             {"payload", base64_encode(statement.dump())},
+                             {"signatures", Json::array({{{"sig", base64_encode(signature)}}})}};
+      const auto bundle = bundle_signature(Json{{"dsseEnvelope", envelope}}.dump());
+      EXPECT_TRUE(bundle) << bundle.error().message;
+      return *bundle;
+    };
+    return read(*sign_p256(pair.key, read("none yet").message));
+  }
+
   RegistryStore store_{options()};
   Signatures& signatures_ = *store_.signatures();
 };
@@ -61,6 +76,16 @@ TEST_F(RegistrySignaturesTest, TheSignatureOfAnotherArchiveIsNone) {
   ASSERT_TRUE(sign(first));
   registry_.tag(tag(second), registry_.tags().at(tag(first)));
   EXPECT_FALSE(is_vouched_for(second));
+}
+
+TEST_F(RegistrySignaturesTest, BytesThatNoDigestPromisesAreNone) {
+  const std::string digest = saved(1);
+  const Signature anothers_word = bundled(digest, anothers());
+  ASSERT_TRUE(signatures_.add(anothers_word));
+  EXPECT_TRUE(is_vouched_for(digest, anothers()));
+  EXPECT_FALSE(is_vouched_for(digest));
+  registry_.put("sha256:" + sha256_hex(anothers_word.bundle), bundled(digest).bundle);
+  EXPECT_FALSE(is_vouched_for(digest));
 }
 
 TEST_F(RegistrySignaturesTest, WhatIsBrokenIsPassedOver) {
@@ -105,20 +130,6 @@ class CopiedSignaturesTest : public RegistrySignaturesTest {
     EXPECT_TRUE(found) << found.error().message;
     return found.value_or(std::vector<Signature>());
   }
-  // As cosign 3 makes it.
-  static Signature bundled(const std::string& digest) {
-    const std::string statement =
-        Json{{"predicateType", kSignPredicate},
-             {"subject", Json::array({{{"digest", {{"sha256", digest.substr(7)}}}}})}}
-            .dump();
-    const Json envelope = {{"payloadType", "application/vnd.in-toto+json"},
-                           {"payload", base64_encode(statement)},
-                           {"signatures", Json::array({{{"sig", base64_encode("signed")}}})}};
-    const auto signature = bundle_signature(Json{{"dsseEnvelope", envelope}}.dump());
-    EXPECT_TRUE(signature) << signature.error().message;
-    return *signature;
-  }
-
   FakeRegistry other_;
   RegistryStore there_{elsewhere(options(), other_)};
 };
@@ -131,9 +142,10 @@ TEST_F(CopiedSignaturesTest, BesideThoseThatAreThereAndOnceEach) {
   const Signature others{payload, *sign_p256(anothers().key, payload), digest};
   ASSERT_TRUE(there_.signatures()->add(others));
   ASSERT_TRUE(signatures_.add(bundled(digest)));
-  EXPECT_EQ(copy(digest), 2U);
+  ASSERT_TRUE(signatures_.add(bundled(digest, anothers())));
+  EXPECT_EQ(copy(digest), 3U);
   EXPECT_EQ(copy(digest), 0U);
-  EXPECT_EQ(there(digest).size(), 3U);
+  EXPECT_EQ(there(digest).size(), 4U);
   for (const KeyPair& pair : {ours(), anothers()})
     EXPECT_TRUE(TrustedKeys::parse({pair.public_key})->vouch_for(digest, there(digest)));
   ASSERT_TRUE(there_.upkeep()->remove({digest}));
@@ -147,10 +159,11 @@ TEST_F(CopiedSignaturesTest, AsTheyWere) {
   const Signature certified{
       payload, "a signature", digest, {}, {{"dev.sigstore.cosign/certificate", "PEM"}}};
   ASSERT_TRUE(signatures_.add(certified));
-  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  const Signature bundle = bundled(digest);
+  ASSERT_TRUE(signatures_.add(bundle));
   ASSERT_EQ(copy(digest), 2U);
   for (const Signature& one : there(digest)) {
-    EXPECT_EQ(one.bundle, one.message == payload ? "" : bundled(digest).bundle);
+    EXPECT_EQ(one.bundle, one.message == payload ? "" : bundle.bundle);
     EXPECT_EQ(one.annotations,
               one.message == payload ? certified.annotations : decltype(one.annotations)());
   }
