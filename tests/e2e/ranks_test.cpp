@@ -32,7 +32,8 @@ class Ranks : public Sandbox {
     json pod = manifest(how);
     json& app = pod["spec"]["containers"][0];
     app["command"] = {"sh", "-c", kApplication};
-    app["resources"]["limits"] = {{"cpu", "50m"}, {"memory", "32Mi"}};
+    // Sixteen fit on a small machine.
+    app["resources"] = {{"requests", {{"cpu", "5m"}, {"memory", "16Mi"}}}};
     pod["spec"]["terminationGracePeriodSeconds"] = 5;
     const json set{{"apiVersion", "leaderworkerset.x-k8s.io/v1"},
                    {"kind", "LeaderWorkerSet"},
