@@ -41,9 +41,11 @@ make_node_network() {
   [ "$index" -ne 0 ] || ip route add "10.234.$number.0/24" via "10.231.$number.2"
 }
 
-# write_containerd_config FOLDER ROOT MODE: FOLDER/containerd.toml; MODE is store (images only) or node.
+# write_containerd_config FOLDER ROOT MODE [SHIM]: FOLDER/containerd.toml; MODE is store (images only) or node, SHIM runc's where it
+# is not the one on the PATH.
 write_containerd_config() {
-  local folder=$1 root=$2 disabled=''
+  local folder=$1 root=$2 shim=${4-} disabled=''
+  [ -z "$shim" ] || shim="runtime_path = \"$shim\""
   [ "$3" = node ] || disabled='"io.containerd.grpc.v1.cri"'
   mkdir -p "$folder/certs.d/_default" "$folder/cni"
   # No registry: a pull is refused at once, where it would otherwise wait for names to resolve.
@@ -69,6 +71,7 @@ disabled_plugins = [$disabled]
     default_runtime_name = "runc"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
+      $shim
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "$folder/cni"
@@ -88,13 +91,14 @@ EOF
 
 # start_containerd RUN NAME NUMBER INDEX IMAGE_SET: in RUN/nodeINDEX.
 start_containerd() {
-  local run=$1 name=$2 number=$3 index=$4 node=$1/node$4
+  local run=$1 name=$2 number=$3 index=$4 node=$1/node$4 program=containerd shim=
+  if needs_newer_containerd; then program=$(go_program containerd) shim=$(go_program containerd-shim-runc-v2); fi
   mkdir -p "$node"
   fill_from_store "$(image_store "$5")" "$node/containerd"
-  write_containerd_config "$node" "$node/containerd" node
+  write_containerd_config "$node" "$node/containerd" node "$shim"
   write_cni_config "$node" "10.$((232 + index)).$number.0/24"
   START_PREFIX=(nsenter --net="/run/netns/cc-$name-$index")
-  start "$run" "containerd-$index" containerd --config "$node/containerd.toml"
+  start "$run" "containerd-$index" "$program" --config "$node/containerd.toml"
   START_PREFIX=()
 }
 

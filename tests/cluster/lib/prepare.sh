@@ -85,10 +85,15 @@ check_release() {
 # kubernetes_version MODFILE
 kubernetes_version() { grep -oPm1 'k8s\.io/kubernetes \Kv\S+' "$CLUSTER_HOME/kubernetes/$1.mod"; }
 
+# Whether the release's kubelet asks for what Debian 12's containerd (1.6) does not tell: 1.36 and newer do.
+needs_newer_containerd() {
+  printf 'v1.36\n%s\n' "$(kubernetes_version "$KUBERNETES_RELEASE")" | sort -CV
+}
+
 helm_version() { grep -oPm1 'helm\.sh/helm/v4 \Kv\S+' "$CLUSTER_HOME/helm/go.mod"; }
 
 # go_program NAME: builds one program once; prints its path.
-#   NAME  etcd | coredns | dra | registry | registry_before | helm | cosign | kube-apiserver | kubectl | kube-controller-manager | …
+#   NAME  etcd | coredns | dra | registry | registry_before | helm | cosign | containerd | containerd-shim-runc-v2 | kube-apiserver | kubectl | …
 go_program() {
   local name=$1 module package path flags='-s -w' modfile=go item=$1
   case $name in
@@ -98,6 +103,10 @@ go_program() {
     helm)
       module=helm package=helm.sh/helm/v4/cmd/helm
       flags+=" -X helm.sh/helm/v4/internal/version.version=$(helm_version)"
+      ;;
+    containerd | containerd-shim-runc-v2)
+      module=containerd package=github.com/containerd/containerd/v2/cmd/$name
+      flags+=" -X github.com/containerd/containerd/v2/version.Version=$(grep -oPm1 'containerd/v2 \K\S+' "$CLUSTER_HOME/containerd/go.mod")"
       ;;
     cosign) module=cosign package=github.com/sigstore/cosign/v3/cmd/cosign ;;
     *)
@@ -129,6 +138,7 @@ build_go_program() {
 }
 
 CONTROL_PLANE_PROGRAMS=(etcd kube-apiserver kubectl registry helm)
+NEWER_CONTAINERD_PROGRAMS=(containerd containerd-shim-runc-v2)
 NODE_PROGRAMS=(kube-controller-manager kube-scheduler kubelet kube-proxy coredns dra)
 
 prepare_control_plane() {
@@ -156,6 +166,9 @@ prepare_node() {
   local name
   install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
   for name in "${CONTROL_PLANE_PROGRAMS[@]}" "${NODE_PROGRAMS[@]}"; do go_program "$name" >/dev/null; done
+  if needs_newer_containerd; then
+    for name in "${NEWER_CONTAINERD_PROGRAMS[@]}"; do go_program "$name" >/dev/null; done
+  fi
   image_store base >/dev/null
 }
 
