@@ -371,21 +371,16 @@ run_oldest() {
 
 # What pods see of a kubelet: both deliveries, saves, claims that do not exist, a saver and a loader that are killed.
 of_the_kubelet='^e2e[.](sidecar[.])?(WarmStart[.](Cold|More)|Injection|Saves|Modes|SaverFails|Faults[.]ASaver|Uninstall)'
-# Kubelets of 1.36 and newer need containerd 2.
-newest_kubelet=1.35
-
-# run_matrix CLUSTER VOLUMES RELEASE: its API server, and where there can be one its node.
+# run_matrix CLUSTER VOLUMES RELEASE: its API server, and its node.
 run_matrix() {
-  local release=$3 pattern="" code=0 api node="not run: it needs containerd 2"
+  local release=$3 pattern="" code=0 api node
   run_integration "$1-api" "api-$release" "$release" || code=1
   api=$(said_of "api-$release")
   "$cluster" down "$1-api"
-  if printf '%s\n' "$release" "$newest_kubelet" | sort -CV; then
-    pattern=$of_the_kubelet
-    on_release "$release" run_e2e "$1" "$2" "node-$release" || code=1
-    node=$(said_of "node-$release")
-    "$cluster" down "$1"
-  fi
+  pattern=$of_the_kubelet
+  on_release "$release" run_e2e "$1" "$2" "node-$release" || code=1
+  node=$(said_of "node-$release")
+  "$cluster" down "$1"
   echo "| $release | $api | $node |" | tee -a "$build/matrix.md"
   return $code
 }
