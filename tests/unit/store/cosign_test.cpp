@@ -156,6 +156,11 @@ TEST_P(Cosign, ItsSignaturesAreGoodBesideACopyToo) {
     const auto verified = verify_at(copied, "ours");
     EXPECT_EQ(verified.exit_code, 0) << form << verified.err;
     EXPECT_NE(verify_at(copied, "another").exit_code, 0);
+    if (GetParam() != testing::RegistryKind::kDistribution) continue;
+    registry_->end();
+    const std::string said = registry_->collect();
+    registry_->start_again();
+    EXPECT_EQ(verify_at(copied, "ours").exit_code, 0) << "a collection leaves them: " << said;
   }
 }
 
