@@ -76,6 +76,7 @@ Status run_kubectl(const ClusterOptions& cluster, const std::vector<std::string>
                    const KubectlFiles& files) {
   std::vector<std::string> line = command_line(cluster, arguments);
   std::vector<char*> argv;
+  argv.reserve(line.size() + 1);
   for (std::string& word : line) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::array<int, 2> said{};
