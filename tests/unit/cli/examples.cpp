@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "cli/archives/archive_signer.hpp"
+#include "cli/archives/tool_run.hpp"
 #include "cli/cluster/cluster.hpp"
+#include "cli/cluster/kubectl.hpp"
 #include "cli/cluster/workload_template.hpp"
 #include "cli/explain/engine_lines.hpp"
 #include "cli/explain/pod_reader.hpp"
@@ -65,6 +67,16 @@ inline void overview(const api::CompileCache& cache,
   CacheOverview overview = overview_of(cache, archives);
   std::cout << text_of(overview);
   std::cout << json_of(overview).dump(2);
+}
+
+inline void tool(const Cluster& cluster, const ClusterOptions& options,
+                 const api::VolumeRef& volume, const std::string& path, const std::string& file) {
+  const auto tool = WaitingTool::start(cluster, {.volume = volume}, std::cerr);
+  run_kubectl(options, tool->exec({"compilecache-agent", "inspect", path}), {.output = file});
+}
+
+inline void exec(const ClusterOptions& options, const std::string& pod, const std::string& ns) {
+  run_kubectl(options, {"exec", "-i", pod, "-n", ns, "--", "cat"}, {.input = "a", .output = "b"});
 }
 
 inline Status archives() {
