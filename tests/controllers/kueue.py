@@ -98,6 +98,8 @@ class Controller:
         for name in names:
             place.running(f"app={name}", 1)
         world.kubectl("delete", "pod", names[0], "-n", place.ns, "--grace-period=1", "--wait=false")
+        # As long as it runs the group has as many pods as it may have, and Kueue deletes another one as one too many.
+        until("the end of the group's pod", lambda: place.get("pod", names[0]).get("status", {}).get("phase") == "Failed")
         self.pod(place, f"{group}-c", mode="Disabled", group=group, role=role)
         try:
             until("the replacement", lambda: any(map(world.is_ready, place.pods(f"app={group}-c"))), 30)
