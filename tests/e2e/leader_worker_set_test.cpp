@@ -1,5 +1,6 @@
 #include <set>
 
+#include "tests/e2e/leader_worker_set.hpp"
 #include "tests/e2e/sandbox.hpp"
 #include "tests/e2e/saver_work.hpp"
 
@@ -18,31 +19,14 @@ class LeaderWorkerSet : public Sandbox {
     how.image = "docker.io/library/debian:bookworm-slim";
     json pod = manifest(how);
     write_one_entry(pod["spec"], entry);
-    const json set{{"apiVersion", "leaderworkerset.x-k8s.io/v1"},
-                   {"kind", "LeaderWorkerSet"},
-                   {"metadata", {{"name", "group"}, {"namespace", ns()}}},
-                   {"spec",
-                    {{"replicas", 1},
-                     {"leaderWorkerTemplate",
-                      {{"size", 2},
-                       {"workerTemplate",
-                        {{"metadata", {{"annotations", pod["metadata"]["annotations"]}}},
-                         {"spec", pod["spec"]}}}}}}}};
-    ASSERT_EQ(testing::apply(set), "");
+    ASSERT_EQ(testing::apply(leader_worker_set(pod, 1, 2)), "");
     ASSERT_TRUE(eventually(seconds(120), [&] {
       const json pods = group();
       return pods.size() == 2 && is_ready(pods[0]) && is_ready(pods[1]);
     })) << group();
     for (const json& member : group()) ASSERT_FALSE(saver_status(member).empty()) << member;
   }
-  [[nodiscard]] json group() const {
-    json list;
-    EXPECT_TRUE(eventually(seconds(30), [&] {
-      list = get_json({"pods", "-n", ns(), "-l", "leaderworkerset.sigs.k8s.io/name=group"});
-      return list.is_object();
-    }));
-    return list["items"];
-  }
+  [[nodiscard]] json group() const { return pods_of_groups(ns()); }
   [[nodiscard]] std::set<std::string> uids() const {
     std::set<std::string> all;
     for (const json& pod : group()) all.insert(at(pod, "/metadata/uid"));

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "tests/e2e/leader_worker_set.hpp"
 #include "tests/e2e/sandbox.hpp"
 #include "tests/e2e/saver_work.hpp"
 
@@ -35,27 +36,10 @@ class Ranks : public Sandbox {
     // Sixteen fit on a small machine.
     app["resources"] = {{"requests", {{"cpu", "5m"}, {"memory", "16Mi"}}}};
     pod["spec"]["terminationGracePeriodSeconds"] = 5;
-    const json set{{"apiVersion", "leaderworkerset.x-k8s.io/v1"},
-                   {"kind", "LeaderWorkerSet"},
-                   {"metadata", {{"name", "group"}, {"namespace", ns()}}},
-                   {"spec",
-                    {{"replicas", kGroups},
-                     {"leaderWorkerTemplate",
-                      {{"size", size()},
-                       {"workerTemplate",
-                        {{"metadata", {{"annotations", pod["metadata"]["annotations"]}}},
-                         {"spec", pod["spec"]}}}}}}}};
-    ASSERT_EQ(testing::apply(set), "");
+    ASSERT_EQ(testing::apply(leader_worker_set(pod, kGroups, size())), "");
     expect_all_ready({});
   }
-  [[nodiscard]] json pods() const {
-    json list;
-    EXPECT_TRUE(eventually(seconds(30), [&] {
-      list = get_json({"pods", "-n", ns(), "-l", "leaderworkerset.sigs.k8s.io/name=group"});
-      return list.is_object();
-    }));
-    return list["items"];
-  }
+  [[nodiscard]] json pods() const { return pods_of_groups(ns()); }
   // None of those that were there before.
   void expect_all_ready(const std::set<std::string>& before) {
     ASSERT_TRUE(eventually(seconds(240), [&] {
