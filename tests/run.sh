@@ -76,6 +76,8 @@ parse_arguments() {
 }
 
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
+# As CI runs it: some parts go beside others then.
+whole() { [ "$part" = all ] && [ -z "$pattern" ]; }
 needs_programs() { wants unit || wants integration || wants e2e || [ "$part" = matrix ]; }
 
 # ---- what is needed
@@ -497,15 +499,15 @@ plan() {
     steps_plan in-pods 900 "vLLM's server in pods, killed and replaced"
   fi
   if [ "$part" = fresh ]; then steps_plan fresh 1500 "the documented lines in a new Debian (tests/fresh)"; fi
-  if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
   if wants integration; then steps_plan control-plane "$(unless_ready control-plane 330)" "etcd, kube-apiserver, a registry and helm from Go modules"; fi
   if wants integration; then
     for name in "$oldest_api" "$newest_api"; do steps_plan "kubernetes-$name" "$(unless_ready_on "$name" 300)" "the API server of Kubernetes $name"; done
   fi
   if wants integration; then steps_plan cosign "$(unless_ready cosign 300)" "cosign from its Go module"; fi
-  if [ "$part" = all ] && [ -z "$pattern" ]; then
+  if whole; then
     steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
   else
+    if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
     if wants threads; then steps_plan threads 700 "tests under ThreadSanitizer"; fi
     if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
     if wants integration; then steps_plan integration 900 "integration tests"; fi
@@ -517,8 +519,8 @@ plan() {
     steps_plan lws "$(unless_ready "controller lws" 150)" "LeaderWorkerSet's controller from its Go module"
     steps_plan previous "$(unless_ready previous 600)" "the release before this one, from its commit"
     steps_plan image 400 "the operator's image from the Dockerfile"
-    if [ "$part" = all ] && [ -z "$pattern" ]; then
-      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, clang-tidy, small wrong changes"
+    if whole; then
+      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, clang-tidy, small wrong changes, AddressSanitizer"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -607,7 +609,7 @@ matrix_step() {
 main() {
   local name volumes release
   parse_arguments "$@"
-  if [ "$part" = all ] && [ -z "$pattern" ]; then export CC_NO_SKIPS=${CC_NO_SKIPS-1}; fi
+  if whole; then export CC_NO_SKIPS=${CC_NO_SKIPS-1}; fi
   if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts kuberay kserve); fi
   if [ "$part" = matrix ] && [ ${#releases[@]} -eq 0 ]; then releases=(1.30 1.33 1.35 1.37); fi
   check_machine
@@ -629,7 +631,6 @@ main() {
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if [ "$part" = tidy ]; then part_step tidy run_tidy; fi
-  if wants sanitized; then part_step sanitized run_sanitized; fi
   name=integration-$$
   if wants integration; then
     steps_undo rm -f "$build/kubectl-$name"
@@ -638,9 +639,10 @@ main() {
     for release in "$oldest_api" "$newest_api"; do step "kubernetes-$release" on_release "$release" "$cluster" prepare control-plane; done
     step cosign "$cluster" prepare cosign
   fi
-  if [ "$part" = all ] && [ -z "$pattern" ]; then
+  if whole; then
     part_step integration beside threads run_integration "$name"
   else
+    if wants sanitized; then part_step sanitized run_sanitized; fi
     if wants threads; then part_step threads run_threads; fi
     if wants fuzz; then part_step fuzz run_fuzz; fi
     if wants integration; then part_step integration run_integration "$name"; fi
@@ -699,8 +701,8 @@ main() {
     steps_undo rm -f "$build/kubectl-$name"
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
-    if [ "$part" = all ] && [ -z "$pattern" ]; then
-      part_step e2e beside "fresh engines+vllm+jax fuzz tidy mutate" run_e2e "$name" "$volumes"
+    if whole; then
+      part_step e2e beside "fresh engines+vllm+jax fuzz tidy mutate sanitized" run_e2e "$name" "$volumes"
     else
       part_step e2e run_e2e "$name" "$volumes"
     fi
