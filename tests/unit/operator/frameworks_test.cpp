@@ -323,7 +323,7 @@ TEST(ShippedFrameworks, WhatOthersMayUseIsPackedAndNothingElse) {
       {"vllm",
        {"deep_gemm/cache/kernel.k/kernel.cubin", "startup_plan/startup_plan_0.json",
         "flashinfer_autotune_cache/0.7.2/90a/h/autotune_configs.json",
-        "rocm_segmented_attention/0.json"},
+        "rocm_segmented_attention/0.json", "neuron/compile_cache/0123/graph_0123.neff"},
        {"deep_gemm/cache/kernel.half/kernel.cu", "rocm_segmented_attention/0.json.lock",
         "flashinfer_autotune_cache/0.7.2/90a/h/.autotune_configs.json.x.tmp"}},
       {"torch",
@@ -382,6 +382,7 @@ TEST(ShippedFrameworks, EntriesAreWhatStandsForAKey) {
       {"sglang", rank + "inductor_cache/fxgraph/ab/K/f", rank + "inductor_cache/fxgraph/ab/L/f"},
       {"vllm", rank + "artifact_0/fxgraph/ab/K/f", rank + "artifact_1/fxgraph/ab/K/f"},
       {"vllm", "deep_gemm/cache/kernel.k/kernel.cubin", "deep_gemm/cache/kernel.l/kernel.cubin"},
+      {"vllm", "neuron/compile_cache/01/graph_01.neff", "neuron/compile_cache/02/graph_02.neff"},
       {"sglang", "flash_attention/f/fwd/01.o", "flash_attention/f/fwd/02.o"},
       {"gaudi", "one.recipe", "two.recipe"}};
   for (const auto& [framework, read, made] : rows) {
