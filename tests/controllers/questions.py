@@ -28,7 +28,7 @@ class Pair:
         try:
             until("the same with the annotation as without it", alike, 30)
         except Wrong as error:
-            raise Wrong(f"{step}: with the annotation {found['annotated']}, without it {found['plain']}") from error
+            raise Wrong(f"{step}: with the annotation {found.get('annotated')}, without it {found.get('plain')}: {error}") from error
         self.seen[step] = found["annotated"]
         for name in self.names:
             self.before[name] = {one["metadata"]["uid"] for one in self.pods(name)}

@@ -18,13 +18,15 @@ sys.dont_write_bytecode = True  # nothing is left beside the sources
 import argo_rollouts
 import jobset
 import kserve
+import kserve_llm
 import kuberay
 import kueue
 from questions import Pair
 from world import World, Wrong
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CONTROLLERS = {"kueue": kueue, "jobset": jobset, "argo-rollouts": argo_rollouts, "kuberay": kuberay, "kserve": kserve}
+CONTROLLERS = {"kueue": kueue, "jobset": jobset, "argo-rollouts": argo_rollouts, "kuberay": kuberay, "kserve": kserve,
+               "kserve-llm": kserve_llm}
 
 
 def release(name):

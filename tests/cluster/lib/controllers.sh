@@ -52,18 +52,23 @@ module_folder() {
 WANTED_KINDS='["CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Namespace", "ConfigMap"]'
 
 write_manifests() {
-  local into=$1 folder=$2 module kubectl others
+  local into=$1 folder=$2 module kubectl presets
   module=$(module_folder "$folder")
   kubectl=$(go_program kubectl)
-  # From within: in an absolute path kustomize takes "github.com/" for a repository.
-  (cd "$module" && "$kubectl" kustomize "$(told_of "$folder" .manifests)") >"$into/manifests.yaml" 2>"$into/kustomize.log" ||
-    die "kustomize cannot build the manifests of $folder: $(tail -n 3 "$into/kustomize.log")"
-  mapfile -t others < <(told_of "$folder" '.crds // [] | .[]')
-  for other in "${others[@]}"; do { echo ---; cat "$module/$other"; } >>"$into/manifests.yaml"; done
+  kustomized "$module" "$(told_of "$folder" .manifests)" "$into" >"$into/manifests.yaml"
   "$kubectl" label --local --overwrite -f "$into/manifests.yaml" -o json compilecache.dev/test=controller |
     jq -s --argjson wanted "$WANTED_KINDS" '[.[] | if .kind == "List" then .items[] else . end | select(.kind as $kind | $wanted | index($kind))]
       | {apiVersion: "v1", kind: "List", items: .}' >"$into/manifests.json"
+  presets=$(told_of "$folder" '.presets // empty')
+  [ -z "$presets" ] || kustomized "$module" "$presets" "$into" >"$into/presets.yaml"
   rm "$into/manifests.yaml" "$into/kustomize.log"
+}
+
+# kustomized MODULE FOLDER LOGS: a kustomization of the module. From within: in an absolute path kustomize takes "github.com/" for a
+# repository.
+kustomized() {
+  (cd "$1" && "$(go_program kubectl)" kustomize "$2") 2>"$3/kustomize.log" ||
+    die "kustomize cannot build $2 of $1: $(tail -n 3 "$3/kustomize.log")"
 }
 
 # objects_of ITEM RUN ADDRESS PORT CONDITION: those that hold, as a List; whoever is to be asked answers at the address.
@@ -76,12 +81,18 @@ objects_of() {
       | if .spec.conversion.webhook then .spec.conversion.webhook.clientConfig |= at_address else . end)' "$1/manifests.json"
 }
 
-# add_controller NAME CONTROLLER: its resources, its webhooks and itself, on a cluster with a node.
+# needs_of CONTROLLER: others that it does not work without.
+needs_of() { told_of "$(controller_folder "$1")" '.needs // [] | .[]'; }
+
+# add_controller NAME CONTROLLER: its resources, its webhooks and itself, on a cluster with a node; what it needs before it.
 add_controller() {
-  local run name=${2-} folder item number address home arguments environment port
+  local run name=${2-} other folder item number address home arguments environment port
   run=$(existing_run "${1-}")
   folder=$(controller_folder "$name")
   number=$(cat "$run/number" 2>/dev/null) || die "the cluster '$1' has no node, and so no controllers"
+  for other in $(needs_of "$name"); do
+    [ -e "$run/controllers/$other" ] || (add_controller "$1" "$other")
+  done
   item=$(controller_item "$name")
   address=10.231.$number.2
   port=$(told_of "$folder" '.webhookPort // 0')
@@ -96,6 +107,7 @@ add_controller() {
   # A controller that finds its own kinds not served yet ends, and nobody here starts it again.
   kubectl_in "$run" wait --for=condition=Established crd --all --timeout=60s >/dev/null
   [ ! -f "$folder/before.yaml" ] || kubectl_in "$run" apply --server-side --force-conflicts -f "$folder/before.yaml" >/dev/null
+  [ ! -f "$item/presets.yaml" ] || kubectl_in "$run" apply --server-side --force-conflicts -f "$item/presets.yaml" >/dev/null
   # shellcheck disable=SC2034  # both are read by start
   START_CGROUPS=$(cgroup_procs_files "$1" | tr '\n' ' ')
   START_PREFIX=(nsenter --net="/run/netns/cc-$1-0" env "KUBECONFIG=$run/kubeconfig" "${environment[@]}")

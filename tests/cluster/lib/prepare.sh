@@ -184,5 +184,6 @@ prepare_next() {
 
 prepare_controller() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}" "${NODE_PACKAGES[@]}"
-  controller_item "$1" >/dev/null
+  local name
+  for name in $(needs_of "$1") "$1"; do controller_item "$name" >/dev/null; done
 }
