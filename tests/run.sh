@@ -610,7 +610,7 @@ main() {
   local name volumes release
   parse_arguments "$@"
   if whole; then export CC_NO_SKIPS=${CC_NO_SKIPS-1}; fi
-  if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts kuberay kserve kserve-llm); fi
+  if [ "$part" = controllers ] && [ ${#controllers[@]} -eq 0 ]; then controllers=(kueue jobset argo-rollouts kuberay kserve kserve-llm trainer); fi
   if [ "$part" = matrix ] && [ ${#releases[@]} -eq 0 ]; then releases=(1.30 1.33 1.35 1.37); fi
   check_machine
   mkdir -p "$build"

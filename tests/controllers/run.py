@@ -21,12 +21,13 @@ import kserve
 import kserve_llm
 import kuberay
 import kueue
+import trainer
 from questions import Pair
 from world import World, Wrong
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONTROLLERS = {"kueue": kueue, "jobset": jobset, "argo-rollouts": argo_rollouts, "kuberay": kuberay, "kserve": kserve,
-               "kserve-llm": kserve_llm}
+               "kserve-llm": kserve_llm, "trainer": trainer}
 
 
 def release(name):

@@ -52,10 +52,13 @@ module_folder() {
 WANTED_KINDS='["CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Namespace", "ConfigMap"]'
 
 write_manifests() {
-  local into=$1 folder=$2 module kubectl presets
+  local into=$1 folder=$2 module kubectl one presets
   module=$(module_folder "$folder")
   kubectl=$(go_program kubectl)
-  kustomized "$module" "$(told_of "$folder" .manifests)" "$into" >"$into/manifests.yaml"
+  for one in $(told_of "$folder" '[.manifests] | flatten | .[]'); do
+    echo ---
+    kustomized "$module" "$one" "$into"
+  done >"$into/manifests.yaml"
   "$kubectl" label --local --overwrite -f "$into/manifests.yaml" -o json compilecache.dev/test=controller |
     jq -s --argjson wanted "$WANTED_KINDS" '[.[] | if .kind == "List" then .items[] else . end | select(.kind as $kind | $wanted | index($kind))]
       | {apiVersion: "v1", kind: "List", items: .}' >"$into/manifests.json"
