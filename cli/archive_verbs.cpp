@@ -12,6 +12,7 @@
 #include "cli/archives/import_command.hpp"
 #include "cli/archives/sign_command.hpp"
 #include "cli/archives/verify_command.hpp"
+#include "cli/cluster/undo.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -113,7 +114,10 @@ std::shared_ptr<Options> ArchiveVerbs::add(CLI::App& app, const char* name, cons
   CLI::App* command = app.add_subcommand(name, about);
   command->footer(footer);
   describe_cluster(*command, options->cluster);
-  entries_.push_back({command, [options, run] { return run(*options); }});
+  entries_.push_back({command, [options, run] {
+                        undo_at_signals();
+                        return run(*options);
+                      }});
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/archives/tool_job.hpp"
 #include "cli/archives/tool_run.hpp"
 #include "cli/cluster/kubectl.hpp"
+#include "cli/cluster/undo.hpp"
 #include "store/access/copy.hpp"
 #include "store/access/open.hpp"
 #include "store/access/transfer.hpp"
@@ -75,42 +76,24 @@ Status push(const Checked& checked, store::Store& into, const ArchiveSigner* sig
   return {};
 }
 
-// A folder on the volume with the file's archive, put there by a Job, gone with the object.
-class VolumeInbox {
- public:
-  static Result<VolumeInbox> fill(const Cluster& cluster, const api::VolumeRef& volume,
-                                  const ImportCommandOptions& options, std::ostream& progress) {
-    auto tool = WaitingTool::start(cluster,
-                                   {.volume = volume,
-                                    .image = options.tool_image,
-                                    .deadline = std::chrono::seconds(2L * options.timeout_seconds),
-                                    .writes = true},
-                                   progress);
-    if (!tool) return unexpected(tool.error());
-    VolumeInbox inbox(options.cluster, std::move(*tool), store_path(volume));
-    const auto put = run_kubectl(
-        options.cluster, inbox.tool_.exec({"compilecache-agent", "import", inbox.path_, "-"}),
-        {.input = options.file});
-    if (!put) return unexpected(put.error());
-    return inbox;
-  }
-  ~VolumeInbox() {
-    if (!path_.empty()) (void)run_kubectl(cluster_, tool_.exec({"rm", "-rf", path_}), {});
-  }
-  VolumeInbox(VolumeInbox&& other) noexcept
-      : cluster_(other.cluster_),
-        tool_(std::move(other.tool_)),
-        path_(std::exchange(other.path_, {})) {}
-  VolumeInbox& operator=(VolumeInbox&&) = delete;
-
- private:
-  VolumeInbox(const ClusterOptions& cluster, WaitingTool tool, std::string path)
-      : cluster_(cluster), tool_(std::move(tool)), path_(std::move(path)) {}
-
-  const ClusterOptions& cluster_;
-  WaitingTool tool_;
-  std::string path_;
-};
+// A Job that has put the file's archive into a folder on the volume, which goes with it.
+Result<WaitingTool> fill(const Cluster& cluster, const api::VolumeRef& volume,
+                         const ImportCommandOptions& options, std::ostream& progress) {
+  const std::string path = store_path(volume);
+  auto tool = WaitingTool::start(cluster,
+                                 {.volume = volume,
+                                  .image = options.tool_image,
+                                  .deadline = std::chrono::seconds(2L * options.timeout_seconds),
+                                  .writes = true,
+                                  .clears = path},
+                                 progress);
+  if (!tool) return unexpected(tool.error());
+  const auto put =
+      run_kubectl(options.cluster, tool->exec({"compilecache-agent", "import", path, "-"}),
+                  {.input = options.file});
+  if (!put) return unexpected(put.error());
+  return tool;
+}
 
 Result<std::string> have_it_copied(const Cluster& cluster, const ImportCommandOptions& options,
                                    const api::CompileCache& inbox, std::ostream& progress) {
@@ -146,12 +129,14 @@ Result<std::string> by_volume(const Cluster& cluster, const ImportCommandOptions
                 "yours with --via");
   }
   if (auto checked = check(options.file); !checked) return unexpected(checked.error());
-  const auto there = VolumeInbox::fill(cluster, place, options, progress);
+  const auto there = fill(cluster, place, options, progress);
   if (!there) return unexpected(there.error());
   progress << "put it on the volume of claim " << place.claim << "\n";
-  auto copied = have_it_copied(cluster, options, inbox, progress);
   // The folder goes, so nothing may go on with it.
-  if (!copied) take_back_copy(cluster, options.cache);
+  const auto take_back = [&] { take_back_copy(cluster, options.cache); };
+  const Undo undo(take_back);
+  auto copied = have_it_copied(cluster, options, inbox, progress);
+  if (!copied) take_back();
   return copied;
 }
 

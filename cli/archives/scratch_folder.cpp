@@ -5,6 +5,14 @@
 #include <system_error>
 
 namespace compilecache::cli {
+namespace {
+
+void remove(const std::string& folder) {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+}
+
+}  // namespace
 
 Result<ScratchFolder> ScratchFolder::create() {
   std::error_code failed;
@@ -16,9 +24,11 @@ Result<ScratchFolder> ScratchFolder::create() {
   return ScratchFolder(std::move(pattern));
 }
 
+ScratchFolder::ScratchFolder(std::string path)
+    : path_(std::move(path)), undo_(std::make_unique<Undo>([folder = path_] { remove(folder); })) {}
+
 ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty()) remove(path_);
 }
 
 }  // namespace compilecache::cli

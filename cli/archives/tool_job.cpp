@@ -13,9 +13,17 @@ using nlohmann::json;
 // So long it can be looked at where this program was killed before it had deleted it.
 constexpr int kKeptSeconds = 300;
 
+// Of a Job that waits with a folder to clear: it is told to end when it is deleted, or has had its
+// time. Whoever still writes there is ended first.
+constexpr char kWaitAndClear[] =
+    "trap 'kill -9 -1; rm -rf \"$1\"' EXIT; trap 'exit 0' TERM; sleep \"$0\" & wait";
+constexpr int kToClear = 60;  // seconds, which a large archive on a slow volume may take
+
 std::vector<std::string> command_of(const ToolJobInput& input) {
   if (!input.arguments.empty()) return {"compilecache-agent"};
-  return {"sleep", std::to_string(input.deadline.count())};
+  const std::string seconds = std::to_string(input.deadline.count());
+  if (input.clears.empty()) return {"sleep", seconds};
+  return {"sh", "-c", kWaitAndClear, seconds, input.clears};
 }
 
 json container_of(const ToolJobInput& input) {
@@ -42,7 +50,7 @@ json pod_of(const ToolJobInput& input) {
       {"restartPolicy", "Never"},
       {"automountServiceAccountToken", false},
       {"enableServiceLinks", false},
-      {"terminationGracePeriodSeconds", 1},
+      {"terminationGracePeriodSeconds", input.clears.empty() ? 1 : kToClear},
       {"containers", json::array({container_of(input)})},
       {"volumes",
        json::array({{{"name", api::kStoreVolume},

@@ -25,6 +25,7 @@ struct ToolJobInput {
   std::string node;  // where it has to run; empty: anywhere
   std::chrono::seconds deadline{600};
   bool writes = false;  // into the volume
+  std::string clears;   // of a Job that waits: the folder that it removes when it ends, however
 };
 nlohmann::json tool_job(const ToolJobInput& input);
 

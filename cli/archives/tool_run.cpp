@@ -7,6 +7,7 @@
 #include "base/random.hpp"
 #include "base/release.hpp"
 #include "cli/archives/tool_job.hpp"
+#include "cli/cluster/undo.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -22,10 +23,7 @@ class RunningJob {
  public:
   RunningJob(const Cluster& cluster, std::string name)
       : cluster_(cluster), name_(std::move(name)) {}
-  ~RunningJob() {
-    (void)cluster_.client.remove(kube::resources::kJobs, cluster_.ns, name_,
-                                 {.propagation = "Background"});
-  }
+  ~RunningJob() { remove(); }
   [[nodiscard]] const std::string& name() const { return name_; }
   RunningJob(const RunningJob&) = delete;
   RunningJob& operator=(const RunningJob&) = delete;
@@ -48,8 +46,14 @@ class RunningJob {
   }
 
  private:
+  void remove() const {
+    (void)cluster_.client.remove(kube::resources::kJobs, cluster_.ns, name_,
+                                 {.propagation = "Background"});
+  }
+
   const Cluster& cluster_;
   const std::string name_;
+  const Undo undo_{[this] { remove(); }};
 };
 
 // Whether pods on several nodes can mount it; who may not read claims is not told.
@@ -90,7 +94,8 @@ Result<std::string> make_job(const Cluster& cluster, const ToolRun& run) {
                                  ? node_of_claim(*pods, run.volume.claim)
                                  : "",
                      .deadline = run.deadline,
-                     .writes = run.writes};
+                     .writes = run.writes,
+                     .clears = run.clears};
   if (input.image.empty() && pods) input.image = agent_image_in(*pods);
   if (input.image.empty()) input.image = std::string(kImageName) + ":" + release();
   if (auto made = cluster.client.create(kube::resources::kJobs, tool_job(input)); !made) {

@@ -17,6 +17,7 @@ struct ToolRun {
   std::vector<std::string> arguments;
   std::chrono::seconds deadline{600};
   bool writes = false;
+  std::string clears;  // as ToolJobInput's
 };
 
 struct ToolResult {

@@ -1,6 +1,7 @@
 #include "cli/cluster/kubectl.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +50,26 @@ class ChildFiles {
   posix_spawn_file_actions_t actions_{};
 };
 
+// A child hears the signals that this program waits for (undo.hpp).
+class ChildSignals {
+ public:
+  ChildSignals() {
+    sigset_t none;
+    sigemptyset(&none);
+    ::posix_spawnattr_init(&attributes_);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK);
+  }
+  ~ChildSignals() { ::posix_spawnattr_destroy(&attributes_); }
+  ChildSignals(const ChildSignals&) = delete;
+  ChildSignals& operator=(const ChildSignals&) = delete;
+
+  [[nodiscard]] const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+};
+
 // All of it is read, so that the child is never held up; its end is kept.
 std::string read_to_the_end(int fd) {
   std::string text;
@@ -84,8 +105,9 @@ Status run_kubectl(const ClusterOptions& cluster, const std::vector<std::string>
     return fail(ErrorCode::kIo, std::string("making a pipe: ") + std::strerror(errno));
   pid_t child = 0;
   const ChildFiles child_files(files, said[1]);
-  const int failed =
-      ::posix_spawnp(&child, "kubectl", child_files.actions(), nullptr, argv.data(), environ);
+  const ChildSignals signals;
+  const int failed = ::posix_spawnp(&child, "kubectl", child_files.actions(), signals.attributes(),
+                                    argv.data(), environ);
   ::close(said[1]);
   if (failed != 0) {
     ::close(said[0]);

@@ -1,5 +1,8 @@
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <future>
 
 #include "tests/e2e/sandbox.hpp"
 #include "tests/support/paths.hpp"
@@ -20,7 +23,7 @@ class Move : public Sandbox {
     Sandbox::TearDown();
   }
   // With the cluster's kubectl on the PATH, as for whoever types `kubectl compilecache`.
-  [[nodiscard]] testing::ProcessResult plugin(std::vector<std::string> arguments) const {
+  [[nodiscard]] std::vector<std::string> command(std::vector<std::string> arguments) const {
     const std::string kubectl = file("kubectl");
     if (!std::filesystem::exists(kubectl))
       std::filesystem::create_symlink(std::getenv("KUBECTL"), kubectl);
@@ -28,7 +31,10 @@ class Move : public Sandbox {
                                          testing::in_build("cli/kubectl-compilecache")};
     arguments.insert(arguments.begin(), start.begin(), start.end());
     arguments.insert(arguments.end(), {"-n", ns()});
-    return testing::run_process(arguments, "", std::chrono::seconds(240));
+    return arguments;
+  }
+  [[nodiscard]] testing::ProcessResult plugin(const std::vector<std::string>& arguments) const {
+    return testing::run_process(command(arguments), "", seconds(240));
   }
   [[nodiscard]] json archive_of(const std::string& name) const {
     for (const json& archive : archives()) {
@@ -44,6 +50,32 @@ class Move : public Sandbox {
       if (!at(job, "/metadata/deletionTimestamp").is_string()) found.push_back(job);
     }
     return found;
+  }
+
+  // Folders in the store of "new" through which files come.
+  [[nodiscard]] std::set<std::string> inboxes() const {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(volume() + "/new")) {
+      if (entry.path().filename().string().starts_with("import-")) found.insert(entry.path());
+    }
+    return found;
+  }
+  void expect_nothing_left() const {
+    EXPECT_EQ(tools(), json::array());
+    EXPECT_TRUE(eventually(seconds(90), [&] { return inboxes().empty(); }));
+  }
+  // Ctrl-C, once the file is on its way; the exit status.
+  [[nodiscard]] int interrupted(const std::vector<std::string>& arguments) const {
+    const std::string pid = file("pid");
+    std::vector<std::string> line = command(arguments);
+    line.insert(line.begin(), {"sh", "-c", "echo $$ >" + pid + "; exec \"$@\"", "sh"});
+    auto importing = std::async(std::launch::async,
+                                [&] { return testing::run_process(line, "", seconds(240)); });
+    EXPECT_TRUE(eventually(seconds(120), [&] { return !inboxes().empty(); }));
+    pid_t process = 0;
+    std::ifstream(pid) >> process;
+    ::kill(process, SIGINT);
+    return importing.get().exit_code;
   }
 
   // Beside the volume, where no pod gets.
@@ -108,14 +140,15 @@ TEST_F(Move, AnArchiveGoesByAFileFromAVolumeToAnother) {
   EXPECT_NE(refused.err.find("spec.trust.publicKeys[0]"), std::string::npos) << refused.err;
   EXPECT_EQ(at(cache("new"), "/spec/storage/copyFrom"), json());
   trust(nullptr);
+  EXPECT_EQ(interrupted({"import", tar, "--to", "new", "--timeout", "180"}), 128 + SIGINT);
+  expect_nothing_left();
+  EXPECT_EQ(at(cache("new"), "/spec/storage/copyFrom"), json());
   const auto imported = plugin({"import", tar, "--to", "new", "--timeout", "180"});
   ASSERT_EQ(imported.exit_code, 0) << imported.err << cache("new");
   EXPECT_EQ(at(archive_of("new"), "/status/head/manifestDigest"), digest);
   EXPECT_EQ(at(run_to_ready({"warm", {}, "new"}), "/misses"), 0)
       << logs("warm", "compilecache-load");
-  EXPECT_EQ(tools(), json::array());
-  for (const auto& entry : std::filesystem::directory_iterator(volume() + "/new"))
-    EXPECT_FALSE(entry.path().filename().string().starts_with("import-")) << "nothing is left";
+  expect_nothing_left();
 }
 
 }  // namespace

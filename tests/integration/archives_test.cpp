@@ -63,6 +63,15 @@ class Archives : public OperatorTest {
     complete(job);
   }
   json archives() const { return read_list({"compilecachearchives", "-n", ns}); }
+  // The plugin's Jobs, without those that go.
+  std::vector<json> tools() const {
+    std::vector<json> found;
+    for (const json& job :
+         read_list({"jobs", "-n", ns, "-l", "app.kubernetes.io/name=compilecache-tool"})) {
+      if (!at(job, "/metadata/deletionTimestamp").is_string()) found.push_back(job);
+    }
+    return found;
+  }
 
   static bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
@@ -149,11 +158,9 @@ TEST_F(Archives, OfAVolumeAreReadByAJobThatIsGoneAfterwards) {
   make_ready_cache("llama");
   save("llama");
   auto verifying = plugin_meanwhile({"verify", "llama", "--timeout", "100"});
-  const std::vector<std::string> select{"jobs", "-n", ns, "-l",
-                                        "app.kubernetes.io/name=compilecache-tool"};
   json job;
   ASSERT_TRUE(eventually(seconds(60), [&] {
-    for (const json& one : read_list(select)) job = one;
+    for (const json& one : tools()) job = one;
     return job.is_object();
   }));
   EXPECT_EQ(at(job, "/spec/template/spec/containers/0/args/3"), digest("manifest one"));
@@ -170,10 +177,25 @@ TEST_F(Archives, OfAVolumeAreReadByAJobThatIsGoneAfterwards) {
   const ProcessResult verified = verifying.get();
   EXPECT_EQ(verified.exit_code, 1) << "nothing is whole that was not read";
   EXPECT_TRUE(contains(verified.err, "Evicted: the node is low on memory")) << verified.err;
-  EXPECT_TRUE(eventually(seconds(10), [&] {
-    const auto left = read_list(select);
-    return left.empty() || at(left[0], "/metadata/deletionTimestamp").is_string();
-  }));
+  EXPECT_TRUE(eventually(seconds(10), [&] { return tools().empty(); }));
+}
+
+TEST_F(Archives, AJobIsGoneAfterCtrlCToo) {
+  make_ready_cache("llama");
+  save("llama");
+  const archive::test::TempDir folder;
+  const std::string pid = folder.path("pid");
+  auto verifying = std::async(std::launch::async, [&] {
+    return run_process({"/bin/sh", "-c",
+                        "echo $$ >" + pid + "; exec " +
+                            testing::in_build("cli/kubectl-compilecache") +
+                            " verify llama --timeout 100 -n " + ns});
+  });
+  ASSERT_TRUE(eventually(seconds(60), [&] { return !tools().empty(); }));
+  ::kill(std::stoi(archive::test::read_file(pid)), SIGINT);
+  const ProcessResult ended = verifying.get();
+  EXPECT_EQ(ended.exit_code, 128 + SIGINT) << ended.err;
+  EXPECT_TRUE(tools().empty());
 }
 
 // With Debian's registry as the user's.

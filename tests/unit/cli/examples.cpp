@@ -10,6 +10,7 @@
 #include "cli/archives/tool_run.hpp"
 #include "cli/cluster/cluster.hpp"
 #include "cli/cluster/kubectl.hpp"
+#include "cli/cluster/undo.hpp"
 #include "cli/cluster/workload_template.hpp"
 #include "cli/explain/engine_lines.hpp"
 #include "cli/explain/pod_reader.hpp"
@@ -77,6 +78,12 @@ inline void tool(const Cluster& cluster, const ClusterOptions& options,
 
 inline void exec(const ClusterOptions& options, const std::string& pod, const std::string& ns) {
   run_kubectl(options, {"exec", "-i", pod, "-n", ns, "--", "cat"}, {.input = "a", .output = "b"});
+}
+
+inline void undo(const kube::Client& client, const kube::Resource& jobs, const std::string& ns,
+                 const std::string& name) {
+  undo_at_signals();
+  const Undo undo([&] { client.remove(jobs, ns, name); });
 }
 
 inline Status archives() {

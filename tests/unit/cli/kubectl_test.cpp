@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 
@@ -51,6 +52,18 @@ TEST_F(KubectlTest, SaysWhatWasSaidWhereItFails) {
   EXPECT_THAT(done.error().message, HasSubstr("pods \"x\" is forbidden"));
   EXPECT_LT(done.error().message.size(), 5000U);
   EXPECT_THAT(done.error().message, Not(HasSubstr("--kubeconfig")));
+}
+
+TEST_F(KubectlTest, HearsSignalsThatThisProgramWaitsFor) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  script("kill -TERM $$; exit 0");
+  const auto done = run_kubectl({}, {"exec"}, {});
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message, HasSubstr("kubectl exec ended with 143"));
 }
 
 TEST_F(KubectlTest, HasToBeOnThePath) {

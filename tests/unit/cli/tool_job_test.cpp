@@ -48,6 +48,17 @@ TEST(ToolJob, WaitsWhereCommandsAreRunInIt) {
   EXPECT_EQ(container["securityContext"], reading["containers"][0]["securityContext"]);
 }
 
+TEST(ToolJob, HasTimeToRemoveItsFolder) {
+  ToolJobInput waiting = input();
+  waiting.arguments.clear();
+  waiting.clears = "/compilecache/store/a/import";
+  const json pod = tool_job(waiting)["spec"]["template"]["spec"];
+  EXPECT_EQ(pod["terminationGracePeriodSeconds"], 60);
+  const json command = pod["containers"][0]["command"];
+  EXPECT_EQ(command[3], "600");
+  EXPECT_EQ(command[4], waiting.clears) << "no part of the script, whatever its name is";
+}
+
 TEST(ToolJob, TheOperatorTakesItNotForOneOfItsOwn) {
   const std::string text = tool_job(input()).dump();
   EXPECT_EQ(text.find("compilecache.dev/"), std::string::npos) << text;
