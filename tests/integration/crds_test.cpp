@@ -34,10 +34,8 @@ class Installed : public ::testing::Test {
   static void SetUpTestSuite() {
     const auto applied = kubectl({"apply", "-f", kInstall});
     ASSERT_EQ(applied.exit_code, 0) << applied.err;
-    const auto established = kubectl({"wait", "--for=condition=Established", "--timeout=30s",
-                                      "crd/compilecaches.compilecache.dev",
-                                      "crd/compilecachearchives.compilecache.dev"});
-    ASSERT_EQ(established.exit_code, 0) << established.err;
+    ASSERT_TRUE(testing::are_established(
+        {"compilecaches.compilecache.dev", "compilecachearchives.compilecache.dev"}));
   }
 
   void SetUp() override {

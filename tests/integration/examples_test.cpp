@@ -59,9 +59,7 @@ class Examples : public ::testing::Test {
   static void SetUpTestSuite() {
     const auto applied = kubectl({"apply", "-f", testing::in_tree("config/crds.yaml")});
     ASSERT_EQ(applied.exit_code, 0) << applied.err;
-    const auto established = kubectl({"wait", "--for=condition=Established", "--timeout=30s",
-                                      "crd/compilecaches.compilecache.dev"});
-    ASSERT_EQ(established.exit_code, 0) << established.err;
+    ASSERT_TRUE(testing::are_established({"compilecaches.compilecache.dev"}));
   }
   void SetUp() override {
     namespace_ = "examples-" + random_id(system_random()).substr(0, 8);

@@ -39,4 +39,11 @@ bool eventually(std::chrono::seconds limit, const std::function<bool()>& predica
   }
 }
 
+bool are_established(const std::vector<std::string>& crds) {
+  std::vector<std::string> wait{"wait", "--for=condition=Established", "--timeout=5s"};
+  for (const std::string& name : crds) wait.push_back("crd/" + name);
+  // It fails at once where a new one has no conditions yet.
+  return eventually(std::chrono::seconds(30), [&] { return kubectl(wait).exit_code == 0; });
+}
+
 }  // namespace compilecache::testing

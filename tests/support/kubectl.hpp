@@ -28,4 +28,7 @@ nlohmann::json at(const nlohmann::json& object, const std::string& pointer);
 // Asks again every half second until the predicate holds or the time is over.
 bool eventually(std::chrono::seconds limit, const std::function<bool()>& predicate);
 
+// Waits until the CustomResourceDefinitions of these names are served; whether they are.
+bool are_established(const std::vector<std::string>& crds);
+
 }  // namespace compilecache::testing

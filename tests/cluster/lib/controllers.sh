@@ -107,8 +107,9 @@ add_controller() {
   mapfile -t arguments < <(told_of "$folder" '.arguments[]' | in_place "$home" "$address")
   mapfile -t environment < <(told_of "$folder" '.environment // {} | to_entries[] | .key + "=" + .value' | in_place "$home" "$address")
   objects_of "$item" "$run" "$address" "$port" '.webhooks | not' | kubectl_in "$run" apply --server-side --force-conflicts -f - >/dev/null
-  # A controller that finds its own kinds not served yet ends, and nobody here starts it again.
-  kubectl_in "$run" wait --for=condition=Established crd --all --timeout=60s >/dev/null
+  # A controller that finds its own kinds not served yet ends, and nobody here starts it again. `kubectl wait` itself ends at a new one
+  # that has no conditions yet.
+  wait_for 60 "the resources of $name" "$run" kube-apiserver kubectl_in "$run" wait --for=condition=Established crd --all --timeout=5s
   [ ! -f "$folder/before.yaml" ] || kubectl_in "$run" apply --server-side --force-conflicts -f "$folder/before.yaml" >/dev/null
   [ ! -f "$item/presets.yaml" ] || kubectl_in "$run" apply --server-side --force-conflicts -f "$item/presets.yaml" >/dev/null
   # shellcheck disable=SC2034  # both are read by start
