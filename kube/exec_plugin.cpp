@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -39,12 +40,15 @@ Result<std::string> exec_info(const ExecPlugin& plugin, const Config& config) {
   return info.dump();
 }
 
-// Runs in the child, so that the plugin does not inherit our sockets. (Boost's own limit_handles
-// also closes the standard streams.)
-struct CloseOnExec : bp::extend::handler {
+// Runs in the child, so that the plugin does not inherit our sockets (Boost's own limit_handles
+// also closes the standard streams), nor signals that we block: Ctrl-C ends it too.
+struct InheritNothing : bp::extend::handler {
   template <typename Executor>
   void on_exec_setup(Executor&) const {
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
   }
 };
 
@@ -94,7 +98,7 @@ Result<Output> run(const ExecPlugin& plugin, const std::string& info) {
   std::future<std::string> out;
   std::future<std::string> err;
   bp::child child(program, bp::args(plugin.args), environment, (bp::std_in < bp::null),
-                  (bp::std_out > out), (bp::std_err > err), CloseOnExec(), io);
+                  (bp::std_out > out), (bp::std_err > err), InheritNothing(), io);
   io.run_for(kPluginTime);
   if (!io.stopped()) {
     child.terminate();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -130,6 +131,17 @@ TEST_F(CredentialsTest, APluginIsToldOfTheCluster) {
   std::ifstream file(folder / "info");
   const std::string info{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(info.find("\"server\":\"https://api:6443\""), std::string::npos) << info;
+}
+
+TEST_F(CredentialsTest, APluginHearsSignalsThatThisProgramBlocks) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  use_plugin("kill -TERM $$\n" + counting(folder.string(), ""));
+  EXPECT_NE(plugin_error(), "no error");
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 
 TEST_F(CredentialsTest, PluginFailuresSayWhatAndWhy) {
