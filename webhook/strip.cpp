@@ -71,7 +71,8 @@ class Stripper {
         volumes_(ours_of(status.volumes)),
         init_containers_(ours_of(status.init_containers)) {
     for (const std::string& variable : status.variables) {
-      const size_t colon = variable.find(':');
+      // "CONTAINER:VARIABLE", of which the former is as yet whatever somebody wrote.
+      const size_t colon = variable.rfind(':');
       if (colon == std::string::npos) continue;
       variables_[variable.substr(0, colon)].insert(variable.substr(colon + 1));
     }
