@@ -20,9 +20,7 @@ class Controller:
     def scale(self, place, names):
         """A JobSet keeps its size: it is suspended and goes on, with pods that are new."""
         for name in names:
-            place.patch(f"jobset/{name}", {"spec": {"suspend": True}})
-            world.until("the pods' end", lambda one=name: not place.pods(f"pair={one}"))
-            place.patch(f"jobset/{name}", {"spec": {"suspend": False}})
+            place.suspend_and_resume(f"jobset/{name}", f"pair={name}")
 
     def roll_out(self, place, names):
         """As its users do: deleted, and made anew."""
@@ -37,7 +35,6 @@ class Controller:
     def more(self, place):
         """Its jobs end, and it is completed with our sidecar as without."""
         for name in ("annotated", "plain"):
-            for pod in place.running(f"pair={name}", 2):
-                world.kubectl("exec", pod["metadata"]["name"], "-n", place.ns, "-c", "app", "--", "touch", "/tmp/end")
+            place.end(place.running(f"pair={name}", 2))
             world.until(f"{name} completed", lambda one=name: self.status(place, one)["state"] == "Completed")
         return "completed"

@@ -22,9 +22,7 @@ class Controller:
     def scale(self, place, names):
         """A TrainJob keeps its size: it is suspended and goes on, with pods that are new."""
         for name in names:
-            place.patch(f"trainjob/{name}", {"spec": {"suspend": True}})
-            world.until("the pods' end", lambda one=name: not place.pods(f"pair={one}"))
-            place.patch(f"trainjob/{name}", {"spec": {"suspend": False}})
+            place.suspend_and_resume(f"trainjob/{name}", f"pair={name}")
 
     def roll_out(self, place, names):
         """As its users do: deleted, and made anew."""
@@ -39,7 +37,6 @@ class Controller:
     def more(self, place):
         """Its nodes end, and it is complete with our sidecar as without."""
         for name in ("annotated", "plain"):
-            for pod in place.running(f"pair={name}", 2):
-                world.kubectl("exec", pod["metadata"]["name"], "-n", place.ns, "-c", "node", "--", "touch", "/tmp/end")
+            place.end(place.running(f"pair={name}", 2))
             world.until(f"{name} complete", lambda one=name: "Complete" in self.status(place, one)["conditions"])
         return "complete"

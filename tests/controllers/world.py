@@ -163,6 +163,17 @@ class World:
             one["spec"].get("cache") == cache and one.get("status", {}).get("head")
             for one in self.get("cca").get("items", [])))
 
+    def suspend_and_resume(self, what, selector):
+        """Of something with a spec.suspend: its pods go, and it is made to go on."""
+        self.patch(what, {"spec": {"suspend": True}})
+        until("the pods' end", lambda: not self.pods(selector))
+        self.patch(what, {"spec": {"suspend": False}})
+
+    def end(self, pods):
+        """Lets their applications come to a good end."""
+        for pod in pods:
+            kubectl("exec", pod["metadata"]["name"], "-n", self.ns, "-c", pod["spec"]["containers"][0]["name"], "--", "touch", "/tmp/end")
+
     def said(self, pod):
         return kubectl("logs", pod["metadata"]["name"], "-n", self.ns, "-c", pod["spec"]["containers"][0]["name"], fails=True).stdout.split()
 
