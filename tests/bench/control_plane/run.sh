@@ -36,7 +36,9 @@ config=$project/config/operator
 "$work/kubectl" create --dry-run=client -o json -f "$config/webhook.yaml" |
   sed 's/"namespaceSelector": {/&"matchLabels": {"never": "matches"},/' | "$work/kubectl" apply -f - >/dev/null
 # It fails at once where a new one has no conditions yet.
-for _ in $(seq 30); do "$work/kubectl" wait --for=condition=Established crd --all --timeout=30s >/dev/null 2>&1 && break || sleep 1; done
+established=("$work/kubectl" wait --for=condition=Established crd --all --timeout=30s)
+for _ in $(seq 30); do "${established[@]}" >/dev/null 2>&1 && break || sleep 1; done
+"${established[@]}" >/dev/null
 token=$("$work/kubectl" create token compilecache-operator -n compilecache-system --duration=12h)
 "$work/kubectl" config view --raw --minify --flatten -o json |
   python3 -c 'import json, sys; c = json.load(sys.stdin); c["users"][0]["user"] = {"token": sys.argv[1]}; print(json.dumps(c))' \
