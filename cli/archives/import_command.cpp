@@ -137,6 +137,8 @@ Result<std::string> by_volume(const Cluster& cluster, const ImportCommandOptions
   const Undo undo(take_back);
   auto copied = have_it_copied(cluster, options, inbox, progress);
   if (!copied) take_back();
+  // So that it is gone when this returns; the Job would do it a little later.
+  (void)run_kubectl(options.cluster, there->exec({"rm", "-rf", store_path(place)}), {});
   return copied;
 }
 
