@@ -7,6 +7,8 @@ FROM --platform=$BUILDPLATFORM docker.io/library/debian:bookworm-slim AS build
 ARG TARGETARCH
 COPY cmake/debian-packages.txt image/target.sh image/install_packages /image/
 RUN /image/install_packages "$TARGETARCH" /image/debian-packages.txt
+COPY image/cpprest /image/
+RUN /image/cpprest "$TARGETARCH" /cpprest
 COPY . /source
 # What --version tells, where git does not come along: --build-arg COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*')
 ARG COMMIT=

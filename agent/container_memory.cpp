@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kNoLimit = uint64_t{1} << 62U;
 constexpr uint64_t kMargin = uint64_t{8} << 20U;
 constexpr uint64_t kMarginShare = 8;
-// What a save takes beside its compression: archive/write/write.hpp claims 128 MiB for the whole.
+// A save's memory beside its compression: archive/write/write.hpp claims 128 MiB for the whole.
 constexpr uint64_t kBesideCompression = uint64_t{36} << 20U;
 constexpr uint64_t kLeastForCompression = uint64_t{24} << 20U;
 // Threads' stacks are 8 MiB each by default, which hardly matters above this limit. Nothing that

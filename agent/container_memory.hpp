@@ -8,7 +8,7 @@
 // Keeps the loader's and the saver's work below the memory limit of its container. Beyond that
 // limit the kernel kills the whole container, the supervisor too (memory.oom.group of cgroup v2,
 // which the kubelet sets), and the pod suffers. At a limit of the process only an allocation fails,
-// and the work ends with an error or is started anew.
+// and the work ends with an error or is restarted.
 
 namespace compilecache::agent {
 

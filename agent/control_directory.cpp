@@ -30,6 +30,8 @@ json status_json(const LoadStatus& status) {
               {"readsVisible", status.reads_visible},
               {"reported", status.reported},
               {"bootId", status.boot_id}};
+  if (!status.host_cpu.empty()) object["hostCPU"] = status.host_cpu;
+  if (!status.archive_cpu.empty()) object["archiveCPU"] = status.archive_cpu;
   if (!status.corrupt_digest.empty()) object["corruptDigest"] = status.corrupt_digest;
   if (status.loaded_at != WallTime{}) object["loadedAt"] = format_micro_time(status.loaded_at);
   return object;
@@ -48,6 +50,8 @@ LoadStatus status_of(const json& object) {
   status.generation = object.value("generation", int64_t{0});
   status.gpu_product = object.value("gpuProduct", "");
   status.key = object.value("key", api::ArchiveKey{});
+  status.host_cpu = object.value("hostCPU", "");
+  status.archive_cpu = object.value("archiveCPU", "");
   status.corrupt_digest = object.value("corruptDigest", "");
   status.milliseconds = object.value("milliseconds", int64_t{0});
   status.bytes = object.value("bytes", int64_t{0});

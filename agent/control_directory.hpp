@@ -26,10 +26,12 @@ struct LoadStatus {
   std::string archive, manifest_digest, gpu_product;
   int64_t generation = 0;
   api::ArchiveKey key;
+  std::string host_cpu;     // the kind of CPU of this host (frameworks/cpu.hpp)
+  std::string archive_cpu;  // for which hosts the loaded archive is (api::kCpuPart)
   std::string corrupt_digest;
   int64_t milliseconds = 0, bytes = 0, files = 0;
   // Both are part of the milliseconds above: how long we waited because the operator said so
-  // (`waited_for` says for what), and how long it took to find out which archive is ours.
+  // (`waited_for` says for what), and how long the search for the archive took.
   int64_t waited_ms = 0, asked_ms = 0;
   std::string waited_for;
   WallTime loaded_at{};

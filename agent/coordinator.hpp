@@ -12,7 +12,7 @@
 #include "base/random.hpp"
 #include "store/store.hpp"
 
-// Decides which archive a pod loads and who may save now: the operator does, or, where there is
+// Decides about a pod's archive and the right to save: the operator does, or, where there is
 // none (by hand), the index on the volume.
 
 namespace compilecache::agent {
@@ -48,8 +48,9 @@ using Sleep = std::function<bool(std::chrono::milliseconds)>;
 
 // Calls the operator's agent API over HTTPS. Retries calls that no leader answered (no connection,
 // 429, 502, 503, 504), with growing pauses, until the patience is used up: so agents survive a
-// change of leader. The token is read from its file for each call, since the kubelet renews it. The
-// clock must outlive every coordinator.
+// change of leader. Where the configuration has a load_address, loads and tokens to read are asked
+// there too while the leader does not answer (agent/load_race.hpp). The token is read from its file
+// for each call, since the kubelet renews it. The clock must outlive every coordinator.
 std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config,
                                                   const Clock& clock, Random random, Sleep sleep);
 

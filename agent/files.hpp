@@ -15,7 +15,7 @@
 namespace compilecache::agent {
 
 // Makes `path` and its missing parents, each with mode 0777 whatever the umask, so that an app of
-// any user can write there: a directory that torch may not write to kills the app. Existing
+// any user can write there. A directory that torch may not write to kills the app. Existing
 // directories that we own get that mode too; others are left as they are.
 Status make_open_directory(const std::string& path);
 

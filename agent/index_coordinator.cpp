@@ -37,22 +37,37 @@ class IndexCoordinator : public Coordinator {
     answer.decision = api::SaveDecision::kGranted;
     answer.id = "by-hand";
     answer.lock_timeout_ms = kLockTimeoutMs;
-    answer.key = *key;
-    answer.archive = api::archive_name(config_.cache, *key);
+    answer.key = api::with_cpu(*key, request.cpu);
+    answer.archive = api::archive_name(config_.cache, answer.key);
     answer.generation = 1;
     const auto index = store::read_index(store_);
-    if (const auto head = find_in_index(index, *key, false)) {
+    if (!index) return unexpected(index.error());
+    head_.clear();
+    if (const auto head = find_of_key(*index, answer.key)) {
+      head_ = head->entry.digest;
       answer.generation = static_cast<int64_t>(head->entry.generation()) + 1;
       if (!request.refresh && !is_lost(request)) answer.parent_digest = head->entry.digest;
       if (!request.corrupt_digest.empty()) answer.condemned = {request.corrupt_digest};
     }
-    generation_ = answer.generation;
+    granted_ = answer;
     return answer;
   }
 
+  // Nobody else counts who came first.
   Result<api::CommitAnswer> commit_save(const std::string&, const api::CommitRequest& request,
                                         Patience) override {
-    return api::CommitAnswer{request.manifest_digest, generation_, format_time(clock_.wall())};
+    const api::CommitAnswer committed{request.manifest_digest, granted_.generation,
+                                      format_time(clock_.wall())};
+    store::OfflineIndex* index = store_.offline_index();
+    if (index == nullptr) return committed;
+    const auto size = store_.size_of(request.manifest_digest);
+    if (!size) return unexpected(size.error());
+    const auto extended =
+        index->extend_index(head_, {request.manifest_digest, *size,
+                                    index_annotations(granted_.archive, granted_.generation,
+                                                      committed.saved_at, granted_.key)});
+    if (!extended) return unexpected(extended.error());
+    return committed;
   }
 
   Result<api::SweepAnswer> sweep(const api::SweepRequest&, Patience) override {
@@ -83,7 +98,8 @@ class IndexCoordinator : public Coordinator {
   store::Store& store_;
   const std::string node_;
   const Clock& clock_;
-  int64_t generation_ = 1;
+  api::SaveAnswer granted_;
+  std::string head_;  // the manifest that the index named then
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <sys/utsname.h>
 
 #include <charconv>
+#include <tuple>
+#include <utility>
 
 #include "archive/format.hpp"
 #include "base/log.hpp"
@@ -68,19 +70,44 @@ Result<api::ArchiveKey> local_key(const api::AgentConfig& config, store::Store& 
   return api::make_key(config.key_basis, facts);
 }
 
-std::optional<IndexMatch> find_in_index(const store::Index& index, const api::ArchiveKey& key,
-                                        bool compatible_too) {
+std::optional<IndexMatch> find_in_index(const store::Index& index, const IndexWish& wish) {
   std::optional<IndexMatch> best;
+  // An exact key first, then what is known to fit, then what was saved last: RFC 3339 in UTC sorts
+  // as text.
+  std::tuple<bool, api::CpuFit, std::string> rank;
   for (const store::IndexEntry& entry : index.entries) {
     const api::ArchiveKey theirs = key_of(entry);
-    if (theirs == key) return IndexMatch{entry, theirs, api::Match::kExact};
-    if (!compatible_too || !api::is_compatible(theirs, key)) continue;
-    // RFC 3339 in UTC sorts as text.
-    if (!best || saved_at(entry) > saved_at(best->entry)) {
-      best = IndexMatch{entry, theirs, api::Match::kCompatible};
-    }
+    const bool exact = api::is_same_but_cpu(theirs, wish.key);
+    if (!exact && !(wish.compatible_too && api::is_compatible(theirs, wish.key))) continue;
+    const api::CpuFit fit = api::cpu_fit(theirs, wish.host_cpu);
+    if (fit == api::CpuFit::kOther || (fit == api::CpuFit::kUnproven && !wish.may_prove)) continue;
+    // With another image the latest archive is as good as one for exactly this kind of host.
+    const api::CpuFit counted = !exact && fit == api::CpuFit::kOwn ? api::CpuFit::kAny : fit;
+    std::tuple<bool, api::CpuFit, std::string> its{exact, counted, saved_at(entry)};
+    if (best && its <= rank) continue;
+    rank = std::move(its);
+    best = IndexMatch{entry, theirs, exact ? api::Match::kExact : api::Match::kCompatible};
   }
   return best;
+}
+
+std::optional<IndexMatch> find_of_key(const store::Index& index, const api::ArchiveKey& key) {
+  for (const store::IndexEntry& entry : index.entries) {
+    if (key_of(entry) == key) return IndexMatch{entry, key, api::Match::kExact};
+  }
+  return std::nullopt;
+}
+
+std::string why_not_found(const store::Index& index, const IndexWish& wish) {
+  std::string why = "no_archive";
+  for (const store::IndexEntry& entry : index.entries) {
+    const api::ArchiveKey theirs = key_of(entry);
+    if (!api::is_same_but_cpu(theirs, wish.key)) continue;
+    const api::CpuFit fit = api::cpu_fit(theirs, wish.host_cpu);
+    if (fit == api::CpuFit::kOther) return "cpu_mismatch";
+    if (fit == api::CpuFit::kUnproven) why = "cpu_unknown";
+  }
+  return why;
 }
 
 api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::ArchiveInfo& info) {
@@ -96,18 +123,26 @@ api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::A
 }
 
 bool is_lost(const Error& error) {
-  return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt ||
-         error.code == ErrorCode::kTooLarge || error.code == ErrorCode::kInvalid;
+  // With a reason it is the registry that is amiss: nothing is said of the archive.
+  const bool invalid = error.code == ErrorCode::kInvalid && error.reason.empty();
+  return invalid || error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt ||
+         error.code == ErrorCode::kTooLarge;
 }
 
-Result<std::vector<api::FoundArchive>> archives_there(store::Store& store) {
-  const store::Index there = store::archives_in(store);
-  // A damaged index is as good as none; a registry that does not answer has what it has.
-  if (store.offline_index() == nullptr && !there.problems.empty())
-    return fail(ErrorCode::kUnavailable, there.problems.front());
+Result<std::vector<store::IndexEntry>> saves_there(store::Store& store) {
+  auto there = store::saves_in(store);
+  if (!there) return unexpected(there.error());
+  // A damaged index is as good as none; what a registry cannot read it still has.
+  if (store.offline_index() == nullptr && !there->problems.empty())
+    return fail(ErrorCode::kUnavailable, there->problems.front());
+  return std::move(there->entries);
+}
+
+Result<std::vector<api::FoundArchive>> archives_there(
+    store::Store& store, const std::vector<store::IndexEntry>& entries) {
   std::vector<api::FoundArchive> found;
   size_t unreadable = 0;
-  for (const store::IndexEntry& entry : there.entries) {
+  for (const store::IndexEntry& entry : entries) {
     const auto manifest = archive::read_manifest(store, entry.digest);
     const auto config = manifest ? archive::read_config(store, *manifest)
                                  : Result<archive::Config>(unexpected(manifest.error()));

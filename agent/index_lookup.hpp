@@ -32,20 +32,33 @@ struct IndexMatch {
   api::ArchiveKey key;  // the archive's
   api::Match match = api::Match::kNone;
 };
-// Finds the archive of exactly that key, else (if allowed) the one saved last among those that
-// differ only in the image.
-std::optional<IndexMatch> find_in_index(const store::Index& index, const api::ArchiveKey& key,
-                                        bool compatible_too);
+struct IndexWish {
+  api::ArchiveKey key;          // local_key(); which CPU does not count
+  bool compatible_too = false;  // archives that differ only in the image
+  std::string host_cpu;         // api::cpu_fit()
+  bool may_prove = true;        // archives of which nobody knows for which CPUs they are
+};
+// Finds the archive of exactly that key that fits the host best, else the one saved last among the
+// compatible ones.
+std::optional<IndexMatch> find_in_index(const store::Index& index, const IndexWish& wish);
+// Finds the archive of that key and no other.
+std::optional<IndexMatch> find_of_key(const store::Index& index, const api::ArchiveKey& key);
+// The reason, where it found none: "no_archive", "cpu_mismatch", "cpu_unknown".
+std::string why_not_found(const store::Index& index, const IndexWish& wish);
 
-// What the operator is told of an archive that is in a store.
+// The report to the operator about an archive in a store.
 api::FoundArchive found_archive(const store::IndexEntry& entry, const archive::ArchiveInfo& info);
 
-// Whether what an archive was to be read of is lost: trying again does not mend that.
+// Whether an archive's source is lost: a retry does not help then.
 bool is_lost(const Error& error);
 
-// All archives that the store has, by its index or, of a registry, by its tags. Those that it has
-// lost are left out and logged. Errors: it cannot be told which there are, or what is in one.
-Result<std::vector<api::FoundArchive>> archives_there(store::Store& store);
+// All saves that the store has, by its index or, of a registry, by its tags, as sort_entries()
+// sorts them. An error: they are unknown.
+Result<std::vector<store::IndexEntry>> saves_there(store::Store& store);
+// The content of these. Those that the store has lost are left out and logged. An error: it is
+// unknown.
+Result<std::vector<api::FoundArchive>> archives_there(
+    store::Store& store, const std::vector<store::IndexEntry>& entries);
 
 // The annotations of an archive's entry in the index. `compile_seconds` is 0 where it is not known.
 archive::Annotations index_annotations(const std::string& archive, int64_t generation,

@@ -7,7 +7,7 @@
 
 // The postStart hook of a container that loads and saves (delivery Sidecar). The kubelet starts
 // what comes next once it has ended; it has no time limit of its own, and one that fails makes the
-// kubelet start the container anew. So this program, which does next to nothing itself, runs the
+// kubelet restart the container. So this program, which does next to nothing itself, runs the
 // loader for a limited time and ends with 0 whatever happens. Internal to compilecache-supervise;
 // no heap.
 
@@ -19,8 +19,8 @@ namespace compilecache::agent {
 void run_load_hook(LoadRecord& record, const Signals& signals, char* const* command,
                    std::chrono::milliseconds limit);
 
-// Removes what a loader left that was ended in the middle, and notes that the load is over. For
-// who has the record's lock. False: told to end by a signal.
+// Removes the files of a loader that was ended in the middle, and notes that the load is over. For
+// the holder of the record's lock. False: a signal ended it.
 bool clean_after_load(LoadRecord& record, const Signals& signals, char* const* command);
 
 }  // namespace compilecache::agent

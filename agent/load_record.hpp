@@ -2,13 +2,13 @@
 
 #include <chrono>
 
-// What became of a pod's load, for a container that loads and saves (delivery Sidecar), in a
-// directory that no other container mounts: an application must not be able to make a sidecar that
-// is started again beside it load once more. Internal to compilecache-supervise; no heap.
+// The result of a pod's load, for a container that loads and saves (delivery Sidecar), in a
+// directory that no other container mounts. An application must not be able to make a restarted
+// sidecar load once more. Internal to compilecache-supervise; no heap.
 //
-// Files: `lock`, held (flock) by whoever is at it and by all processes that these have started;
-// `loading`, a load was begun; `over`, it is done, for as long as the node's kernel runs (an
-// emptyDir outlives a power failure, and what is in it may be torn then). Not thread-safe.
+// Files: `lock`, held (flock) by the working process and by all processes that it has started;
+// `loading`, a load was begun; `over`, it is done, for as long as the node's kernel runs. An
+// emptyDir outlives a power failure, and its files may be torn then. Not thread-safe.
 
 namespace compilecache::agent {
 

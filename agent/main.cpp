@@ -86,7 +86,7 @@ struct Options {
   bool debug = false;
 };
 
-// What the work gets lives as long as the process, like its threads.
+// The work's arguments live as long as the process, like its threads.
 const Clock& the_clock() {
   static const auto* const clock = new SystemClock;
   return *clock;
@@ -107,11 +107,14 @@ std::unique_ptr<Coordinator> ask_the_operator(const api::AgentConfig& config) {
   });
 }
 
-std::unique_ptr<store::Store> make_store(const api::AgentConfig& config) {
+enum class Use { kLoad, kWork };
+
+std::unique_ptr<store::Store> make_store(const api::AgentConfig& config, Use use) {
   const api::RegistryRef* registry = config.store ? config.store->registry() : nullptr;
   if (registry == nullptr) return store::open_store(api::store_directory(config));
+  const auto options = use == Use::kLoad ? loading_options : registry_options;
   return store::open_registry(
-      registry_options(config, *registry, [config] { return ask_the_operator(config); }));
+      options(config, *registry, [config] { return ask_the_operator(config); }));
 }
 
 // Null where nothing is to be copied.
@@ -125,8 +128,8 @@ std::unique_ptr<store::Store> open_source(const api::AgentConfig& config) {
 }
 
 // The one store of this process.
-store::Store& open_store(const api::AgentConfig& config) {
-  static auto* const store = make_store(config).release();
+store::Store& open_store(const api::AgentConfig& config, Use use = Use::kWork) {
+  static auto* const store = make_store(config, use).release();
   return *store;
 }
 
@@ -139,7 +142,7 @@ void load_here(const Options& options, const std::function<void()>& leaving,
     log_error("starting cold", {{"error", config.error().message}});
     return;
   }
-  run_load(*config, open_store(*config), process, leaving, predecessor);
+  run_load(*config, open_store(*config, Use::kLoad), process, leaving, predecessor);
 }
 
 SubprocessEnd load_in_subprocess(const Options& options, Predecessor predecessor) {
@@ -271,7 +274,8 @@ int run(int argc, char** argv) {
   auto* save_command = app.add_subcommand(
       "save", "Watch the cache directories and save what is new; ends only at SIGTERM");
   save_command->add_flag("--once", options.once,
-                         "Save now and exit: 0 when it was saved or nothing was new");
+                         "Save when the cache is still, and exit: 0 when it was saved or nothing "
+                         "was new");
   save_command->add_flag("--debug", options.debug, "Log what each look sees and decides");
   auto* sweep_command =
       app.add_subcommand("sweep", "Prepare the store and remove what the operator condemned");

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "agent/coordinator.hpp"
 #include "agent/files.hpp"
+#include "agent/load_race.hpp"
 #include "base/strings.hpp"
 #include "http/client.hpp"
 
@@ -12,34 +14,35 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectTimeout{2000};
-constexpr milliseconds kFirstPause{100};
-constexpr milliseconds kLongestPause{2000};
-
-bool worth_repeating(ErrorCode code) {
-  return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout ||
-         code == ErrorCode::kThrottled;
-}
 
 // An answer that a proxy or a replica that is not the leader gives.
 bool nobody_there(int status) {
   return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
+http::ClientOptions client_options(const api::AgentConfig& config, const std::string& address) {
+  return {.address = address,
+          .port = static_cast<uint16_t>(config.operator_port),
+          .ca_pem = config.operator_ca,
+          .server_name = config.operator_name,
+          .connect_timeout = kConnectTimeout};
+}
+
 class OperatorClient : public Coordinator {
  public:
   OperatorClient(const api::AgentConfig& config, const Clock& clock, Random random, Sleep sleep)
-      : client_({.address = config.operator_address,
-                 .port = static_cast<uint16_t>(config.operator_port),
-                 .ca_pem = config.operator_ca,
-                 .server_name = config.operator_name,
-                 .connect_timeout = kConnectTimeout}),
+      : leader_(client_options(config, config.operator_address)),
         token_file_(config.token_file),
         clock_(clock),
         random_(std::move(random)),
-        sleep_(std::move(sleep)) {}
+        sleep_(std::move(sleep)) {
+    if (!config.load_address.empty()) {
+      any_replica_.emplace(client_options(config, config.load_address));
+    }
+  }
 
   Result<api::LoadAnswer> load(const api::LoadRequest& request, Patience patience) override {
-    return call<api::LoadAnswer>("POST", "/v1/load", api::dump(request), patience);
+    return parsed<api::LoadAnswer>(ask_any("/v1/load", api::dump(request), patience));
   }
   Status loaded(const api::LoadedReport& report, Patience patience) override {
     return tell("POST", "/v1/loaded", api::dump(report), patience);
@@ -67,19 +70,19 @@ class OperatorClient : public Coordinator {
   }
   Result<api::RegistryToken> registry_token(const api::RegistryTokenRequest& request,
                                             Patience patience) override {
-    return call<api::RegistryToken>("POST", "/v1/registry-token", api::dump(request), patience);
+    const std::string body = api::dump(request);
+    if (!request.push && !request.source) {
+      return parsed<api::RegistryToken>(ask_any("/v1/registry-token", body, patience));
+    }
+    return call<api::RegistryToken>("POST", "/v1/registry-token", body, patience);
   }
 
  private:
-  Result<std::string> send_once(const std::string& method, const std::string& target,
-                                const std::string& body, milliseconds timeout) const {
+  Result<std::string> send_once(const http::Client& client, http::ClientRequest request) const {
     const auto token = read_file(token_file_);
     if (!token) return unexpected(token.error().with("reading the token for the operator"));
-    const auto response = client_.send({.method = method,
-                                        .target = target,
-                                        .body = body,
-                                        .bearer_token = std::string(trim(*token)),
-                                        .timeout = timeout});
+    request.bearer_token = std::string(trim(*token));
+    const auto response = client.send(request);
     if (!response) return unexpected(response.error());
     if (response->status < 300) return response->body;
     Error error = api::error_of(response->status, response->body);
@@ -87,32 +90,58 @@ class OperatorClient : public Coordinator {
     return unexpected(std::move(error));
   }
 
+  // Of the leader, with retries.
   Result<std::string> send(const std::string& method, const std::string& target,
                            const std::string& body, Patience patience) const {
     const Monotonic end = clock_.monotonic() + patience;
-    milliseconds pause = kFirstPause;
+    RetryPause pause(random_);
     while (true) {
       const auto left = std::chrono::ceil<milliseconds>(end - clock_.monotonic());
-      auto answer = send_once(method, target, body, std::max(left, milliseconds(1)));
+      auto answer = send_once(leader_, {.method = method,
+                                        .target = target,
+                                        .body = body,
+                                        .timeout = std::max(left, milliseconds(1))});
       if (answer || !worth_repeating(answer.error().code)) return answer;
-      // Half of the pause is random, so that agents which lost one leader do not all ask again at
-      // once.
-      const auto wait = pause / 2 + std::chrono::duration_cast<milliseconds>(
-                                        random_fraction(random_) * (pause / 2));
+      const auto wait = pause.next();
       if (clock_.monotonic() + wait >= end || !sleep_(wait)) {
-        return unexpected(
-            answer.error().with("asking the operator (" + method + " " + target + ")"));
+        return unexpected(asked(answer.error(), method, target));
       }
-      pause = std::min(pause * 2, kLongestPause);
     }
+  }
+
+  // Of the leader, or of another replica while it does not answer.
+  Result<std::string> ask_any(const std::string& target, const std::string& body,
+                              Patience patience) const {
+    if (!any_replica_) return send("POST", target, body, patience);
+    const auto ask = [&](const http::Client& client) -> RaceCalls::Ask {
+      return [this, &target, &body, client = &client](milliseconds timeout, std::stop_token stop) {
+        return send_once(*client, {.method = "POST",
+                                   .target = target,
+                                   .body = body,
+                                   .timeout = timeout,
+                                   .stop = std::move(stop)});
+      };
+    };
+    const RaceCalls calls{ask(leader_), ask(*any_replica_)};
+    auto answer = race(calls, patience, {clock_, random_, sleep_});
+    if (answer || !worth_repeating(answer.error().code)) return answer;
+    return unexpected(asked(answer.error(), "POST", target));
+  }
+
+  static Error asked(const Error& error, const std::string& method, const std::string& target) {
+    return error.with("asking the operator (" + method + " " + target + ")");
+  }
+
+  template <typename Answer>
+  static Result<Answer> parsed(const Result<std::string>& answer) {
+    if (!answer) return unexpected(answer.error());
+    return api::parse<Answer>(*answer);
   }
 
   template <typename Answer>
   Result<Answer> call(const std::string& method, const std::string& target, const std::string& body,
                       Patience patience) const {
-    const auto answer = send(method, target, body, patience);
-    if (!answer) return unexpected(answer.error());
-    return api::parse<Answer>(*answer);
+    return parsed<Answer>(send(method, target, body, patience));
   }
 
   Status tell(const std::string& method, const std::string& target, const std::string& body,
@@ -122,7 +151,8 @@ class OperatorClient : public Coordinator {
     return {};
   }
 
-  http::Client client_;
+  http::Client leader_;
+  std::optional<http::Client> any_replica_;
   std::string token_file_;
   const Clock& clock_;
   Random random_;

@@ -74,6 +74,7 @@ api::LoadedReport loaded_report(const std::string& cache, const LoadStatus& stat
   report.waited_ms = status.waited_ms;
   report.asked_ms = status.asked_ms;
   report.waited_for = status.waited_for;
+  report.cpu = status.host_cpu;
   return report;
 }
 

@@ -7,7 +7,7 @@
 #include "api/agent_config.hpp"
 #include "base/error.hpp"
 
-// What an agent knows about its pod.
+// An agent's knowledge of its pod.
 
 namespace compilecache::agent {
 

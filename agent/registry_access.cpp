@@ -16,9 +16,13 @@ namespace {
 // A load without a token is a cold start soon; a save can wait for a change of leader.
 constexpr Patience kPullPatience{3000};
 constexpr Patience kPushPatience{20'000};
-// The registry's one pod is made anew for other certificates and for collection, and loads bridge
-// that: five pauses, 7.75 s in all, as far as their budget goes.
+// The registry's one pod is recreated for other certificates and for collection. Saves and sweeps
+// bridge that: five pauses, 7.75 s in all.
 constexpr int kOwnAttempts = 6;
+constexpr std::chrono::milliseconds kLoadUnanswered{2000};
+// For a manifest, which is the first that a load asks for: a registry that takes connections and
+// then says nothing.
+constexpr std::chrono::milliseconds kLoadAnswered{5000};
 // Beside the largest archive there is room for its list of files.
 constexpr uint64_t kBesideTheArchive = 256ULL << 20;
 
@@ -143,6 +147,17 @@ store::RegistryOptions registry_options(const api::AgentConfig& config,
                                         const api::RegistryRef& registry,
                                         CoordinatorSource coordinator) {
   return options_at(kStoreMount, config, registry, std::move(coordinator));
+}
+
+store::RegistryOptions loading_options(const api::AgentConfig& config,
+                                       const api::RegistryRef& registry,
+                                       CoordinatorSource coordinator) {
+  auto options = registry_options(config, registry, std::move(coordinator));
+  options.connect_timeout = kLoadUnanswered;
+  options.retries.attempts = store::RetryLimits{}.attempts;
+  options.retries.unanswered_for = kLoadUnanswered;
+  options.answer_timeout = kLoadAnswered;
+  return options;
 }
 
 store::RegistryOptions source_registry_options(const api::AgentConfig& config,

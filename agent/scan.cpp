@@ -5,18 +5,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "archive/beneath.hpp"
 #include "frameworks/elf.hpp"
+#include "frameworks/stream.hpp"
 
 namespace compilecache::agent {
 namespace {
 
 using frameworks::FileInfo;
 using frameworks::FileType;
+using frameworks::Rules;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -66,7 +70,9 @@ class Walk {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
       if (seen_ == kMaxScanned) {
-        result_.truncated = true;
+        if (!std::exchange(result_.truncated, true)) {
+          result_.cut = prefix.substr(0, prefix.size() - std::min<size_t>(prefix.size(), 1));
+        }
         return;
       }
       struct stat info {};
@@ -150,7 +156,7 @@ namespace {
 
 Result<std::string> read_beneath(const AppFolder& folder, const std::string& path, size_t most,
                                  int flags) {
-  if (!folder) return fail(ErrorCode::kNotFound, "opening " + path + ": its folder is gone");
+  if (!folder) return fail(ErrorCode::kNotFound, "opening " + path + ": its folder is missing");
   const archive::Fd fd = archive::open_beneath(folder->get(), path, O_RDONLY | O_NONBLOCK | flags);
   if (!fd.valid()) return unexpected(errno_error("opening " + path, errno));
   std::string text(most + 1, '\0');
@@ -177,7 +183,8 @@ Result<std::string> read_made(const AppFolder& folder, const std::string& path, 
   return read_beneath(folder, path, most, 0);
 }
 
-bool ElfCache::whole(const AppFolder& folder, const FileInfo& file) {
+bool WholeFiles::whole(const AppFolder& folder, const FileInfo& file, Rules::WholeBy by) {
+  if (by == Rules::WholeBy::kNothing) return true;
   const auto found = seen_.find(file.path);
   if (found != seen_.end() && found->second.size == file.size &&
       found->second.modified == file.modified) {
@@ -195,7 +202,8 @@ bool ElfCache::whole(const AppFolder& folder, const FileInfo& file) {
     return ::pread(fd.get(), out.data(), out.size(), static_cast<off_t>(offset)) ==
            static_cast<ssize_t>(out.size());
   };
-  const bool whole = frameworks::elf_whole(read_at, file.size);
+  const bool whole = by == Rules::WholeBy::kElf ? frameworks::elf_whole(read_at, file.size)
+                                                : frameworks::stream_whole(read_at, file.size);
   seen_[file.path] = {file.size, file.modified, whole};
   return whole;
 }

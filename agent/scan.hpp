@@ -7,6 +7,7 @@
 
 #include "archive/fs.hpp"
 #include "base/error.hpp"
+#include "frameworks/rules.hpp"
 #include "frameworks/scan.hpp"
 
 // Scans a framework's directory without reading any file.
@@ -27,6 +28,7 @@ struct Unreadable {
 struct WalkResult {
   Unreadable unreadable_directories;
   bool truncated = false;  // there were more than kMaxScanned
+  std::string cut;         // then: the folder of which not all was seen, "" for the scanned one
 };
 
 // An open folder that the app can change; nothing below it is reached through a link. Null: it does
@@ -58,12 +60,15 @@ Result<std::string> read_quietly(const AppFolder& folder, const std::string& pat
 // Reads a file that was not loaded, whose access time does not matter.
 Result<std::string> read_made(const AppFolder& folder, const std::string& path, size_t most);
 
-// Checks whether ELF files are whole, each once as long as it does not change. Access times are
-// left alone where the kernel allows that, so that our reads are not taken for the app's. Not
+// Checks whether files are whole, each once as long as it does not change. Access times are left
+// alone where the kernel allows that, so that our reads are not taken for the app's. Not
 // thread-safe.
-class ElfCache {
+class WholeFiles {
  public:
-  bool whole(const AppFolder& folder, const frameworks::FileInfo& file);
+  // Whether the file is whole, as far as `by` tells. One that may not be read is not taken for
+  // torn.
+  bool whole(const AppFolder& folder, const frameworks::FileInfo& file,
+             frameworks::Rules::WholeBy by);
 
  private:
   struct Seen {

@@ -6,7 +6,7 @@
 #include "store/store.hpp"
 
 // Finds out why a store could not be used, where the error only says that the operating system
-// refused. Returns the reason's word (docs/reasons.md):
+// refused. Returns the reason's word (docs/troubleshoot/reasons.md):
 //
 //   volume_full      no space, or over a quota
 //   store_missing    its folder is not there: the operator's next sweep makes it anew

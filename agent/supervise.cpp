@@ -1,23 +1,23 @@
 // compilecache-supervise [--after-load DIRECTORY] PROGRAM [ARGUMENT...]
 //
 // Process 1 of the saver's container. The saver may crash, run out of memory or be killed; its
-// container may not: the kubelet takes a pod whose sidecar has ended out of its Service, and
-// controllers of groups (LeaderWorkerSet) start the whole group anew. So this program does nothing
-// but start PROGRAM, again and again with growing pauses, pass SIGTERM and SIGINT on, and end once
+// container may not. The kubelet takes a pod whose sidecar has ended out of its Service, and
+// controllers of groups (LeaderWorkerSet) restart the whole group. So this program only starts
+// PROGRAM, again and again with growing pauses, and passes SIGTERM and SIGINT on. It ends once
 // PROGRAM has ended after that. It never ends before, and it asks for no memory once it runs: no
 // heap, no threads, and neither libraries nor a C++ runtime to load.
 //
 // PROGRAM starts with SIGTERM and SIGINT blocked, so that one that comes before it listens waits
-// for it. A signal that comes in a pause starts it once more, for its last save. What is left over
-// of PROGRAM's own processes is reaped. Where the kubelet's patience is over, it ends all of it.
+// for it. A signal that comes in a pause starts it once more, for its last save. Leftover
+// processes of PROGRAM are reaped. Where the kubelet's patience is over, it ends all of it.
 //
 // With --after-load it starts PROGRAM when the load of this pod is over (load_record.hpp), which
 // the container's postStart hook makes:
 //
 // compilecache-supervise --load DIRECTORY MILLISECONDS LOG PROGRAM [ARGUMENT...]
 //
-// That always ends with 0, and what it and the loader say goes to the file LOG: the kubelet throws
-// away what a hook writes. A hook may itself be killed, with the kubelet or by it. Then nothing
+// That always ends with 0, and what it and the loader say goes to the file LOG: the kubelet
+// discards a hook's output. A hook may itself be killed, with the kubelet or by it. Then nothing
 // keeps the application from being started, and process 1 at once ends what was begun.
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ class Supervisor {
  public:
   Supervisor(const Signals& signals, char** command) : command_(command), signals_(signals) {}
 
-  // False: told to end before the load was over, so that there is nothing to save.
+  // False: ended before the load was over, so that there is nothing to save.
   bool wait_for_load(LoadRecord& record) {
     while (record.state() != LoadRecord::State::kOver) {
       reap();
@@ -151,7 +151,7 @@ class Supervisor {
   const Signals& signals_;
   pid_t child_ = 0;  // 0: the work does not run
   milliseconds started_{0}, start_at_{0}, pause_{0};
-  int ending_ = 0;          // the signal by which this process was told to end
+  int ending_ = 0;          // the signal that ended this process
   bool forwarded_ = false;  // whether the signal was passed on to the work
 };
 
@@ -160,7 +160,7 @@ int run_wrong(const char* usage) {
   return kWrongCommandLine;
 }
 
-// What a hook writes is thrown away, and it is over only when nobody can write there any more.
+// A hook's output is discarded, and it is over only when nobody can write there any more.
 void write_to(const char* log) {
   int fd = ::open(log, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);

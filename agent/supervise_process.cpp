@@ -93,7 +93,7 @@ int Signals::next(milliseconds time) const {
 
 void die_with(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(kNotExecuted);  // it is gone already
+  if (::getppid() != parent) ::_exit(kNotExecuted);  // it has ended already
 }
 
 void become(char* const* command) {

@@ -35,7 +35,7 @@ class LogLine {
   size_t length_ = 0;
 };
 
-// Whatever can be blocked is, so that nothing but what is waited for has an effect.
+// Blocks all signals that can be blocked, so that only the awaited ones have an effect.
 class Signals {
  public:
   Signals();

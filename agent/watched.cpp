@@ -4,8 +4,10 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
+#include "agent/warm_notes.hpp"
 #include "base/free_memory.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
@@ -46,7 +48,12 @@ void mix(size_t& hash, const frameworks::FileInfo& item) {
   if (item.type == frameworks::FileType::kRegular) mix(hash, item.accessed);
 }
 
-// What is freed in small pieces stays with the process unless it is asked for; not worth it below.
+frameworks::UseNote noted_use(const Notes& notes) {
+  const auto found = notes.find(kUseNote);
+  return frameworks::UseNote::parse(found == notes.end() ? "" : found->second);
+}
+
+// Memory freed in small pieces stays with the process unless it is asked for; not worth it below.
 constexpr size_t kMuch = 5'000;
 
 }  // namespace
@@ -78,6 +85,8 @@ Watched::Watched(const api::AgentConfig& config, const archive::BlobStore& store
       store_(store),
       loaded_manifest_(load.manifest_digest),
       factors_key_(config.cache_uid),
+      in_group_(config.in_group),
+      loaded_exactly_(load.loaded() && load.match == api::Match::kExact),
       loaded_(load.loaded()),
       young_(config.save.quiet_period * kYoungQuietPeriods) {
   for (const auto& directory : config.directories) {
@@ -145,7 +154,8 @@ void Watched::set_quiet_period(std::chrono::milliseconds time) {
   young_ = time * kYoungQuietPeriods;
 }
 
-SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) {
+SaveView Watched::plan(const HeldFiles& held, const Notes& notes,
+                       std::optional<WallTime> saved_at) {
   SaveView view;
   for (Directory& directory : directories_) {
     const auto found = held.find(directory.rules.name());
@@ -153,15 +163,71 @@ SaveView Watched::plan(const HeldFiles& held, std::optional<WallTime> saved_at) 
     knowledge.held = found == held.end() ? nullptr : &found->second;
     knowledge.loaded = loaded_ ? &directory.loaded : nullptr;
     knowledge.saved_at = saved_at;
+    knowledge.in_group = in_group_;
+    knowledge.is_warm = [this] { return loaded_ && frameworks::compiled_nothing(judge()); };
     knowledge.young = young_;
     const auto plan =
         frameworks::plan_save(directory.rules, directory.scan.items, knowledge, looked_at_,
                               [&](const frameworks::FileInfo& file) {
-                                return directory.elf.whole(directory.scan.folder, file);
+                                return directory.whole.whole(directory.scan.folder, file,
+                                                             directory.rules.whole_by(file.path));
                               });
     add_plan(directory, plan, view);
   }
+  const frameworks::UseNote use = noted_use(notes);
+  view.saves_use = !use.empty() && use.saves(observed());
   return view;
+}
+
+frameworks::ObservedUse Watched::observed() const {
+  frameworks::ObservedUse observed;
+  if (!loaded_) return observed;
+  for (const Directory& directory : directories_) {
+    observed.add(directory.rules, directory.scan.items, directory.loaded, looked_at_);
+  }
+  return observed;
+}
+
+frameworks::UseNote Watched::use(const Notes& notes, bool missed) const {
+  frameworks::UseNote use = noted_use(notes);
+  use.take(observed(), today(), missed && loaded_exactly_);
+  return use;
+}
+
+const Watched::Directory* Watched::directory_of(std::string_view root) const {
+  const auto found =
+      std::find_if(directories_.begin(), directories_.end(),
+                   [&](const Directory& directory) { return directory.rules.name() == root; });
+  return found == directories_.end() ? nullptr : &*found;
+}
+
+bool Watched::is_dead(const frameworks::UseNote& use, const std::string& path) const {
+  const std::string_view whole = path;
+  const size_t slash = whole.find('/');
+  if (slash == std::string_view::npos) return false;
+  const Directory* directory = directory_of(whole.substr(0, slash));
+  if (directory == nullptr) return false;
+  const auto family = directory->rules.family(whole.substr(slash + 1));
+  return use.is_dead(frameworks::family_hash(directory->rules.name(), family), today());
+}
+
+Notes Watched::warm_notes(const Notes& notes, const std::vector<archive::SourceFile>& files) const {
+  std::set<std::string_view> packed;
+  for (const archive::SourceFile& file : files) packed.insert(file.path);
+  Notes made;
+  for (const Directory& directory : directories_) {
+    const std::string root = directory.rules.name() + "/";
+    WarmFiles warm = warm_files(notes, directory.rules.name());
+    const size_t known = warm.size();
+    for (const auto& file : directory.scan.items) {
+      const std::string path = root + file.path;
+      if (directory.rules.only_from_warm(file.path) && packed.contains(path)) {
+        warm[path] = file.modified.time_since_epoch().count();
+      }
+    }
+    if (known > 0 || !warm.empty()) made.merge(warm_note(directory.rules.name(), warm));
+  }
+  return made;
 }
 
 void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
@@ -177,7 +243,12 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
       view.unreadable.add(file->owner);
     } else if (known != nullptr || incomplete.contains(unit)) {
       ++view.too_large.files;
-      if (known != nullptr && view.too_large.why.empty()) view.too_large.why = known->why;
+      if (known != nullptr && view.too_large.why.empty()) {
+        view.too_large.why = known->why;
+        view.too_large.too_many = known->too_many;
+      }
+    } else if (cut_off(directory, unit, *file)) {
+      continue;
     } else {
       const auto number = static_cast<uint32_t>(view.files.size() + 1);
       const uint32_t shared = unit == file->path ? 0 : units.emplace(unit, number).first->second;
@@ -186,6 +257,7 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
     }
   }
   for (const auto& unit : plan.busy) view.busy.push_back(root + unit);
+  for (const auto& group : plan.replaced) view.replaced.push_back(root + group + ".");
   for (const auto& unit : plan.left_over) view.left_over.push_back(root + unit);
   view.held += plan.held;
   view.held_entries += plan.held_entries;
@@ -197,7 +269,15 @@ void Watched::add_plan(Directory& directory, const frameworks::SavePlan& plan,
   view.last_activity = std::max(view.last_activity, plan.last_activity);
 }
 
-// Those of no use, as a file of theirs is too large.
+// Whether the scan ended in the middle of the file's unit, of which a part is of no use.
+bool Watched::cut_off(const Directory& directory, std::string_view unit,
+                      const frameworks::FileInfo& file) {
+  const ScanResult& scan = directory.scan;
+  if (!scan.truncated || unit == file.path) return false;
+  return scan.cut == unit || scan.cut.starts_with(std::string(unit) + "/");
+}
+
+// Useless entries, because one of their files is too large.
 std::set<std::string_view> Watched::units_without_a_file(const Directory& directory,
                                                          const frameworks::SavePlan& plan) const {
   std::set<std::string_view> units;
@@ -215,7 +295,12 @@ frameworks::Evidence Watched::judge() const {
     judge.add(directory.rules, directory.scan.items, loaded_ ? &directory.loaded : nullptr);
   }
   frameworks::Evidence evidence = judge.result();
-  if (!loaded_ || evidence.new_entries == 0) return evidence;
+  if (!loaded_) return evidence;
+  const bool may_differ = evidence.effect == frameworks::Effect::kFull
+                              ? evidence.proved_time > Duration::zero()
+                              : evidence.effect == frameworks::Effect::kNone;
+  if (may_differ) evidence.effect = frameworks::with_seconds(evidence, loaded_seconds());
+  if (evidence.new_entries == 0) return evidence;
   for (const Directory& directory : directories_) {
     for (std::string& name : differing_factors(directory)) {
       if (evidence.differing.size() < kMostDiffering) evidence.differing.push_back(std::move(name));
@@ -244,6 +329,14 @@ std::vector<frameworks::Factors> Watched::factors_of(const Directory& directory,
     found.push_back(*factors);
   }
   return found;
+}
+
+double Watched::loaded_seconds() const {
+  if (!loaded_seconds_) {
+    const auto manifest = archive::read_manifest(store_, loaded_manifest_);
+    loaded_seconds_ = manifest ? archive::compile_seconds(manifest->annotations) : 0;
+  }
+  return *loaded_seconds_;
 }
 
 bool Watched::never_packed(const std::string& path) const {
@@ -316,6 +409,17 @@ void Watched::set_too_large(const std::string& path, const std::string& why) {
   leave_out(path, why);
 }
 
+// There may be tens of thousands: each is found in one pass.
+void Watched::set_too_many(const std::vector<std::string>& paths, const std::string& why) {
+  const std::unordered_set<std::string_view> wanted(paths.begin(), paths.end());
+  for (const Directory& directory : directories_) {
+    for (const auto& item : directory.scan.items) {
+      const std::string path = directory.rules.name() + "/" + item.path;
+      if (wanted.contains(path)) left_out_[path] = {item.changed, why, true};
+    }
+  }
+}
+
 int64_t Watched::leave_out(const std::string& path, const std::string& why) {
   for (const Directory& directory : directories_) {
     const std::string root = directory.rules.name() + "/";
@@ -325,7 +429,7 @@ int64_t Watched::leave_out(const std::string& path, const std::string& why) {
       return path.compare(root.size(), std::string::npos, file.path) == 0;
     });
     if (found == items.end()) continue;
-    left_out_[path] = {found->changed, why};
+    left_out_[path] = {found->changed, why, false};
     return found->owner;
   }
   return -1;

@@ -8,7 +8,8 @@
 
 namespace compilecache::api {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadRequest, cache, waited_ms, waited_for_place_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadRequest, cache, waited_ms, waited_for_place_ms,
+                                                cpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadAnswer, decision, reason, retry_after_ms, match,
                                                 archive, manifest_digest, generation,
                                                 compressed_bytes, plain_bytes, budget_ms, key,
@@ -16,10 +17,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadAnswer, decision, reason, re
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LoadedReport, cache, outcome, reason, message,
                                                 archive, manifest_digest, match, source,
                                                 corrupt_digest, generation, milliseconds, bytes,
-                                                files, waited_ms, asked_ms, waited_for)
+                                                files, waited_ms, asked_ms, waited_for, cpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveRequest, cache, attempt, have_digest,
                                                 corrupt_digest, missing_digest, loaded_digest,
-                                                new_files, new_bytes, refresh, final_save, asked)
+                                                new_files, new_bytes, refresh, final_save, asked,
+                                                cpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SaveAnswer, decision, reason, retry_after_ms, id,
                                                 fence, lock_timeout_ms, archive, key, gpu_product,
                                                 generation, parent_digest, condemned)
@@ -27,7 +29,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RenewRequest, fence)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitRequest, fence, loaded_digest, parent_digest,
                                                 manifest_digest, blobs, compressed_bytes,
                                                 plain_bytes, files, layers, compile_seconds,
-                                                complete, still_ms, notices_within_ms, left_out)
+                                                complete, still_ms, notices_within_ms, left_out,
+                                                cpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CommitAnswer, manifest_digest, generation, saved_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, counted_effect, reason,
                                                 final_report, compiling, loaded_entries,
@@ -36,14 +39,56 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EffectReport, cache, effect, cou
                                                 save_message, unreadable_files, unreadable_owner,
                                                 rank_directories)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StoredBlob, digest, size)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundSignature, bundle, payload, signature)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FoundArchive, key, manifest_digest, generation,
                                                 saved_at, blobs, compressed_bytes, plain_bytes,
-                                                files, layers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepRequest, cache, phase, found, copied_from,
-                                                copied_archives, copy_left_out, copy_error,
-                                                inventory, after, up_to, freed_bytes, removed_blobs,
-                                                removed_incomplete, corrupt, verified,
-                                                storage_error, storage_trouble)
+                                                files, layers, signatures)
+
+namespace {
+
+// An inventory in JSON: flat, as 0.1 and 0.2 read and write it without knowing `listed`.
+struct FlatInventory {
+  bool listed = false;
+  std::vector<StoredBlob> inventory;
+  std::vector<std::string> kept, unread;
+  std::string after, up_to;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FlatInventory, listed, inventory, kept, unread,
+                                                after, up_to)
+
+std::optional<Inventory> read_inventory(const nlohmann::json& from) {
+  auto flat = from.get<FlatInventory>();
+  // The first page of 0.2 is empty where listing failed, a later one only where it did not.
+  const bool listed =
+      from.contains("listed") ? flat.listed : !flat.inventory.empty() || !flat.after.empty();
+  if (!listed) return std::nullopt;
+  return Inventory{std::move(flat.inventory), std::move(flat.kept), std::move(flat.unread),
+                   std::move(flat.after), std::move(flat.up_to)};
+}
+
+}  // namespace
+
+#define COMPILECACHE_SWEEP_FIELDS                                                            \
+  cache, phase, found, copied_from, copied_archives, copy_left_out, copy_error, freed_bytes, \
+      removed_blobs, removed_incomplete, corrupt, verified, sweep_error, storage_error,      \
+      storage_trouble
+
+void to_json(nlohmann::json& nlohmann_json_j, const SweepRequest& nlohmann_json_t) {
+  FlatInventory flat;
+  if (const auto& told = nlohmann_json_t.inventory)
+    flat = {true, told->blobs, told->kept, told->unread, told->after, told->up_to};
+  nlohmann_json_j = std::move(flat);
+  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, COMPILECACHE_SWEEP_FIELDS))
+}
+
+void from_json(const nlohmann::json& nlohmann_json_j, SweepRequest& nlohmann_json_t) {
+  const SweepRequest nlohmann_json_default_obj;
+  NLOHMANN_JSON_EXPAND(
+      NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM_WITH_DEFAULT, COMPILECACHE_SWEEP_FIELDS))
+  nlohmann_json_t.inventory = read_inventory(nlohmann_json_j);
+}
+#undef COMPILECACHE_SWEEP_FIELDS
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepArchive, name, key, manifest_digest,
                                                 generation, saved_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SweepAnswer, archives, deletable, check, distrusted,

@@ -14,13 +14,13 @@
 #include "api/words.hpp"
 #include "base/error.hpp"
 
-// What agents and the operator say to each other: HTTPS, JSON, `Authorization: Bearer` with the
+// The messages between agents and the operator: HTTPS, JSON, `Authorization: Bearer` with the
 // projected token. The pod is taken from the token, never from a message.
 //
 //   const Result<LoadRequest> request = parse<LoadRequest>(body);
 //   response.body = dump(LoadAnswer{.reason = "no_archive"});
 //
-// Which call takes and gives which message is in docs/agent-api.md.
+// Which call takes and gives which message is in docs/design/agent-api.md.
 //
 // Errors: status >= 400 and {"error": {"code": "Conflict", "message": "..."}}, code as in
 // base/error.hpp.
@@ -29,10 +29,11 @@ namespace compilecache::api {
 
 struct LoadRequest {
   std::string cache;
-  // How long this loader has waited so far because the operator said so, in all; and how much of
+  // How long this loader has waited so far because the operator said so, in all. And how much of
   // that for a place among the pods that load at once, after there was an archive. Each wait has a
   // bound of its own.
   int64_t waited_ms = 0, waited_for_place_ms = 0;
+  std::string cpu;  // the kind of CPU of the host (api::cpu_fit); empty: an agent of 0.2 or earlier
 };
 
 enum class LoadDecision { kNone, kLoad, kWait };
@@ -75,6 +76,7 @@ struct LoadedReport {
   // last ("waiting_for_first", ...).
   int64_t waited_ms = 0, asked_ms = 0;
   std::string waited_for;
+  std::string cpu;  // as in LoadRequest
 };
 
 struct SaveRequest {
@@ -84,12 +86,14 @@ struct SaveRequest {
   // The manifest that the pod loaded before it started, of whatever archive; empty: it loaded none.
   std::string loaded_digest;
   // A blob of the head to extend whose bytes do not match its digest, and one that is missing, as
-  // far as this node sees. The operator decides what becomes of the head.
+  // far as this node sees. The operator decides about the head.
   std::string corrupt_digest, missing_digest;
   int64_t new_files = 0, new_bytes = 0;
   bool refresh = false;     // mode Refresh: no parent wanted
   bool final_save = false;  // at SIGTERM
   bool asked = false;       // by the application, which knows that it has compiled everything
+  // For which hosts the archive will be (api::kCpuPart); empty: an agent of 0.2 or earlier.
+  std::string cpu;
 };
 
 enum class SaveDecision { kRefused, kGranted, kBusy };
@@ -113,7 +117,7 @@ struct SaveAnswer {
   std::string gpu_product;
   int64_t generation = 0;              // the one that a commit will make
   std::string parent_digest;           // current head to extend; empty: write from scratch
-  std::vector<std::string> condemned;  // blobs to write anew even where they exist
+  std::vector<std::string> condemned;  // blobs to rewrite even where they exist
 };
 
 struct RenewRequest {
@@ -135,6 +139,7 @@ struct CommitRequest {
   // How long the cache directory has been still, and how soon this saver notices and reports that
   // more is being compiled.
   int64_t still_ms = 0, notices_within_ms = 0;
+  std::string cpu;  // as in SaveRequest
 };
 
 struct CommitAnswer {
@@ -172,6 +177,22 @@ struct StoredBlob {
   int64_t size = 0;
 };
 
+// The store's digests greater than `after` and, where `up_to` is not empty, not greater
+// than that. One that could not be read is none, never an empty one.
+struct Inventory {
+  std::vector<StoredBlob> blobs;
+  std::vector<std::string> kept;    // there too, but not to be deleted: others have use for them
+  std::vector<std::string> unread;  // manifests of archives that may or may not be there
+  std::string after, up_to;
+};
+
+// A signature of an archive, in the form in which it stands beside the archive. All texts are in
+// base64, so that the bytes that were signed arrive as they were.
+struct FoundSignature {
+  std::string bundle;              // a bundle of cosign 3; empty: the two below
+  std::string payload, signature;  // of simple signing; the signature as its annotation has it
+};
+
 // An archive as a store's own index names it, with the blobs that its manifest lists.
 struct FoundArchive {
   ArchiveKey key;
@@ -180,22 +201,27 @@ struct FoundArchive {
   std::string saved_at;
   std::vector<std::string> blobs;
   int64_t compressed_bytes = 0, plain_bytes = 0, files = 0, layers = 0;
+  // Where spec.trust names keys: the signature by which one of them vouches for the manifest.
+  std::vector<FoundSignature> signatures;
 };
 
 // A sweep Job sends "begin", to learn what is live and what it may delete, and "end", to report
-// what is there now. Before both it sends "adopt" where it is about to take over a store of another
-// cluster. Long lists go in pages, each a message that may be repeated: "adopt" with some of the
-// archives; "copy", after "begin", with some of the archives that it has copied from another store,
-// and at last without any, to say how that ended; "inventory", before "end", with the blobs after
-// one digest up to another.
-enum class SweepPhase { kAdopt, kBegin, kCopy, kInventory, kEnd };
+// what is there now. It sends "fail" if it could not find that out. An operator that does
+// not know this word refuses it, and does not take it for an empty store. Before these
+// it sends "adopt" if it is about to take over a store of another cluster. Long lists go in
+// pages, each a message that may be repeated. Pages of "adopt" have some of the archives. Pages of
+// "copy", after "begin", have some of the archives copied from another store; the last has none and
+// says how that ended. Pages of "inventory", before "end", have the blobs after one digest up to
+// another.
+enum class SweepPhase { kAdopt, kBegin, kCopy, kInventory, kEnd, kFail };
 template <>
 inline constexpr auto kWords<SweepPhase> =
     std::to_array<Word<SweepPhase>>({{SweepPhase::kAdopt, "adopt"},
                                      {SweepPhase::kBegin, "begin"},
                                      {SweepPhase::kCopy, "copy"},
                                      {SweepPhase::kInventory, "inventory"},
-                                     {SweepPhase::kEnd, "end"}});
+                                     {SweepPhase::kEnd, "end"},
+                                     {SweepPhase::kFail, "fail"}});
 
 struct SweepRequest {
   std::string cache;
@@ -207,14 +233,15 @@ struct SweepRequest {
   int64_t copied_archives = 0;  // that are here now
   int64_t copy_left_out = 0;    // that can never be: lost there, or not wanted here
   std::string copy_error;       // why not all of them
-  // Fields of "inventory" and "end": all blobs that are there whose digests are greater than
-  // `after` and, where `up_to` is not empty, not greater than that.
-  std::vector<StoredBlob> inventory;
-  std::string after, up_to;
-  // Fields of "end":
+  // Of "inventory" and "end". Nothing: the Job does not know what is there, and nothing may be
+  // concluded from it. 0.2 and earlier did not tell an empty store from one that could not be
+  // read, so that what they say of an empty store is nothing too.
+  std::optional<Inventory> inventory;
+  // Fields of "end" and "fail":
   int64_t freed_bytes = 0, removed_blobs = 0, removed_incomplete = 0;
   std::vector<std::string> corrupt;   // manifests in SweepAnswer::check that are corrupt
   std::vector<std::string> verified;  // and those whose blobs are all whole
+  std::string sweep_error;            // what failed although the store can be used
   std::string storage_error;          // why the store cannot be used; empty: it can
   // The same as one of a registry's words; nothing for a volume.
   std::optional<RegistryTrouble> storage_trouble;
@@ -236,10 +263,10 @@ struct SweepAnswer {
   // than the archives above.
   std::vector<std::string> distrusted;
   int64_t incomplete_timeout_ms = 60'000;
-  int64_t taken = 0;  // of a "copy": how many of the archives it told of are here now
+  int64_t taken = 0;  // of a "copy": how many of the named archives are here now
 };
 
-// For the installation's own registry. What it is for, the operator decides.
+// For the installation's own registry. The operator decides about its rights.
 struct RegistryTokenRequest {
   bool push = false;
   bool source = false;  // of a sweep Job: for what it copies from

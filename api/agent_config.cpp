@@ -24,14 +24,20 @@ inline constexpr auto kFields<Framework> =
                field_of("entry_directories", &Framework::entry_directories),
                field_of("entry_files", &Framework::entry_files),
                field_of("env", &Framework::env),
+               field_of("index_files", &Framework::index_files),
                field_of("key_factors", &Framework::key_factors),
                field_of("key_parts", &Framework::key_parts),
+               field_of("must_agree", &Framework::must_agree),
                field_of("name", &Framework::name),
                field_of("named_by_content", &Framework::named_by_content),
                field_of("rank_directories", &Framework::rank_directories),
                field_of("never_pack", &Framework::never_pack),
                field_of("not_compiled", &Framework::not_compiled),
-               field_of("temporary", &Framework::temporary)};
+               field_of("portable_files", &Framework::portable_files),
+               field_of("only_from_warm", &Framework::only_from_warm),
+               field_of("stream_files", &Framework::stream_files),
+               field_of("temporary", &Framework::temporary),
+               field_of("unit_directories", &Framework::unit_directories)};
 
 template <>
 inline constexpr auto kFields<KeyBasis> = std::tuple{
@@ -67,6 +73,7 @@ inline constexpr auto kFields<AgentConfig::Directory> =
 template <>
 inline constexpr auto kFields<AgentConfig::Sweep> =
     std::tuple{field_of("adopt", &AgentConfig::Sweep::adopt),
+               field_of("adopted", &AgentConfig::Sweep::adopted),
                field_of("cluster_uid", &AgentConfig::Sweep::cluster_uid),
                field_of("copy_from", &AgentConfig::Sweep::copy_from),
                field_of("copy_name", &AgentConfig::Sweep::copy_name),
@@ -80,12 +87,15 @@ inline constexpr auto kFields<AgentConfig> =
                field_of("cache_uid", &AgentConfig::cache_uid),
                field_of("compression", &AgentConfig::compression),
                field_of("control_path", &AgentConfig::control_path),
+               field_of("cpu_variables", &AgentConfig::cpu_variables),
                field_of("directories", &AgentConfig::directories),
                field_of("ephemeral_limit_bytes", &AgentConfig::ephemeral_limit_bytes),
                field_of("first_quiet_period", &AgentConfig::first_quiet_period),
+               field_of("in_group", &AgentConfig::in_group),
                field_of("index_fallback", &AgentConfig::index_fallback),
                field_of("key_basis", &AgentConfig::key_basis),
                field_of("load", &AgentConfig::load),
+               field_of("load_address", &AgentConfig::load_address),
                field_of("mode", &AgentConfig::mode),
                field_of("ns", &AgentConfig::ns),
                field_of("operator_address", &AgentConfig::operator_address),

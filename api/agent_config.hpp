@@ -30,6 +30,9 @@ struct AgentConfig {
   int operator_port = 443;
   std::string operator_name;
   std::string operator_ca;
+  // Where any replica answers which archive to load while the leader does not, under the same port,
+  // name and authorities. Empty: nowhere.
+  std::string load_address;
   std::string token_file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
   // Where the archives are; always set by the webhook. A volume is mounted at `store_mount`; the
@@ -39,7 +42,7 @@ struct AgentConfig {
   std::string store_mount = kStorePath;
   bool index_fallback = true;  // false for a registry, which has no index
   // Whether the loader asks the operator which archive to load. False where pods of the namespace
-  // cannot reach the operator: it would wait in vain. The saver tries all the same.
+  // cannot reach the operator: it would wait for nothing. The saver tries all the same.
   bool ask_operator = true;
 
   struct Directory {
@@ -52,13 +55,18 @@ struct AgentConfig {
 
   Mode mode = Mode::kReadWrite;
   KeyBasis key_basis;
+  // The chosen containers' values of Framework::cpu_variables: "ATEN_CPU_CAPABILITY=avx2". A value
+  // that is not literal is "?"; then nobody knows for which CPU they compile.
+  std::vector<std::string> cpu_variables;
 
   // The CompileCache's own, with what the pod's annotations and its kind change.
   CompileCacheSpec::Load load;
   CompileCacheSpec::Save save;
   CompileCacheSpec::Compression compression;
-  // Of the pod; 0: none. An archive over half of it is not loaded.
+  // The pod's; 0: none. An archive over half of it is not loaded.
   int64_t ephemeral_limit_bytes = 0;
+  // Whether the pod is one of a group whose pods run only together (docs/how-to/ranks.md).
+  bool in_group = false;
   // Until this pod has saved for the first time; 0: save.quiet_period.
   milliseconds first_quiet_period{0};
 
@@ -66,6 +74,7 @@ struct AgentConfig {
   struct Sweep {
     std::string cluster_uid;  // of kube-system: whose store this is
     bool adopt = false;
+    bool adopted = false;  // that was done before: a store of another owner is a conflict now
     // Where archives are to be copied from, mounted at kSourcePath as names.hpp says; nothing: from
     // nowhere.
     std::optional<StoreRef> copy_from;
@@ -89,13 +98,13 @@ std::string source_directory(const AgentConfig& config);
 Result<AgentConfig> parse_agent_config(const std::string& text);
 std::string dump(const AgentConfig& config);
 
-// What the webhook writes into the status annotation. The operator reads there how to serve the
-// pod.
+// The content of the status annotation, which the webhook writes. The operator reads there how to
+// serve the pod.
 struct InjectionStatus {
   std::string version;  // of the operator that injected
-  std::string hash;     // of what was injected; where it is equal nothing has to be injected anew
+  std::string hash;     // of the injection; where it is equal nothing has to be injected again
   std::vector<std::string> init_containers, volumes, containers;
-  // What was added to the chosen containers, so that it can be taken out again:
+  // The additions to the chosen containers, so that they can be taken out again:
   // "container:VARIABLE", and the paths at which our volumes are mounted.
   std::vector<std::string> variables, mounts;
   std::vector<std::string> frameworks;

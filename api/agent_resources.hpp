@@ -44,8 +44,8 @@ inline constexpr std::array<std::pair<const char*, std::optional<Quantity> Resou
 // The amount of the resource of that name; nothing for another name.
 std::optional<Quantity> amount_of(const ResourceAmounts& amounts, std::string_view resource);
 
-// The least that a limit may be: below it the loader or the saver could not do its work, would take
-// so long that the pod's start suffers, or would have the pod evicted by its logs.
+// The least that a limit may be. Below it the loader or the saver could not do its work, would
+// delay the pod's start, or would have the pod evicted by its logs.
 inline constexpr Quantity kLeastMemoryLimit{int64_t{128} * 1024 * 1024 * 1000};
 inline constexpr Quantity kLeastStorageLimit = kLeastMemoryLimit;
 inline constexpr Quantity kLeastLoadCpuLimit{100};

@@ -65,7 +65,7 @@ Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node,
         std::find(parts.begin(), parts.end(), kDriverVersionPart) != parts.end()) {
       Error error{ErrorCode::kInvalid,
                   "naming the archive: the driver's version is part of the key, and neither the "
-                  "devices that the pod was given nor the node's labels tell it"};
+                  "devices that the pod was given nor the node's labels show it"};
       error.reason = kDeviceUnknown;
       return unexpected(std::move(error));
     }
@@ -106,12 +106,40 @@ std::string archive_name(std::string_view cache, const ArchiveKey& key) {
   return std::string(cache) + "-" + sha256_hex(canonical(key)).substr(0, kHashDigits);
 }
 
+bool is_same_but_cpu(const ArchiveKey& archive, const ArchiveKey& pod) {
+  return with_cpu(archive, "") == with_cpu(pod, "");
+}
+
 bool is_compatible(const ArchiveKey& archive, const ArchiveKey& pod) {
   ArchiveKey a = archive;
   ArchiveKey b = pod;
   a.erase(kImagePart);
   b.erase(kImagePart);
-  return a == b;
+  return is_same_but_cpu(a, b);
+}
+
+std::string cpu_of(const ArchiveKey& key) {
+  const auto found = key.find(kCpuPart);
+  return found == key.end() ? "" : found->second;
+}
+
+ArchiveKey with_cpu(ArchiveKey key, const std::string& cpu) {
+  key.erase(kCpuPart);
+  if (!cpu.empty()) key[kCpuPart] = cpu;
+  return key;
+}
+
+bool is_cpu_name(std::string_view text) {
+  constexpr size_t kLongest = 63;
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  return text.size() <= kLongest && text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+CpuFit cpu_fit(const ArchiveKey& archive, const std::string& host) {
+  const std::string theirs = cpu_of(archive);
+  if (theirs == kAnyCpu) return CpuFit::kAny;
+  if (theirs.empty()) return host.empty() ? CpuFit::kOwn : CpuFit::kUnproven;
+  return theirs == host && host != kUnknownCpu ? CpuFit::kOwn : CpuFit::kOther;
 }
 
 }  // namespace compilecache::api

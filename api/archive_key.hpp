@@ -29,16 +29,24 @@ inline constexpr char kWorkloadPart[] = "Workload";
 inline constexpr char kDriverVersionPart[] = "DriverVersion";
 inline constexpr char kCpuFeaturesPart[] = "CPUFeatures";
 // These are in the key whenever they have a value: spec.version or the pod's annotation, and a
-// cache directory that the user chose (frameworks embed absolute paths, so an archive fits no other
-// directory).
+// cache directory that the user chose. Frameworks embed absolute paths, so an archive fits no other
+// directory.
 inline constexpr char kVersionPart[] = "Version";
 inline constexpr char kDirectoriesPart[] = "Directories";
+
+// The hosts that the archive's code for CPUs was compiled for (frameworks/cpu.hpp), decided on the
+// node and never named in spec.key. The name of a kind of CPU, or kAnyCpu where the archive holds
+// no such code. Archives of 0.2 and earlier do not have it: nobody knows.
+inline constexpr char kCpuPart[] = "CPU";
+inline constexpr char kAnyCpu[] = "any";
+// Instead of a kind's name where the node's features cannot be read.
+inline constexpr char kUnknownCpu[] = "unknown";
 
 // Maps a part's name to its value. Only the parts that count are present, and none with an empty
 // value.
 using ArchiveKey = std::map<std::string, std::string>;
 
-// What the pod contributes to its key, known at admission.
+// The pod's part of its key, known at admission.
 struct KeyBasis {
   std::vector<std::string> parts;  // spec.key, and what the frameworks add
   // "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; kClaimedDevices; empty: no GPU requested
@@ -70,7 +78,7 @@ struct NodeLabels {
   bool operator==(const NodeLabels&) const = default;
 };
 
-// What the node contributes to the key, known when the pod runs.
+// The node's part of the key, known when the pod runs.
 struct NodeFacts {
   std::string gpu_product;   // as the node's label says; empty: no such label (yet)
   std::string architecture;  // "amd64"
@@ -94,7 +102,27 @@ Result<ArchiveKey> make_key(const KeyBasis& basis, const NodeFacts& node,
 // The CompileCache's name and ten digits of the SHA-256 of the key's canonical text.
 std::string archive_name(std::string_view cache, const ArchiveKey& key);
 
-// Whether all parts are equal except the image.
+// Whether all parts are equal except the CPU; and except the image, too.
+bool is_same_but_cpu(const ArchiveKey& archive, const ArchiveKey& pod);
 bool is_compatible(const ArchiveKey& archive, const ArchiveKey& pod);
+
+// "" where the key does not say.
+std::string cpu_of(const ArchiveKey& key);
+// An empty `cpu` takes the part away.
+ArchiveKey with_cpu(ArchiveKey key, const std::string& cpu);
+// Whether an agent may say that it runs on such a kind of CPU, or saves for it. "" is one of 0.2 or
+// earlier, which does not say.
+bool is_cpu_name(std::string_view text);
+
+// How far an archive's code for CPUs fits a host, in the order of preference.
+enum class CpuFit {
+  kOther,     // compiled for another kind of CPU: never loaded
+  kUnproven,  // nobody knows: loaded only where a look at its files finds no such code
+  kAny,       // it holds none
+  kOwn        // compiled for this kind
+};
+// `host` is the name of the host's kind. A host that does not say is of 0.2 or earlier: what was
+// saved by its like fits as it did then.
+CpuFit cpu_fit(const ArchiveKey& archive, const std::string& host);
 
 }  // namespace compilecache::api

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is wrong, with the path of its field, or "".
+// The fault, with the path of its field, or "".
 std::string read_spec(const json& from, CompileCacheSpec& spec) {
   FieldReader reader("spec");
   reader.read(from, spec);
@@ -49,7 +49,7 @@ json recent_json(const RecentPods& pods) {
   return items;
 }
 
-// What is none goes: pods that are given it would be refused.
+// Unusable values are dropped: pods that get them would be refused.
 std::vector<FileOwner> parse_file_owners(const json& items) {
   std::vector<FileOwner> owners;
   for (const json& item : items) {
@@ -75,6 +75,7 @@ CompileCacheStatus parse_status(const json& status) {
   parsed.observed_generation = field<int64_t>(status, "observedGeneration", 0);
   parsed.conditions = parse_conditions(status);
   parsed.store = field<std::string>(child(status, "summary"), "store", "");
+  parsed.adopted_store = field<std::string>(status, "adoptedStore", "");
   parsed.archives = field<int64_t>(status, "archives", 0);
   parsed.gpu_products = field<int64_t>(status, "gpuProducts", 0);
   parsed.total_bytes = field<int64_t>(status, "totalBytes", 0);
@@ -107,6 +108,7 @@ CompileCacheStatus parse_status(const json& status) {
   parsed.crashing = field<std::vector<std::string>>(status, "crashing", {});
   parsed.file_owners = parse_file_owners(child(status, "fileOwners"));
   parsed.stuck_pods = field<std::vector<std::string>>(status, "stuckPods", {});
+  parsed.sweep_job = field<std::string>(status, "sweepJob", "");
   const json& breaker = child(status, "breaker");
   parsed.breaker = {
       field<std::string>(breaker, "state", ""),     field<std::string>(breaker, "since", ""),
@@ -128,8 +130,6 @@ ObjectMeta object_meta(const json& object) {
   meta.generation = field<int64_t>(metadata, "generation", 0);
   meta.deleting = metadata.contains("deletionTimestamp");
   meta.creation_time = field<std::string>(metadata, "creationTimestamp", "");
-  meta.labels = field<std::map<std::string, std::string>>(metadata, "labels", {});
-  meta.annotations = field<std::map<std::string, std::string>>(metadata, "annotations", {});
   return meta;
 }
 
@@ -144,46 +144,76 @@ Result<CompileCache> parse_compile_cache(const json& object) {
   return cache;
 }
 
-json to_json(const CompileCacheStatus& status) {
-  json object{
-      {"observedGeneration", status.observed_generation},
-      {"conditions", conditions_json(status.conditions)},
-      {"archives", status.archives},
-      {"gpuProducts", status.gpu_products},
-      {"totalBytes", status.total_bytes},
-      {"activePods", status.active_pods},
-      {"loads",
-       {{"exact", status.loads.exact},
-        {"compatible", status.loads.compatible},
-        {"missing", status.loads.missing},
-        {"failed", status.loads.failed}}},
-      {"effect",
-       {{"full", status.effect.full},
-        {"partial", status.effect.partial},
-        {"none", status.effect.none},
-        {"unused", status.effect.unused},
-        {"unknown", status.effect.unknown}}},
-      {"saves",
-       {{"committed", status.saves.committed},
-        {"unchanged", status.saves.unchanged},
-        {"refused", status.saves.refused},
-        {"failed", status.saves.failed}}},
-      {"recent", recent_json(status.recent)},
-      {"secondsSaved", status.seconds_saved},
-      {"condemned", json::array()},
-      {"crashing", status.crashing},
-      {"fileOwners", file_owners_json(status.file_owners)},
-      {"stuckPods", status.stuck_pods},
-  };
-  for (const CondemnedBlob& blob : status.condemned) {
-    object["condemned"].push_back({{"digest", blob.digest}, {"since", blob.since}});
+namespace {
+
+// Only counters that have counted; a reader takes the others for zero.
+json counters_json(std::initializer_list<std::pair<const char*, int64_t>> counters) {
+  json object = json::object();
+  for (const auto& [name, count] : counters) {
+    if (count != 0) object[name] = count;
   }
-  object["summary"] = {{"size", format_bytes(static_cast<uint64_t>(status.total_bytes))},
-                       {"loads", summary(status.loads)},
-                       {"effect", summary(status.effect)},
-                       {"saves", summary(status.saves)},
-                       {"store", status.store}};
+  return object;
+}
+
+json summary_json(const CompileCacheStatus& status) {
+  json object;
+  set_if(object, "store", status.store);
+  set_if(object, "hits", hit_rate(status.loads));
+  set_if(object, "mainEffect", main_effect(status.effect));
+  set_if(object, "saved", time_saved(status.seconds_saved));
+  set_if(object, "loads", summary(status.loads));
+  set_if(object, "effect", summary(status.effect));
+  set_if(object, "saves", summary(status.saves));
+  if (status.total_bytes > 0) {
+    object["size"] = format_bytes(static_cast<uint64_t>(status.total_bytes));
+  }
+  return object;
+}
+
+void set_lists(json& object, const CompileCacheStatus& status) {
+  json condemned = json::array();
+  for (const CondemnedBlob& blob : status.condemned) {
+    condemned.push_back({{"digest", blob.digest}, {"since", blob.since}});
+  }
+  object.update({{"recent", recent_json(status.recent)},
+                 {"condemned", std::move(condemned)},
+                 {"crashing", status.crashing},
+                 {"fileOwners", file_owners_json(status.file_owners)},
+                 {"stuckPods", status.stuck_pods}});
+}
+
+}  // namespace
+
+json to_json(const CompileCacheStatus& status) {
+  json object = counters_json({{"gpuProducts", status.gpu_products},
+                               {"totalBytes", status.total_bytes},
+                               {"activePods", status.active_pods},
+                               {"secondsSaved", status.seconds_saved}});
+  object["loads"] = counters_json({{"exact", status.loads.exact},
+                                   {"compatible", status.loads.compatible},
+                                   {"missing", status.loads.missing},
+                                   {"failed", status.loads.failed}});
+  object["effect"] = counters_json({{"full", status.effect.full},
+                                    {"partial", status.effect.partial},
+                                    {"none", status.effect.none},
+                                    {"unused", status.effect.unused},
+                                    {"unknown", status.effect.unknown}});
+  object["saves"] = counters_json({{"committed", status.saves.committed},
+                                   {"unchanged", status.saves.unchanged},
+                                   {"refused", status.saves.refused},
+                                   {"failed", status.saves.failed}});
+  object["summary"] = summary_json(status);
+  set_lists(object, status);
+  for (auto member = object.begin(); member != object.end();) {
+    member = member->empty() ? object.erase(member) : std::next(member);
+  }
+  // Also when they are zero: a column and a rule of the schema read the number of archives.
+  object["archives"] = status.archives;
+  object["observedGeneration"] = status.observed_generation;
+  object["conditions"] = conditions_json(status.conditions);
+  set_if(object, "adoptedStore", status.adopted_store);
   set_if(object, "lastSaveTime", status.last_save_time);
+  set_if(object, "sweepJob", status.sweep_job);
   if (!status.last_sweep.time.empty()) {
     object["lastSweep"] = {{"time", status.last_sweep.time},
                            {"freedBytes", status.last_sweep.freed_bytes},

@@ -31,8 +31,6 @@ struct ObjectMeta {
   int64_t generation = 0;
   bool deleting = false;
   std::string creation_time;
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> annotations;
 
   // "namespace/name", the key in stores and queues.
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
@@ -42,7 +40,7 @@ ObjectMeta object_meta(const nlohmann::json& object);
 // spec.storage.registry: a registry of the user's.
 struct RegistrySpec {
   std::string repository;  // "harbor.example.com/ml/caches", see repository_name.hpp
-  // Of the same namespace; empty: none.
+  // In the same namespace; empty: none.
   std::string secret_name, ca_config_map_name;
   bool operator==(const RegistrySpec&) const = default;
 };
@@ -67,6 +65,7 @@ struct StorageSpec {
   std::string sub_path;
   bool allow_read_write_once = false;
   bool allow_node_affinity = false;
+  bool allow_user_namespaces = false;
   bool adopt = false;
   std::optional<CopySource> copy_from;
   bool operator==(const StorageSpec&) const = default;
@@ -118,7 +117,7 @@ struct CompileCacheSpec {
     uint64_t window = 16ULL << 20;  // bytes
     bool operator==(const Compression&) const = default;
   } compression;
-  // Whose signature archives that come from elsewhere must have; no keys: none.
+  // The keys that must have signed external archives; no keys: none.
   struct Trust {
     std::vector<std::string> public_keys;  // PEM
     bool operator==(const Trust&) const = default;
@@ -165,7 +164,7 @@ struct LastCopy {
 };
 
 // A digest that no head reaches. A sweep Job may delete its blob once the grace is over
-// (docs/archive-format.md).
+// (docs/design/archive-format.md).
 struct CondemnedBlob {
   std::string digest;
   std::string since;
@@ -204,6 +203,8 @@ struct CompileCacheStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions;  // Ready, StorageReady, Reconciling, Stalled, ...
   std::string store;                  // store_in_words()
+  // The store that spec.storage.adopt has been done for, by name: it is taken over once.
+  std::string adopted_store;
   int64_t archives = 0, gpu_products = 0, total_bytes = 0, active_pods = 0;
   LoadCounters loads;
   EffectCounters effect;
@@ -217,6 +218,9 @@ struct CompileCacheStatus {
   std::vector<std::string> crashing;   // manifests that made pods crash; no save may contain one
   std::vector<FileOwner> file_owners;  // one for each image, latest last; at most kMostFileOwners
   std::vector<std::string> stuck_pods;
+  // The uid of the newest sweep Job that the operator has created: it alone, and its pod, are
+  // believed.
+  std::string sweep_job;
   Breaker breaker;
 };
 

@@ -1,5 +1,7 @@
 #include "api/compile_cache_archive.hpp"
 
+#include <algorithm>
+
 #include "api/json_fields.hpp"
 #include "api/names.hpp"
 #include "api/summary.hpp"
@@ -25,6 +27,9 @@ ArchiveHead parse_head(const json& object) {
   head.saved_by = field<std::string>(object, "savedBy", "");
   head.image_id = field<std::string>(object, "imageID", "");
   head.blobs = field<std::vector<std::string>>(object, "blobs", {});
+  head.service_account = field<std::string>(object, "serviceAccount", "");
+  head.workload = field<std::string>(object, "workload", "");
+  head.earlier_accounts = field<std::vector<std::string>>(object, "earlierAccounts", {});
   return head;
 }
 
@@ -41,10 +46,13 @@ json head_json(const ArchiveHead& head) {
   set_if(object, "savedAt", head.saved_at);
   set_if(object, "savedBy", head.saved_by);
   set_if(object, "imageID", head.image_id);
+  set_if(object, "serviceAccount", head.service_account);
+  set_if(object, "workload", head.workload);
+  if (!head.earlier_accounts.empty()) object["earlierAccounts"] = head.earlier_accounts;
   return object;
 }
 
-// What is noted is where the blobs are, and not how to get there: that may change.
+// Records where the blobs are, and not how to get there: that may change.
 json registry_json(const RegistryRef& registry) {
   json noted{{"repository", registry.repository}};
   if (!registry.own) noted["host"] = registry.host;
@@ -72,7 +80,7 @@ std::optional<StoreRef> parse_store(const json& spec, const std::string& ns,
   return StoreRef{VolumeRef{ns, claim, field<std::string>(spec, "path", "")}};
 }
 
-// 0.1 told the digests to people alone, "sha256:..." in the messages of the conditions, and its
+// 0.1 showed the digests to people alone, "sha256:..." in the messages of the conditions, and its
 // schema, where it is still installed, makes the API server drop status.distrusted. The messages
 // name them still, and are read where the field is absent; nowhere else.
 std::vector<DistrustedBlob> distrusted_by_messages(const std::vector<Condition>& conditions) {
@@ -183,6 +191,16 @@ Result<CompileCacheArchive> parse_archive(const json& object) {
   archive.distrusted = parse_distrusted(status, archive.conditions);
   archive.ranks = parse_ranks(status);
   return archive;
+}
+
+bool saved_by_allowed(const ArchiveHead& head, const std::vector<std::string>& allowed) {
+  if (allowed.empty()) return true;
+  const auto may_save = [&](const std::string& account) {
+    return std::find(allowed.begin(), allowed.end(), account) != allowed.end();
+  };
+  const bool known = !head.service_account.empty();
+  return (!known || may_save(head.service_account)) &&
+         std::all_of(head.earlier_accounts.begin(), head.earlier_accounts.end(), may_save);
 }
 
 bool is_suspect(const CompileCacheArchive& archive) {

@@ -12,8 +12,8 @@
 #include "api/words.hpp"
 #include "base/error.hpp"
 
-// The CompileCacheArchive resource: one for each key. Its status is the truth about which archive
-// is current and who may save; lock and head change in one compare-and-swap.
+// The CompileCacheArchive resource: one for each key. Its status is the truth about the current
+// archive and the right to save; lock and head change in one compare-and-swap.
 
 namespace compilecache::api {
 
@@ -27,10 +27,25 @@ struct ArchiveHead {
   int64_t left_out = 0;
   std::string saved_at, saved_by, image_id;
   std::vector<std::string> blobs;  // every blob it needs: manifest, config, layers
+  // Who saved it: the pod's service account and its workload ("Deployment/llama"). Both are empty
+  // where releases before 0.3 saved it, or it was copied or taken over.
+  std::string service_account = {}, workload = {};
+  // Other service accounts whose files it may hold: those of the generations that it extends, and
+  // of what its saver had loaded. Sorted, at most kMostAccounts, or else kManyAccounts alone.
+  std::vector<std::string> earlier_accounts = {};
 
   [[nodiscard]] bool exists() const { return !manifest_digest.empty(); }
   bool operator==(const ArchiveHead&) const = default;
 };
+
+inline constexpr size_t kMostAccounts = 32;
+inline constexpr char kManyAccounts[] =
+    "*";  // more than are kept; no service account has that name
+
+// Whether pods may be given it where only those service accounts may save (empty: all may): all
+// accounts whose files it may hold are among them. Without known accounts they may: it was saved
+// under earlier releases' check, or brought in with the right to write the CompileCache.
+bool saved_by_allowed(const ArchiveHead& head, const std::vector<std::string>& allowed);
 
 // The lock of saves: its holder alone may commit. The fence only grows, across holders and leaders
 // too; it stays when the lock is released.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// Conditions of a status, by the conventions of the Kubernetes API, and the names of ours. Pure;
+// Conditions of a status, by the conventions of the Kubernetes API, and their names here. Pure;
 // safe from any thread.
 
 namespace compilecache::api {
@@ -14,6 +14,10 @@ namespace compilecache::api {
 // not.
 inline constexpr char kReadyCondition[] = "Ready";
 inline constexpr char kStorageReadyCondition[] = "StorageReady";
+// Its reason while the store has not been prepared and nothing speaks against it: Unknown.
+inline constexpr char kPreparingReason[] = "Preparing";
+// Its reason while the claim's PersistentVolume has not been read: Unknown.
+inline constexpr char kVolumeUnknownReason[] = "VolumeUnknown";
 inline constexpr char kReconcilingCondition[] = "Reconciling";  // waiting can help
 inline constexpr char kStalledCondition[] = "Stalled";  // only a change by its user can help
 inline constexpr char kInjectionPausedCondition[] = "InjectionPaused";
@@ -21,8 +25,14 @@ inline constexpr char kInjectionPausedCondition[] = "InjectionPaused";
 // namespace are injected so that they do not ask it.
 inline constexpr char kPodsUnheardCondition[] = "PodsUnheard";
 inline constexpr char kNotAskedReason[] = "NotAsked";
+// The reason where they were given an address of the operator that it does not have now.
+inline constexpr char kAddressChangedReason[] = "AddressChanged";
+// The reason of Ready=False while nobody can reach the operator.
+inline constexpr char kOperatorUnreachableReason[] = "OperatorUnreachable";
 // Only where spec.storage.copyFrom is: whether its archives are here.
 inline constexpr char kArchivesCopiedCondition[] = "ArchivesCopied";
+// Only where spec.save.allowedServiceAccounts is: whether all archives hold files of these alone.
+inline constexpr char kSaversAllowedCondition[] = "SaversAllowed";
 
 // The conditions of a CompileCacheArchive.
 inline constexpr char kSuspectCondition[] = "Suspect";

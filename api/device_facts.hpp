@@ -11,7 +11,7 @@ namespace compilecache::api {
 // In KeyBasis::gpu_resource of a pod whose GPUs come by its claims.
 inline constexpr char kClaimedDevices[] = "resourceClaims";
 
-// Why a pod's devices cannot be told, in a word of docs/reasons.md.
+// Why a pod's devices are unknown, in a word of docs/troubleshoot/reasons.md.
 inline constexpr char kClaimNotAllocated[] = "claim_not_allocated";
 inline constexpr char kDeviceNotPublished[] = "device_not_published";
 inline constexpr char kDeviceUnknown[] = "device_unknown";

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-// Where in a pod our init containers are, as text: the webhook says it in the Event about a pod's
-// owner, policies name it in their refusals, and the operator compares the two.
+// The place of the injected init containers in a pod, as text. The webhook writes it into the Event
+// on a pod's owner, policies name it in their refusals, and the operator compares the two.
 //
 //   tell_injected(2)   // "…; the first of them is spec.initContainers[2]"
 //   init_containers_named_in("spec.initContainers[3].image: not allowed")   // {3}

@@ -7,13 +7,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What a small archive needs, and what is given to one that saves that much.
+// The time that a small archive needs, and the budget of one that saves that much.
 constexpr milliseconds kLeast{1'000}, kShort{5'000};
+// Where nobody knows what an archive saves: large ones took long to compile.
+constexpr milliseconds kUnknown{10'000};
+constexpr int64_t kBytesForAMillisecond = 50'000;
 
 }  // namespace
 
-milliseconds load_budget(milliseconds timeout, double compile_seconds) {
-  if (compile_seconds <= 0) return timeout;
+milliseconds load_budget(milliseconds timeout, double compile_seconds, int64_t compressed_bytes) {
+  if (compile_seconds <= 0) {
+    const milliseconds for_size(std::max<int64_t>(0, compressed_bytes) / kBytesForAMillisecond);
+    return std::min(timeout, kUnknown + for_size);
+  }
   const auto at_most = [&](double seconds) {
     const auto limit = static_cast<double>(timeout.count());
     return milliseconds(static_cast<int64_t>(std::min(seconds * 1000, limit)));

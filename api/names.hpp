@@ -1,6 +1,6 @@
 #pragma once
 
-// Names that webhook, operator, agents, users and manifests agree on (docs/architecture.md).
+// Names that webhook, operator, agents, users and manifests agree on (docs/design/architecture.md).
 
 namespace compilecache::api {
 
@@ -19,7 +19,7 @@ inline constexpr char kWaitForFirstAnnotation[] = "compilecache.dev/wait-for-fir
 inline constexpr char kOnlyIfUnsetAnnotation[] = "compilecache.dev/only-if-unset";
 inline constexpr char kStartKitAnnotation[] = "compilecache.dev/start-kit";
 inline constexpr char kDeliveryAnnotation[] = "compilecache.dev/delivery";
-// An init container, such as a mesh's proxy, after which ours are put.
+// An init container, such as a mesh's proxy, after which the injected ones are put.
 inline constexpr char kAfterAnnotation[] = "compilecache.dev/after";
 inline constexpr char kResourcesAnnotation[] = "compilecache.dev/resources";
 // Of a pod without a controller: the workload, "Deployment/web", whose archives it shares.
@@ -35,7 +35,7 @@ inline constexpr char kSweepLabel[] = "compilecache.dev/sweep";
 // On pods that `kubectl compilecache prewarm` makes.
 inline constexpr char kPrewarmLabel[] = "compilecache.dev/prewarm";
 
-// What the webhook adds to a pod. Where one sidecar loads and saves, it has the saver's name.
+// The webhook's additions to a pod. Where one sidecar loads and saves, it has the saver's name.
 inline constexpr char kLoaderContainer[] = "compilecache-load";
 inline constexpr char kSaverContainer[] = "compilecache-save";
 inline constexpr char kCacheVolume[] = "compilecache-cache";
@@ -54,7 +54,7 @@ inline constexpr char kStateVolume[] = "compilecache-state";
 // absolute paths.
 inline constexpr char kCachePath[] = "/compilecache/cache";
 inline constexpr char kStorePath[] = "/compilecache/store";
-// What a user's registry needs, of the Secret and the ConfigMap that the CompileCache names. The
+// A user's registry needs these of the Secret and the ConfigMap that the CompileCache names. The
 // folders are empty where these do not exist.
 inline constexpr char kRegistrySecretPath[] = "/compilecache/registry";
 inline constexpr char kRegistrySecretKey[] = ".dockerconfigjson";
@@ -86,6 +86,7 @@ inline constexpr char kNodeNameVariable[] = "COMPILECACHE_NODE_NAME";
 // Services in the operator's namespace; also the names in the certificate (NAME.NAMESPACE.svc).
 inline constexpr char kWebhookService[] = "compilecache-webhook";
 inline constexpr char kAgentService[] = "compilecache-agent-api";
+inline constexpr char kLoadService[] = "compilecache-load-api";  // has no certificate of its own
 inline constexpr char kRegistryService[] = "compilecache-registry";
 inline constexpr int kRegistryPort = 5000;
 

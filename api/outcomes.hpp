@@ -3,12 +3,12 @@
 #include "api/words.hpp"
 #include "frameworks/worth.hpp"
 
-// What became of loads and saves, and what they were worth: the words that users see in the
+// The results of loads and saves, and their effect: the words that users see in the
 // status, in metrics, in Events, in logs and in the control directory. One spelling everywhere.
 
 namespace compilecache::api {
 
-// What became of a load or a save, as in status.json and in the control directory.
+// The result of a load or a save, as in status.json and in the control directory.
 enum class Outcome { kSuccess, kSkipped, kError, kDoesNotExist };
 template <>
 inline constexpr auto kWords<Outcome> =
@@ -23,13 +23,13 @@ template <>
 inline constexpr auto kWords<Match> = std::to_array<Word<Match>>(
     {{Match::kNone, "none"}, {Match::kExact, "exact"}, {Match::kCompatible, "compatible"}});
 
-// Who told a loader which archive: the operator, or the index on the volume.
+// Who named the archive to a loader: the operator, or the index on the volume.
 enum class LoadSource { kOperator, kIndex };
 template <>
 inline constexpr auto kWords<LoadSource> = std::to_array<Word<LoadSource>>(
     {{LoadSource::kOperator, "operator"}, {LoadSource::kIndex, "index"}});
 
-// What became of a pod's load, as it is counted: in the CompileCache's status and in
+// The result of a pod's load, as it is counted: in the CompileCache's status and in
 // compilecache_loads_total.
 enum class LoadOutcome { kExact, kCompatible, kMissing, kFailed };
 template <>
@@ -43,7 +43,7 @@ constexpr bool is_warm(LoadOutcome load) {
   return load == LoadOutcome::kExact || load == LoadOutcome::kCompatible;
 }
 
-// What became of a pod's save, as it is counted: in the CompileCache's status and in
+// The result of a pod's save, as it is counted: in the CompileCache's status and in
 // compilecache_saves_total.
 enum class SaveOutcome { kCommitted, kUnchanged, kRefused, kFailed };
 template <>

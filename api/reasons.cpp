@@ -16,7 +16,7 @@ constexpr std::array kTexts{
                         "the annotation compilecache.dev/mode says Disabled"},
     InjectionReasonText{
         R::kForcedCold, "forced_cold", "ForcedCold",
-        "the annotation compilecache.dev/mode says ForceCold: the pod compiles everything anew"},
+        "the annotation compilecache.dev/mode says ForceCold: the pod compiles everything"},
     InjectionReasonText{R::kNotAnnotated, "not_annotated", "NotAnnotated",
                         "the pod has no annotation compilecache.dev/cache"},
     InjectionReasonText{
@@ -60,6 +60,11 @@ constexpr std::array kTexts{
         R::kNoRoomInLimitRange, "no_room_in_limit_range", "NoRoomInLimitRange",
         "the namespace's LimitRange does not allow the resources of the loader and the saver"},
     InjectionReasonText{R::kWindowsPod, "windows_pod", "WindowsPod", "Windows pods are left alone"},
+    InjectionReasonText{
+        R::kUserNamespace, "user_namespace", "UserNamespace",
+        "the pod has hostUsers: false, and NFS and some other file systems cannot be mounted into "
+        "such a pod; use a registry, or set spec.storage.allowUserNamespaces where the volume "
+        "supports ID-mapped mounts"},
     InjectionReasonText{R::kMirrorPod, "mirror_pod", "MirrorPod", "static pods are left alone"},
     InjectionReasonText{R::kNamespaceExcluded, "namespace_excluded", "NamespaceExcluded",
                         "pods of kube-system and of the operator's own namespace are left alone"},
@@ -67,7 +72,7 @@ constexpr std::array kTexts{
                         "a node's kubelet is too old for native sidecars; Kubernetes 1.30 is the "
                         "oldest that works"},
     InjectionReasonText{R::kResourceClaims, "resource_claims", "ResourceClaims",
-                        "the pod gets devices by resourceClaims, which cannot be told"},
+                        "the pod gets devices by resourceClaims that cannot be resolved"},
     InjectionReasonText{R::kUnknownDevice, "unknown_device", "UnknownDevice",
                         "the pod requests a device of a vendor that the settings do not name; add "
                         "it to gpuResources"},

@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-// Why a pod was injected or not. One enumeration serves as reason of the admission warning and of
-// the Event, as the metric's label, as the log's field and as a row in docs/reasons.md.
+// Why a pod was injected or not: the reason in the admission warning, the Event, the metric's
+// label, the log's field and a row of docs/troubleshoot/reasons.md.
 
 namespace compilecache::api {
 
@@ -26,10 +26,11 @@ enum class InjectionReason {
   kCacheDirUnsafe,      // the user's cache directory could hide something
   kCacheDirNotLiteral,  // it comes from valueFrom or envFrom
   kOwnCaches,           // the pod has caches of its own for all frameworks: onlyIfUnset
-  kPodTooLarge,         // with ours it might be larger than etcd takes, or too much to look at
+  kPodTooLarge,         // injected it might be larger than etcd takes, or too much to look at
   kNoRoomInQuota,
   kNoRoomInLimitRange,
   kWindowsPod,
+  kUserNamespace,  // the pod has one of its own, which the claim's volume may not support
   kMirrorPod,
   kNamespaceExcluded,
   kKubeletTooOld,
@@ -37,7 +38,7 @@ enum class InjectionReason {
   kUnknownDevice,   // an extended resource we cannot name
   kNoPodTemplate,   // `inject` alone: the annotation is on something else
   kTookTooLong,     // no thread had time for it before the API server would give up
-  kPatchFailed,     // our own patch did not apply; a bug of ours
+  kPatchFailed,     // our own patch did not apply; a bug
   kRequestInvalid,  // the admission request itself could not be read
 };
 

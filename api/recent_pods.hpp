@@ -88,8 +88,8 @@ class RecentPods {
 
  private:
   // A text is stored as its length plus one (LEB128) and its bytes, or as 0 where it is the same as
-  // the previous pod's; a list as the number of its texts and these; the key as a list of names and
-  // values.
+  // the previous pod's. A list is stored as the number of its texts and these, the key as a list of
+  // names and values.
   std::string packed_;
 };
 

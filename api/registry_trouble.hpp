@@ -2,8 +2,8 @@
 
 #include "api/words.hpp"
 
-// Why a registry cannot be used, as far as an agent finds out. The words are told in reports and
-// logs (docs/reasons.md); a sweep Job's becomes the reason of the condition StorageReady.
+// Why a registry cannot be used, as an agent sees it. Reports and logs have these words
+// (docs/troubleshoot/reasons.md); a sweep Job's becomes the reason of the condition StorageReady.
 
 namespace compilecache::api {
 

@@ -68,6 +68,7 @@ inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
     field_of("subPath", &CompileCacheSpec::Storage::sub_path, unless_inside),
     field_of("allowReadWriteOnce", &CompileCacheSpec::Storage::allow_read_write_once),
     field_of("allowNodeAffinity", &CompileCacheSpec::Storage::allow_node_affinity),
+    field_of("allowUserNamespaces", &CompileCacheSpec::Storage::allow_user_namespaces),
     field_of("adopt", &CompileCacheSpec::Storage::adopt),
     field_of("copyFrom", &CompileCacheSpec::Storage::copy_from,
              [](const std::optional<CopySource>& source) -> std::string {
@@ -81,10 +82,10 @@ inline constexpr auto kFields<CompileCacheSpec::Storage> = std::tuple{
 // "" where the fields of spec.storage go together.
 inline std::string storage_trouble(const StorageSpec& storage) {
   if (storage.claim_name.empty()) {
-    const bool of_a_volume =
-        !storage.sub_path.empty() || storage.allow_read_write_once || storage.allow_node_affinity;
-    return of_a_volume ? "subPath, allowReadWriteOnce and allowNodeAffinity are of a claim; name "
-                         "one in claimName or leave them out"
+    const bool of_a_volume = !storage.sub_path.empty() || storage.allow_read_write_once ||
+                             storage.allow_node_affinity || storage.allow_user_namespaces;
+    return of_a_volume ? "subPath, allowReadWriteOnce, allowNodeAffinity and allowUserNamespaces "
+                         "are of a claim; name one in claimName or leave them out"
                        : "";
   }
   return storage.registry ? "claimName and registry exclude each other; leave one out" : "";

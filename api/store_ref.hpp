@@ -4,9 +4,9 @@
 #include <string>
 #include <variant>
 
-// Where a CompileCache's archives are kept. It is made once, of the CompileCache, and goes
-// unchanged to whoever counts by stores (loads, saves and sweep Jobs at a time), to what is mounted
-// into pods and Jobs, and in the agent's configuration to the agent, which opens it.
+// The place of a CompileCache's archives. It is made once, of the CompileCache. It goes unchanged
+// to the counters of loads, saves and sweep Jobs at a time, and to the volumes of pods and Jobs. In
+// the agent's configuration it reaches the agent, which opens it.
 //
 //   const auto store = store_of(cache, own_registry);   // nothing: it has none
 //   traffic.begin(store->id(), ...);         // "volume/ml/caches"

@@ -20,9 +20,9 @@
 //   parse_word<Answer>("yes");     // Answer::kYes; nothing for a word that is not in the table
 //
 // Agents and operators of different releases talk to each other while one replaces the other, so a
-// word may be unknown. What it means then is said by the type of the field: std::optional<Answer>
-// is empty (as it is for the empty word, which is how "nothing" is written); a plain field, of an
-// enumeration that has kUnknownMeans, has that value. Either is the safe side. A table has the
+// word may be unknown. The type of the field gives its meaning then: std::optional<Answer> is
+// empty, as for the empty word, which means "nothing". A plain field of an
+// enumeration that has kUnknownMeans has that value. Either is the safe side. A table has the
 // values in the order of the enumeration. Pure; safe from any thread.
 
 namespace compilecache::api {
@@ -38,7 +38,7 @@ struct Word {
 template <typename Enum>
 inline constexpr std::nullptr_t kWords = nullptr;
 
-// What is done about a word that only another release knows.
+// The treatment of a word that only another release knows.
 template <typename Enum>
 inline constexpr std::nullptr_t kUnknownMeans = nullptr;
 

@@ -66,7 +66,8 @@ class BlobWriter {
   [[nodiscard]] virtual uint64_t size() const = 0;  // of all bytes written so far
   // Puts the blob in its place. Call it once, as the last method. Digests in `rewrite` are written
   // even if a blob of that name exists. Any other existing blob is left as it is if it matches its
-  // digest.
+  // digest. kAlreadyExists: the store keeps the damaged bytes that it has under a digest in
+  // `rewrite`, so only other content can be kept.
   virtual Result<WrittenBlob> commit(const std::vector<std::string>& rewrite) = 0;
 };
 

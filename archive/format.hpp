@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-// The names and limits of the archive format; docs/archive-format.md explains them.
+// The names and limits of the archive format; docs/design/archive-format.md explains them.
 
 namespace compilecache::archive {
 

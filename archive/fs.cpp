@@ -44,7 +44,7 @@ void Fd::reset() { close(); }
 
 int Fd::close() {
   if (fd_ < 0) return 0;
-  // Never retried: on Linux the descriptor is gone whatever close() says.
+  // Never retried: on Linux the descriptor is freed whatever close() returns.
   const int failed = ::close(std::exchange(fd_, -1));
   return failed == 0 || errno == EINTR ? 0 : errno;
 }

@@ -22,7 +22,7 @@ Json descriptor_json(const Descriptor& descriptor) {
   return json;
 }
 
-// What the manifest has of the blob; empty if that is not what the descriptor promises: the blob
+// The manifest's part of the blob; empty if it does not match the descriptor: the blob
 // itself may be right.
 std::string carried_data(const Json& json, const Descriptor& descriptor) {
   const auto text = string_member(json, "data");

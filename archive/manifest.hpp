@@ -90,8 +90,8 @@ struct ArchiveInfo {
 
 ArchiveInfo describe(const Manifest& manifest, const Config& config);
 
-// Reads and checks the manifest blob. kNotFound: no such blob; kCorrupt: its bytes do not match the
-// digest; kInvalid: `digest` is not a digest, the blob is not an archive of ours, or of a version
+// Reads and checks the manifest blob. kNotFound: no such blob. kCorrupt: its bytes do not match the
+// digest. kInvalid: `digest` is not a digest, the blob is not an archive, or has a version
 // that this program does not know (the message says which).
 Result<Manifest> read_manifest(const BlobStore& store, const std::string& digest,
                                const Limits& limits = {});

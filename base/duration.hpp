@@ -7,8 +7,8 @@
 #include "base/error.hpp"
 
 // Durations as Kubernetes and Go write them: "30s", "1h30m", "250ms", "720h". Source: Go's
-// time.ParseDuration; negative durations and "d" are refused, as no setting of ours means anything
-// by them.
+// time.ParseDuration; negative durations and "d" are refused, because no setting
+// gives them a meaning.
 
 namespace compilecache {
 

@@ -31,21 +31,21 @@ enum class ErrorCode {
   kCorrupt,        // bytes are not what was promised
   kIo,             // the operating system said no
   kCancelled,      // the caller gave up
-  kInternal,       // a bug of ours
+  kInternal,       // a bug in this program
 };
 
 const char* to_string(ErrorCode code);
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  // What was being done, to what, what went wrong and what to do next.
+  // The action, its object, the fault and what to do next.
   std::string message;
   // The blob that was being read ("sha256:..."), for code that has to report it; empty: none was.
   std::string digest{};
   // errno, where the operating system said no, for code that has to decide; 0: it was not asked.
   int os_error = 0;
-  // What was wrong in a word of docs/reasons.md ("registry_full"), where `code` does not tell
-  // enough for code that has to decide; empty: it does.
+  // The fault in a word of docs/troubleshoot/reasons.md ("registry_full"), where `code` is too
+  // coarse for code that has to decide. Empty: it is not.
   std::string reason{};
 
   // The same failure seen from one level further out: "loading archive x: <message>".

@@ -107,8 +107,8 @@ class SCOPED_CAPABILITY ReaderLock {
   SharedMutex& mutex_;
 };
 
-// std::condition_variable of a Mutex, which whoever waits holds before and after. Waiting without
-// a predicate may end for no reason.
+// std::condition_variable of a Mutex, which the waiting thread holds before and after. Waiting
+// without a predicate may end for no reason.
 class CondVar {
  public:
   void notify_one() noexcept { changed_.notify_one(); }
@@ -141,7 +141,7 @@ class CondVar {
     changed_.wait(held.lock, std::move(predicate));
   }
 
-  // What the predicate says in the end.
+  // Returns the predicate's last value.
   template <typename Rep, typename Period, typename Predicate>
   bool wait_for(Mutex& mutex, const std::chrono::duration<Rep, Period>& longest,
                 Predicate predicate) REQUIRES(mutex) NO_THREAD_SAFETY_ANALYSIS {

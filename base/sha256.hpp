@@ -42,7 +42,7 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view text);
 
-// HMAC (RFC 2104): a digest that says nothing of the text to whoever lacks the key.
+// HMAC (RFC 2104): a digest that reveals nothing of the text without the key.
 std::string hmac_sha256_hex(std::string_view key, std::string_view text);
 
 }  // namespace compilecache

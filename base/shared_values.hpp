@@ -1,8 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -15,8 +15,10 @@
 //   SharedValues<Owner> owners;
 //   std::shared_ptr<const Owner> owner = owners.get(parsed_owner);
 //
-// A value that nobody holds any more is dropped after some new ones have come. Where Less also
-// compares a T with other types (is_transparent), find_or_make() takes those. Thread-safe.
+// A value without a holder is dropped after as many calls as there are half the values. Each
+// call looks at two values, so that memory shrinks again after a
+// burst. Where Less also compares a T with other types (is_transparent), find_or_make() takes
+// those. Thread-safe.
 
 namespace compilecache {
 
@@ -34,8 +36,8 @@ class SharedValues {
   template <typename Probe, typename Make>
   Ptr find_or_make(const Probe& probe, Make make) {
     const MutexLock lock(mutex_);
+    drop_unused();
     if (const auto found = values_.find(probe); found != values_.end()) return *found;
-    if (values_.size() >= limit_) drop_unused();
     return *values_.insert(std::make_shared<const T>(make())).first;
   }
 
@@ -58,18 +60,20 @@ class SharedValues {
     }
   };
 
-  // Called each time that as many values were added as were in use, so that its cost per value is
-  // constant.
   void drop_unused() REQUIRES(mutex_) {
-    std::erase_if(values_, [](const Ptr& value) { return value.use_count() == 1; });
-    limit_ = std::max(kFewest, 2 * values_.size());
+    for (int looks = 0; looks < kLooks && !values_.empty(); ++looks) {
+      if (next_ == values_.end()) next_ = values_.begin();
+      next_ = (*next_).use_count() == 1 ? values_.erase(next_) : std::next(next_);
+    }
   }
 
-  static constexpr size_t kFewest = 64;
+  // More than one, so that values cannot come faster than they go.
+  static constexpr int kLooks = 2;
 
   mutable Mutex mutex_;  // only under it does a value get a new holder
-  std::set<Ptr, ByValue> values_ GUARDED_BY(mutex_);
-  size_t limit_ GUARDED_BY(mutex_) = kFewest;
+  using Values = std::set<Ptr, ByValue>;
+  Values values_ GUARDED_BY(mutex_);
+  typename Values::iterator next_ GUARDED_BY(mutex_) = values_.end();  // to be looked at
 };
 
 }  // namespace compilecache

@@ -19,7 +19,7 @@
 //
 // The names are those of clang's documentation, as in Abseil and LevelDB. Constructors and
 // destructors are not checked: nobody else has the object then. A lambda is checked as a function
-// of its own, so that one which runs under a lock says so: `[this]() REQUIRES(mutex_) { … }`.
+// of its own, so one that runs under a lock declares it: `[this]() REQUIRES(mutex_) { … }`.
 
 #if defined(__clang__)
 #define COMPILECACHE_THREAD_ANNOTATION(annotation) __attribute__((annotation))

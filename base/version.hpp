@@ -4,7 +4,7 @@
 #include <string_view>
 
 // Which release a program is of, and from which commit it was built. A library of its own
-// (cc_version), for programs alone: it is compiled anew with each commit.
+// (cc_version), for programs alone: it is recompiled with each commit.
 
 namespace compilecache {
 

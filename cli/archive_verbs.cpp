@@ -13,71 +13,102 @@
 #include "cli/archives/sign_command.hpp"
 #include "cli/archives/verify_command.hpp"
 #include "cli/cluster/undo.hpp"
+#include "cli/shell/command_help.hpp"
+#include "cli/shell/duration_option.hpp"
+#include "cli/shell/output_option.hpp"
 
 namespace compilecache::cli {
 namespace {
 
-constexpr char kArchivesFooter[] = R"(
-The archives of a CompileCache, or of all of the namespace: GPU product, generation, size, image, when it was
-saved and used last, what it was worth, whether it is suspect. Needs the right to list CompileCacheArchives.
+constexpr char kGroup[] = "Archives";
+
+constexpr CommandHelp kArchivesHelp{
+    .about =
+        R"(GPU product, generation, size, image, age, last use, effect, and whether an archive is suspect. You need
+the right to list CompileCacheArchives.)",
+    .examples = R"(  # Those of a namespace
+  kubectl compilecache archives -n ml
+
+  # Those of one CompileCache, with loads, files and digests
   kubectl compilecache archives llama -n ml -o wide
+)",
+    .exit_status =
+        "0 if they were listed, 1 if they cannot be read, 2 if the command line is wrong."};
 
-Exit status: 0 when they were told, 1 when they cannot be read, 2 when the command line is wrong.)";
+constexpr CommandHelp kDeleteHelp{
+    .about =
+        R"(Pods of the deleted keys start cold and save again. Sweeps delete the bytes that no other archive has. It
+asks before it deletes; --yes is for scripts.)",
+    .examples = R"(  kubectl compilecache delete llama/llama-3f2a91 -n ml
+)",
+    .exit_status =
+        "0 if all are deleted, 1 if one is not or you said no, 2 if the command line is wrong."};
 
-constexpr char kDeleteFooter[] = R"(
-Deletes CompileCacheArchives, which throws the archives away: pods of their keys start cold and save anew, and
-sweeps delete the bytes that no other archive has. Asks before; --yes for scripts.
-  kubectl compilecache delete llama/llama-3f2a91 -n ml
+constexpr CommandHelp kCopyHelp{
+    .about =
+        R"(Creates the CompileCache --to like CACHE but with another store, has the operator copy CACHE's archives there
+(spec.storage.copyFrom), and waits. If --to exists already, archives that it lacks are copied into it, and you
+name no store. Digests stay the same; CACHE does not change.
 
-Exit status: 0 when all are gone, 1 when one is not or you said no, 2 when the command line is wrong.)";
-
-constexpr char kCopyFooter[] = R"(
-Makes the CompileCache --to as CACHE is, but with another store, and has the operator copy CACHE's archives there
-(spec.storage.copyFrom, docs/move.md); waits until they are there. Where --to exists already, archives that it
-lacks are copied into it, and the store is not to be named. Digests stay the same; CACHE is left alone.
+Without --to-claim and --to-registry, the archives go to the registry installed with the operator. You need the
+right to get, create and patch CompileCaches.)",
+    .examples = R"(  # Into a registry of yours
   kubectl compilecache copy llama --to llama-2 --to-registry harbor.example.com/ml/caches --secret harbor-robot
+
+  # Onto a volume
   kubectl compilecache copy llama --to llama-2 --to-claim caches
+)",
+    .exit_status = "0 if they were copied, 1 if not, 2 if the command line is wrong."};
 
-With neither, to the registry that was installed with the operator. Needs the right to get, create and patch
-CompileCaches. Exit status: 0 when they are there, 1 when not, 2 when the command line is wrong.)";
+constexpr CommandHelp kExportHelp{
+    .about =
+        R"(Writes an OCI archive; every byte is checked. A registry of yours is read with your own credentials. A volume is
+read by a Job with your rights, in which kubectl runs the agent (`kubectl exec`); the Job is deleted afterwards.
+skopeo, `import` and `compilecache-agent import` read the file. Archives in the registry installed with the
+operator have to be copied elsewhere first (`copy`).)",
+    .examples = R"(  kubectl compilecache export llama/llama-3f2a91 -f llama.tar -n ml
+)",
+    .exit_status = "0 if it was written, 1 if not, 2 if the command line is wrong."};
 
-constexpr char kExportFooter[] = R"(
-Writes one archive to a file, an OCI archive; every byte is checked. From a registry of yours with your own
-credentials; from a volume by a Job, with your own rights, in which kubectl runs (`kubectl exec`) what reads it,
-and which is deleted afterwards. skopeo, `import` and `compilecache-agent import` read the file. Of the registry
-that was installed with the operator, `copy` it elsewhere first.
-  kubectl compilecache export llama/llama-3f2a91 -f llama.tar -n ml
+constexpr CommandHelp kImportHelp{
+    .about =
+        R"(Every byte of the file is checked. It is pushed into a registry of yours (the CompileCache's, or --via), or put on
+the CompileCache's volume by a Job (`kubectl exec`). The operator copies it from there, as from any store that
+you name (spec.storage.copyFrom): an archive of the same key is not replaced.
 
-Exit status: 0 when it was written, 1 when not, 2 when the command line is wrong.)";
-
-constexpr char kImportFooter[] = R"(
-Gives a CompileCache the archive of such a file: every byte is checked, it is pushed into a registry of yours
-(of the CompileCache's, or --via), or put on its volume by a Job (`kubectl exec`), and the operator copies it from
-there (spec.storage.copyFrom), as from any store that you name: an archive of the same key is not replaced.
+Archives are code: import only files that you trust. You need credentials to push, or the right to create Jobs
+and to exec, and the right to get and patch CompileCaches.)",
+    .examples = R"(  # Through the CompileCache's own store
   kubectl compilecache import llama.tar --to llama -n ml
+
+  # Through another registry
   kubectl compilecache import llama.tar --to llama --via harbor.example.com/ml/inbox --secret harbor-robot
+)",
+    .exit_status = "0 if it was imported, 1 if not, 2 if the command line is wrong."};
 
-Archives are code: import what you trust. Needs credentials to push, or the right to make Jobs and to exec, and
-the right to get and patch CompileCaches.
-Exit status: 0 when it is there, 1 when not, 2 when the command line is wrong.)";
-
-constexpr char kVerifyFooter[] = R"(
-Reads every byte of the current generation of every archive, as a load does, and checks each digest: of a registry
-of yours from here, with your own credentials (`docker login`, `skopeo login`); of a volume by a Job, with
-your own rights, that mounts the claim read-only and is deleted afterwards.
+constexpr CommandHelp kVerifyHelp{
+    .about =
+        R"(Reads every byte of the current generation, as a load does, and checks each digest. A registry of yours is read
+from here with your own credentials (`docker login`, `skopeo login`). A volume is read by a Job with your rights
+that mounts the claim read-only; the Job is deleted afterwards.)",
+    .examples = R"(  # All archives of a CompileCache
   kubectl compilecache verify llama -n ml
+)",
+    .exit_status =
+        "0 if all are whole, 1 if one is not or cannot be read, 2 if the command line is wrong."};
 
-Exit status: 0 when all are whole, 1 when one is not or cannot be read, 2 when the command line is wrong.)";
-
-constexpr char kSignFooter[] = R"(
-Vouches for archives in a registry of yours, with a P-256 key in PEM and your own credentials: CompileCaches that
-name the public key in spec.trust take archives from there only when it has signed them (docs/trust.md). The
-signature is cosign's, and cosign verifies it.
+constexpr CommandHelp kSignHelp{
+    .about =
+        R"(Signs with a P-256 key in PEM and your own credentials. CompileCaches that name the public key in spec.trust
+accept an archive from that registry only if it is signed. The signature is cosign's, and cosign verifies it.)",
+    .examples = R"(  # A key pair
   openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key
   openssl pkey -in release.key -pubout -out release.pub
-  kubectl compilecache sign llama/llama-3f2a91 --key release.key -n ml
 
-Exit status: 0 when all are signed, 1 when one is not, 2 when the command line is wrong.)";
+  # Sign one archive
+  kubectl compilecache sign llama/llama-3f2a91 --key release.key -n ml
+)",
+    .exit_status = "0 if all are signed, 1 if one is not, 2 if the command line is wrong."};
 
 void describe_login(CLI::App& command, RegistryLogin& login) {
   command.add_option("--authfile", login.auth_file,
@@ -87,18 +118,17 @@ void describe_login(CLI::App& command, RegistryLogin& login) {
 }
 
 void describe_tool(CLI::App& command, std::string& image) {
-  command.add_option("--tool-image", image,
-                     "of the Job on the volume; default: what the operator uses in the namespace");
+  command.add_option(
+      "--tool-image", image,
+      "image of the Job on the volume; default: what the operator uses in the namespace");
 }
 
-void describe_wait(CLI::App& command, int& seconds) {
-  command.add_option("--timeout", seconds, "how long to wait, in seconds")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 86400));
+void describe_wait(CLI::App& command, std::chrono::seconds& timeout) {
+  add_duration(command, "--timeout", timeout, "how long to wait");
 }
 
 void describe_cluster(CLI::App& command, ClusterOptions& cluster) {
-  command.add_option("-n,--namespace", cluster.ns, "theirs; default: the kubeconfig's");
+  command.add_option("-n,--namespace", cluster.ns, "their namespace; default: the kubeconfig's");
   command.add_option("--kubeconfig", cluster.kubeconfig,
                      "how to reach the API server; default: KUBECONFIG, the pod's service account, "
                      "~/.kube/config");
@@ -109,10 +139,10 @@ void describe_cluster(CLI::App& command, ClusterOptions& cluster) {
 
 template <typename Options>
 std::shared_ptr<Options> ArchiveVerbs::add(CLI::App& app, const char* name, const char* about,
-                                           const char* footer, int (*run)(const Options&)) {
+                                           const CommandHelp& help, int (*run)(const Options&)) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(name, about);
-  command->footer(footer);
+  CLI::App* command = app.add_subcommand(name, about)->group(kGroup);
+  set_help(*command, help);
   describe_cluster(*command, options->cluster);
   entries_.push_back({command, [options, run] {
                         undo_at_signals();
@@ -140,18 +170,25 @@ Verb ArchiveVerbs::chosen() const {
 
 void ArchiveVerbs::add_archives(CLI::App& app) {
   const auto how = add<ArchivesOptions>(
-      app, "archives", "list archives: GPU product, size, age, what they are worth",
-      kArchivesFooter,
+      app, "archives", "list archives: GPU product, size, age, what they are worth", kArchivesHelp,
       +[](const ArchivesOptions& options) { return run_archives(options, std::cout, std::cerr); });
   CLI::App& command = *entries_.back().command;
-  command.add_option("CACHE", how->cache, "of one CompileCache; default: all of the namespace");
-  command.add_option("-o,--output", how->output, "wide, json or yaml; default: a table")
-      ->check(CLI::IsMember({"wide", "json", "yaml"}));
+  command.add_option("CACHE|CACHE/ARCHIVE", how->what,
+                     "of one CompileCache, or one of them; default: all of the namespace");
+  add_output(command, how->output, {"wide", "json", "yaml", "name"}, "default: a table");
+  command.add_option("-l,--selector", how->selector, "by labels, as kubectl has it: app=web,!old");
+  command.add_flag("-A,--all-namespaces", how->all_namespaces, "of all namespaces");
+  command.add_flag("-w,--watch", how->watch, "print them again whenever they change, until Ctrl-C");
+  how->terminal = ::isatty(STDOUT_FILENO) == 1;
+  command.callback([how] {
+    if (how->all_namespaces && !how->what.empty())
+      throw CLI::ExcludesError("CACHE", "--all-namespaces");
+  });
 }
 
 void ArchiveVerbs::add_delete(CLI::App& app) {
   const auto how = add<DeleteOptions>(
-      app, "delete", "throw archives away", kDeleteFooter, +[](const DeleteOptions& options) {
+      app, "delete", "delete archives", kDeleteHelp, +[](const DeleteOptions& options) {
         return run_delete(options, std::cin, std::cout, std::cerr);
       });
   how->can_ask = ::isatty(STDIN_FILENO) == 1;
@@ -162,7 +199,7 @@ void ArchiveVerbs::add_delete(CLI::App& app) {
 
 void ArchiveVerbs::add_copy(CLI::App& app) {
   const auto how = add<CopyOptions>(
-      app, "copy", "copy a CompileCache's archives into another one", kCopyFooter,
+      app, "copy", "copy a CompileCache's archives into another one", kCopyHelp,
       +[](const CopyOptions& options) { return run_copy(options, std::cout, std::cerr); });
   CLI::App& command = *entries_.back().command;
   command.add_option("CACHE", how->from, "whose archives")->required();
@@ -176,27 +213,31 @@ void ArchiveVerbs::add_copy(CLI::App& app) {
       ->needs(registry);
   command.add_option("--ca-config-map", how->target.ca_config_map, "with its ca.crt")
       ->needs(registry);
-  describe_wait(command, how->timeout_seconds);
+  describe_wait(command, how->timeout);
 }
 
 void ArchiveVerbs::add_export(CLI::App& app) {
   const auto how = add<ExportCommandOptions>(
-      app, "export", "write an archive to a file", kExportFooter,
+      app, "export", "write an archive to a file", kExportHelp,
       +[](const ExportCommandOptions& options) {
         return run_export(options, std::cout, std::cerr);
       });
+  how->terminal = ::isatty(STDOUT_FILENO) == 1;
   CLI::App& command = *entries_.back().command;
   command.add_option("CACHE/ARCHIVE", how->archive, "as `archives` lists them")->required();
-  command.add_option("-f,--filename", how->file, "what to write; must not be there")->required();
-  command.add_flag("--image", how->image, "as an OCI image of the archive's files");
+  command
+      .add_option("-f,--filename", how->file,
+                  "what to write; must not be there; - for standard output")
+      ->required();
+  command.add_flag("--as-image", how->image, "as an OCI image of the archive's files");
   describe_login(command, how->login);
   describe_tool(command, how->tool_image);
-  describe_wait(command, how->timeout_seconds);
+  describe_wait(command, how->timeout);
 }
 
 void ArchiveVerbs::add_import(CLI::App& app) {
   const auto how = add<ImportCommandOptions>(
-      app, "import", "give a CompileCache the archive of a file", kImportFooter,
+      app, "import", "give a CompileCache the archive of a file", kImportHelp,
       +[](const ImportCommandOptions& options) {
         return run_import(options, std::cout, std::cerr);
       });
@@ -213,12 +254,12 @@ void ArchiveVerbs::add_import(CLI::App& app) {
                      "sign it on the way, as `sign` does, for a CompileCache with spec.trust");
   describe_login(command, how->login);
   describe_tool(command, how->tool_image);
-  describe_wait(command, how->timeout_seconds);
+  describe_wait(command, how->timeout);
 }
 
 void ArchiveVerbs::add_sign(CLI::App& app) {
   const auto how = add<SignOptions>(
-      app, "sign", "vouch for archives in a registry of yours", kSignFooter,
+      app, "sign", "sign archives in a registry of yours", kSignHelp,
       +[](const SignOptions& options) { return run_sign(options, std::cout, std::cerr); });
   CLI::App& command = *entries_.back().command;
   command.add_option("CACHE/ARCHIVE", how->archives, "as `archives` lists them")->required();
@@ -228,16 +269,15 @@ void ArchiveVerbs::add_sign(CLI::App& app) {
 
 void ArchiveVerbs::add_verify(CLI::App& app) {
   const auto how = add<VerifyOptions>(
-      app, "verify", "read every byte of archives and check each digest", kVerifyFooter,
+      app, "verify", "read every byte of archives and check each digest", kVerifyHelp,
       +[](const VerifyOptions& options) { return run_verify(options, std::cout, std::cerr); });
   CLI::App& command = *entries_.back().command;
-  command.add_option("CACHE", how->cache, "of one CompileCache; default: all of the namespace");
-  command.add_option("-o,--output", how->output, "json or yaml; default: a line for each")
-      ->check(CLI::IsMember({"json", "yaml"}));
-  command.add_option("--image", how->image,
-                     "of the Job; default: what the operator uses in the namespace");
+  command.add_option("CACHE|CACHE/ARCHIVE", how->what,
+                     "of one CompileCache, or one of them; default: all of the namespace");
+  add_output(command, how->output, {"json", "yaml"}, "default: a line for each");
+  describe_tool(command, how->tool_image);
   describe_login(command, how->login);
-  describe_wait(command, how->timeout_seconds);
+  describe_wait(command, how->timeout);
 }
 
 }  // namespace compilecache::cli

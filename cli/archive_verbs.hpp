@@ -10,7 +10,9 @@ class App;
 
 namespace compilecache::cli {
 
-// What the command line asks for, once it is known: its exit status.
+struct CommandHelp;
+
+// Runs the parsed command: its exit status.
 using Verb = std::function<int()>;
 
 // Commands on archives, on a command line: archives, copy, delete, export, import, verify.
@@ -30,7 +32,7 @@ class ArchiveVerbs {
   };
   template <typename Options>
   std::shared_ptr<Options> add(CLI::App& app, const char* name, const char* about,
-                               const char* footer, int (*run)(const Options&));
+                               const CommandHelp& help, int (*run)(const Options&));
   void add_archives(CLI::App& app);
   void add_delete(CLI::App& app);
   void add_copy(CLI::App& app);

@@ -20,12 +20,12 @@ struct CommandLine {
   std::optional<StatusOptions> status;
   std::optional<PrewarmOptions> prewarm;
   std::optional<ReportOptions> report;
-  Verb verb;  // on archives
-  // The exit status in that case: 0 after --help or --version, 2 after a wrong command line.
+  Verb verb;  // on archives, or about the program
+  // The exit status in that case: 0 after help or --version, 2 after a wrong command line.
   int exit_code = 0;
 };
 
-// Prints the output of --help and --version, and what is wrong with the command line.
+// Prints the output of help and --version, and the faults of the command line.
 CommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace compilecache::cli

@@ -2,7 +2,7 @@
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
                     -Werror=return-type)
-# A new compiler's warnings keep no user from building; the tests' own builds know theirs.
+# A new compiler's warnings keep no user from building; the tests' own builds set their compiler.
 option(COMPILECACHE_WERROR "Warnings are errors" OFF)
 if(COMPILECACHE_WERROR)
   add_compile_options(-Werror)
@@ -30,7 +30,7 @@ if(COMPILECACHE_SANITIZE)
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${COMPILECACHE_SANITIZE})
   # A check's place in the source is data with an address: where programs may be moved, a relocation each makes them a third
-  # larger, and done anew at each start.
+  # larger, and is repeated at each start.
   add_link_options(-no-pie)
 endif()
 

@@ -11,11 +11,16 @@ function(cc_add_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} cc_paths cc_no_skips GTest::gtest GTest::gmock
                                         GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
-  # Of seconds; sanitizers take three times as long.
-  set(limit 600)
+  if(ARG_LABEL STREQUAL integration)
+    add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/support/on_cluster $<TARGET_FILE:${name}>)
+    set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS clusters:1)
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
+  # Seconds, for a program that hangs; others run beside it, and sanitizers take three times as long.
+  set(limit 1500)
   if(COMPILECACHE_SANITIZE)
-    set(limit 1500)
+    set(limit 3000)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${limit})
   if(ARG_SECONDS)
@@ -23,7 +28,7 @@ function(cc_add_test name)
   endif()
 endfunction()
 
-# cc_paths, the one library that knows where the tree and what is built of it lie (tests/support/paths.hpp).
+# cc_paths, the one library that knows where the tree and build results lie (tests/support/paths.hpp).
 function(cc_add_paths)
   add_library(cc_paths STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/support/paths.cpp)
   target_compile_definitions(cc_paths PRIVATE CC_SOURCE_DIR="${CMAKE_SOURCE_DIR}"

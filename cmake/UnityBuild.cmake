@@ -1,5 +1,5 @@
-# -DCMAKE_UNITY_BUILD=ON: several sources in one go, in a third of the time from nothing. Files of one folder then share
-# names; one whose names others have too, or that brings macros, is compiled alone, as is one with options of its own:
+# -DCMAKE_UNITY_BUILD=ON: several sources at once, in a third of the time of a first build. Files of one folder then share
+# names. A file with names that others have, with macros, or with options of its own is compiled alone:
 #
 #   cc_alone(tls.cpp)
 #

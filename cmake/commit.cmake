@@ -1,8 +1,8 @@
-# cmake -DTREE=FOLDER [-DCOMMIT=...] -DOUTPUT=FILE -P commit.cmake: writes the source file that says from which commit a program
-# is built, when that has changed; so a commit alone compiles one tiny file again and links the programs.
+# cmake -DTREE=FOLDER [-DCOMMIT=...] -DOUTPUT=FILE -P commit.cmake: writes the source file with the commit that a program is built
+# from, if the commit has changed. So a commit alone recompiles one tiny file and links the programs.
 #
 # In this order: what COMMIT says (-DCOMPILECACHE_COMMIT, for builds without git, as in the Dockerfile); commit.txt, where
-# `git archive` puts it; git, with "-dirty" where the tree has changes. Else "unknown".
+# `git archive` puts it; git, with "-dirty" where the tree has changes; otherwise "unknown".
 
 if(NOT COMMIT)
   file(READ "${CMAKE_CURRENT_LIST_DIR}/commit.txt" COMMIT)

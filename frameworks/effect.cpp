@@ -33,11 +33,20 @@ std::vector<std::string> first_of(const std::unordered_map<std::string_view, Wal
   return names;
 }
 
-// How much of the time after an entry is taken for the tracing and lowering of the next one: that
+// The share of the time after an entry that the tracing and lowering of the next one takes. That
 // takes 0.3 to 0.6 s for small models with torch 2.6 and 2.14, seconds for large ones.
 constexpr std::chrono::seconds kBetweenEntries{5};
 // No kernel takes longer; a pod that died while it compiled may have been dead for hours.
 constexpr std::chrono::minutes kLongestStep{5};
+
+// The same between the files of two kernels, where nothing else shows that something was compiled.
+constexpr std::chrono::seconds kBetweenKernels{1};
+// What entries do not tell counts from this on: that much every warm start compiles.
+constexpr std::chrono::seconds kLeastNoticed{5};
+// This much is noticed, however long the making of all that was loaded took.
+constexpr std::chrono::seconds kAlwaysNoticed{30};
+constexpr double kNoticedShare = 0.1;
+constexpr double kMostlyReused = 0.5;
 
 std::string_view folder_of(std::string_view path) {
   const size_t slash = path.rfind('/');
@@ -57,6 +66,24 @@ Effect judge(uint64_t read, uint64_t made, bool reads_visible) {
 }
 
 }  // namespace
+
+Effect with_seconds(const Evidence& evidence, double archive_seconds) {
+  const double proved = std::chrono::duration<double>(evidence.proved_time).count();
+  if (evidence.effect == Effect::kFull && evidence.proved_time >= kLeastNoticed) {
+    const bool noticed = evidence.proved_time >= kAlwaysNoticed ||
+                         (archive_seconds > 0 && proved >= archive_seconds * kNoticedShare);
+    return noticed ? Effect::kPartial : Effect::kFull;
+  }
+  if (evidence.effect == Effect::kNone && evidence.read_others > 0 &&
+      evidence.compile_seconds() < archive_seconds * kMostlyReused) {
+    return Effect::kPartial;
+  }
+  return evidence.effect;
+}
+
+bool compiled_nothing(const Evidence& evidence) {
+  return evidence.effect == Effect::kFull && evidence.proved_time < kLeastNoticed;
+}
 
 double Evidence::compile_seconds() const {
   return std::chrono::duration<double>(compile_time).count();
@@ -105,15 +132,22 @@ void EffectJudge::add(const Rules& rules, const Scan& scan, const LoadedFiles* l
       }
     }
     if (reads_only) {
-      if (found.kind != nullptr && file.accessed > kUnreadTime)
+      if (file.accessed <= kUnreadTime) continue;
+      if (found.kind != nullptr) {
         found.kind->read.insert(found.entry);
+      } else {
+        ++read_others_;
+      }
       continue;
     }
     if (was_loaded && rules.named_by_content(file.path)) continue;
     if (found.kind != nullptr) make(*found.kind, found.entry, file.modified);
     if (rules.not_compiled(file.path)) continue;
     const auto folder = found.is_folder ? found.entry : folder_of(file.path);
-    made_.push_back({file.modified, std::hash<std::string_view>{}(folder), found.kind != nullptr});
+    const std::hash<std::string_view> hash;
+    const bool may_be_copied = found.kind == &derived || rules.completable(file.path);
+    made_.push_back({file.modified, hash(folder), found.kind != nullptr,
+                     may_be_copied ? 0 : hash(rules.stem(file.path))});
   }
 
   const auto sum = [&](Counts& counts, const Entries& of_kind) {
@@ -141,6 +175,35 @@ Duration EffectJudge::compile_time() const {
   return time;
 }
 
+// The files of a stem are written one after the other, and several stems are worked on at once.
+Duration EffectJudge::proved_time() const {
+  struct Span {
+    WallTime from, to;
+  };
+  std::unordered_map<size_t, WallTime> last;
+  std::vector<Span> spans;
+  std::vector<Made> made = made_;
+  std::erase_if(made, [](const Made& one) { return one.stem == 0; });
+  std::sort(made.begin(), made.end(), [](const Made& a, const Made& b) { return a.when < b.when; });
+  for (size_t i = 0; i < made.size(); ++i) {
+    const Made& one = made[i];
+    const auto [before, is_first] = last.try_emplace(one.stem, one.when);
+    if (!is_first) spans.push_back({std::max(before->second, one.when - kLongestStep), one.when});
+    before->second = one.when;
+    if (i > 0) spans.push_back({std::max(made[i - 1].when, one.when - kBetweenKernels), one.when});
+  }
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.from < b.from; });
+  Duration time{0};
+  WallTime until{};
+  for (const Span& span : spans) {
+    if (span.to <= until) continue;
+    time += span.to - std::max(span.from, until);
+    until = span.to;
+  }
+  return time;
+}
+
 Evidence EffectJudge::result() const {
   const bool entries_tell = entries_.read + entries_.made > 0;
   const bool derived_tell = derived_.read + derived_.made > 0;
@@ -151,7 +214,9 @@ Evidence EffectJudge::result() const {
   evidence.loaded_entries = counts.loaded;
   evidence.read_entries = counts.read;
   evidence.new_entries = counts.made;
-  evidence.compile_time = compile_time();
+  evidence.proved_time = proved_time();
+  evidence.compile_time = evidence.effect == Effect::kFull ? evidence.proved_time : compile_time();
+  evidence.read_others = read_others_;
   evidence.new_names = counts.names;
   for (const std::string& rank : ranks_) {
     if (evidence.rank_directories.size() < kNamedRanks) evidence.rank_directories.push_back(rank);

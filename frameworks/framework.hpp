@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-// What one framework's compile cache looks like. The descriptions themselves are data
+// The layout of one framework's compile cache. The descriptions themselves are data
 // (`config/settings.yaml`); users add frameworks there without touching code. They travel to the
 // agents inside AgentConfig.
 //
@@ -39,7 +39,7 @@ struct Framework {
   std::map<std::string, KitVariable> start_kit;
 
   // The variable by which a user may already have chosen the directory (TORCHINDUCTOR_CACHE_DIR); a
-  // literal value is honoured. Empty: the framework's directory is always ours.
+  // literal value is honoured. Empty: we always choose the framework's directory.
   std::string directory_variable;
 
   // Leave the framework alone in pods that set that variable themselves, in whatever way: their
@@ -67,13 +67,13 @@ struct Framework {
   // on a model's class, written long before it compiles. They are packed.
   std::vector<std::string> not_compiled;
 
-  // Files or folders, as in never_pack, whose files are named by a digest of what is in them: one
+  // Files or folders, as in never_pack, whose files are named by a digest of their content. One
   // that was loaded and is written again is the same, and no new work. PyTorch before 2.13 writes
   // its entries again out of vLLM's artifacts.
   std::vector<std::string> named_by_content;
 
   // Folders of which each belongs to one rank of a distributed application ("torch_compile_cache/*/
-  // rank_*_*"). Folders with one parent are the ranks of one layout. Of these a pod loads what its
+  // rank_*_*"). Folders with one parent are the ranks of one layout. A pod loads those that its
   // place in its group is known to use (frameworks/ranks.hpp).
   std::vector<std::string> rank_directories;
 
@@ -101,6 +101,38 @@ struct Framework {
 
   // Files that must be whole ELF files to be packed ("*.so"). One component: a name.
   std::vector<std::string> elf_files;
+
+  // Files that are one zstd or zlib stream each, of which a part is of no use ("*-cache"): neither
+  // packed nor loaded unless the stream ends (frameworks/stream.hpp).
+  std::vector<std::string> stream_files;
+
+  // Folders whose files are of use only together ("torch_aot_compile/*"): they all stay in an
+  // archive as long as one of them is read. Where several match, the deepest counts. Entry
+  // directories and folders with a completion need not be named here.
+  std::vector<std::string> unit_directories;
+
+  // Machine code that runs on every CPU of its architecture ("**/cuda_utils*.so"): its compiler
+  // does not compile for the host's. Other code for CPUs is loaded only on hosts of the kind for
+  // which it was compiled (frameworks/cpu_code.hpp).
+  std::vector<std::string> portable_files;
+
+  // Variables that change for which CPU the framework compiles (ATEN_CPU_CAPABILITY). Only the
+  // webhook needs them; their values travel to agents as AgentConfig::cpu_variables.
+  std::vector<std::string> cpu_variables;
+  // Files that say which of the files beside them holds what ("**/*.nbi": f.nbi of f.1.nbc,
+  // f.2.nbc), and are written before those. They are packed together, and replace what the archive
+  // has of them: beside another pod's f.2.nbc this pod's f.nbi would lead to wrong code.
+  std::vector<std::string> index_files;
+
+  // Files with results of measuring, such as "startup_plan/**", the memory that was free. They are
+  // right only if nothing was compiled meanwhile. Pods that loaded all they needed pack them, and
+  // they are loaded only if such a pod has saved them.
+  std::vector<std::string> only_from_warm;
+
+  // Files of which all ranks of a group must have the same or none ("flashinfer_autotune/**"): a
+  // rank that finds one skips a collective operation in which the others wait for it. Neither
+  // packed nor loaded by pods of a group, which save one by one.
+  std::vector<std::string> must_agree;
 
   // JSON files in which the framework notes what its own key was made of
   // ("torch_compile_cache/**/cache_key_factors.json"): when nothing that was loaded is used, they

@@ -1,7 +1,11 @@
 #include "frameworks/plan.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 namespace compilecache::frameworks {
 namespace {
@@ -14,13 +18,15 @@ using Views = std::unordered_set<std::string_view>;
 class Planner {
  public:
   Planner(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge, WallTime now,
-          const IsWholeElf& is_whole_elf)
-      : rules_(rules), scan_(scan), know_(knowledge), now_(now), is_whole_elf_(is_whole_elf) {}
+          const IsWhole& is_whole)
+      : rules_(rules), scan_(scan), know_(knowledge), now_(now), is_whole_(is_whole) {}
 
   SavePlan run() {
     classified_ = find_unfinished(rules_, scan_);
     note_own_entries();
-    note_read_units();
+    note_indexes();
+    note_live_families();
+    note_outgrown();
     for (size_t i = 0; i < scan_.size(); ++i) {
       const FileInfo& item = scan_[i];
       if (!stays_out(item)) plan_.last_activity = std::max(plan_.last_activity, last_change(item));
@@ -67,6 +73,54 @@ class Planner {
     }
   }
 
+  // An index and the files that it leads to.
+  struct Indexed {
+    const FileInfo* index = nullptr;
+    bool packs = false;     // it is this pod's, or the archive has none
+    bool finished = false;  // what it leads to was written after it
+    bool said = false;
+  };
+  void note_indexes() {
+    if (!rules_.has_indexes()) return;
+    for (const FileInfo& item : scan_) {
+      if (item.type != FileType::kRegular) continue;
+      const std::string_view group = rules_.index_of(item.path);
+      if (!group.empty()) indexed_[group] = {&item, !is_held(item.path) || rewritten(item)};
+    }
+    for (const FileInfo& item : scan_) {
+      Indexed* group = item.type == FileType::kRegular ? indexed(item.path) : nullptr;
+      if (group == nullptr || group->index == &item) continue;
+      group->finished = group->finished || item.modified >= group->index->modified;
+    }
+  }
+  Indexed* indexed(std::string_view path) {
+    if (indexed_.empty()) return nullptr;
+    const size_t name = path.rfind('/') + 1;
+    for (size_t dot = path.rfind('.'); dot != std::string_view::npos && dot > name;
+         dot = path.rfind('.', dot - 1)) {
+      const auto found = indexed_.find(path.substr(0, dot));
+      if (found != indexed_.end()) return &found->second;
+    }
+    return nullptr;
+  }
+
+  // Files with an index are packed all or not at all, as they are in this pod.
+  void decide_indexed(const FileInfo& file, Indexed& group) {
+    if (!group.finished) {
+      if (!std::exchange(group.said, true)) {
+        note_unfinished(group.index->path, last_change(*group.index));
+      }
+    } else if (!group.packs) {
+      is_held(file.path) ? ++plan_.held : ++plan_.held_entries;
+    } else if (!is_held(file.path) && dead(file)) {
+      ++plan_.unread;
+    } else {
+      if (!std::exchange(group.said, true))
+        plan_.replaced.emplace_back(rules_.index_of(group.index->path));
+      pack(file);
+    }
+  }
+
   // Whether the file is of an entry that the archive holds and that is another pod's work.
   [[nodiscard]] bool in_held_entry(std::string_view path) const {
     if (know_.held == nullptr) return false;
@@ -74,18 +128,62 @@ class Planner {
     return entry && know_.held->has_directory(*entry) && !own_entries_.contains(*entry);
   }
 
-  void note_read_units() {
-    if (know_.loaded == nullptr || !know_.loaded->reads_visible) return;
+  [[nodiscard]] bool may_be_dead() const {
+    return know_.loaded != nullptr && know_.loaded->reads_visible;
+  }
+  [[nodiscard]] bool unread(const FileInfo& file) const {
+    return is_loaded(file.path) && file.accessed <= kUnreadTime && !rewritten(file);
+  }
+
+  // Of what belongs together one file that was read, or that this pod wrote, shows that all of it
+  // is of use.
+  void note_live_families() {
+    if (!may_be_dead()) return;
     for (const FileInfo& item : scan_) {
-      if (is_loaded(item.path) && item.accessed > kUnreadTime) {
-        read_units_.insert(rules_.unit(item.path));
-      }
+      if (item.type != FileType::kRegular) continue;
+      const std::string_view family = rules_.family(item.path);
+      if (!unread(item)) live_.insert(family);
+      if (is_loaded(item.path) && rules_.is_of_entry(item.path)) of_entries_.insert(family);
     }
   }
 
+  // Of the small files that may be of use the oldest, where they would be too many.
+  void note_outgrown() {
+    if (!may_be_dead()) return;
+    std::vector<const FileInfo*> kept;
+    for (const FileInfo& item : scan_) {
+      if (item.type == FileType::kRegular && !is_held(item.path) && not_needed(item) &&
+          may_be_looked_for(item)) {
+        kept.push_back(&item);
+      }
+    }
+    std::sort(kept.begin(), kept.end(), [](const FileInfo* a, const FileInfo* b) {
+      return std::tie(b->modified, a->path) < std::tie(a->modified, b->path);
+    });
+    uint64_t bytes = 0;
+    for (const FileInfo* file : kept) {
+      bytes += file->size;
+      if (bytes > kMostUnreadBytes) outgrown_.insert(file->path);
+    }
+  }
+
+  [[nodiscard]] bool not_needed(const FileInfo& file) const {
+    return unread(file) && !live_.contains(rules_.family(file.path));
+  }
+  // No key leads to it, so it is never read; its existence may still count.
+  [[nodiscard]] bool may_be_looked_for(const FileInfo& file) const {
+    return file.size <= kSmallFile && !of_entries_.contains(rules_.family(file.path));
+  }
   [[nodiscard]] bool dead(const FileInfo& file) const {
-    return is_loaded(file.path) && know_.loaded->reads_visible && !rewritten(file) &&
-           !read_units_.contains(rules_.unit(file.path));
+    return may_be_dead() && not_needed(file) &&
+           (!may_be_looked_for(file) || outgrown_.contains(file.path));
+  }
+
+  [[nodiscard]] bool withheld(const FileInfo& file) {
+    if (know_.in_group && rules_.must_agree(file.path)) return true;
+    if (!rules_.only_from_warm(file.path)) return false;
+    if (!is_warm_) is_warm_ = know_.is_warm && know_.is_warm();
+    return !*is_warm_;
   }
 
   void decide(const FileInfo& file) {
@@ -93,6 +191,10 @@ class Planner {
       ++plan_.not_regular;
     } else if (rules_.never_packed(file.path)) {
       ++plan_.never_packed;
+    } else if (withheld(file)) {
+      ++plan_.withheld;
+    } else if (Indexed* group = indexed(file.path); group != nullptr) {
+      decide_indexed(file, *group);
     } else if (is_held(file.path)) {
       rewritten(file) ? pack(file) : static_cast<void>(++plan_.held);
     } else if (in_held_entry(file.path)) {
@@ -105,7 +207,7 @@ class Planner {
   }
 
   void pack(const FileInfo& file) {
-    if (rules_.must_be_elf(file.path) && !is_whole_elf_(file)) {
+    if (rules_.whole_by(file.path) != Rules::WholeBy::kNothing && !is_whole_(file)) {
       note_unfinished(file.path, std::max(file.modified, file.changed));
       return;
     }
@@ -124,17 +226,19 @@ class Planner {
   const Scan& scan_;
   const SaveKnowledge& know_;
   const WallTime now_;
-  const IsWholeElf& is_whole_elf_;
+  const IsWhole& is_whole_;
   Classified classified_;
-  Views own_entries_, read_units_;
+  std::unordered_map<std::string_view, Indexed> indexed_;
+  std::optional<bool> is_warm_;
+  Views own_entries_, live_, of_entries_, outgrown_;
   SavePlan plan_;
 };
 
 }  // namespace
 
 SavePlan plan_save(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge,
-                   WallTime now, const IsWholeElf& is_whole_elf) {
-  return Planner(rules, scan, knowledge, now, is_whole_elf).run();
+                   WallTime now, const IsWhole& is_whole) {
+  return Planner(rules, scan, knowledge, now, is_whole).run();
 }
 
 }  // namespace compilecache::frameworks

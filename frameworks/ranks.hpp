@@ -12,8 +12,8 @@
 // Which ranks' files a pod needs. The pods of a group (LeaderWorkerSet, JobSet, …) share an archive
 // and run different ranks, for each of which some frameworks keep a folder
 // (Framework::rank_directories). Folders with one parent are the ranks of one layout, which a
-// framework chooses by its whole configuration: which of them a place in the group runs is known
-// only from pods that had it.
+// framework chooses by its whole configuration. Only pods that had a place in the group show which
+// of them it runs.
 //
 //   OwnRanks own({"vllm/torch_compile_cache/0123456789/rank_4_0"});
 //   own.wants("vllm", rules, "torch_compile_cache/0123456789/rank_5_0/model");   // false

@@ -32,11 +32,17 @@ Rules::Rules(const Framework& framework)
       named_by_content_(compile(framework.named_by_content)),
       temporary_(compile(framework.temporary)),
       build_directories_(compile(framework.build_directories)),
-      elf_files_(compile(framework.elf_files)) {
+      elf_files_(compile(framework.elf_files)),
+      stream_files_(compile(framework.stream_files)),
+      only_from_warm_(compile(framework.only_from_warm)),
+      index_files_(compile(framework.index_files)),
+      must_agree_(compile(framework.must_agree)),
+      portable_files_(compile(framework.portable_files)) {
   for (const auto& pattern : framework.entry_directories) entry_directories_.emplace_back(pattern);
   for (const auto& pattern : framework.entry_files) entry_files_.emplace_back(pattern);
   for (const auto& pattern : framework.derived_files) derived_files_.emplace_back(pattern);
   for (const auto& pattern : framework.rank_directories) rank_directories_.emplace_back(pattern);
+  for (const auto& pattern : framework.unit_directories) unit_directories_.emplace_back(pattern);
   for (const auto& pattern : framework.key_factors) key_factors_.emplace_back(pattern);
   for (Pattern& pattern : compile(framework.key_factors)) never_pack_.push_back(std::move(pattern));
   for (const auto& completion : framework.completions) {
@@ -74,15 +80,31 @@ bool Rules::never_packed(std::string_view path) const { return covered(never_pac
 
 bool Rules::not_compiled(std::string_view path) const { return covered(not_compiled_, path); }
 
+std::string_view Rules::index_of(std::string_view path) const {
+  if (!covered(index_files_, path)) return {};
+  return path.substr(0, path.rfind('.'));
+}
+
+bool Rules::only_from_warm(std::string_view path) const { return covered(only_from_warm_, path); }
+
+bool Rules::must_agree(std::string_view path) const { return covered(must_agree_, path); }
+
 bool Rules::named_by_content(std::string_view path) const {
   return covered(named_by_content_, path);
 }
 
-bool Rules::must_be_elf(std::string_view path) const {
+Rules::WholeBy Rules::whole_by(std::string_view path) const {
   const auto parts = components(path);
-  return std::any_of(elf_files_.begin(), elf_files_.end(),
-                     [&](const Pattern& pattern) { return matches(pattern, parts, parts.size()); });
+  const auto any = [&](const std::vector<Pattern>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& pattern) {
+      return matches(pattern, parts, parts.size());
+    });
+  };
+  if (any(elf_files_)) return WholeBy::kElf;
+  return any(stream_files_) ? WholeBy::kStream : WholeBy::kNothing;
 }
+
+bool Rules::portable(std::string_view path) const { return covered(portable_files_, path); }
 
 std::optional<std::string_view> Rules::temporary(std::string_view path, bool is_directory) const {
   const auto parts = components(path);
@@ -168,6 +190,27 @@ std::string_view Rules::unit(std::string_view path) const {
   if (const auto entry = entry_directory(path)) return *entry;
   if (const auto folder = completable(path)) return folder->directory;
   return path;
+}
+
+std::string_view Rules::family(std::string_view path) const {
+  const auto parts = components(path);
+  for (size_t count = parts.size() - 1; count >= 1 && count < parts.size(); --count) {
+    for (const Glob& glob : unit_directories_) {
+      if (glob.matches(parts, count)) return prefix(path, parts, count);
+    }
+  }
+  return stem(path);
+}
+
+std::string_view Rules::stem(std::string_view path) const {
+  if (const std::string_view whole = unit(path); whole.size() < path.size()) return whole;
+  const std::string_view name = base_name(path);
+  const size_t dot = name.find('.', 1);
+  return dot == std::string_view::npos ? path : path.substr(0, path.size() - name.size() + dot);
+}
+
+bool Rules::is_of_entry(std::string_view path) const {
+  return entry_directory(path) || completable(path) || entry_file(path) != EntryFile::kNone;
 }
 
 namespace {

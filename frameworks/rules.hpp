@@ -23,12 +23,21 @@ class Rules {
   [[nodiscard]] bool never_packed(std::string_view path) const;
   [[nodiscard]] bool not_compiled(std::string_view path) const;
   [[nodiscard]] bool named_by_content(std::string_view path) const;
-  [[nodiscard]] bool must_be_elf(std::string_view path) const;
+  // The prefix of the files that this file is the index of, "d/f" for "d/f.nbi"; empty: it is no
+  // index.
+  [[nodiscard]] std::string_view index_of(std::string_view path) const;
+  [[nodiscard]] bool has_indexes() const { return !index_files_.empty(); }
+  [[nodiscard]] bool only_from_warm(std::string_view path) const;
+  [[nodiscard]] bool must_agree(std::string_view path) const;
+  // How to see whether the file is whole; a file that is not is of no use to anybody.
+  enum class WholeBy { kNothing, kElf, kStream };
+  [[nodiscard]] WholeBy whole_by(std::string_view path) const;
+  [[nodiscard]] bool portable(std::string_view path) const;
 
   // The temporary file or folder that `path` is or is in.
   [[nodiscard]] std::optional<std::string_view> temporary(std::string_view path,
                                                           bool is_directory) const;
-  // What the outputs of a build folder begin with: "ab/cxyz" for "ab/cxyz_CxxBuild".
+  // The prefix of a build folder's outputs: "ab/cxyz" for "ab/cxyz_CxxBuild".
   [[nodiscard]] std::optional<std::string_view> build_stem(std::string_view directory) const;
   // The folder with a completion rule that `path` is in, and the rule's number.
   struct Completable {
@@ -52,6 +61,14 @@ class Rules {
   // The smallest part that is useful by itself: the entry directory or completable folder of the
   // file, else the file.
   [[nodiscard]] std::string_view unit(std::string_view path) const;
+  // The files that one piece of work makes: the unit, or all files beside it with the same stem,
+  // "ab/cx" for "ab/cx.main.so".
+  [[nodiscard]] std::string_view stem(std::string_view path) const;
+  // The part that the file stays in archives with: the deepest of Framework::unit_directories above
+  // it, else its stem. Frameworks check that ab/cx.so exists, and read ab/cx.py alone.
+  [[nodiscard]] std::string_view family(std::string_view path) const;
+  // Whether the file stands for a key, alone or with others.
+  [[nodiscard]] bool is_of_entry(std::string_view path) const;
 
  private:
   struct Pattern {
@@ -75,9 +92,10 @@ class Rules {
 
   std::string name_;
   std::vector<Pattern> never_pack_, not_compiled_, named_by_content_, temporary_,
-      build_directories_, elf_files_;
+      build_directories_, elf_files_, stream_files_, only_from_warm_, index_files_, must_agree_,
+      portable_files_;
   std::vector<Glob> entry_directories_, entry_files_, derived_files_, key_factors_,
-      rank_directories_;
+      rank_directories_, unit_directories_;
   std::vector<CompletionRule> completions_;
 };
 

@@ -9,8 +9,8 @@
 
 #include "base/clock.hpp"
 
-// What was found in a framework's directory, and what was loaded into it. All paths are relative to
-// the directory.
+// The files of a framework's directory, and those that were loaded into it. All paths are relative
+// to the directory.
 
 namespace compilecache::frameworks {
 

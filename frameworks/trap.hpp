@@ -30,7 +30,7 @@ struct Trap {
   // A container that sets any of these is not caught.
   std::vector<std::string> unless_variables;
 
-  // The warning for whoever creates the pod; "{variables}" and "{user}" stand for what was found.
+  // The warning for the pod's creator; "{variables}" and "{user}" stand for what was found.
   std::string warning;
 
   bool operator==(const Trap&) const = default;

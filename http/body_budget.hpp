@@ -12,8 +12,8 @@
 #include <utility>
 
 // A limit on the memory of all bodies of a server together, of requests and of answers; internal to
-// this folder. Bytes count from when they have come, not from when they are announced, until nobody
-// holds them any more: a worker may keep a request for longer than its connection lasts, and a peer
+// this folder. Bytes count from their arrival, not from their announcement, until nobody
+// holds them any more. A worker may keep a request for longer than its connection lasts, and a peer
 // that does not read keeps an answer. The first bytes of each body never count, so that large
 // bodies can keep out large ones but no ordinary request.
 

@@ -4,6 +4,7 @@
 #include <openssl/x509_vfy.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -44,6 +45,8 @@ class Call {
   }
 
   Result<Response> run() {
+    const std::stop_callback stop(request_.stop,
+                                  [this] { net::post(io_, [this] { lowest().close(); }); });
     auto done = connect();
     if (done) done = send();
     if (!done) return unexpected(done.error());
@@ -55,6 +58,7 @@ class Call {
   template <typename Start>
   error_code await(SteadyTime deadline, Start start) {
     error_code result;
+    if (request_.stop.stop_requested()) return net::error::operation_aborted;
     lowest().expires_at(deadline);
     start([&result](const error_code& error, auto...) { result = error; });
     io_.restart();

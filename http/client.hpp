@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "base/error.hpp"
 #include "http/message.hpp"
 
 // A small blocking HTTPS client for the agent, which calls the operator's API a few times in its
-// life. One connection for each call, no threads, no name resolution: the agent is given an
+// life. One connection for each call, no threads, no name resolution. The agent is given an
 // address, since pods on the host's network have no cluster DNS, and the name to check the
 // certificate against.
 //
@@ -41,6 +42,8 @@ struct ClientRequest {
   std::string bearer_token;                       // sent when not empty
   // Replaces ClientOptions::total_timeout for this call.
   std::optional<std::chrono::milliseconds> timeout;
+  // Ends the call at once, with kUnavailable.
+  std::stop_token stop = {};
 };
 
 // Thread-safe: calls share nothing but the options.

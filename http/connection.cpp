@@ -31,8 +31,8 @@ using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 namespace {
 
-// How long, and for how many bytes, a peer is listened to after it was refused in mid-request:
-// closing with unread data makes the kernel send a reset, which can overtake the refusal.
+// How long, and for how many bytes, the server reads after it refused a request in the middle.
+// Closing with unread data makes the kernel send a reset, which can overtake the refusal.
 constexpr std::chrono::seconds kLinger{2};
 constexpr size_t kLingerBytes = 16U << 20;
 constexpr int kSendBuffer = 64 << 10;
@@ -132,7 +132,7 @@ class HttpConnection : public Connection,
   void begin() {
     error_code ignored;
     lowest().socket().set_option(tcp::no_delay(true), ignored);
-    // What a peer does not read lies here, where no budget sees it: up to 4 MB if left to itself.
+    // Data that the peer does not read lies here, outside every budget: by default up to 4 MB.
     lowest().socket().set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
     wait_for_peer();
     if constexpr (kTls) {

@@ -19,7 +19,7 @@ tl::unexpected<Error> not_connected(const std::string& doing, const Wire::ErrorC
   return fail(ErrorCode::kUnavailable, doing + ": " + error.message());
 }
 
-// What asks the proxy for a connection to `host`.
+// The request to the proxy for a connection to `host`.
 Result<std::string> connect_head(const Url& proxy, const std::string& host) {
   std::string head = "CONNECT " + host + " HTTP/1.1\r\nHost: " + host +
                      "\r\nUser-Agent: compilecache/" + release() + "\r\n";

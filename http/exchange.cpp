@@ -20,7 +20,7 @@ bool is_parsers(const Wire::ErrorCode& error) {
   return error.category() == make_error_code(bhttp::error::bad_method).category();
 }
 
-// Whether the error says that the other side has gone.
+// Whether the error says that the other side has closed.
 bool is_end(const Wire::ErrorCode& error) {
   return error == net::error::eof || error == net::ssl::error::stream_truncated ||
          error == net::error::connection_reset || error == net::error::broken_pipe ||

@@ -33,7 +33,7 @@ struct Request {
   std::string body;
   std::string peer;  // the other side's address and port, for the log
   ClientCertificate certificate = ClientCertificate::kNone;
-  // The body's share of the server's budget: whoever keeps the body has to keep this too.
+  // The body's share of the server's budget: keep it as long as the body.
   std::shared_ptr<const void> counted;
 
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const {

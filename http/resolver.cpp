@@ -84,7 +84,7 @@ Resolver::Addresses Resolver::resolve(const std::string& host,
   const bool done = pending->changed.wait_until(
       pending->mutex, until, [&]() REQUIRES(pending->mutex) { return pending->done; });
   if (!done) {
-    return fail(ErrorCode::kTimeout, "no name server told the address of \"" + host + "\" in time");
+    return fail(ErrorCode::kTimeout, "no name server resolved \"" + host + "\" in time");
   }
   return pending->addresses;
 }

@@ -12,10 +12,10 @@
 
 // The addresses of names, with a deadline; internal to this folder.
 //
-// getaddrinfo() cannot be interrupted and may take half a minute where a name server is silent (and
-// Asio's resolver waits for it when it is destroyed). So each lookup has a thread of its own, which
-// is left behind when the deadline passes; whoever asks for the same name meanwhile waits for that
-// one, so there are never more such threads than names.
+// getaddrinfo() cannot be interrupted and may take half a minute where a name server is silent.
+// Asio's resolver waits for it when it is destroyed. So each lookup has a thread of its own, which
+// is left behind when the deadline passes. Later lookups of the same name wait for that thread, so
+// there are never more such threads than names.
 
 namespace compilecache::http {
 

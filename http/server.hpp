@@ -22,7 +22,7 @@
 //   (*server)->drain();                               // at SIGTERM: still serves
 //   (*server)->stop(std::chrono::seconds(5));         // later: the listener closes, the rest ends
 //
-// No request can take the process down: what is over a limit, too slow or not HTTP is answered with
+// No request can take the process down. One over a limit, too slow or not HTTP is answered with
 // 4xx or cut off, and an exception that leaves the handler becomes a 500.
 
 namespace compilecache::http {
@@ -55,7 +55,7 @@ struct Limits {
   // refused with 503, and so is one whose answer is larger. Most AdmissionReviews have about 10 kB.
   size_t large_bodies_bytes = 64U << 20;
   size_t small_body_bytes = 64U << 10;
-  // At the limit a new connection takes the place of the one whose peer has let us wait longest:
+  // At the limit a new connection replaces the one whose peer has been silent for longest:
   // between requests, or in the middle of a request, an answer or a handshake.
   size_t connections = 1024;
   std::chrono::milliseconds handshake{5000};
@@ -100,9 +100,9 @@ class Server {
   [[nodiscard]] bool has_certificate() const;
 
   // From now on every answer carries "Connection: close". Idle connections stay, since a request
-  // may be on its way, and new ones are accepted: API servers go on using a terminating pod for a
-  // while (kubernetes#127335), so keep serving for 10 s or more before stop(), which closes what is
-  // idle.
+  // may be on its way, and new ones are accepted. API servers continue to use a terminating pod for
+  // a while (kubernetes#127335). So keep serving for 10 s or more before stop(), which closes idle
+  // ones.
   void drain();
 
   // Closes the listener, lets requests under way end for at most `grace`, then cuts the rest.

@@ -13,7 +13,7 @@
 #include "http/server.hpp"
 #include "http/tls.hpp"
 
-// What the connections of one server share; internal to this folder.
+// The state that the connections of one server share; internal to this folder.
 
 namespace compilecache::http {
 
@@ -45,14 +45,14 @@ class ServerState {
   void close_idle_connections();
   // Ends all connections and admits no more.
   void cut_all();
-  // True when all connections were gone before the time was up.
+  // True when all connections had ended before the time was up.
   bool wait_until_empty(std::chrono::milliseconds patience);
 
   void set_tls(TlsContext context);
   [[nodiscard]] TlsContext tls() const;
 
   // Runs `work` on the loops' threads through `post`, unless the server has stopped: work
-  // queued after that would keep the io_context and itself alive for ever.
+  // queued after that would keep the io_context and itself alive forever.
   void post_unless_stopped(const std::function<void()>& post);
   void refuse_posts();
 

@@ -33,7 +33,7 @@ bool is_named(std::string_view header, std::string_view name) {
   return find_header({{std::string(header), ""}}, name).has_value();
 }
 
-// What the client says itself.
+// The headers that the client sets itself.
 bool is_ours(std::string_view header) {
   constexpr std::array kOurs = {"Host",       "Content-Length", "Transfer-Encoding",
                                 "Connection", "Expect",         "Upgrade"};
@@ -41,7 +41,7 @@ bool is_ours(std::string_view header) {
                      [&](const char* name) { return is_named(header, name); });
 }
 
-// Nothing of a value is told: it may be a password.
+// No value is reported: it may be a password.
 Status check_headers(const SessionRequest& request) {
   if (!is_token(request.method)) {
     return fail(ErrorCode::kInvalid, "a request's method is not a word");
@@ -98,7 +98,7 @@ class Session::State {
     pool_.clear();
   }
 
-  // What the cutoff ended is no fault of the server's.
+  // An exchange that the cutoff ended is no fault of the server.
   [[nodiscard]] Error ended(Error error) const {
     if (error.code == ErrorCode::kTimeout && is_over()) error.code = ErrorCode::kCancelled;
     return error;
@@ -120,7 +120,7 @@ class Session::State {
 
   Exchanged ask(const SessionRequest& request, const Url& url, bool with_authorization);
   Exchanged ask_anew(const Url& url, const std::string& where, const Patience& patience,
-                     const Outgoing& outgoing);
+                     const Outgoing& outgoing, std::optional<SteadyTime> connect_by);
   Result<Url> next(const SessionRequest& request, const Url& url, Exchange& exchange);
 
   const SessionOptions options_;
@@ -190,6 +190,9 @@ Result<std::unique_ptr<Answer>> Session::State::start(const SessionRequest& requ
     }
     auto target = next(request, *url, **exchange);
     if (!target) return unexpected(target.error());
+    if (request.same_origin && !target->same_origin(*url)) {
+      return std::make_unique<Received>(*this, *url, std::move(*exchange));
+    }
     (*exchange)->skip_short_body();
     keep(*url, **exchange);
     // Once another host has had a word, none gets it any more.
@@ -235,14 +238,16 @@ Session::State::Exchanged Session::State::ask(const SessionRequest& request, con
     if (done) return exchange;
     if (!exchange->lost_unheard()) return unexpected(done.error());
   }
-  return ask_anew(url, where, patience, outgoing);
+  return ask_anew(url, where, patience, outgoing, request.connect_by);
 }
 
 Session::State::Exchanged Session::State::ask_anew(const Url& url, const std::string& where,
                                                    const Patience& patience,
-                                                   const Outgoing& outgoing) {
+                                                   const Outgoing& outgoing,
+                                                   std::optional<SteadyTime> connect_by) {
   const auto until =
-      std::min(patience.deadline, std::chrono::steady_clock::now() + options_.connect_timeout);
+      std::min({patience.deadline, std::chrono::steady_clock::now() + options_.connect_timeout,
+                connect_by.value_or(SteadyTime::max())});
   auto wire = connector_.connect(url, where, until);
   if (!wire) return unexpected(wire.error());
   auto exchange = std::make_unique<Exchange>(std::move(*wire), where, patience);
@@ -260,22 +265,6 @@ Result<std::unique_ptr<Answer>> Session::start(const SessionRequest& request) {
     return state_->start(request);
   } catch (const std::exception& exception) {
     return fail(ErrorCode::kInternal, "an HTTP request: " + std::string(exception.what()));
-  }
-}
-
-Result<std::string> read_all(Answer& answer, size_t limit) {
-  std::string body;
-  std::array<uint8_t, 16U << 10> buffer{};
-  for (;;) {
-    const auto count = answer.read(buffer);
-    if (!count) return unexpected(count.error());
-    if (*count == 0) return body;
-    if (*count > limit - body.size()) {
-      return fail(ErrorCode::kTooLarge, "the answer of " +
-                                            answer.url().substr(0, answer.url().find('?')) +
-                                            " has more than " + std::to_string(limit) + " bytes");
-    }
-    body.append(reinterpret_cast<const char*>(buffer.data()), *count);
   }
 }
 

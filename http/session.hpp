@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@
 #include "http/message.hpp"
 #include "http/proxy.hpp"
 
-// An HTTP client for servers that are named by URLs: registries, and what they redirect to. It
+// An HTTP client for servers that are named by URLs: registries, and their redirects. It
 // resolves names, keeps connections, goes through proxies and moves bodies as streams both ways.
 // (`client.hpp` is the smaller one, for the operator's API at a known address.)
 //
@@ -64,8 +65,12 @@ struct SessionRequest {
   Headers headers;               // Authorization goes to this URL's scheme, host and port alone
   std::string body;              // small ones; or
   BodySource* source = nullptr;  // streamed, with Content-Length
+  // The body is a secret: a redirect to another scheme, host or port is not followed, but is the
+  // answer.
+  bool same_origin = false;
   std::optional<SteadyTime>
       deadline;  // for all of it, redirects included; none: stalls alone end it
+  std::optional<SteadyTime> connect_by;  // for a connection, where connect_timeout is longer
 };
 
 // An answer whose body is being received. Destroyed before its end, its connection is closed. Not
@@ -86,7 +91,21 @@ class Answer {
 };
 
 // Reads the rest of the body. kTooLarge: it has more than `limit` bytes.
-Result<std::string> read_all(Answer& answer, size_t limit);
+inline Result<std::string> read_all(Answer& answer, size_t limit) {
+  std::string body;
+  std::array<uint8_t, 16U << 10> buffer{};
+  for (;;) {
+    const auto count = answer.read(buffer);
+    if (!count) return unexpected(count.error());
+    if (*count == 0) return body;
+    if (*count > limit - body.size()) {
+      return fail(ErrorCode::kTooLarge, "the answer of " +
+                                            answer.url().substr(0, answer.url().find('?')) +
+                                            " has more than " + std::to_string(limit) + " bytes");
+    }
+    body.append(reinterpret_cast<const char*>(buffer.data()), *count);
+  }
+}
 
 // Thread-safe; requests on several threads use a connection each.
 class Session {
@@ -97,7 +116,7 @@ class Session {
   // Sends the request and receives the answer's head. GET and HEAD follow up to five redirects,
   // other methods 307 and 308 alone; never from https to http, and without Authorization where
   // scheme, host or port change. A kept connection that the server had closed is replaced once.
-  // A server that answers while the body is still being sent is heard.
+  // A server that answers while the body is still being sent is read.
   //   kTimeout       connecting, a stall, or the deadline
   //   kUnavailable   not resolved, refused, unreachable, or cut off
   //   kUnauthorized  the server could not prove to be the URL's host
@@ -107,7 +126,7 @@ class Session {
   //   and the error of `source`, as it came
   Result<std::unique_ptr<Answer>> start(const SessionRequest& request);
   // Trusts these authorities in place of the options' ca_pem from the next request on, which needs
-  // a new connection. What is under way goes on.
+  // a new connection. Running exchanges continue.
   void trust(std::string ca_pem);
 
  private:

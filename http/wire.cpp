@@ -47,7 +47,7 @@ Wire::ErrorCode Wire::run(Time until, Done done) {
   return {};
 }
 
-// What was ended is over soon, and no cutoff leaves it under way.
+// An ended operation is over soon, and no cutoff leaves it under way.
 template <typename Done>
 void Wire::run_whole(Done done) {
   while (!done()) {

@@ -17,7 +17,7 @@
 
 // A connection to a server as its client sees it, TCP or TLS over TCP, in a blocking way with a
 // deadline for each step; internal to this folder. One read and one write may be under way at a
-// time, so that an answer is heard while a body is being sent. What is read in the background lies
+// time, so that an answer is read while a body is being sent. Data read in the background lies
 // in `input()`.
 // Not thread-safe.
 
@@ -28,10 +28,10 @@ class Wire {
   using ErrorCode = boost::system::error_code;
   using Time = Cutoff::Time;
 
-  // What is read ahead, and so the longest head of an answer or line of a chunk.
+  // How much is read ahead, and so the longest head of an answer or line of a chunk.
   static constexpr size_t kMostInput = 64U << 10;
 
-  // Whatever is waited for ends at the cutoff too (null: there is none), which has to outlive it.
+  // Every wait ends at the cutoff too (null: there is none), which has to outlive it.
   explicit Wire(const Cutoff* cutoff) : cutoff_(cutoff) {}
   ~Wire();
   Wire(const Wire&) = delete;
@@ -52,7 +52,7 @@ class Wire {
   }
   [[nodiscard]] std::string_view input() const;
   void consume(size_t bytes);
-  // What is in input() is a beginning of something: the rest is awaited.
+  // input() holds the beginning of something: wait for the rest.
   void not_enough() { looked_at_ = input_.size(); }
   // Reads past input(), which has to be empty. The bytes are the wire's until it is over, or
   // close().
@@ -66,7 +66,7 @@ class Wire {
   // close().
   void begin_write(std::span<const uint8_t> bytes);
   [[nodiscard]] bool writing() const { return writing_; }
-  // How many of them were sent, told once; and what went wrong.
+  // How many of them were sent, reported once; and what went wrong.
   size_t take_written() { return std::exchange(written_, 0); }
   [[nodiscard]] ErrorCode write_error() const { return write_error_; }
 

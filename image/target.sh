@@ -1,4 +1,4 @@
-# What an architecture in Docker's words (amd64, arm64) is called elsewhere. Sourced; target() sets
+# Other names of an architecture that Docker calls amd64 or arm64. Sourced; target() sets
 #   architecture   the one that the image is for; Debian's word is the same
 #   native         the one of this machine
 #   triplet        of the target: aarch64-linux-gnu

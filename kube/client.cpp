@@ -113,15 +113,15 @@ ErrorCode code_of(int status, const std::string& reason) {
   }
 }
 
-std::string advice(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kUnauthorized:
-      return "; check the token or client certificate";
-    case ErrorCode::kForbidden:
-      return "; grant it in the program's role";
-    default:
-      return "";
-  }
+// Admission refuses with the same status as the authorizer, whose words are: User "x" cannot create
+// resource "pods".
+std::string advice(ErrorCode code, const std::string& message) {
+  const auto says = [&](const char* words) { return message.find(words) != std::string::npos; };
+  if (code == ErrorCode::kUnauthorized) return "; check the token or client certificate";
+  if (code != ErrorCode::kForbidden) return "";
+  if (says("exceeded quota") || says("failed quota"))
+    return "; raise that ResourceQuota, or delete what takes it up";
+  return says(" cannot ") ? "; grant it in the program's role" : "";
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ Error api_error(const HttpResponse& response, const std::string& doing) {
   if (message.empty()) message = "no explanation";
   const ErrorCode code = code_of(response.status, reason);
   return Error{code, doing + ": " + message + " (" + std::to_string(response.status) +
-                         (reason.empty() ? "" : " " + reason) + ")" + advice(code)};
+                         (reason.empty() ? "" : " " + reason) + ")" + advice(code, message)};
 }
 
 Client::Client(std::shared_ptr<HttpTransport> transport, ClientOptions options)

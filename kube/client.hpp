@@ -20,15 +20,15 @@
 //   if (!pod && pod.error().code == ErrorCode::kNotFound) ...
 //
 // Errors keep the server's message. Codes: kNotFound (404), kAlreadyExists (409 of a create),
-// kConflict (other 409), kExpired (410), kThrottled (429), kInvalid (400, 415, 422), kTooLarge
-// (413), kUnauthorized (401), kForbidden (403), kTimeout (408, 504, or no answer), kUnavailable
+// kConflict (other 409), kExpired (410), kThrottled (429), kInvalid (400, 415, 422). kTooLarge
+// (413), kUnauthorized (401), kForbidden (403), kTimeout (408, 504, or no answer). kUnavailable
 // (other 5xx, or no connection), kIo (the connection broke), kCancelled.
 //
 // An answer of 429 or 5xx with Retry-After is tried again after that time, at most 10 times; a
 // connection that broke is tried again for reads only. Source: client-go's rest/with_retry.go. A
-// kept connection that the server has closed in the meantime is replaced and the request sent
-// again, writes too: a create may find its own object (kAlreadyExists), so give what you create a
-// name.
+// kept connection that the server has closed in the meantime is replaced, and the request is sent
+// again, writes too. So a create may find its own object (kAlreadyExists): give objects that you
+// create a name.
 
 namespace compilecache::kube {
 
@@ -82,7 +82,7 @@ struct PatchOptions {
 };
 
 struct DeleteOptions {
-  std::string uid;               // delete only that very object; another uid gives kConflict
+  std::string uid;               // delete only the object with it; another uid gives kConflict
   std::string resource_version;  // delete only that state of it
   std::string propagation;       // "Background", "Foreground", "Orphan"; empty: the default
   std::optional<int> grace_period_seconds;
@@ -114,7 +114,7 @@ class Client {
   Result<Json> get(const Resource& resource, const std::string& ns, const std::string& name,
                    const GetOptions& options = {}) const;
   // One page, object by object, so that its size does not matter. `begin` is called first, and
-  // again when the page has to be requested anew: items before that do not count. It takes at most
+  // again when the page has to be requested again: items before that do not count. It takes at most
   // 65 s (the server gives up after 60), and fails after a silence as long as the client's timeout.
   struct PageHandler {
     std::function<void()> begin;

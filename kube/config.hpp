@@ -37,9 +37,10 @@ struct PemSource {
 };
 
 struct Config {
-  std::string source;  // for messages: the kubeconfig's path, or "the pod's service account"
-  std::string server;  // "https://10.96.0.1:443"
-  PemSource ca;        // empty: the system's certificates
+  std::string source;        // for messages: the kubeconfig's path, or "the pod's service account"
+  std::string cluster_name;  // in the kubeconfig; empty: of a pod's service account
+  std::string server;        // "https://10.96.0.1:443"
+  PemSource ca;              // empty: the system's certificates
   bool insecure_skip_tls_verify = false;
   std::string tls_server_name;  // the name the certificate must have when it is not the server's
   PemSource client_certificate;

@@ -117,7 +117,7 @@ class Exchange {
     changed_.notify_all();
   }
 
-  // The caller is gone: chunks that still come are discarded.
+  // The caller has returned: later chunks are discarded.
   void abandon() {
     const MutexLock lock(mutex_);
     abandoned_ = true;

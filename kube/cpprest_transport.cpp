@@ -30,7 +30,7 @@ using cpprest::Timepoint;
 
 // They only move bytes between sockets and waiting threads.
 constexpr size_t kLibraryThreads = 2;
-// The library's own timer counts silence; ours, which also counts connecting, goes first.
+// The library's own timer counts silence; this one, which also counts connecting, ends first.
 constexpr std::chrono::hours kLibraryTimeout{24};
 constexpr size_t kErrorBodyLimit = 64 << 10;
 // A watch event is an object, and etcd takes none above 1.5 MiB; JSON may be a few times that.

@@ -62,7 +62,7 @@ class Source : public CredentialSource {
   }
 
  private:
-  // What was read before stays good when reading fails later.
+  // Earlier credentials stay valid when reading fails later.
   Status read_files() REQUIRES(mutex_) {
     Credentials fresh;
     Status status = read_into(fresh);

@@ -20,6 +20,20 @@ std::string unescape(std::string_view token) {
 
 }  // namespace
 
+std::string escaped(std::string_view name) {
+  std::string token;
+  for (const char c : name) {
+    if (c == '~') {
+      token += "~0";
+    } else if (c == '/') {
+      token += "~1";
+    } else {
+      token += c;
+    }
+  }
+  return token;
+}
+
 const Fields::Part& Fields::Part::whole() {
   static const Part kWhole(Others::kKept);
   return kWhole;
@@ -63,12 +77,19 @@ void Fields::add(std::string_view pointer) {
   at->named_.clear();
 }
 
+Fields Fields::with_elements(size_t count) const {
+  Fields bounded = *this;
+  bounded.most_elements_ = count;
+  return bounded;
+}
+
 Fields Fields::within(std::string_view name,
                       std::initializer_list<std::string_view> pointers) const {
   Fields outer;
   outer.root_ = Part(Part::Others::kDropped);
   outer.root_.named_.emplace(std::string(name), root_);
   for (const std::string_view pointer : pointers) outer.add(pointer);
+  outer.most_elements_ = most_elements_;
   return outer;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -24,8 +26,10 @@ class Fields {
   // Wants all but metadata.managedFields, which are a third of an object and of no use to us.
   Fields();
   Fields(std::initializer_list<std::string_view> pointers);
+  // Adds a field.
+  void add(std::string_view pointer);
 
-  // What is wanted of one value: which members of an object, or what of every element of an array.
+  // The wanted parts of one value: members of an object, or parts of every element of an array.
   class Part {
    public:
     // Returns nullptr for a member that is not wanted.
@@ -42,15 +46,22 @@ class Fields {
   };
   [[nodiscard]] const Part& root() const { return root_; }
 
+  // The same fields, of which a list keeps its first `count` elements. For objects that anyone may
+  // write: a megabyte of small elements takes fifty in a tree.
+  [[nodiscard]] Fields with_elements(size_t count) const;
+  [[nodiscard]] size_t most_elements() const { return most_elements_; }
+
   // These fields of the object at "/NAME" of a larger one, as in {"type": ..., "object": {...}},
-  // whose own fields are `pointers`.
+  // for which `pointers` are the fields.
   [[nodiscard]] Fields within(std::string_view name,
                               std::initializer_list<std::string_view> pointers) const;
 
  private:
-  void add(std::string_view pointer);
-
   Part root_;
+  size_t most_elements_ = SIZE_MAX;
 };
+
+// A member's name as part of a pointer: "a/b" is "a~1b".
+std::string escaped(std::string_view name);
 
 }  // namespace compilecache::kube

@@ -76,8 +76,8 @@ class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
 
-  // Hands the body of an answer 2xx to `on_body`, in this thread, while it comes in: no more than a
-  // piece of it is in memory, and the server is not read faster than it is taken. Other answers are
+  // Hands the body of an answer 2xx to `on_body`, in this thread, while it comes in. Only a piece
+  // of it is in memory at a time, and a slow `on_body` slows reading down. Other answers are
   // given back whole. An answer of any status is a value. Errors: kUnavailable (no connection),
   // kTimeout, kIo (the connection broke), kUnauthorized (no credentials could be had), kCancelled.
   virtual Result<HttpResponse> fetch(const HttpRequest& request, const BodyHandler& on_body,

@@ -161,7 +161,7 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    part_ = open_.back().part->member(name);
+    part_ = surplus_ > 0 ? nullptr : open_.back().part->member(name);
     if (part_ == nullptr) {
       skipping_ = true;
       text_.skip_value();
@@ -181,13 +181,23 @@ class Builder {
     std::string name;  // in the object around it
   };
 
-  // What is wanted of the value that begins now.
+  // The wanted parts of the value that begins now.
   [[nodiscard]] const Fields::Part* part_of_next() const {
     if (open_.empty()) return &fields_.root();
     return open_.back().value.is_array() ? open_.back().part : part_;
   }
 
+  // Whether the value that begins or ends now is an element of a list that has enough of them.
+  [[nodiscard]] bool is_surplus() const {
+    return surplus_ > 0 || (!open_.empty() && open_.back().value.is_array() &&
+                            open_.back().value.size() >= fields_.most_elements());
+  }
+
   bool open(Json value) {
+    if (is_surplus()) {
+      ++surplus_;
+      return true;
+    }
     const Fields::Part* part = part_of_next();
     open_.push_back({std::move(value), part, std::move(name_)});
     name_.clear();
@@ -195,6 +205,10 @@ class Builder {
   }
 
   bool close() {
+    if (surplus_ > 0) {
+      --surplus_;
+      return true;
+    }
     Open done = std::move(open_.back());
     open_.pop_back();
     name_ = std::move(done.name);
@@ -202,6 +216,7 @@ class Builder {
   }
 
   bool leaf(Json value) {
+    if (is_surplus()) return true;
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (Open& around = open_.back(); around.value.is_object()) {
@@ -223,6 +238,7 @@ class Builder {
   std::string name_;  // of the member that is read now
   const Fields::Part* part_ = nullptr;
   bool skipping_ = false;
+  size_t surplus_ = 0;  // how many values are open that are not kept
 };
 
 // Returns a discarded value when the text is no JSON.

@@ -9,7 +9,7 @@
 namespace compilecache::kube {
 namespace {
 
-// What is wrong with a kubeconfig; caught in load_kubeconfig, as yaml-cpp's own exceptions are.
+// A fault in a kubeconfig; caught in load_kubeconfig, as yaml-cpp's own exceptions are.
 struct Invalid {
   std::string what;
 };
@@ -170,6 +170,7 @@ Config read_config(const YAML::Node& root, const std::string& path, const std::s
   for (const char* key : {"cluster", "user"}) {
     if (chosen.text(key).empty()) throw Invalid{chosen.key_place(key) + " is missing"};
   }
+  config.cluster_name = chosen.text("cluster");
   read_cluster(file.named("clusters", chosen.text("cluster"), "cluster"), path, config);
   read_user(file.named("users", chosen.text("user"), "user"), path, config);
   if (chosen.has("namespace")) config.default_namespace = chosen.text("namespace");

@@ -124,7 +124,7 @@ void LeaderElector::Impl::hold() {
   }
 }
 
-// One try to get or keep the lease; true when it is ours and fresh.
+// One try to get or keep the lease; true when this replica has it and it is fresh.
 bool LeaderElector::Impl::attempt() {
   // While we lead, the Lease is as we left it, unless the write shows otherwise.
   if (surely_leading() && write(lease::Decision::kRenew)) return true;

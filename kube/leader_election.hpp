@@ -47,10 +47,10 @@ class LeaderElector {
 
   // kInvalid when the numbers do not fit together.
   Status start();
-  // Ends the election; releases the Lease when it is ours. Call it after the work has stopped.
+  // Ends the election; releases a Lease that it has. Call it after the work has stopped.
   void stop();
 
-  // True only while the lease is surely ours: by our own clock the last write is younger than the
+  // True only while this replica surely leads: by its own clock the last write is younger than the
   // renew deadline. Thread-safe; call it before every action that only a leader may take.
   [[nodiscard]] bool is_leader() const;
   // The Lease's transitions under which we lead or led last; grows with each change of leader.

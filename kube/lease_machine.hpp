@@ -10,8 +10,8 @@
 // Decides who leads, from what a Lease says and when we saw it change. No I/O, no clock.
 //
 // Source: client-go's tools/leaderelection/leaderelection.go. A lease is expired when its record
-// has not changed for its duration as counted by our own monotonic clock since we first saw it so;
-// its times are never compared with ours.
+// has not changed for its duration. The monotonic clock counts from when we first saw the record;
+// its times are never compared with the local clock.
 
 namespace compilecache::kube::lease {
 
@@ -51,7 +51,7 @@ Observation observe(Observation before, std::optional<Record> seen, Monotonic no
 
 enum class Decision {
   kCreate,    // there is no Lease: create it
-  kRenew,     // it is ours: write it again
+  kRenew,     // this replica has it: write it again
   kTakeOver,  // free or expired: write it with us as holder
   kWait,      // somebody else leads
 };

@@ -61,15 +61,25 @@ Json time_of(Bytes message) {
   return format_time(WallTime(std::chrono::seconds(seconds)));
 }
 
-void read(Bytes bytes, const Message& message, const Fields::Part& wanted, Json& object);
+// The wanted parts of a message, and how many elements of each list in it.
+struct Wanted {
+  const Fields::Part& part;
+  size_t most;
+};
 
-void read_text_map(Bytes entry, const Field& field, const Fields::Part& wanted, Json& object) {
+void read(Bytes bytes, const Message& message, const Wanted& wanted, Json& object);
+
+void read_text_map(Bytes entry, const Field& field, const Wanted& wanted, Json& object) {
   const Bytes key = bytes_of(entry, kEntryKey);
-  if (wanted.member(key) == nullptr) return;
+  if (wanted.part.member(key) == nullptr) return;
   object[field.name][std::string(key)] = bytes_of(entry, kEntryValue);
 }
 
-void read_message(Bytes bytes, const Field& field, const Fields::Part& wanted, Json& object) {
+void read_message(Bytes bytes, const Field& field, const Wanted& wanted, Json& object) {
+  if (field.repeated) {
+    const auto list = object.find(field.name);
+    if (list != object.end() && list->size() >= wanted.most) return;
+  }
   Json inner = Json::object();
   read(bytes, *field.message, wanted, inner);
   if (field.repeated) {
@@ -79,7 +89,7 @@ void read_message(Bytes bytes, const Field& field, const Fields::Part& wanted, J
   }
 }
 
-void read_field(pbf_reader& from, const Field& field, const Fields::Part& wanted, Json& object) {
+void read_field(pbf_reader& from, const Field& field, const Wanted& wanted, Json& object) {
   switch (field.kind) {
     case Field::Kind::kText:
       if (const Bytes text = bytes_in(from); !text.empty()) object[field.name] = text;
@@ -101,15 +111,16 @@ void read_field(pbf_reader& from, const Field& field, const Fields::Part& wanted
   }
 }
 
-void read(Bytes bytes, const Message& message, const Fields::Part& wanted, Json& object) {
+void read(Bytes bytes, const Message& message, const Wanted& wanted, Json& object) {
   for (pbf_reader from = reader_of(bytes); from.next();) {
     const auto field = std::find_if(message.fields.begin(), message.fields.end(),
                                     [&](const Field& f) { return f.number == from.tag(); });
-    const Fields::Part* part = field == message.fields.end() ? nullptr : wanted.member(field->name);
+    const Fields::Part* part =
+        field == message.fields.end() ? nullptr : wanted.part.member(field->name);
     if (part == nullptr) {
       from.skip();
     } else {
-      read_field(from, *field, *part, object);
+      read_field(from, *field, {*part, wanted.most}, object);
     }
   }
 }
@@ -124,7 +135,7 @@ std::optional<Typed> unwrap(Bytes body) {
   return Typed{bytes_of(bytes_of(body, kUnknownType), kTypeKind), bytes_of(body, kUnknownRaw)};
 }
 
-Json object_of(const Typed& typed, const Message& message, const Fields::Part& wanted) {
+Json object_of(const Typed& typed, const Message& message, const Wanted& wanted) {
   Json object = Json::object();
   read(typed.object, typed.kind == "Status" ? kStatus : message, wanted, object);
   object["kind"] = typed.kind;
@@ -136,14 +147,14 @@ Json event_of(Bytes frame, const Message& object, const Fields& fields) {
   const auto typed = unwrap(bytes_of(bytes_of(frame, kEventObject), kExtensionRaw));
   const Fields::Part* wanted = fields.root().member("object");
   if (type.empty() || !typed || wanted == nullptr) return Json(Json::value_t::discarded);
-  return {{"type", type}, {"object", object_of(*typed, object, *wanted)}};
+  return {{"type", type}, {"object", object_of(*typed, object, {*wanted, fields.most_elements()})}};
 }
 
 Json status_of(Bytes body) {
   const auto typed = unwrap(body);
   if (!typed || typed->kind != "Status") return Json(Json::value_t::discarded);
   const Fields all;
-  return object_of(*typed, kStatus, all.root());
+  return object_of(*typed, kStatus, {all.root(), all.most_elements()});
 }
 
 }  // namespace

@@ -97,6 +97,7 @@ struct ReflectorDriver::Impl {
   std::thread thread;
   mutable Mutex mutex;
   ReflectorHealth health GUARDED_BY(mutex);
+  std::optional<Monotonic> heard GUARDED_BY(mutex);
 
   // Only the reflector's thread uses these.
   rf::State state;
@@ -159,6 +160,7 @@ void ReflectorDriver::Impl::replace() {
   sink.replace();
   return_free_memory();  // that parsing so many objects took
   const MutexLock lock(mutex);
+  heard = clock.monotonic();
   health.synced = true;
   ++health.syncs;
   health.resource_version = state.last_version;
@@ -220,6 +222,7 @@ bool ReflectorDriver::Impl::on_line(std::string_view line) {
     act(action);
   }
   const MutexLock lock(mutex);
+  if (std::holds_alternative<rf::WatchEvent>(*input)) heard = clock.monotonic();
   health.resource_version = state.last_version;
   return more;
 }
@@ -302,6 +305,11 @@ void ReflectorDriver::stop() {
 ReflectorHealth ReflectorDriver::health() const {
   const MutexLock lock(impl_->mutex);
   return impl_->health;
+}
+
+std::optional<Monotonic> ReflectorDriver::heard() const {
+  const MutexLock lock(impl_->mutex);
+  return impl_->heard;
 }
 
 std::string key_of(const Json& object) {

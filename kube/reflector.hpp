@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,7 +72,7 @@ class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
   virtual void keep(const nlohmann::json& object) = 0;    // until replace() or drop()
-  virtual void forget(const nlohmann::json& object) = 0;  // was kept, but is gone
+  virtual void forget(const nlohmann::json& object) = 0;  // was kept, and was deleted
   virtual void begin_page() = 0;  // what was kept since keep_page() does not count
   virtual void keep_page() = 0;
   virtual void drop() = 0;
@@ -88,6 +89,7 @@ class ReflectorDriver {
   void start();
   void stop();
   [[nodiscard]] ReflectorHealth health() const;
+  [[nodiscard]] std::optional<Monotonic> heard() const;
 
  private:
   struct Impl;
@@ -112,6 +114,9 @@ class Reflector {
   void start() { driver_.start(); }
   void stop() { driver_.stop(); }
   [[nodiscard]] ReflectorHealth health() const { return driver_.health(); }
+  // When the API server last sent an event or a bookmark of the watch, or the present objects: the
+  // store has every change that happened before. Nothing: not yet.
+  [[nodiscard]] std::optional<Monotonic> heard() const { return driver_.heard(); }
 
  private:
   class Sink : public detail::ReflectorSink {

@@ -18,9 +18,9 @@
 //
 //   auto [next, actions] = step(state, input, now, random);
 //
-// Rules and numbers are client-go's tools/cache/reflector.go and tools/pager/pager.go, but for one:
-// a watch that is refused as too old after a wait is followed by the present objects at once, as
-// after each restart of an API server; client-go waits once more, up to a minute.
+// Rules and numbers are client-go's tools/cache/reflector.go and tools/pager/pager.go, but for one.
+// After a watch that is refused as too old, as after each restart of an API server, the present
+// objects are requested at once; client-go waits once more, up to a minute.
 
 namespace compilecache::kube::reflector {
 

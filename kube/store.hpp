@@ -24,12 +24,12 @@
 //   Store<Pod>::Index by_owner(pods, [](const Pod& pod) { return pod.owner_uid; });
 //   for (const auto& pod : by_owner.list(uid)) ...
 //
-// An index (as client-go's Indexer has them) finds in the time that the answer takes what a filter
-// would look for among all; it shows the same state as the store, always. Whoever makes one keeps
-// it beside the store, in the same struct: it refers to the store and goes before it.
+// An index (like client-go's Indexer) finds objects without looking at all of them, as a filter
+// would. It always shows the same state as the store. Keep it
+// beside the store, in the same struct: it refers to the store and is destroyed before it.
 //
 // Handlers run in the reflector's thread, in the order of the watch, after the store shows the
-// change; they must be quick (put a key into a work queue) and may read the store. An object that
+// change. They must be quick (put a key into a work queue) and may read the store. An object that
 // vanished while nobody was watching is reported gone with its last known state.
 //
 // Reading is thread-safe. replace(), upsert() and erase() are for one writer, the reflector.
@@ -51,7 +51,7 @@ class Store {
     Handler on_start = {};
   };
 
-  // What an object is found under; pure and quick.
+  // The key under which an object is found; pure and quick.
   using ValueOf = std::function<std::string(const T&)>;
 
   class Index {
@@ -121,7 +121,7 @@ class Store {
   // Whether the first whole list is in the store and the handlers were called for it.
   [[nodiscard]] bool has_synced() const { return synced_.load(); }
 
-  // Makes `items` the whole content: objects that are not among them are gone. Where several have
+  // Makes `items` the whole content: all other objects are removed. Where several have
   // one key the last counts; null means gone.
   void replace(std::vector<Item> items) {
     const MutexLock delivery(delivery_);

@@ -24,7 +24,7 @@ CertificatePtr next_certificate(BIO* bio) {
 }
 
 Status trust_only(SSL_CTX* context, const std::string& pem) {
-  // The library has put the system's authorities in; ours replace them.
+  // The library has put the system's authorities in; the given ones replace them.
   X509_STORE* store = X509_STORE_new();
   SSL_CTX_set_cert_store(context, store);
   const BioPtr bio = memory(pem);

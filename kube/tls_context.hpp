@@ -21,8 +21,8 @@ class TlsContext {
   Status use(const Credentials& credentials);
 
   // TLS 1.2 or newer, only our certificate authority when there is one (its file is read again, so
-  // that a new authority needs no restart), the client certificate. What cannot be applied is left
-  // out and logged: the handshake then fails. Never throws, as the caller is inside a library that
+  // that a new authority needs no restart), the client certificate. Options that fail are left out
+  // and logged: the handshake then fails. Never throws, as the caller is inside a library that
   // would end the process.
   void apply(SSL_CTX* context) const noexcept;
 
@@ -33,8 +33,8 @@ class TlsContext {
 };
 
 // Connections of the context are made only to a server whose certificate names the IP address. The
-// HTTP library compares the names with what the Host header says, brackets and port included, which
-// is in no certificate; OpenSSL does it instead, and SNI, which has no addresses, is left out.
+// HTTP library compares the names with the Host header, brackets and port included, which is in no
+// certificate. OpenSSL does it instead, and SNI, which has no addresses, is left out.
 void prove_address(SSL_CTX* context, const std::string& address) noexcept;
 
 }  // namespace compilecache::kube

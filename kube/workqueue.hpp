@@ -12,8 +12,8 @@
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
 
-// A queue of keys for workers. A key is worked on by one worker at a time; a key added while it is
-// worked on is worked on once more afterwards; a key added twice before that is worked on once.
+// A queue of keys for workers. One worker at a time works on a key. A key added meanwhile is worked
+// on once more afterwards. A key added twice before that is worked on once.
 //
 //   while (auto key = queue.get()) {
 //     if (reconcile(*key)) queue.forget(*key); else queue.add_rate_limited(*key);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "api/names.hpp"
+#include "base/free_memory.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/release.hpp"
@@ -27,19 +28,20 @@
 #include "kube/events.hpp"
 #include "kube/leader_election.hpp"
 #include "kube/reflector.hpp"
-#include "operator/agents/agent_endpoint.hpp"
 #include "operator/agents/agent_routes.hpp"
 #include "operator/caches/invalid_caches.hpp"
 #include "operator/certificates/certificate_files.hpp"
 #include "operator/certificates/certificate_keeper.hpp"
+#include "operator/cluster/cluster_watch.hpp"
 #include "operator/cluster/resource_api.hpp"
+#include "operator/follower_session.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/metrics_access.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry_access.hpp"
-#include "operator/registry_locator.hpp"
 #include "operator/review_path.hpp"
+#include "operator/service_locator.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
 #include "operator/signals.hpp"
@@ -57,13 +59,19 @@ constexpr char kName[] = "compilecache-operator";  // of the Lease, and the repo
 constexpr seconds kStartPatience{60};
 constexpr seconds kRetry{2};
 constexpr seconds kLastRequests{5};
+constexpr seconds kLookAgain{10};  // at memory, and for an answer that is still missing
 // How long a review and its answer may take on the wire: no API server waits longer than we let it.
 constexpr seconds kWebhookPatience{10};
 // An I/O thread that was held up for so long loses connections, or will never go on.
 constexpr seconds kSlow{2};
 constexpr seconds kHeldUp{20};
 
+// A container that the kubelet starts again in its pod goes on with its own Lease at once: it never
+// runs twice.
 std::string identity(const OperatorOptions& options) {
+  if (!options.pod_name.empty() && !options.pod_uid.empty()) {
+    return options.pod_name + "_" + options.pod_uid;
+  }
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   const std::string name = options.pod_name.empty() ? host.data() : options.pod_name;
@@ -100,15 +108,6 @@ RotationPolicy rotation_policy(const Settings& settings) {
   using std::chrono::duration_cast;
   return RotationPolicy::of_lives(duration_cast<seconds>(settings.certificates.authority_life),
                                   duration_cast<seconds>(settings.certificates.leaf_life));
-}
-
-// Whether pods that get their GPUs by resourceClaims can have a key. In doubt they are left alone.
-bool tells_of_devices(const kube::Client& client) {
-  const auto served = served_resource_api(client);
-  if (!served) {
-    log_warn("pods with resourceClaims are left alone", {{"error", served.error().message}});
-  }
-  return served && served->has_value();
 }
 
 // Where the operator is told of a proxy, its Jobs need it too.
@@ -164,7 +163,10 @@ class Operator {
   void make_registry(std::function<KeyPair()> serving_authority);
   Status look_around();
   Status listen();
+  Status locate_services();
   void registry_found(const api::OwnRegistry& registry);
+  void agents_found(const AgentService& found);
+  void loads_found(const std::string& address);
   void start_watching();
   Status run_for_leader();
   void leave();
@@ -181,6 +183,7 @@ class Operator {
   const Clock& clock_ = SystemClock::instance();
   Settings settings_;
   const kube::Client client_;
+  ClaimsWatch claims_{client_};
   Metrics metrics_;
   kube::EventRecorder events_;
   InvalidCaches invalid_;
@@ -189,9 +192,11 @@ class Operator {
   ReviewPathKeeper review_path_;
   std::string image_;
   std::optional<WebhookService> webhook_;
-  std::optional<LeaderSession> session_;
-  std::optional<RegistryLocator> locator_;
+  std::optional<ServiceLocator> locator_;
   std::optional<kube::Reflector<api::CompileCache>> caches_;
+  std::optional<ClusterWatch> watch_;
+  std::optional<LeaderSession> session_;
+  std::optional<FollowerSession> follower_;
   std::optional<MetricsEndpoint> metrics_endpoint_;  // with --authorize-metrics
   // Of the installation's own registry, where it has one.
   TokenMinter minter_{clock_, system_random()};
@@ -199,7 +204,8 @@ class Operator {
   std::optional<RegistryTokenEndpoint> registry_tokens_;
   std::unique_ptr<http::Server> webhook_server_, agent_server_, plain_server_;
   std::optional<kube::LeaderElector> elector_;
-  std::atomic<bool> started_{false};  // the session is
+  std::atomic<bool> watching_{false};  // what every replica watches
+  std::atomic<bool> started_{false};   // the session is
   std::atomic<bool> draining_{false};
 };
 
@@ -249,7 +255,11 @@ int Operator::run() {
                        {"webhook", std::to_string(webhook_server_->port())},
                        {"agents", std::to_string(agent_server_->port())},
                        {"plain", std::to_string(plain_server_->port())}});
-  wait_for_signal(std::nullopt);
+  MemoryWatch memory;
+  while (!wait_for_signal(kLookAgain)) {
+    memory.look();
+    if (claims_.look()) webhook_->set_resource_claims(claims_.served());
+  }
   leave();
   return 0;
 }
@@ -262,24 +272,19 @@ Status Operator::look_around() {
     if (!image) return unexpected(image.error());
     image_ = *image;
   }
-  if (!options_.agent_address.empty()) settings_.agent.address = options_.agent_address;
-  if (settings_.agent.address.empty()) {
-    auto address = agent_service_address(client_, options_.ns);
-    // A Service that is not there yet will be.
-    if (!address) return unexpected(address.error());
-    settings_.agent.address = *address;
-  }
+  if (auto located = locate_services(); !located) return located;
   auto kubelets = read_kubelets(client_);
   if (!kubelets) return unexpected(kubelets.error());
   webhook::InjectionSettings injection = injection_settings(settings_, options_.ns, image_);
-  injection.resource_claims = tells_of_devices(client_);
+  claims_.look();
+  injection.resource_claims = claims_.served();
+  injection.agent_address = stores_.agents.get().address;
+  injection.load_address = stores_.load_address.get();
+  injection.own_registry = stores_.registry.get();
   webhook_.emplace(client_, stores_.caches, std::move(injection), events_, metrics_, clock_,
                    settings_.limits.webhook_threads);
   webhook_->set_review_path([this] { return review_path_.path(); },
                             [this] { review_path_.look_soon(); });
-  locator_.emplace(client_, options_.ns,
-                   [this](const api::OwnRegistry& found) { registry_found(found); });
-  if (auto looked = locator_->look(); !looked) return looked;
   const auto old = too_old(*kubelets);
   if (!old.empty()) {
     webhook_->set_native_sidecars(false);
@@ -292,11 +297,47 @@ Status Operator::look_around() {
   return {};
 }
 
+// A Service that is not there yet will be.
+Status Operator::locate_services() {
+  if (!options_.agent_address.empty()) settings_.agent.address = options_.agent_address;
+  ServiceLocator::Handlers handlers;
+  handlers.registry = [this](const api::OwnRegistry& found) { registry_found(found); };
+  if (settings_.agent.address.empty()) {
+    handlers.agents = [this](const AgentService& found) { agents_found(found); };
+    handlers.loads = [this](const std::string& address) { loads_found(address); };
+  } else {
+    stores_.agents.set({settings_.agent.address, {}});
+  }
+  locator_.emplace(client_, options_.ns, std::move(handlers));
+  if (auto looked = locator_->look(); !looked) return looked;
+  const AgentService agents = stores_.agents.get();
+  if (agents.trouble.empty()) return {};
+  return fail(ErrorCode::kUnavailable, agents.trouble);
+}
+
+void Operator::agents_found(const AgentService& found) {
+  const AgentService agents = stores_.agents.get().then(found);
+  if (!stores_.agents.set(agents)) return;
+  if (agents.trouble.empty()) {
+    log_info("where agents reach the operator", {{"address", agents.address}});
+  } else {
+    log_error("pods and Jobs cannot reach the operator", {{"why", agents.trouble}});
+  }
+  if (webhook_) webhook_->set_agent_address(agents.address);
+  if (started_) session_->agent_service_changed();
+}
+
+void Operator::loads_found(const std::string& address) {
+  if (!stores_.load_address.set(address)) return;
+  log_info("where agents reach any replica", {{"address", address.empty() ? "nowhere" : address}});
+  if (webhook_) webhook_->set_load_address(address);
+}
+
 void Operator::registry_found(const api::OwnRegistry& registry) {
   if (!stores_.registry.set(registry)) return;
   log_info("the installation's own registry",
            {{"host", registry.host}, {"address", registry.address}});
-  webhook_->set_own_registry(registry);
+  if (webhook_) webhook_->set_own_registry(registry);
   if (started_) session_->registry_changed();
 }
 
@@ -347,16 +388,23 @@ Status Operator::listen() {
 }
 
 void Operator::start_watching() {
-  session_.emplace(LeaderParts{client_, settings_, stores_, invalid_, *certificates_, events_,
-                               metrics_, [this] { return leads(); }, clock_,
+  watch_.emplace(client_, settings_.node_labels, stores_, clock_);
+  follower_.emplace(
+      FollowerParts{client_, settings_, stores_, *watch_, clock_, registry_ ? &minter_ : nullptr});
+  session_.emplace(LeaderParts{client_, settings_, stores_, *watch_, invalid_, *certificates_,
+                               events_, metrics_, [this] { return leads(); }, clock_,
                                registry_ ? &minter_ : nullptr, registry_ ? &*registry_ : nullptr},
                    LeaderOptions{options_.ns, image_, options_.pod_ip, agent_server_->port(),
                                  proxy_of_environment(), options_.replace_stuck_pods});
   caches_.emplace(
-      client_, kube::ReflectorOptions{.resource = resources::kCompileCaches},
+      client_,
+      kube::ReflectorOptions{.resource = resources::kCompileCaches, .fields = own_object_fields()},
       [this](const nlohmann::json& object) { return invalid_.parse(object); }, stores_.caches,
       clock_);
   caches_->start();
+  watch_->start();
+  follower_->start();
+  watching_ = true;
   webhook_->start();
   locator_->start();
   if (metrics_endpoint_) metrics_endpoint_->start();
@@ -406,6 +454,7 @@ void Operator::leave() {
   // A second signal ends the wait.
   if (left > Duration::zero()) wait_for_signal(std::chrono::duration_cast<milliseconds>(left));
   caches_->stop();
+  watch_->stop();
   // None, where API servers heeded the drain.
   log_info("closing the webhook",
            {{"connections", std::to_string(webhook_server_->open_connections())},
@@ -413,6 +462,7 @@ void Operator::leave() {
   webhook_server_->stop(kLastRequests);
   webhook_->stop();
   agent_server_->stop(kLastRequests);
+  follower_->stop();
   if (metrics_endpoint_) metrics_endpoint_->stop();
   if (registry_tokens_) registry_tokens_->stop();
   plain_server_->stop(milliseconds(0));
@@ -436,14 +486,16 @@ bool Operator::healthy() const {
          (!agent_server_ || agent_server_->held_up() < kHeldUp);
 }
 
-// Every replica tells its metrics and gives people tokens; all else is the leader's.
+// Every replica tells its metrics, gives people tokens and answers loads; all else is the leader's.
 void Operator::answer_agent(http::Request request, http::Responder respond) {
   if (metrics_endpoint_ && request.path == "/metrics") {
     metrics_endpoint_->handle(std::move(request), std::move(respond));
   } else if (registry_tokens_ && request.path == kRegistryTokenPath) {
     registry_tokens_->handle(std::move(request), std::move(respond));
-  } else if (started_ && leads()) {
+  } else if (started_ && leads() && session_->serving()) {
     session_->handle(std::move(request), std::move(respond));
+  } else if (watching_) {
+    follower_->handle(std::move(request), std::move(respond));
   } else {
     respond(not_leading());
   }
@@ -476,6 +528,7 @@ LogLevel level_of(const std::string& name) {
 
 int run_operator(const OperatorOptions& options) {
   block_signals();
+  keep_little_free_memory();
   log_init(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText,
            level_of(options.log_level));
   auto settings = load_settings(options.settings);

@@ -11,17 +11,22 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/time_format.hpp"
+#include "kube/json.hpp"
 #include "kube/reflector.hpp"
 #include "kube/worker.hpp"
 #include "kube/workqueue.hpp"
 #include "operator/agents/agent_api.hpp"
 #include "operator/agents/agent_endpoint.hpp"
+#include "operator/agents/agent_words.hpp"
 #include "operator/agents/device_reader.hpp"
+#include "operator/agents/file_owner.hpp"
 #include "operator/breaker/breaker_keeper.hpp"
 #include "operator/caches/compile_cache_controller.hpp"
 #include "operator/caches/status_writer.hpp"
+#include "operator/cluster/pod_events.hpp"
+#include "operator/follower_session.hpp"
 #include "operator/pods/pod_ledger.hpp"
-#include "operator/registry/registry_collector.hpp"
+#include "operator/registry_care.hpp"
 #include "operator/storage/sweeper.hpp"
 
 namespace compilecache::controller {
@@ -35,7 +40,7 @@ constexpr milliseconds kPodsSettle{1000};
 constexpr milliseconds kArchivesSettle{200};
 constexpr milliseconds kReportsSettle{300};
 constexpr seconds kFlush{1};
-constexpr seconds kLookAtRegistry{30};
+constexpr seconds kLookAtSlice{10};
 constexpr seconds kReadAgain{2};
 // How long to wait for the first lists before that is logged and the wait begins again.
 constexpr seconds kSyncPatience{30};
@@ -70,6 +75,10 @@ struct LeaderSession::Impl {
         view(parts.stores),
         stats(static_cast<size_t>(parts.settings.limits.recent_pods), ledger),
         archive_client(parts.client),
+        archive_reads(archive_reader(parts.client)),
+        fresh({archive_reads, [this] { return parts.watch.archives_heard(); },
+               FreshArchives::Ask::kWhenSilent},
+              parts.clock),
         registry(archive_client, parts.settings.status_interval, parts.clock),
         traffic(parts.settings.limits.max_concurrent_loads, parts.clock),
         crashes(ledger),
@@ -87,11 +96,12 @@ struct LeaderSession::Impl {
   void run();
   bool wait_for_stores();
   Status prepare();
+  Status write_slice();
   Result<SweepEnvironment> find_environment();
   void make_controller(SweepEnvironment environment);
-  void make_collector();
+  void make_registry_care();
   void swept(const api::CompileCache& cache, WallTime time, int64_t bytes);
-  void look_at_registry();
+  void look_at_slice();
   [[nodiscard]] RegistryActivity registry_activity() const;
   [[nodiscard]] bool is_in_registry(const api::CompileCache& cache) const;
   void add_handlers();
@@ -107,7 +117,8 @@ struct LeaderSession::Impl {
   SweepJobs jobs;
   PodLedger ledger;
   CacheStats stats;
-  KubeArchiveClient archive_client;
+  KubeArchiveClient archive_client, archive_reads;
+  FreshArchives fresh;
   CacheLocks locks;
   SweepGuard guard;
   ArchiveRegistry registry;
@@ -123,13 +134,11 @@ struct LeaderSession::Impl {
   std::optional<BreakerKeeper> breaker;
   std::optional<CompileCacheController> controller;
   std::optional<AgentApi> agent_api;
-  std::optional<RegistryCollector> collector;  // where there is a registry
-  Monotonic registry_looked{};
+  std::optional<RegistryCare> care;  // where there is a registry
+  Monotonic slice_looked{};
   std::atomic<bool> serving{false};
 
-  std::optional<kube::Reflector<PodView>> pods, sweep_pods;
-  std::optional<kube::Reflector<NodeView>> nodes;
-  std::optional<kube::Reflector<api::CompileCacheArchive>> archives;
+  std::optional<kube::Reflector<PodView>> sweep_pods;
   std::optional<kube::Reflector<ClaimView>> claim_reflector;
   std::optional<kube::Reflector<SweepJob>> job_reflector;
   std::optional<kube::Reflector<Refusal>> refusals;
@@ -147,6 +156,8 @@ void LeaderSession::start() {
   impl_->thread = std::thread([this] { impl_->run(); });
 }
 
+bool LeaderSession::serving() const { return impl_->serving; }
+
 void LeaderSession::handle(http::Request request, http::Responder respond) {
   if (!impl_->serving) {
     respond(not_leading());
@@ -159,11 +170,18 @@ void LeaderSession::registry_changed() {
   for (const auto& cache : impl_->view.caches()) impl_->queue.add(cache->metadata.key());
 }
 
+// Pods that were made before have the address of then.
+void LeaderSession::agent_service_changed() {
+  impl_->heard.moved(impl_->view.agent_service().trouble.empty(), impl_->parts.clock.monotonic());
+  for (const auto& cache : impl_->view.caches()) impl_->queue.add(cache->metadata.key());
+}
+
 void LeaderSession::stop() {
   impl_->stopping.cancel();
   if (impl_->thread.joinable()) impl_->thread.join();
   impl_->parts.metrics.set_queue_depth(nullptr);
   impl_->parts.metrics.set_caches(nullptr);
+  impl_->parts.metrics.set_registry(nullptr);
 }
 
 void LeaderSession::Impl::run() {
@@ -188,10 +206,11 @@ void LeaderSession::Impl::run() {
   while (!stopping.wait_for(kFlush)) {
     if (!parts.is_leader()) continue;
     registry.flush();
-    look_at_registry();
+    look_at_slice();
   }
 
   serving = false;
+  if (care) care->stop();
   workers->stop();
   agent_api->stop();
   registry.flush(true);
@@ -206,16 +225,14 @@ void LeaderSession::Impl::run() {
 Status LeaderSession::Impl::prepare() {
   auto environment = find_environment();
   if (!environment) return unexpected(environment.error());
-  if (!options.endpoint_address.empty()) {
-    auto written = write_endpoint_slice(parts.client, options.ns, options.endpoint_address,
-                                        options.endpoint_port);
-    if (!written) return unexpected(written.error().with("telling agents where the leader is"));
-  }
+  if (auto written = write_slice(); !written) return written;
+  make_registry_care();
   make_controller(std::move(*environment));
   if (auto counted = controller->take_over(); !counted) return counted;
   agent_api->take_over();
-  make_collector();
   for (const auto& cache : view.caches()) {
+    const api::LastSweep& last = cache->status.last_sweep;
+    if (const auto time = parse_time(last.time)) swept(*cache, *time, last.freed_bytes);
     if (api::is_not_asked(cache->status.conditions)) heard.take_over(cache->metadata.ns);
   }
   agent_api->start();
@@ -226,7 +243,28 @@ Status LeaderSession::Impl::prepare() {
       2);
   parts.metrics.set_queue_depth([this] { return static_cast<double>(queue.size()); });
   parts.metrics.set_caches([this] { return cache_gauges(view); });
+  if (care) {
+    parts.metrics.set_registry([this] { return care->gauges(); });
+    care->start();
+  }
   return {};
+}
+
+Status LeaderSession::Impl::write_slice() {
+  slice_looked = parts.clock.monotonic();
+  if (options.endpoint_address.empty()) return {};
+  auto written = write_endpoint_slice(parts.client, options.ns, options.endpoint_address,
+                                      options.endpoint_port);
+  if (!written) return unexpected(written.error().with("telling agents where the leader is"));
+  return {};
+}
+
+// Somebody may have deleted it together with the Service.
+void LeaderSession::Impl::look_at_slice() {
+  if (parts.clock.monotonic() - slice_looked < kLookAtSlice) return;
+  if (auto written = write_slice(); !written) {
+    log_warn("looking whether agents find the leader", {{"error", written.error().message}});
+  }
 }
 
 Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
@@ -239,12 +277,6 @@ Result<SweepEnvironment> LeaderSession::Impl::find_environment() {
         kube_system.error().with("reading which cluster this is (kube-system's uid)"));
   }
   environment.cluster_uid = kube_system->at("metadata").value("uid", "");
-  environment.agent_address = parts.settings.agent.address;
-  if (environment.agent_address.empty()) {
-    auto address = agent_service_address(parts.client, options.ns);
-    if (!address) return unexpected(address.error());
-    environment.agent_address = *address;
-  }
   environment.agent_port = parts.settings.agent.port;
   environment.agent_name = std::string(api::kAgentService) + "." + options.ns + ".svc";
   environment.proxy = options.proxy;
@@ -258,12 +290,31 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   breaker.emplace(parts.client, parts.settings, view, ledger, *sweeper, parts.events,
                   options.replace_stuck_pods, parts.clock);
   controller.emplace(
-      ControllerParts{parts.client, parts.settings, parts.stores, view, claims, parts.invalid,
-                      stats, crashes, registry, *sweeper, *breaker, heard, status_writer,
-                      parts.events, parts.metrics, parts.is_leader,
-                      [this](const std::string& ns, const std::string& archive) {
-                        return saves.is_saving(ns, archive);
-                      }},
+      ControllerParts{
+          parts.client,
+          parts.settings,
+          parts.stores,
+          view,
+          claims,
+          parts.invalid,
+          stats,
+          crashes,
+          registry,
+          *sweeper,
+          *breaker,
+          heard,
+          status_writer,
+          parts.events,
+          parts.metrics,
+          parts.is_leader,
+          [this](const std::string& ns, const std::string& archive) {
+            return saves.is_saving(ns, archive);
+          },
+          [this](const PodView& pod, const std::string& node) { return devices.read(pod, node); },
+          care ? &care->usage() : nullptr,
+          [this](const std::string& repository) {
+            return care ? care->trouble(repository) : OwnRegistryTrouble{};
+          }},
       parts.clock);
   AgentApiHooks hooks;
   hooks.is_leader = parts.is_leader;
@@ -276,36 +327,63 @@ void LeaderSession::Impl::make_controller(SweepEnvironment environment) {
   hooks.devices = [this](const PodView& pod, const std::string& node) {
     return devices.read(pod, node);
   };
+  hooks.is_sweep_job = [this](const std::string& cache, const std::string& job) {
+    return sweeper->created(cache, job);
+  };
+  hooks.can_own_files = [this](const PodView& pod, int64_t user) -> Result<bool> {
+    auto object = parts.client.get(kube::resources::kPods, pod.ns, pod.name);
+    if (!object) return unexpected(object.error());
+    return kube::string_at(*object, {"metadata", "uid"}) == pod.uid &&
+           can_own_files(*object, pod.injection->containers, user);
+  };
   hooks.sweep_wanted = [this](const std::string& ns, const std::string& cache) {
     sweeper->ask(kube::object_key(ns, cache));
     enqueue(ns, cache, Duration::zero());
   };
   hooks.sweep_reported = [this](const PodView& pod, const api::SweepRequest& request) {
-    if (request.phase != api::SweepPhase::kEnd) return;
-    sweeper->reported(kube::object_key(pod.ns, request.cache), pod.owner ? pod.owner->uid : "",
-                      request.storage_error, request.storage_trouble);
-    enqueue(pod.ns, request.cache, Duration::zero());
-    if (const auto cache = view.cache(pod.ns, request.cache)) {
+    const bool failed = request.phase == api::SweepPhase::kFail;
+    if (request.phase != api::SweepPhase::kEnd && !failed) return;
+    const std::string key = kube::object_key(pod.ns, pod.sweep);
+    const std::string job = pod.owner ? pod.owner->uid : "";
+    if (request.storage_error.empty() && (failed || !request.sweep_error.empty())) {
+      sweeper->reported_failure(key, job, cut(request.sweep_error, kMessageLength), failed);
+    } else {
+      sweeper->reported(key, job, cut(request.storage_error, kMessageLength),
+                        request.storage_trouble);
+    }
+    enqueue(pod.ns, pod.sweep, Duration::zero());
+    if (const auto cache = view.cache(pod.ns, pod.sweep)) {
+      const bool full = request.storage_trouble == api::RegistryTrouble::kFull;
+      if (care && full && is_in_registry(*cache)) care->room(true);
       swept(*cache, parts.clock.wall(), request.freed_bytes);
     }
   };
-  agent_api.emplace(
-      AgentApiParts{view, auth, saves, locks, guard, archive_client, registry, traffic, crashes,
-                    stats, ledger, parts.metrics, parts.events, parts.minter},
-      parts.settings, std::move(hooks), parts.clock);
+  if (care) hooks.registry_room = [this](bool full) { care->room(full); };
+  agent_api.emplace(AgentApiParts{view, auth, saves, locks, guard, archive_client, registry,
+                                  traffic, crashes, stats, ledger, parts.metrics, parts.events,
+                                  parts.minter, care ? &care->usage() : nullptr,
+                                  care ? &care->repositories() : nullptr, &fresh},
+                    parts.settings, std::move(hooks), parts.clock);
 }
 
-// What sweeps deleted before us is in the statuses.
-void LeaderSession::Impl::make_collector() {
+void LeaderSession::Impl::make_registry_care() {
   if (parts.registry == nullptr) return;
-  const Settings::Registry& rules = parts.settings.registry;
-  collector.emplace(*parts.registry,
-                    RollRules{rules.collect_above, rules.collect_interval, rules.quiet_for},
-                    parts.clock);
-  for (const auto& cache : view.caches()) {
-    const api::LastSweep& last = cache->status.last_sweep;
-    if (const auto time = parse_time(last.time)) swept(*cache, *time, last.freed_bytes);
-  }
+  care.emplace(
+      RegistryCareParts{.keeper = *parts.registry,
+                        .minter = *parts.minter,
+                        .client = parts.client,
+                        .view = view,
+                        .settings = parts.settings.registry,
+                        .ns = options.ns,
+                        .authorities = [this] { return parts.certificates.served().bundle; },
+                        .activity = [this] { return registry_activity(); },
+                        .is_leader = parts.is_leader,
+                        .changed =
+                            [this] {
+                              for (const auto& cache : view.caches())
+                                queue.add(cache->metadata.key());
+                            }},
+      parts.clock);
 }
 
 bool LeaderSession::Impl::is_in_registry(const api::CompileCache& cache) const {
@@ -314,8 +392,8 @@ bool LeaderSession::Impl::is_in_registry(const api::CompileCache& cache) const {
 }
 
 void LeaderSession::Impl::swept(const api::CompileCache& cache, WallTime time, int64_t bytes) {
-  if (!collector || bytes <= 0 || !is_in_registry(cache)) return;
-  collector->deleted(time, static_cast<uint64_t>(bytes));
+  if (!care || bytes <= 0 || !is_in_registry(cache)) return;
+  care->swept(time, static_cast<uint64_t>(bytes));
 }
 
 RegistryActivity LeaderSession::Impl::registry_activity() const {
@@ -331,15 +409,6 @@ RegistryActivity LeaderSession::Impl::registry_activity() const {
     }
   }
   return activity;
-}
-
-void LeaderSession::Impl::look_at_registry() {
-  const Monotonic now = parts.clock.monotonic();
-  if (!collector || now - registry_looked < kLookAtRegistry) return;
-  registry_looked = now;
-  if (auto looked = collector->look(registry_activity()); !looked) {
-    log_warn("collecting the registry's garbage", {{"error", looked.error().message}});
-  }
 }
 
 void LeaderSession::Impl::enqueue(const std::string& ns, const std::string& cache, Duration delay,
@@ -368,14 +437,19 @@ void LeaderSession::Impl::add_handlers() {
   parts.invalid.set_handler([this](const std::string& key) { queue.add(key); });
   on_changes(parts.stores.archives, [this](const auto& before, const auto& after, auto priority) {
     const auto& archive = after ? after : before;
-    if (!after) crashes.forget(archive->metadata.key());
+    if (!after) crashes.forget(crash_group(*archive));
     enqueue(archive->metadata.ns, archive->cache, kArchivesSettle, priority);
   });
   on_changes(parts.stores.pods, [this](const auto& before, const auto& after, auto priority) {
     const auto& pod = after ? after : before;
-    crashes.seen({pod->uid, pod->name, pod->ends()});
-    heard.seen(*pod, parts.clock.monotonic());
+    const Monotonic now = parts.clock.monotonic();
+    crashes.seen({pod->uid, pod->name, pod->ends(), pod->runs(), pod->ready, now});
+    if (!after || pod->ended()) crashes.gone(pod->uid, now);
+    heard.seen(*pod, now);
     if (!after) ledger.end(pod->ns, pod->uid);
+    // Those that were there when this replica began to lead have theirs.
+    const bool is_new = !before && priority == kube::Priority::kLive;
+    if (is_new && pod->injection && !pod->ended()) parts.events.record(injected_event(*pod));
     enqueue(pod->ns, pod->cache, kPodsSettle, priority);
   });
   on_changes(parts.stores.sweep_pods, [this](const auto& before, const auto& after, auto priority) {
@@ -388,7 +462,7 @@ void LeaderSession::Impl::add_handlers() {
   });
   on_changes(parts.stores.refusals, [this](const auto& before, const auto& after, auto priority) {
     const auto& refusal = after ? after : before;
-    if (!places_in(refusal->message).may_be_ours()) return;
+    if (!refusal->places.may_be_ours()) return;
     for (const auto& cache : parts.stores.caches.list(refusal->ns)) {
       queue.add(cache->metadata.key(), priority);
     }
@@ -408,22 +482,8 @@ void LeaderSession::Impl::claim_changed(const ClaimView& claim, kube::Priority p
 void LeaderSession::Impl::start_reflectors() {
   const kube::Client& client = parts.client;
   const Clock& clock = parts.clock;
-  auto labelled = [](const char* label) {
-    return kube::ReflectorOptions{.resource = kube::resources::kPods,
-                                  .label_selector = label,
-                                  .fields = pod_fields(),
-                                  .protobuf = &kube::protobuf::kPod};
-  };
-  pods.emplace(client, labelled(api::kCacheLabel), parse_pod, parts.stores.pods, clock);
-  sweep_pods.emplace(client, labelled(api::kSweepLabel), parse_pod, parts.stores.sweep_pods, clock);
-  nodes.emplace(
-      client,
-      kube::ReflectorOptions{
-          .resource = kube::resources::kNodes, .fields = node_fields(), .metadata_only = true},
-      [this](const nlohmann::json& node) { return parse_node(node, parts.settings.node_labels); },
-      parts.stores.nodes, clock);
-  archives.emplace(client, kube::ReflectorOptions{.resource = resources::kCompileCacheArchives},
-                   api::parse_archive, parts.stores.archives, clock);
+  sweep_pods.emplace(client, labelled_pods(api::kSweepLabel), parse_pod, parts.stores.sweep_pods,
+                     clock);
   claim_reflector.emplace(
       client,
       kube::ReflectorOptions{.resource = kube::resources::kPersistentVolumeClaims,
@@ -431,17 +491,15 @@ void LeaderSession::Impl::start_reflectors() {
       parse_claim, claims, clock);
   job_reflector.emplace(client,
                         kube::ReflectorOptions{.resource = kube::resources::kJobs,
-                                               .label_selector = api::kSweepLabel},
+                                               .label_selector = api::kSweepLabel,
+                                               .fields = sweep_job_fields()},
                         parse_sweep_job, jobs.store, clock);
   refusals.emplace(client,
                    kube::ReflectorOptions{.resource = kube::resources::kEvents,
                                           .field_selector = "reason=FailedCreate",
                                           .fields = refusal_fields()},
                    parse_refusal, parts.stores.refusals, clock);
-  pods->start();
   sweep_pods->start();
-  nodes->start();
-  archives->start();
   claim_reflector->start();
   job_reflector->start();
   refusals->start();
@@ -450,10 +508,8 @@ void LeaderSession::Impl::start_reflectors() {
 bool LeaderSession::Impl::wait_for_stores() {
   return kube::wait_for_sync(
       {[this] { return parts.stores.caches.has_synced(); },
-       [this] { return parts.stores.pods.has_synced(); },
+       [this] { return parts.watch.has_synced(); },
        [this] { return parts.stores.sweep_pods.has_synced(); },
-       [this] { return parts.stores.nodes.has_synced(); },
-       [this] { return parts.stores.archives.has_synced(); },
        [this] { return claims.has_synced(); }, [this] { return jobs.store.has_synced(); },
        [this] { return parts.stores.refusals.has_synced(); }},
       kSyncPatience, stopping);

@@ -14,14 +14,15 @@
 #include "operator/caches/invalid_caches.hpp"
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/cluster/cluster_watch.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/token_minter.hpp"
 #include "operator/settings/settings.hpp"
 #include "podspec/pod_fragments.hpp"
 
-// The work of the leader alone: it watches pods, nodes, archives, claims and Jobs, reconciles
-// CompileCaches and answers agents.
+// The work of the leader alone: it watches claims, Jobs and refused pods, reconciles CompileCaches
+// and answers agents.
 //
 //   LeaderSession session(parts, {.ns = ns, .image = image});
 //   session.start();      // at on_started: returns at once, works as soon as its stores are synced
@@ -46,7 +47,9 @@ struct LeaderOptions {
 struct LeaderParts {
   kube::Client client;
   const Settings& settings;
-  ClusterStores& stores;  // `caches` is filled by its owner, the rest here
+  // What every replica watches is filled by its owners, the rest here.
+  ClusterStores& stores;
+  const ClusterWatch& watch;
   InvalidCaches& invalid;
   CertificateSource& certificates;
   kube::EventSink& events;
@@ -71,6 +74,13 @@ class LeaderSession {
   // The installation's own registry is another one than before. Thread-safe.
   void registry_changed();
 
+  // The Service of the agent API has another address than before, or trouble (ClusterStores::agents
+  // says which). Thread-safe.
+  void agent_service_changed();
+
+  // Whether this session works: its stores are synced, what the previous leader left is taken over.
+  // Thread-safe.
+  [[nodiscard]] bool serving() const;
   // Handles an agent's request; answers 503 with Retry-After until this session works. Thread-safe.
   void handle(http::Request request, http::Responder respond);
 

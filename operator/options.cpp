@@ -21,11 +21,11 @@ their pod templates with compilecache.dev/cache: NAME; this program
 
 Outside a cluster, for development, with the resources of config/crds.yaml installed:
   compilecache-operator --settings config/settings.yaml --kubeconfig ~/.kube/config \
-    --namespace compilecache-system --image docker.io/library/compilecache:dev \
+    --namespace compilecache-system --image compilecache:dev \
     --agent-address 127.0.0.1 --log-format text)";
 
 constexpr char kFooter[] = R"(
-Environment: POD_NAME, POD_NAMESPACE and POD_IP as the downward API gives them.
+Environment: POD_NAME, POD_UID, POD_NAMESPACE and POD_IP as the downward API gives them.
 Signals: SIGTERM and SIGINT end it gracefully: the lease is released, the webhook serves on for --drain.
 Exit status: 0 after a signal, 1 when it could not start or lost the lease, 2 for a wrong command line.)";
 
@@ -89,10 +89,11 @@ void add_serving_options(CLI::App& app, OperatorOptions& options, int64_t& drain
   app.add_option("--webhook-port", options.webhook_port, "HTTPS, POST /mutate")
       ->capture_default_str()
       ->group("Serving");
-  app.add_option("--webhook-client-ca", options.webhook_client_ca,
-                 "PEM file, read at the start: answer API servers only that show a certificate of "
-                 "these authorities, see docs/api-server-certificates.md; default: any, by a path "
-                 "that nobody else knows")
+  app.add_option(
+         "--webhook-client-ca", options.webhook_client_ca,
+         "PEM file, read at the start: answer API servers only that show a certificate of "
+         "these authorities, see docs/run/api-server-certificates.md; default: any, by a path "
+         "that nobody else knows")
       ->group("Serving");
   app.add_option("--agent-port", options.agent_port, "HTTPS, what loaders and savers call")
       ->capture_default_str()
@@ -145,6 +146,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return parsed;
   }
   if (const char* name = std::getenv("POD_NAME")) options.pod_name = name;
+  if (const char* uid = std::getenv("POD_UID")) options.pod_uid = uid;
   options.drain = std::chrono::milliseconds(drain_ms);
   return parsed;
 }

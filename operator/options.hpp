@@ -15,6 +15,7 @@ struct OperatorOptions {
   std::string kubeconfig, context;
   std::string ns;              // the operator's; --namespace, else POD_NAMESPACE
   std::string pod_name;        // POD_NAME; empty outside a cluster
+  std::string pod_uid;         // POD_UID; empty: another one at each start
   std::string pod_ip;          // POD_IP, or --advertise-address; empty: agents are not sent here
   std::string certificates;    // --certificates: a folder; empty: our own authority
   std::string image;           // --image; empty: the own pod's

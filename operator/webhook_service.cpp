@@ -36,12 +36,22 @@ bool is_review_path(std::string_view path) {
   return path == kPath || path == "/" || path.starts_with(kPath + std::string("/"));
 }
 
-// How long a review may take: API servers say in the query how long they wait ("timeout=3s"), and
-// the answer has to travel and be checked.
-milliseconds patience_of(const http::Request& request) {
+kube::Fields bounded_fields(const std::vector<std::string>& pointers) {
+  constexpr size_t kMostElements = 256;
+  kube::Fields fields{"/metadata/name"};
+  for (const std::string& pointer : pointers) fields.add(pointer);
+  return fields.with_elements(kMostElements);
+}
+
+// How long the API server waits for the response; it says so in the query ("timeout=3s").
+milliseconds timeout_of(const http::Request& request) {
   const auto said = parse_duration(request.query_parameter("timeout").value_or("").substr(0, 32));
-  const milliseconds waits = said ? std::min(*said, kLongestPatience) : kUsualPatience;
-  return waits * 2 / 3;
+  return said ? std::min(*said, kLongestPatience) : kUsualPatience;
+}
+
+// By when the response has to be ready, which then travels and is checked.
+Monotonic deadline_of(const http::Request& request, Monotonic begin) {
+  return begin + timeout_of(request) * 2 / 3;
 }
 
 }  // namespace
@@ -53,20 +63,27 @@ WebhookService::WebhookService(kube::Client client, const kube::Store<api::Compi
       events_(events),
       metrics_(metrics),
       clock_(clock),
-      limit_reflector_(client, {.resource = kube::resources::kLimitRanges},
+      limit_reflector_(client,
+                       {.resource = kube::resources::kLimitRanges,
+                        .fields = bounded_fields(webhook::limit_range_fields())},
                        webhook::parse_limit_range, limits_, clock),
-      quota_reflector_(client, {.resource = kube::resources::kResourceQuotas},
+      quota_reflector_(client,
+                       {.resource = kube::resources::kResourceQuotas,
+                        .fields = bounded_fields(webhook::resource_quota_fields())},
                        webhook::parse_resource_quota, quotas_, clock),
       settings_(std::make_shared<const webhook::InjectionSettings>(std::move(settings))),
-      pool_(threads, clock) {}
+      pool_(threads, clock),
+      pending_([this](const std::string& cache) { return is_decided(cache); }, clock) {}
 
 void WebhookService::start() {
   limit_reflector_.start();
   quota_reflector_.start();
   pool_.start();
+  pending_.start();
 }
 
 void WebhookService::stop() {
+  pending_.stop();
   pool_.stop();
   limit_reflector_.stop();
   quota_reflector_.stop();
@@ -111,26 +128,49 @@ void WebhookService::handle(http::Request request, http::Responder respond) {
     return;
   }
   const bool is_large = request.body.size() > kLargeReview;
-  const auto held = std::make_shared<const http::Request>(std::move(request));
-  const Monotonic begin = clock_.monotonic();
-  const bool added =
-      pool_.add(is_large, [=, this] { answer(*held, respond, begin, of_api_server); });
-  if (added) return;
+  add(is_large,
+      std::make_shared<const Review>(Review{.request = std::move(request),
+                                            .respond = std::move(respond),
+                                            .begin = clock_.monotonic(),
+                                            .of_api_server = of_api_server}),
+      !is_large);
+}
+
+void WebhookService::add(bool is_large, const std::shared_ptr<const Review>& review,
+                         bool may_hold) {
+  if (pool_.add(is_large, [=, this] { answer(review, may_hold); })) return;
   // The answer says nothing about the pod, which would have to be parsed. API servers go on without
   // us.
   metrics_.webhook_request(std::string(api::text_of(api::InjectionReason::kTookTooLong).word), 0);
-  respond(http::text_response(503, "too many pods are being created at once; try again"));
+  review->respond(http::text_response(503, "too many pods are being created at once; try again"));
 }
 
-void WebhookService::answer(const http::Request& request, const http::Responder& respond,
-                            Monotonic begin, bool of_api_server) {
-  const Monotonic end = begin + patience_of(request);
+void WebhookService::answer(const std::shared_ptr<const Review>& review, bool may_hold) {
+  const Monotonic end = deadline_of(review->request, review->begin);
   const webhook::AdmissionAnswer answer =
-      webhook::admit(request.body, *this, [&] { return clock_.monotonic() >= end; });
-  respond({.status = 200, .body = answer.body});
-  const std::chrono::duration<double> took = clock_.monotonic() - begin;
+      webhook::admit(review->request.body, *this, [&] { return clock_.monotonic() >= end; });
+  const std::string cache = kube::object_key(answer.ns, answer.cache);
+  const bool is_pending = (answer.report.reason == api::InjectionReason::kCacheNotFound ||
+                           answer.report.reason == api::InjectionReason::kCacheNotReady) &&
+                          !is_decided(cache);
+  if (may_hold && is_pending && !answer.dry_run &&
+      pending_.hold(cache, review->begin + timeout_of(review->request) / 2,
+                    [=, this] { add(false, review, false); })) {
+    return;
+  }
+  review->respond({.status = 200, .body = answer.body});
+  const std::chrono::duration<double> took = clock_.monotonic() - review->begin;
   metrics_.webhook_request(std::string(api::text_of(answer.report.reason).word), took.count());
-  if (!answer.dry_run) tell(answer, of_api_server);
+  if (!answer.dry_run) tell(answer, review->of_api_server);
+}
+
+// Whether the leader has looked at the storage; a registry does not have to wait for that.
+bool WebhookService::is_decided(const std::string& cache) const {
+  const auto found = caches_.get(cache);
+  if (found == nullptr) return false;
+  const auto* ready = api::find_condition(found->status.conditions, api::kStorageReadyCondition);
+  if (ready == nullptr) return !found->spec.storage || found->spec.storage->claim_name.empty();
+  return ready->reason != api::kVolumeUnknownReason;
 }
 
 void WebhookService::tell(const webhook::AdmissionAnswer& answer, bool of_api_server) {
@@ -175,10 +215,22 @@ void WebhookService::set_own_registry(const api::OwnRegistry& registry) {
   change([&](webhook::InjectionSettings& settings) { settings.own_registry = registry; });
 }
 
+void WebhookService::set_agent_address(const std::string& address) {
+  change([&](webhook::InjectionSettings& settings) { settings.agent_address = address; });
+}
+
+void WebhookService::set_load_address(const std::string& address) {
+  change([&](webhook::InjectionSettings& settings) { settings.load_address = address; });
+}
+
 void WebhookService::set_native_sidecars(bool every_kubelet_knows_them) {
   change([&](webhook::InjectionSettings& settings) {
     settings.native_sidecars = every_kubelet_knows_them;
   });
+}
+
+void WebhookService::set_resource_claims(bool served) {
+  change([&](webhook::InjectionSettings& settings) { settings.resource_claims = served; });
 }
 
 std::shared_ptr<const api::CompileCache> WebhookService::cache(const std::string& ns,

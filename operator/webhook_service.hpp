@@ -14,6 +14,7 @@
 #include "kube/store.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
+#include "operator/pending_reviews.hpp"
 #include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
 #include "webhook/admission.hpp"
@@ -22,7 +23,7 @@
 // from stores, its Events and metrics. It answers `POST /mutate/SECRET`, a path that only API
 // servers know; where there is none (ReviewPath), `POST /mutate`, and then writes no Event on the
 // word of a review alone. Where API servers present a certificate
-// (docs/api-server-certificates.md), that counts instead of the path.
+// (docs/run/api-server-certificates.md), that counts instead of the path.
 //
 //   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
 //   webhook.start();   // watches LimitRanges and ResourceQuotas
@@ -30,7 +31,9 @@
 //
 // Thread-safe. handle() queues the request for a thread of its own (operator/review_pool.hpp),
 // which answers from memory. A review that cannot be answered before the API server gives up is
-// answered with the pod left alone: kTookTooLong.
+// answered with the pod left alone: kTookTooLong. A review of a pod whose CompileCache is not there
+// yet, or was not looked at yet, is held for up to half of the API server's timeout
+// (operator/pending_reviews.hpp), unless it is large.
 
 namespace compilecache::controller {
 
@@ -68,7 +71,13 @@ class WebhookService : public webhook::AdmissionCluster {
   void set_ca(const std::string& bundle);
   // Where pods injected from now on find the installation's own registry.
   void set_own_registry(const api::OwnRegistry& registry);
+  // Where they find the agent API.
+  void set_agent_address(const std::string& address);
+  // Where any replica answers their loads; "": nowhere.
+  void set_load_address(const std::string& address);
   void set_native_sidecars(bool every_kubelet_knows_them);
+  // Whether pods that get their GPUs by resourceClaims can have a key.
+  void set_resource_claims(bool served);
 
   std::shared_ptr<const api::CompileCache> cache(const std::string& ns,
                                                  const std::string& name) const override;
@@ -78,8 +87,15 @@ class WebhookService : public webhook::AdmissionCluster {
  private:
   using Limits = std::vector<webhook::LimitRule>;
   void change(const std::function<void(webhook::InjectionSettings&)>& how);
-  void answer(const http::Request& request, const http::Responder& respond, Monotonic begin,
-              bool of_api_server);
+  struct Review {
+    http::Request request;
+    http::Responder respond;
+    Monotonic begin;
+    bool of_api_server = false;
+  };
+  void add(bool is_large, const std::shared_ptr<const Review>& review, bool may_hold);
+  void answer(const std::shared_ptr<const Review>& review, bool may_hold);
+  [[nodiscard]] bool is_decided(const std::string& cache) const;
   void tell(const webhook::AdmissionAnswer& answer, bool of_api_server);
 
   std::function<ReviewPath()> review_path_;
@@ -95,7 +111,8 @@ class WebhookService : public webhook::AdmissionCluster {
   kube::Reflector<webhook::Quota> quota_reflector_;
   mutable Mutex mutex_;
   std::shared_ptr<const webhook::InjectionSettings> settings_ GUARDED_BY(mutex_);
-  ReviewPool pool_;  // last: its threads use all of the above
+  ReviewPool pool_;  // its threads use all of the above
+  PendingReviews pending_;
 };
 
 }  // namespace compilecache::controller

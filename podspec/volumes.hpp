@@ -16,14 +16,14 @@ Volume empty_dir(const std::string& name);
 // there instead, and that is for Jobs alone.
 enum class SecretKeys { kNeeded, kAll };
 
-// What the store needs, and a token for the agent API: the claim of a volume; of a user's registry
-// the Secret and the ConfigMap that the CompileCache names, which may be missing without holding
-// the pod up; of the installation's own registry nothing, since the token is shown there. A sweep
+// The store's volumes, and a token for the agent API. A volume has its claim. A user's registry has
+// the Secret and the ConfigMap that the CompileCache names; the pod starts even without them.
+// The installation's own registry needs nothing, since it takes the token. A sweep
 // Job's pod has these volumes and no others.
 std::vector<Volume> agent_volumes(const api::StoreRef& store, SecretKeys keys);
 
-// What a sweep Job needs of a store from which it copies archives, besides agent_volumes() of its
-// own; and where it has them, all read-only.
+// The volumes of a store from which a sweep Job copies archives, besides its own agent_volumes(),
+// and their mount points. All are read-only.
 std::vector<Volume> source_volumes(const api::StoreRef& source);
 std::vector<Mount> source_mounts(const api::StoreRef& source);
 

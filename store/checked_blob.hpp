@@ -9,8 +9,8 @@
 
 namespace compilecache::store {
 
-// Reads a blob in order and checks it: its last bytes are handed over only if all of them are what
-// the digest promises, so that who streams it elsewhere cannot finish with wrong ones.
+// Reads a blob in order and checks it. Its last bytes are handed over only if all of them match the
+// digest, so that a copy that is streamed elsewhere cannot finish with wrong ones.
 //
 //   CheckedBlob checked(blob, *reader);
 //   for (uint64_t at = 0; at < blob.size; at += piece.size()) {

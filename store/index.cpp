@@ -60,12 +60,28 @@ bool is_saved_earlier(const IndexEntry& a, const IndexEntry& b) {
 
 }  // namespace
 
-void keep_newest(std::vector<IndexEntry>& entries) {
+void sort_entries(std::vector<IndexEntry>& entries) {
   std::sort(entries.begin(), entries.end(), comes_before);
+}
+
+void keep_newest(std::vector<IndexEntry>& entries) {
+  sort_entries(entries);
   const auto older = [](const IndexEntry& a, const IndexEntry& b) {
     return !a.name().empty() && a.name() == b.name();
   };
   entries.erase(std::unique(entries.begin(), entries.end(), older), entries.end());
+}
+
+std::vector<std::span<const IndexEntry>> by_name(const std::vector<IndexEntry>& entries) {
+  std::vector<std::span<const IndexEntry>> groups;
+  for (size_t begin = 0; begin < entries.size();) {
+    const std::string name = entries[begin].name();
+    size_t end = begin + 1;
+    while (!name.empty() && end < entries.size() && entries[end].name() == name) ++end;
+    groups.push_back(std::span(entries).subspan(begin, end - begin));
+    begin = end;
+  }
+  return groups;
 }
 
 std::string IndexEntry::name() const {
@@ -138,6 +154,24 @@ bool put_entry(std::vector<IndexEntry>& entries, const IndexEntry& entry) {
     return false;
   }
   return true;
+}
+
+Status extend_entry(std::vector<IndexEntry>& entries, const std::string& expected,
+                    const IndexEntry& entry) {
+  const auto same = [&](const IndexEntry& other) { return other.name() == entry.name(); };
+  const auto found = std::find_if(entries.begin(), entries.end(), same);
+  const std::string present = found == entries.end() ? "" : found->digest;
+  if (present != expected) {
+    return fail(ErrorCode::kConflict, "archive " + entry.name() +
+                                          " was saved by somebody else, as " +
+                                          (present.empty() ? "nothing" : present));
+  }
+  if (found == entries.end()) {
+    entries.push_back(entry);
+  } else {
+    *found = entry;
+  }
+  return {};
 }
 
 }  // namespace compilecache::store

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct IndexEntry {
 };
 
 struct Index {
-  // Sorted by name. Of entries with the same name only the one with the highest generation is kept;
+  // Sorted by name. Only the entry with the highest generation of a name is kept;
   // entries without a name are all kept.
   std::vector<IndexEntry> entries;
   // Why entries could not be used, for a log line. At most a few, however many entries are bad.
@@ -43,8 +44,13 @@ struct Index {
 Index parse_index(const std::string& text, const std::string& source);
 std::string index_text(const std::vector<IndexEntry>& entries);
 
+// By name, and of each name the highest generation first.
+void sort_entries(std::vector<IndexEntry>& entries);
 // Sorts entries and drops those that Index::entries has not.
 void keep_newest(std::vector<IndexEntry>& entries);
+// The entries of each name, of sorted entries, which have to outlive the result; an entry without a
+// name is by itself.
+std::vector<std::span<const IndexEntry>> by_name(const std::vector<IndexEntry>& entries);
 
 // kInvalid: the entry has no name. `store` names the store in the message.
 Status check_entry(const IndexEntry& entry, const std::string& store);
@@ -52,5 +58,9 @@ Status check_entry(const IndexEntry& entry, const std::string& store);
 // earlier: then the archive was deleted in between, and its generations began again. False: nothing
 // is changed, as the entry that is there is newer.
 bool put_entry(std::vector<IndexEntry>& entries, const IndexEntry& entry);
+// Puts it in place of the entry with the same name, if that has the manifest `expected` ("": there
+// is none). kConflict: it has another one; nothing is changed.
+Status extend_entry(std::vector<IndexEntry>& entries, const std::string& expected,
+                    const IndexEntry& entry);
 
 }  // namespace compilecache::store

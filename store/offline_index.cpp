@@ -4,17 +4,21 @@
 
 namespace compilecache::store {
 
-Index read_index(Store& store) {
+Result<Index> read_index(Store& store) {
   if (const OfflineIndex* index = store.offline_index()) return index->read_index();
-  return {{}, {store.describe() + " keeps no index of its archives"}};
+  return Index{{}, {store.describe() + " keeps no index of its archives"}};
 }
 
-Index archives_in(Store& store) {
+Result<Index> archives_in(Store& store) {
+  auto index = saves_in(store);
+  if (index) keep_newest(index->entries);
+  return index;
+}
+
+Result<Index> saves_in(Store& store) {
   const Upkeep* upkeep = store.upkeep();
   if (store.offline_index() != nullptr || upkeep == nullptr) return read_index(store);
-  auto archives = upkeep->archives();
-  if (!archives) return {{}, {archives.error().message}};
-  return {std::move(*archives), {}};
+  return upkeep->archives();
 }
 
 }  // namespace compilecache::store

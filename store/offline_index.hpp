@@ -15,14 +15,19 @@ class OfflineIndex {
  public:
   virtual ~OfflineIndex() = default;
 
-  // Never fails: a missing or damaged index is returned as an empty one with a problem.
-  [[nodiscard]] virtual Index read_index() const = 0;
+  // A missing or damaged index is returned as an empty one with a problem. An error: it is there,
+  // but cannot be read now, so that nobody knows what it names.
+  [[nodiscard]] virtual Result<Index> read_index() const = 0;
   // Replaces the whole index atomically.
   virtual Status write_index(const std::vector<IndexEntry>& entries) = 0;
-  // Does what put_entry() (store/index.hpp) does. If two savers do it at once, one of the two
-  // entries can be lost; the next sweep, which knows the truth, writes all. kInvalid: the entry has
-  // no name.
+  // Does what put_entry() (store/index.hpp) does. Savers that do it at once take turns. On a volume
+  // without locks one of two entries can be lost; the next sweep, which knows the truth, writes
+  // all. kInvalid: the entry has no name.
   virtual Status update_index(const IndexEntry& entry) = 0;
+  // The same for savers that have no operator to ask: only where the entry of that name has the
+  // manifest `expected` still ("": there is none). kConflict: another saver was first, and nothing
+  // is changed; kUnavailable: others have the index locked.
+  virtual Status extend_index(const std::string& expected, const IndexEntry& entry) = 0;
 
   // Writes nothing if the note has this product already. kInvalid: see check_node_note().
   virtual Status note_node_product(const std::string& node, const std::string& product) = 0;
@@ -31,11 +36,13 @@ class OfflineIndex {
 };
 
 // Reads the store's index. If the store keeps none, returns an empty one with a problem.
-Index read_index(Store& store);
+Result<Index> read_index(Store& store);
 
 // The archives in a store of any kind, for people and for copies: those of its index, or what it
-// can name without one (Upkeep::archives). Of a registry that takes a request for each save that is
-// kept.
-Index archives_in(Store& store);
+// can name without one (Upkeep::archives). For a registry that takes a request for each kept
+// save.
+Result<Index> archives_in(Store& store);
+// The same with each save of an archive that is still there, as sort_entries() sorts them.
+Result<Index> saves_in(Store& store);
 
 }  // namespace compilecache::store

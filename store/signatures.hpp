@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,16 +9,20 @@
 
 namespace compilecache::store {
 
-// What stands beside a store's archives to say who vouches for them. Thread-safe.
+// Of one manifest. Whether they are about it, and by whom, is for TrustedKeys to say.
+struct FoundSignatures {
+  std::vector<Signature> all;   // those that can be read, 1,000 at most
+  std::optional<Error> unread;  // why there may be more: nobody can say then that none is there
+};
+
+// The signatures beside a store's archives. Thread-safe.
 //
 //   if (Signatures* signatures = store.signatures()) signatures->of(manifest);
 class Signatures {
  public:
   virtual ~Signatures() = default;
 
-  // Of that manifest, those that can be read, 64 at most; none where nobody has signed it. Whether
-  // they are about it, and by whom, is for TrustedKeys to say.
-  virtual Result<std::vector<Signature>> of(const std::string& manifest) = 0;
+  virtual FoundSignatures of(const std::string& manifest) = 0;
   // Puts one there, in the form it came in, which is simple_signature()'s where it has no bundle;
   // the others stay.
   virtual Status add(const Signature& signature) = 0;

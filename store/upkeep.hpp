@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "store/index.hpp"
 
-// What a sweep Job does to a store: it prepares and tests it, lists its blobs and deletes some. The
+// A sweep Job's work on a store: it prepares and tests it, lists its blobs and deletes some. The
 // caller decides which blobs are condemned.
 //
 //   const auto prepared = upkeep.prepare(owner, adopt);
@@ -46,6 +46,7 @@ struct StoredBlob {
   std::string digest;
   uint64_t size = 0;
   WallTime modified{};
+  bool kept = false;  // others have use for it, or may: it is never to be deleted
 };
 
 struct SweepCounts {
@@ -61,19 +62,19 @@ class Upkeep {
   virtual ~Upkeep() = default;
 
   // Creates the store, or repairs it; idempotent. kConflict: the store belongs to another owner and
-  // `adopt` is false, or the place has files that are not a store of ours (nothing was changed);
+  // `adopt` is false, or the place has files that are not a store (nothing was changed).
   // kIo, kForbidden: a system call failed; the message says what to do.
   virtual Result<PreparedStore> prepare(const StoreOwner& owner, bool adopt) = 0;
   // kNotFound: there is no store; kCorrupt: the record of its owner cannot be read.
   [[nodiscard]] virtual Result<StoreOwner> owner() const = 0;
   // Tests the operations that saving needs. The error names the step that failed.
   virtual Result<StoreProbe> probe() = 0;
-  // Lists all blobs, sorted by digest. Other files are not listed.
+  // Lists all blobs, sorted by digest. Other files are not listed. An error where some are there
+  // that cannot be listed now, unless no blob is then wrongly said to be free to be deleted.
   [[nodiscard]] virtual Result<std::vector<StoredBlob>> list() const = 0;
-  // The archives that the store itself can name, of a store without an index: as Index::entries.
-  [[nodiscard]] virtual Result<std::vector<IndexEntry>> archives() const {
-    return std::vector<IndexEntry>();
-  }
+  // All saves that the store itself can name, of a store without an index, as sort_entries() sorts
+  // them; Index::problems tell of those that it could not read.
+  [[nodiscard]] virtual Result<Index> archives() const { return Index(); }
   // Removes files that writers left behind when they died, if they were last written more than
   // `older_than` before `now` (StoreProbe::now). A live writer writes more often than that.
   virtual Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,

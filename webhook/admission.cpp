@@ -197,7 +197,7 @@ AdmissionAnswer admit(const std::string& body, const AdmissionCluster& cluster,
   try {
     try {
       if (late(time_is_up)) return without_reading(body);
-      // Used again for the next request: allocated anew, it would be returned to the kernel and
+      // Used again for the next request: allocated again, it would be returned to the kernel and
       // be filled with zeros each time.
       alignas(std::max_align_t) static thread_local std::array<char, kScratch> scratch;
       JsonMemory memory(scratch.data(), scratch.size());

@@ -21,7 +21,7 @@
 
 namespace compilecache::webhook {
 
-// What the webhook knows of the cluster. Thread-safe; it must answer at once, so from memory.
+// The webhook's knowledge of the cluster. Thread-safe; it must answer at once, so from memory.
 class AdmissionCluster {
  public:
   virtual ~AdmissionCluster() = default;

@@ -1,6 +1,7 @@
 #include "webhook/agent_config.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "api/names.hpp"
@@ -38,6 +39,32 @@ api::KeyBasis key_basis(const AgentConfigInput& input) {
   return basis;
 }
 
+// "?" for a value that is not literal: from another object, or made of other variables.
+std::string value_in(const Json& container, const std::string& variable) {
+  const Json* set = find_named(array_member(container, "env"), variable);
+  if (set == nullptr) return "";
+  const std::string_view value = text_member(*set, "value");
+  const bool literal = !has_member(*set, "valueFrom") && value.find("$(") == std::string_view::npos;
+  return literal ? std::string(value) : "?";
+}
+
+// Of all chosen containers together, since they share the directories. Where only some of them set
+// one, that the others do not counts, too.
+std::vector<std::string> cpu_variables(const AgentConfigInput& input) {
+  std::set<std::string> found;
+  for (const frameworks::Framework* framework : input.frameworks) {
+    for (const std::string& variable : framework->cpu_variables) {
+      std::set<std::string> values;
+      for (const size_t index : input.selection.containers) {
+        values.insert(value_in(container_at(input.pod, index), variable));
+      }
+      if (values == std::set<std::string>{""}) continue;
+      for (const std::string& value : values) found.insert(variable + "=" + value);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
 // Waiting for another pod holds up a gang that starts together or not at all, so only pods of
 // ReplicaSets wait, unless the pod says so itself.
 milliseconds wait_for_first(const AgentConfigInput& input) {
@@ -67,7 +94,7 @@ milliseconds first_quiet_period(const AgentConfigInput& input) {
 }
 
 // The pod is evicted when its emptyDirs and logs outgrow the sum of its containers' limits, the
-// saver's too: where somebody wants one, it is for the archives on their way to a registry.
+// saver's too. If there is one, it is for the archives on their way to a registry.
 int64_t ephemeral_limit(const AgentConfigInput& input) {
   int64_t limit = 0;
   for (const Json& container : containers_of(input.pod)) {
@@ -90,6 +117,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.ns = input.ns;
   config.cache_uid = input.cache.metadata.uid;
   config.operator_address = input.settings.agent_address;
+  config.load_address = input.settings.load_address;
   config.operator_port = input.settings.agent_port;
   config.operator_name = input.settings.agent_name;
   config.operator_ca = input.settings.agent_ca;
@@ -103,6 +131,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.control_path = api::kControlPath;
   config.mode = input.annotations.mode;
   config.key_basis = key_basis(input);
+  config.cpu_variables = cpu_variables(input);
   config.load = spec.load;
   config.load.wait_for_first = wait_for_first(input);
   config.save = spec.save;
@@ -111,6 +140,7 @@ api::AgentConfig make_agent_config(const AgentConfigInput& input) {
   config.save.allowed_service_accounts.clear();  // the operator asks, and knows them
   config.compression = spec.compression;
   config.ephemeral_limit_bytes = ephemeral_limit(input);
+  config.in_group = is_of_group(input.pod);
   config.first_quiet_period = first_quiet_period(input);
   return config;
 }

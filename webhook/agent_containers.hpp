@@ -38,8 +38,8 @@ std::string saver_container(const AgentContainerInput& input);
 
 // The native sidecar that does both. Its postStart hook loads, and the kubelet starts nothing else
 // of the pod before that has ended; its first process starts the saver then. The hook never fails,
-// ends in `load_limit` and a few seconds, and loads once in a pod's life: a sidecar that starts
-// anew beside the application leaves the cache directories alone.
+// ends in `load_limit` and a few seconds, and loads once in a pod's life: a sidecar that
+// restarts beside the application leaves the cache directories alone.
 std::string sidecar_container(const AgentContainerInput& input);
 
 // Longer than a loader with this configuration takes by its own rules, so that it can say itself

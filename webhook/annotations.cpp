@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/names.hpp"
+#include "api/user_annotations.hpp"
 #include "base/duration.hpp"
 #include "base/strings.hpp"
 #include "webhook/pod_bounds.hpp"
@@ -20,8 +21,8 @@ constexpr size_t kMaxVersion = 128;
 constexpr size_t kMaxName = 63;
 constexpr std::chrono::hours kMaxDuration{24};
 constexpr size_t kLongestDuration = 64;
-// The most misspelt annotations that a warning names.
-constexpr size_t kMostUnknown = 8;
+// The most misspelt annotations that are warned about.
+constexpr size_t kMostMisspelt = 8;
 
 tl::unexpected<Skip> invalid(std::string_view name, std::string_view value,
                              std::string_view allowed) {
@@ -84,35 +85,17 @@ Decided<std::optional<bool>> read_flag(const Json& pod, const char* name) {
   return *value == "true";
 }
 
-// Names of ours are nothing to be put after.
+// Injected containers have no place after injected ones.
 Decided<std::string> read_after(const Json& pod) {
   const auto value = annotation(pod, api::kAfterAnnotation);
   if (!value) return std::string();
   if (!is_label(*value) || *value == api::kLoaderContainer || *value == api::kSaverContainer) {
-    return invalid(api::kAfterAnnotation, *value,
-                   "write the name of an init container that is to start before ours, such as "
-                   "istio-proxy");
+    return invalid(
+        api::kAfterAnnotation, *value,
+        "write the name of an init container that is to start before the injected ones, such as "
+        "istio-proxy");
   }
   return std::string(*value);
-}
-
-std::vector<std::string> unknown_annotations(const Json& pod) {
-  static const std::vector<std::string_view> known{
-      api::kCacheAnnotation,        api::kContainersAnnotation,  api::kVersionAnnotation,
-      api::kFrameworksAnnotation,   api::kModeAnnotation,        api::kQuietPeriodAnnotation,
-      api::kWaitForFirstAnnotation, api::kOnlyIfUnsetAnnotation, api::kResourcesAnnotation,
-      api::kStartKitAnnotation,     api::kDeliveryAnnotation,    api::kStatusAnnotation,
-      api::kWorkloadAnnotation,     api::kAfterAnnotation};
-  const std::string prefix = std::string(api::kGroup) + "/";
-  std::vector<std::string> unknown;
-  for (const auto& [key, value] : members(member(member(pod, "metadata"), "annotations"))) {
-    const std::string_view name = text_of(key);
-    if (name.starts_with(prefix) && std::find(known.begin(), known.end(), name) == known.end()) {
-      if (unknown.size() == kMostUnknown) break;
-      unknown.emplace_back(name);
-    }
-  }
-  return unknown;
 }
 
 }  // namespace
@@ -167,8 +150,21 @@ Decided<PodAnnotations> read_annotations(const Json& pod) {
   const auto wait = read_duration(pod, api::kWaitForFirstAnnotation);
   if (!wait) return tl::unexpected(wait.error());
   read.wait_for_first = *wait;
-  read.unknown = unknown_annotations(pod);
   return read;
+}
+
+std::vector<std::string> spelling_warnings(const Json& pod) {
+  const Json& metadata = object_member(pod, "metadata");
+  std::vector<std::string> warnings;
+  for (const auto& [key, value] : members(member(metadata, "annotations"))) {
+    if (warnings.size() == kMostMisspelt) break;
+    if (std::string fault = api::annotation_fault(text_of(key)); !fault.empty()) {
+      warnings.push_back(std::move(fault));
+    }
+  }
+  const bool labelled = !member(object_member(metadata, "labels"), api::kCacheLabel).IsNull();
+  if (labelled && !annotation(pod, api::kCacheAnnotation)) warnings.push_back(api::label_fault());
+  return warnings;
 }
 
 }  // namespace compilecache::webhook

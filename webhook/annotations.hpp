@@ -21,16 +21,18 @@ struct PodAnnotations {
   std::vector<std::string> frameworks;    // empty: spec.frameworks
   bool only_if_unset = false;             // as if every framework's description had it
   std::optional<bool> start_kit;          // instead of spec.startKit
-  std::string after;                      // an init container; empty: ours are first
+  std::string after;                      // an init container; empty: injected first
   std::optional<api::Delivery> delivery;  // instead of spec.delivery
   std::optional<std::chrono::milliseconds> quiet_period;
   std::optional<std::chrono::milliseconds> wait_for_first;
-  // The first eight annotations of our domain that we do not know, most likely misspelt.
-  std::vector<std::string> unknown;
 };
 
-// Skips with kNotAnnotated, or kAnnotationInvalid naming the annotation, its value and what is
-// allowed. It does not check whether frameworks and containers exist.
+// Skips with kNotAnnotated, or kAnnotationInvalid naming the annotation, its value and the allowed
+// ones. It does not check whether frameworks and containers exist.
 Decided<PodAnnotations> read_annotations(const Json& pod);
+
+// A warning for each annotation of compilecache.dev that does not exist, eight at most, and for a
+// pod whose CompileCache is a label instead of an annotation. The pod may name no CompileCache.
+std::vector<std::string> spelling_warnings(const Json& pod);
 
 }  // namespace compilecache::webhook

@@ -16,8 +16,8 @@ struct DeliveryChoice {
   std::string warning;  // why it is not what was wanted; "" where it is
 };
 
-// One container cannot do for two where the first process that it sees is not its own, whose log
-// the hook's loader writes to, or where files in memory would count as the sidecar's own.
+// One container cannot do for two where the first process that it sees is not its own: the hook's
+// loader writes to that one's log. Nor where files in memory would count as the sidecar's own.
 DeliveryChoice choose_delivery(api::Delivery wanted, const Json& pod,
                                const DirectoryPlan& directories);
 

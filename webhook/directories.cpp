@@ -18,14 +18,22 @@ using api::InjectionReason;
 using frameworks::Framework;
 
 constexpr char kOurFolder[] = "/compilecache";
+constexpr size_t kLongestVolumeName = 63;
 constexpr std::array<const char*, 4> kMountTexts{"name", "mountPath", "subPath", "subPathExpr"};
 
 std::string default_path(const Framework& framework) {
   return std::string(api::kCachePath) + "/" + framework.name;
 }
 
-// "compilecache-cache-torch"; volume names are DNS labels.
-std::string volume_name(const Framework& framework) {
+std::string cut_name(std::string name, size_t length) {
+  name.resize(std::min(name.size(), length));
+  while (name.ends_with('-')) name.pop_back();
+  return name;
+}
+
+// "compilecache-cache-torch"; volume names are DNS labels, which frameworks' names need not be: a
+// number distinguishes two of those ("my.fw", "my-fw").
+std::string volume_name(const Framework& framework, const std::vector<std::string>& taken) {
   std::string name = std::string(api::kCacheVolume) + "-" + framework.name;
   for (char& c : name) {
     const bool allowed = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -35,9 +43,12 @@ std::string volume_name(const Framework& framework) {
       c = '-';
     }
   }
-  name.resize(std::min<size_t>(name.size(), 63));
-  while (name.ends_with('-')) name.pop_back();
-  return name;
+  std::string free = cut_name(name, kLongestVolumeName);
+  for (int i = 2; std::count(taken.begin(), taken.end(), free) > 0; ++i) {
+    const std::string number = "-" + std::to_string(i);
+    free = cut_name(name, kLongestVolumeName - number.size()) + number;
+  }
+  return free;
 }
 
 // Where the container mounts something, block devices included: no two may share a path.
@@ -137,7 +148,7 @@ class Planner {
     if (!*covered && !inside_planned(*users)) {
       const auto safe = check_safe(framework, *users);
       if (!safe) return tl::unexpected(safe.error());
-      const std::string volume = volume_name(framework);
+      const std::string volume = volume_name(framework, plan_.volumes);
       plan_.volumes.push_back(volume);
       plan_.mounts.push_back({volume, *users});
     }
@@ -222,7 +233,7 @@ class Planner {
     };
     if (is_unsafe_mount_point(path)) return unsafe("an empty volume there could hide other files");
     if (is_within(path, kOurFolder)) {
-      return unsafe("this path is ours");
+      return unsafe("this path is reserved for the injection");
     }
     for (const Json* container : chosen_) {
       const std::string directory = normalized_path(text_member(*container, "workingDir"));

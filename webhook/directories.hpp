@@ -12,9 +12,9 @@
 
 // Plans where each framework's cache lies in the pod, and which mounts that takes. Pure.
 //
-// Normally all are folders of one emptyDir of ours. A directory that the user chose by a literal
-// variable is honoured: an emptyDir of its own is mounted there, or the emptyDir that the pod
-// already mounts there (or above) is given to the loader and the saver too.
+// Normally all are folders of one injected emptyDir. A directory that the user chose by a literal
+// variable is honoured. An emptyDir of its own is mounted there, or the loader and the saver also
+// mount the emptyDir that the pod already mounts there (or above).
 
 namespace compilecache::webhook {
 
@@ -26,7 +26,7 @@ struct CacheDirectory {
 
 struct DirectoryPlan {
   std::vector<CacheDirectory> directories;
-  std::vector<std::string> volumes;          // emptyDirs of ours, to add to the pod
+  std::vector<std::string> volumes;          // emptyDirs to add to the pod
   std::vector<podspec::Mount> mounts;        // for app, loader and saver
   std::vector<podspec::Mount> agent_mounts;  // the pod's own, for loader and saver
   int64_t size_limit = 0;  // the smallest of the pod's own volumes in use; 0: none

@@ -14,10 +14,65 @@ using api::InjectionReason;
 using frameworks::Framework;
 
 constexpr char kMirrorAnnotation[] = "kubernetes.io/config.mirror";
+constexpr char kOsLabel[] = "kubernetes.io/os";
+constexpr std::string_view kWindows = "windows";
 
 std::string explained(const std::string& start, const api::Condition* condition) {
   if (condition == nullptr || condition->message.empty()) return start;
   return start + ": " + condition->message;
+}
+
+// Of the pod or of a container. The API server takes none in a pod of another system.
+bool has_windows_options(const Json& object) {
+  const Json& options = member(object_member(object, "securityContext"), "windowsOptions");
+  return members(options).MemberCount() > 0;
+}
+
+// Whether every node that the term of an affinity allows runs Windows.
+bool allows_windows_only(const Json& term) {
+  const auto expressions = array_member(term, "matchExpressions");
+  return std::any_of(expressions.begin(), expressions.end(), [](const Json& expression) {
+    const auto values = array_member(expression, "values");
+    return text_member(expression, "key") == kOsLabel &&
+           text_member(expression, "operator") == "In" && !values.Empty() &&
+           std::all_of(values.begin(), values.end(),
+                       [](const Json& value) { return text_of(value) == kWindows; });
+  });
+}
+
+bool requires_windows_nodes(const Json& spec) {
+  const Json& affinity = object_member(object_member(spec, "affinity"), "nodeAffinity");
+  const auto terms =
+      array_member(object_member(affinity, "requiredDuringSchedulingIgnoredDuringExecution"),
+                   "nodeSelectorTerms");
+  return text_member(object_member(spec, "nodeSelector"), kOsLabel) == kWindows ||
+         (!terms.Empty() && std::all_of(terms.begin(), terms.end(), allows_windows_only));
+}
+
+// Few templates say spec.os. The injected ones are containers of Linux, and the API server refuses
+// a pod of which only some containers are a Windows host's processes.
+bool is_windows_pod(const Json& pod) {
+  const Json& spec = spec_of(pod);
+  if (text_member(object_member(spec, "os"), "name") == kWindows || requires_windows_nodes(spec) ||
+      has_windows_options(spec)) {
+    return true;
+  }
+  for (const Json::ConstArray& list : {containers_of(pod), init_containers_of(pod)}) {
+    if (std::any_of(list.begin(), list.end(), has_windows_options)) return true;
+  }
+  return false;
+}
+
+// Whether a pod can start while the store is being prepared: a registry is not mounted, and a claim
+// is bound before the operator gives this reason. The loader then starts cold, and the saver waits.
+bool is_being_prepared(const api::CompileCache& cache) {
+  const auto& storage = cache.spec.storage;
+  const bool in_registry = storage && storage->claim_name.empty();
+  const api::Condition* ready =
+      api::find_condition(cache.status.conditions, api::kStorageReadyCondition);
+  if (ready == nullptr) return in_registry;
+  return ready->status == "Unknown" && ready->reason == api::kPreparingReason &&
+         (in_registry || ready->observed_generation == cache.metadata.generation);
 }
 
 }  // namespace
@@ -29,11 +84,7 @@ Decided<void> check_pod_kind(const InjectionInput& input) {
   }
   if (!wanted_cache(input.pod)) return skip(InjectionReason::kNotAnnotated);
   if (annotation(input.pod, kMirrorAnnotation)) return skip(InjectionReason::kMirrorPod);
-  const Json& spec = spec_of(input.pod);
-  const bool windows =
-      text_member(object_member(spec, "os"), "name") == "windows" ||
-      text_member(object_member(spec, "nodeSelector"), "kubernetes.io/os") == "windows";
-  if (windows) return skip(InjectionReason::kWindowsPod);
+  if (is_windows_pod(input.pod)) return skip(InjectionReason::kWindowsPod);
   return {};
 }
 
@@ -51,7 +102,7 @@ Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& ann
                 explained("injection for " + name + " is paused",
                           api::find_condition(conditions, api::kInjectionPausedCondition)));
   }
-  if (!api::is_true(conditions, api::kStorageReadyCondition)) {
+  if (!api::is_true(conditions, api::kStorageReadyCondition) && !is_being_prepared(*input.cache)) {
     return skip(InjectionReason::kCacheNotReady,
                 explained("the storage of " + name + " is not ready",
                           api::find_condition(conditions, api::kStorageReadyCondition)));
@@ -105,7 +156,7 @@ Decided<void> check_names(const Json& pod, const std::vector<podspec::Volume>& v
   if (!label.empty() && label != annotations.cache) {
     return skip(InjectionReason::kNameConflict, "the pod has the label " +
                                                     std::string(api::kCacheLabel) + "=" + label +
-                                                    ", which is ours; remove it");
+                                                    ", which the operator uses; remove it");
   }
   return {};
 }

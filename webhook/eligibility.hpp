@@ -16,13 +16,13 @@ namespace compilecache::webhook {
 
 // The namespace, a pod without the annotation, mirror pods, Windows.
 Decided<void> check_pod_kind(const InjectionInput& input);
-// That there is the CompileCache, that it takes pods now, and that the nodes can run ours.
+// That the CompileCache exists, that it takes pods now, and that the nodes can run the injection.
 Decided<void> check_cache(const InjectionInput& input, const PodAnnotations& annotations);
 // Those that the pod or else its CompileCache names; each is known.
 Decided<std::vector<const frameworks::Framework*>> select_frameworks(
     const InjectionInput& input, const PodAnnotations& annotations);
-// That nothing of the pod has a name of ours. `pod` carries no injection of ours, so whatever has
-// one is the user's.
+// That nothing of the pod has a reserved name. `pod` carries no injection, so everything with such
+// a name is the user's.
 Decided<void> check_names(const Json& pod, const std::vector<podspec::Volume>& volumes,
                           const PodAnnotations& annotations);
 

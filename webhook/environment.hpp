@@ -9,7 +9,7 @@
 #include "webhook/directories.hpp"
 #include "webhook/pod_json.hpp"
 
-// Variables that are added to the app's containers, and those of theirs that ours get. Pure.
+// Variables added to the app's containers, and the app's variables that our containers get. Pure.
 
 namespace compilecache::webhook {
 
@@ -21,16 +21,16 @@ std::vector<podspec::Variable> app_environment(
     const std::vector<const frameworks::Framework*>& frameworks,
     const api::CompileCacheSpec::Redis& redis, bool start_kit);
 
-// What the start kits of the frameworks would add to any of the containers, in sentences, each
-// variable once: "VLLM_ENABLE_STARTUP_PLAN=1, since vLLM 0.26: ...".
+// The start kits' variables that the frameworks would add to any of the containers, in sentences,
+// each variable once: "VLLM_ENABLE_STARTUP_PLAN=1, since vLLM 0.26: ...".
 std::vector<std::string> start_kit_offers(
     const Json& pod, const std::vector<size_t>& containers,
     const std::vector<CacheDirectory>& directories,
     const std::vector<const frameworks::Framework*>& frameworks);
 
 // The variables that lead the container through a proxy, as JSON, for our containers in its pod:
-// what it needs to reach the outside they need too. What only the container itself can resolve is
-// left out, $(NAME) and its own resources.
+// what it needs to reach the outside they need too. Values that only the container itself can
+// resolve are left out: $(NAME) and its own resources.
 std::vector<std::string> proxy_environment(const Json& container);
 
 // Whether the text is the name or address of a host and nothing else. The schema demands it, but an

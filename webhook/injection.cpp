@@ -33,14 +33,14 @@ InjectionReport report_of(InjectionOutcome outcome, InjectionReason reason,
   return report;
 }
 
-// What was asked for, or is a matter of course, needs no warning.
+// A requested or ordinary result needs no warning.
 bool deserves_warning(InjectionReason reason) {
   return reason != InjectionReason::kNotAnnotated && reason != InjectionReason::kDisabled &&
          reason != InjectionReason::kMirrorPod && reason != InjectionReason::kNamespaceExcluded &&
          reason != InjectionReason::kOwnCaches;
 }
 
-// A pod that carries no injection of ours, and the patch that took one out.
+// A pod without an injection, and the patch that removed one.
 struct Plain {
   const Json& pod;
   Patch patch;
@@ -94,7 +94,7 @@ InjectionResult injected(const InjectionInput& input, Plain plain,
   const auto room = check_room(plain.pod, injection->resources, input.facts);
   if (!room) return skipped(std::move(plain), room.error());
   Patch patch = patch_of(plain.pod, *injection);
-  const auto growth = check_growth(plain.pod, patch);
+  const auto growth = check_growth(plain.pod, patch, injection->status);
   if (!growth) return skipped(std::move(plain), growth.error());
   const std::string what = injection->agents.empty()
                                ? kOnlyVariables
@@ -122,16 +122,21 @@ InjectionResult decide_plain(const InjectionInput& input, Plain plain) {
   } else {
     result = injected(input, std::move(plain), *annotations);
   }
-  for (const std::string& name : annotations->unknown) {
-    result.report.warnings.push_back("compilecache.dev: the annotation " + name +
-                                     " is not known and has no effect");
+  for (std::string& warning : spelling_warnings(input.pod)) {
+    result.report.warnings.push_back(std::move(warning));
   }
   return result;
 }
 
 InjectionResult decide(const InjectionInput& input) {
   const auto kind = check_pod_kind(input);
-  if (!kind) return skipped({input.pod, {}}, kind.error());
+  if (!kind) {
+    InjectionResult result = skipped({input.pod, {}}, kind.error());
+    if (kind.error().reason == InjectionReason::kNotAnnotated) {
+      result.report.warnings = spelling_warnings(input.pod);
+    }
+    return result;
+  }
   const auto bounds = check_bounds(input.pod);
   if (!bounds) return skipped({input.pod, {}}, bounds.error());
   auto strip = strip_injection(input.pod, input.settings);

@@ -37,7 +37,7 @@
 //
 // Nothing that the user wrote is changed or reordered; the QoS class and the Pod Security level
 // stay. Injecting an injected pod changes nothing. An injection by another version or with other
-// settings is removed and made anew; where the pod is not to be injected any more, it is only
+// settings is removed and done again; where the pod is not to be injected any more, it is only
 // removed. Nothing takes more than linear time in what the pod's author wrote
 // (webhook/pod_bounds.hpp). No I/O, no clock; safe from any thread; throws nothing for any JSON
 // that is not absurdly deep.
@@ -45,7 +45,7 @@
 namespace compilecache::webhook {
 
 enum class InjectionOutcome {
-  kInjected,   // also where it was made anew, and for the variables of ForceCold
+  kInjected,   // also where it was done again, and for the variables of ForceCold
   kUnchanged,  // the same injection is there already
   kSkipped,
 };
@@ -54,8 +54,8 @@ std::string_view to_string(InjectionOutcome outcome);  // "injected", "unchanged
 struct InjectionReport {
   InjectionOutcome outcome = InjectionOutcome::kSkipped;
   api::InjectionReason reason = api::InjectionReason::kNotAnnotated;
-  std::string message;                // for people; names what is wrong and what is allowed
-  std::vector<std::string> warnings;  // for whoever creates the pod, in kubectl's output
+  std::string message;                // for people; names the fault and the allowed values
+  std::vector<std::string> warnings;  // for the pod's creator, in kubectl's output
 };
 
 struct InjectionInput {

@@ -45,8 +45,8 @@ std::optional<size_t> init_container_index(const Json& pod, std::string_view nam
 }  // namespace
 
 // First in the list: a mesh's redirection is not yet in force then. Where it is from the start, as
-// with a mesh's CNI plugin, they say after whom. Who is not there yet may come with another
-// webhook, and then we are asked again.
+// with a mesh's CNI plugin, they say after whom. A container that is not there yet may come with
+// another webhook, and then we are asked again.
 size_t place_of_agents(const Json& pod, const Injection& injection) {
   if (injection.after.empty()) return 0;
   const auto before_us = init_container_index(pod, injection.after);
@@ -55,8 +55,8 @@ size_t place_of_agents(const Json& pod, const Injection& injection) {
 
 void patch_variables(Patch& patch, const Json& pod, size_t container,
                      const std::vector<podspec::Variable>& variables) {
-  append(patch, container_at(pod, container), "/spec/containers/" + std::to_string(container),
-         "env", to_json(variables));
+  append(patch, container_at(pod, container), container_path(pod, container), "env",
+         to_json(variables));
 }
 
 Patch patch_of(const Json& pod, const Injection& injection) {
@@ -65,9 +65,10 @@ Patch patch_of(const Json& pod, const Injection& injection) {
   for (size_t i = 0; i < injection.selection.containers.size(); ++i) {
     const size_t index = injection.selection.containers[i];
     patch_variables(patch, pod, index, injection.environments[i]);
-    append(patch, container_at(pod, index), "/spec/containers/" + std::to_string(index),
-           "volumeMounts", to_json(injection.mounts));
+    append(patch, container_at(pod, index), container_path(pod, index), "volumeMounts",
+           to_json(injection.mounts));
   }
+  // After them: the injected ones change the indices of init containers.
   if (!injection.agents.empty()) {
     insert(patch, spec_of(pod), "/spec", "initContainers", place_of_agents(pod, injection),
            injection.agents);
@@ -78,7 +79,7 @@ Patch patch_of(const Json& pod, const Injection& injection) {
 
 bool is_injected_already(const Json& pod, const Injection& injection) {
   const auto text = annotation(pod, api::kStatusAnnotation);
-  if (!text || text->size() > kLongestStatus) return false;
+  if (!text || text->size() > api::kLongestInjectionStatus) return false;
   const auto status = api::parse_injection_status(std::string(*text));
   if (!status || status->hash != injection.status.hash ||
       status->version != injection.status.version) {

@@ -7,7 +7,7 @@
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
 
-// What an injection is as a JSON Patch, and whether a pod has it. Pure.
+// An injection as a JSON Patch, and whether a pod has it. Pure.
 
 namespace compilecache::webhook {
 
@@ -20,7 +20,7 @@ void patch_variables(Patch& patch, const Json& pod, size_t container,
 
 Patch patch_of(const Json& pod, const Injection& injection);
 
-// Whether the pod carries this very injection, whole and where it belongs.
+// Whether the pod carries exactly this injection, whole and where it belongs.
 bool is_injected_already(const Json& pod, const Injection& injection);
 
 }  // namespace compilecache::webhook

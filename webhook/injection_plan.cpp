@@ -63,8 +63,8 @@ api::InjectionStatus status_of(const Json& pod, const Injection& injection,
   return status;
 }
 
-// PyTorch can neither only read its Redis cache nor write it anew, and that it is joined to one is
-// part of its keys, and of vLLM's: pods of other modes are joined to a port where nobody listens.
+// PyTorch can neither only read its Redis cache nor rewrite it, and the connection is part of its
+// keys, and of vLLM's. So pods of other modes are connected to a port where nobody listens.
 // PyTorch gives up such a server at the first refusal.
 api::CompileCacheSpec::Redis redis_for(const InjectionInput& input,
                                        const PodAnnotations& annotations) {
@@ -180,6 +180,10 @@ Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
   if (!input.cache->spec.storage) return plan_remote_only(input, pod, annotations, *wanted);
   const auto store = store_of(input, annotations);
   if (!store) return tl::unexpected(store.error());
+  const bool needs_mapping = store->volume() != nullptr && has_user_namespace(pod);
+  if (needs_mapping && !input.cache->spec.storage->allow_user_namespaces) {
+    return skip(InjectionReason::kUserNamespace);
+  }
   auto selection = select_containers(pod, annotations, input.settings);
   if (!selection) return tl::unexpected(selection.error());
   const auto frameworks = without_own_caches(pod, *selection, annotations, *wanted);

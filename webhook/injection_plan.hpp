@@ -19,7 +19,7 @@ namespace compilecache::webhook {
 // Everything that goes into the pod, decided before anything is changed.
 struct Injection {
   std::string cache;
-  std::string after;  // the init container after which ours are; empty: before all
+  std::string after;  // the init container before the injected ones; empty: none
   Selection selection;
   std::vector<podspec::Volume> volumes;
   // Our init containers: names, and as JSON. None: only variables are injected.
@@ -28,12 +28,12 @@ struct Injection {
   // One environment for each chosen container, in their order.
   std::vector<std::vector<podspec::Variable>> environments;
   std::vector<podspec::Mount> mounts;
-  std::string safe_to_evict;  // the whole annotation; "" without volumes of ours
+  std::string safe_to_evict;  // the whole annotation; "" without injected volumes
   std::vector<std::string> warnings;
   api::InjectionStatus status;
 };
 
-// For a pod that carries no injection of ours, whose CompileCache takes pods (eligibility.hpp).
+// For a pod that carries no injection, whose CompileCache takes pods (eligibility.hpp).
 Decided<Injection> plan_injection(const InjectionInput& input, const Json& pod,
                                   const PodAnnotations& annotations);
 

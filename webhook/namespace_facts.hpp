@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +9,8 @@
 
 #include "base/error.hpp"
 
-// The LimitRanges and ResourceQuotas of a namespace, as slim structs.
+// The LimitRanges and ResourceQuotas of a namespace, as slim structs, which hold what our
+// containers ask for and nothing else: cpu, memory and ephemeral-storage.
 //
 //   NamespaceFacts facts;
 //   facts.quotas.push_back(*parse_resource_quota(object));
@@ -31,6 +33,8 @@ struct LimitRule {
   [[nodiscard]] bool demands_limit(const std::string& resource) const;
 };
 
+inline constexpr size_t kMostPriorityClasses = 64;
+
 // A ResourceQuota, names normalized: "cpu" and "requests.cpu" are the same, and of both the smaller
 // counts.
 struct Quota {
@@ -38,7 +42,8 @@ struct Quota {
   Amounts hard, used;  // keys "requests.cpu", "limits.memory", ...
   std::vector<std::string>
       scopes;  // "Terminating", "NotTerminating", "BestEffort", "NotBestEffort"
-  // PriorityClasses from scopeSelector: only their pods count. Empty: all pods count.
+  // PriorityClasses from scopeSelector: only their pods count. Empty: all pods count, as they do
+  // here where there are more than kMostPriorityClasses.
   std::vector<std::string> priority_classes;
 };
 
@@ -47,9 +52,12 @@ struct NamespaceFacts {
   std::vector<Quota> quotas;
 };
 
-// Items of other types (PersistentVolumeClaim) are left out. kInvalid when a quantity cannot be
-// read.
+// Items of other types (PersistentVolumeClaim), other resources and amounts that cannot be read are
+// left out. They never fail; the functions beside them name the fields that they read
+// (kube::ReflectorOptions::fields).
 Result<std::vector<LimitRule>> parse_limit_range(const nlohmann::json& object);
+std::vector<std::string> limit_range_fields();
 Result<Quota> parse_resource_quota(const nlohmann::json& object);
+std::vector<std::string> resource_quota_fields();
 
 }  // namespace compilecache::webhook

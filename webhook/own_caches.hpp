@@ -10,8 +10,8 @@
 #include "webhook/selection.hpp"
 
 // Pods whose images bring caches of their own, which an injected variable or mount would hide.
-// What an image sets cannot be seen at admission, so the pod has to say it again: by the
-// framework's variable in its `env` or `envFrom`, together with `onlyIfUnset` of the framework or
+// An image's variables are not visible at admission, so the pod has to repeat them: by the
+// framework's variable in its `env` or `envFrom`. It also needs `onlyIfUnset` of the framework or
 // the annotation compilecache.dev/only-if-unset. Pure.
 
 namespace compilecache::webhook {

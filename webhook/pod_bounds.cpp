@@ -10,7 +10,7 @@ using api::InjectionReason;
 
 // etcd takes 1.5 MiB, to which the API server adds a list of all fields and their owners.
 constexpr size_t kLargestPod = size_t{1} << 20U;
-// What a value costs there beside its text, about.
+// The approximate cost of a value there beside its text.
 constexpr size_t kCostOfValue = 16;
 // The longest patch, which is the sum of all that is added; 15 kB are usual.
 constexpr size_t kLargestPatch = 256U << 10;
@@ -83,7 +83,8 @@ Decided<void> check_bounds(const Json& pod) {
   return check_container(spec);
 }
 
-Decided<void> check_growth(const Json& pod, const Patch& patch) {
+Decided<void> check_growth(const Json& pod, const Patch& patch,
+                           const api::InjectionStatus& status) {
   size_t added = 0;
   size_t annotations = size_of_annotations(pod);
   for (const Edit& edit : patch) {
@@ -103,6 +104,11 @@ Decided<void> check_growth(const Json& pod, const Patch& patch) {
                 "the pod's annotations would have " + std::to_string(annotations) +
                     " bytes; Kubernetes takes " + std::to_string(kAnnotations) + ", of which " +
                     std::to_string(kAnnotationsOfOthers) + " are left to others: shorten them");
+  }
+  if (api::exceeds_bounds(status)) {
+    return skip(InjectionReason::kPodTooLarge,
+                "the names of its containers, its image and its cache directories together are "
+                "longer than the operator keeps of a pod: shorten them");
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "api/injection_bounds.hpp"
 #include "webhook/decision.hpp"
 #include "webhook/patch.hpp"
 #include "webhook/pod_json.hpp"
@@ -16,17 +17,12 @@ namespace compilecache::webhook {
 // 63 characters.
 inline constexpr size_t kMostNames = 64;
 inline constexpr size_t kLongestNames = 8U << 10;
-// The most containers that get the cache. Each gets all variables, and a node has 16 GPUs at most.
-inline constexpr size_t kMostChosenContainers = 32;
 // The most containers of each kind. Real pods have some ten.
 inline constexpr size_t kMostContainers = 500;
 // The most resources in one container's requests, or in its limits.
 inline constexpr size_t kMostResources = 64;
 // The longest path of a cache directory. Command lines are searched for it.
 inline constexpr size_t kLongestDirectory = 512;
-// The longest annotation compilecache.dev/status: enough for 32 containers with all variables of
-// all frameworks.
-inline constexpr size_t kLongestStatus = 128U << 10;
 // The most parts of an earlier injection; removing one from its list moves the rest of the list.
 inline constexpr size_t kMostRemovals = 1200;
 
@@ -34,8 +30,9 @@ inline constexpr size_t kMostRemovals = 1200;
 // Takes linear time.
 Decided<void> check_bounds(const Json& pod);
 
-// Skips with kPodTooLarge where the patched pod would be larger than the API server accepts. `pod`
-// is without an earlier injection, whose removal may be part of the patch.
-Decided<void> check_growth(const Json& pod, const Patch& patch);
+// Skips with kPodTooLarge where the patched pod would be larger than the API server accepts, or its
+// status than the operator reads. `pod` is without an earlier injection, whose removal may be part
+// of the patch.
+Decided<void> check_growth(const Json& pod, const Patch& patch, const api::InjectionStatus& status);
 
 }  // namespace compilecache::webhook

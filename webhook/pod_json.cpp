@@ -92,12 +92,27 @@ const Json& spec_of(const Json& pod) { return object_member(pod, "spec"); }
 
 Json::ConstArray containers_of(const Json& pod) { return array_member(spec_of(pod), "containers"); }
 
-const Json& container_at(const Json& pod, size_t index) {
-  return containers_of(pod)[static_cast<rapidjson::SizeType>(index)];
-}
-
 Json::ConstArray init_containers_of(const Json& pod) {
   return array_member(spec_of(pod), "initContainers");
+}
+
+size_t count_containers(const Json& pod) {
+  return size_t{containers_of(pod).Size()} + init_containers_of(pod).Size();
+}
+
+bool is_init_container(const Json& pod, size_t index) { return index >= containers_of(pod).Size(); }
+
+const Json& container_at(const Json& pod, size_t index) {
+  const auto apps = containers_of(pod);
+  return index < apps.Size()
+             ? apps[static_cast<rapidjson::SizeType>(index)]
+             : init_containers_of(pod)[static_cast<rapidjson::SizeType>(index - apps.Size())];
+}
+
+std::string container_path(const Json& pod, size_t index) {
+  const size_t apps = containers_of(pod).Size();
+  return index < apps ? "/spec/containers/" + std::to_string(index)
+                      : "/spec/initContainers/" + std::to_string(index - apps);
 }
 
 const Json& controller_of(const Json& pod) {

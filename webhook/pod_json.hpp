@@ -48,8 +48,13 @@ std::optional<std::string_view> annotation(const Json& pod, std::string_view nam
 
 const Json& spec_of(const Json& pod);
 Json::ConstArray containers_of(const Json& pod);
-const Json& container_at(const Json& pod, size_t index);
 Json::ConstArray init_containers_of(const Json& pod);
+// The pod's containers, and after them its init containers, by one index.
+size_t count_containers(const Json& pod);
+const Json& container_at(const Json& pod, size_t index);
+bool is_init_container(const Json& pod, size_t index);
+// "/spec/containers/0", "/spec/initContainers/2"
+std::string container_path(const Json& pod, size_t index);
 // The controller among the ownerReferences, or null.
 const Json& controller_of(const Json& pod);
 // Whether it is an init container that runs beside the app (restartPolicy Always).

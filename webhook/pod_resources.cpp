@@ -36,8 +36,9 @@ void raise_to(Amounts& top, const Amounts& other) {
   }
 }
 
-// The formula of KEP-753 for requests or for limits. What an init container does not ask for itself
-// has its peak later, when all sidecars run: so the sidecars before it are looked up, not copied.
+// The formula of KEP-753 for requests or for limits. Resources that an init container does not
+// request itself have their peak later, when all sidecars run: so the sidecars before it are looked
+// up, not copied.
 Amounts summed(const std::vector<InitContainer>& init, const std::vector<ContainerAmounts>& apps,
                Amounts ContainerAmounts::*list) {
   Amounts sidecars;
@@ -81,8 +82,18 @@ ContainerAmounts amounts_of(const Json& container) {
       {read_amounts(member(resources, "requests")), read_amounts(member(resources, "limits"))});
 }
 
+// As Kubernetes' IsPodLevelResourcesSet (component-helpers/resource/helpers.go): an empty object,
+// or one that names other resources only, is none.
 bool has_pod_level_resources(const Json& pod) {
-  return member(spec_of(pod), "resources").IsObject();
+  const auto counts = [](const Json& list) {
+    const auto all = members(list);
+    return std::any_of(all.begin(), all.end(), [](const auto& amount) {
+      const std::string_view resource = text_of(amount.name);
+      return resource == "cpu" || resource == "memory" || resource.starts_with("hugepages-");
+    });
+  };
+  const Json& resources = object_member(spec_of(pod), "resources");
+  return counts(member(resources, "requests")) || counts(member(resources, "limits"));
 }
 
 Qos qos_of(const Json& pod) {

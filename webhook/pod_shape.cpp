@@ -35,9 +35,11 @@ Decided<void> check_shape(const Json& pod) {
     const auto good = check_list(spec_of(pod), "spec", list);
     if (!good) return good;
   }
-  for (const Json& container : containers_of(pod)) {
+  for (size_t i = 0; i < count_containers(pod); ++i) {
     for (const char* list : {"env", "volumeMounts"}) {
-      const auto good = check_list(container, "spec.containers", list);
+      const auto good =
+          check_list(container_at(pod, i),
+                     is_init_container(pod, i) ? "spec.initContainers" : "spec.containers", list);
       if (!good) return good;
     }
   }

@@ -9,8 +9,8 @@
 
 namespace compilecache::webhook {
 
-// kInvalid for what is no JSON in UTF-8, for numbers beyond what a double holds, for deeper nesting
-// than any pod has, and for more values than fit into an object that an API server accepts: code
+// kInvalid for text that is no JSON in UTF-8, for numbers beyond a double, for deeper nesting
+// than any pod has. Also for more values than fit into an object of an API server. Code
 // that works on the tree recurses, and small values need more memory in a tree than as text.
 Result<JsonDocument> read_json(const std::string& text);
 

@@ -5,7 +5,7 @@
 #include "api/agent_resources.hpp"
 #include "webhook/pod_json.hpp"
 
-// What a pod and its CompileCache want the loader's and the saver's requests and limits to be:
+// The loader's and the saver's requests and limits by the pod and its CompileCache:
 //
 //   compilecache.dev/resources: save.requests.memory=128Mi, save.limits.memory=1Gi,
 //   load.limits.cpu=4

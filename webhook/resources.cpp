@@ -43,7 +43,7 @@ struct Pair {
   Amount request, limit;
 };
 
-// What the namespace's LimitRanges leave for one container.
+// The room that the namespace's LimitRanges leave for one container.
 class Bounds {
  public:
   Bounds(const NamespaceFacts& facts, const std::string& resource) {
@@ -103,7 +103,7 @@ class Planner {
         qos_(qos_of(input.pod)),
         pod_level_(has_pod_level_resources(input.pod)),
         apps_(app_amounts(input.pod)),
-        app_(apps_[input.selection.containers.front()]),
+        app_(amounts_of(container_at(input.pod, input.selection.containers.front()))),
         facts_(input.facts),
         settings_(input.settings),
         wishes_(input.wishes),
@@ -195,7 +195,7 @@ class Planner {
     return pair;
   }
 
-  // What is wanted of one container, as far as it can be had.
+  // The wanted amounts of one container, as far as there is room.
   struct Wish {
     std::string resource;
     Pair pair;
@@ -251,8 +251,8 @@ class Planner {
     return wish_of("save", wishes_.save, resource, settings_.saver_requests);
   }
 
-  // `usual`: without the wish. A request that nobody wants is no larger than the limit, and such a
-  // limit no smaller than the request.
+  // `usual`: without the user's amounts. A request that nobody wants is no larger than the limit,
+  // and such a limit no smaller than the request.
   Pair with_wish(const Pair& usual, const Wish& wish) const {
     const auto& [request, limit] = wish.pair;
     if (!request && !limit) return usual;
@@ -280,7 +280,7 @@ class Planner {
   const Qos qos_;
   const bool pod_level_;
   const std::vector<ContainerAmounts> apps_;
-  const ContainerAmounts& app_;  // the first that is chosen
+  const ContainerAmounts app_;  // of the first that is chosen
   const NamespaceFacts& facts_;
   const InjectionSettings& settings_;
   const api::AgentResources& wishes_;
@@ -328,7 +328,7 @@ Decided<void> check_quota(const Quota& quota, const Totals& totals) {
   return {};
 }
 
-// What the containers ask for together must fit into what the pod asks for as a whole, and each
+// The containers' requests together must fit into the request of the pod as a whole, and each
 // limit into its limit, or the API server refuses the pod.
 Decided<void> check_pod_level(const Json& pod, const std::vector<InitContainer>& ours) {
   const ContainerAmounts whole = amounts_of(spec_of(pod));
@@ -337,7 +337,8 @@ Decided<void> check_pod_level(const Json& pod, const std::vector<InitContainer>&
     const auto request = find(whole.requests, resource);
     if (request && sum > *request && find(had, resource).value_or(0) <= *request) {
       return skip(api::InjectionReason::kNoRoomInLimitRange,
-                  "the LimitRange wants requests of every container, and with ours the containers "
+                  "the LimitRange wants requests of every container, and with the injected ones "
+                  "the containers "
                   "ask for more " +
                       resource + " than the pod as a whole; raise the pod's own request");
     }

@@ -23,9 +23,9 @@
 //   - the loader never asks for more than the app, beside which it does not run: it costs nothing
 //   - all of it within the LimitRange
 //
-// What the CompileCache or the pod's annotation wants (resource_wishes.hpp) stands in place of the
-// settings' amounts, and is there unasked too; the rules above stay. What they leave no room for is
-// left out, and a warning says so.
+// The amounts of the CompileCache or the pod's annotation (resource_wishes.hpp) replace the
+// settings' amounts, and apply always; the rules above stay. Amounts without room are left out, and
+// a warning says so.
 //
 // Pure.
 

@@ -18,12 +18,20 @@ const Json& setting_of(const Json& pod, const Json& container, const char* name)
   return own.IsNull() ? member(object_member(spec_of(pod), "securityContext"), name) : own;
 }
 
+}  // namespace
+
+bool has_user_namespace(const Json& pod) {
+  const Json& host_users = member(spec_of(pod), "hostUsers");
+  return host_users.IsBool() && !host_users.GetBool();
+}
+
+namespace {
+
 // Why the kubelet would not start our container as that user; empty: it would.
 std::string hindrance(const Json& pod, const Json& container, int64_t user) {
   const Json& non_root = setting_of(pod, container, "runAsNonRoot");
   if (user == 0 && non_root.IsBool() && non_root.GetBool()) return "the pod demands runAsNonRoot";
-  const Json& host_users = member(spec_of(pod), "hostUsers");
-  if (user >= kUsersOfANamespace && host_users.IsBool() && !host_users.GetBool()) {
+  if (user >= kUsersOfANamespace && has_user_namespace(pod)) {
     return "a pod with hostUsers: false has users up to " + std::to_string(kUsersOfANamespace - 1);
   }
   return {};

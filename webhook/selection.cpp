@@ -65,7 +65,7 @@ bool requests_gpu(const Json& container, const InjectionSettings& settings) {
   });
 }
 
-// What the container uses of the pod's resourceClaims.
+// The container's part of the pod's resourceClaims.
 std::vector<std::string> claims_of(const Json& container) {
   std::vector<std::string> claims;
   for (const Json& claim : array_member(object_member(container, "resources"), "claims")) {
@@ -86,22 +86,35 @@ std::vector<std::string> claims_of(const Json& pod, const std::vector<size_t>& c
   return {all.begin(), all.end()};
 }
 
-std::vector<std::string> names_of(Json::ConstArray containers) {
+// In the order of container_at().
+std::vector<std::string> names_of(const Json& pod) {
   std::vector<std::string> names;
-  for (const Json& container : containers) names.emplace_back(text_member(container, "name"));
+  for (const Json::ConstArray& list : {containers_of(pod), init_containers_of(pod)}) {
+    for (const Json& container : list) names.emplace_back(text_member(container, "name"));
+  }
   return names;
 }
 
-Decided<std::vector<size_t>> named_containers(Json::ConstArray containers,
-                                              const std::vector<std::string>& wanted) {
-  const std::vector<std::string> names = names_of(containers);
+Decided<std::vector<size_t>> named_containers(const Json& pod, const PodAnnotations& annotations) {
+  const std::vector<std::string> names = names_of(pod);
+  const auto first_init = names.begin() + containers_of(pod).Size();
+  // Our containers come after it, and those up to it get nothing.
+  const auto before_us = annotations.after.empty()
+                             ? names.end()
+                             : std::find(first_init, names.end(), annotations.after);
   std::vector<size_t> chosen;
-  for (const std::string& name : wanted) {
+  for (const std::string& name : annotations.containers) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
       return skip(InjectionReason::kContainerNotFound, std::string(api::kContainersAnnotation) +
                                                            ": the pod has no container \"" + name +
                                                            "\"; it has " + join(names, ", "));
+    }
+    if (before_us != names.end() && found >= first_init && found <= before_us) {
+      return skip(InjectionReason::kAnnotationInvalid,
+                  std::string(api::kContainersAnnotation) + ": init container \"" + name +
+                      "\" runs before the cache is loaded, since " + api::kAfterAnnotation +
+                      " puts ours after \"" + annotations.after + "\"; leave out one of the two");
     }
     chosen.push_back(static_cast<size_t>(found - names.begin()));
   }
@@ -112,9 +125,10 @@ Decided<std::vector<size_t>> named_containers(Json::ConstArray containers,
 size_t default_container(const Json& pod, Json::ConstArray containers) {
   const auto name = annotation(pod, kDefaultContainerAnnotation);
   if (!name) return 0;
-  const std::vector<std::string> names = names_of(containers);
-  const auto found = std::find(names.begin(), names.end(), *name);
-  return found == names.end() ? 0 : static_cast<size_t>(found - names.begin());
+  const auto found = std::find_if(containers.begin(), containers.end(), [&](const Json& container) {
+    return text_member(container, "name") == *name;
+  });
+  return found == containers.end() ? 0 : static_cast<size_t>(found - containers.begin());
 }
 
 std::vector<size_t> containers_by_request(const Json& pod, Json::ConstArray containers,
@@ -146,6 +160,26 @@ std::string unknown_device(const Json& pod, const InjectionSettings& settings) {
   return {};
 }
 
+// An init container that ends before the others start has its GPUs beforehand.
+void find_gpus(const Json& pod, const InjectionSettings& settings, Selection& selection) {
+  int alone = 0;
+  for (const size_t index : selection.containers) {
+    const Json& container = container_at(pod, index);
+    int its = 0;
+    for (const auto& [resource, count] : extended_resources(container)) {
+      if (!matches_any(settings.gpu_resources, resource)) continue;
+      if (selection.gpu_resource.empty()) selection.gpu_resource = resource;
+      its += count;
+    }
+    if (is_init_container(pod, index) && !is_native_sidecar(container)) {
+      alone = std::max(alone, its);
+    } else {
+      selection.gpu_count += its;
+    }
+  }
+  selection.gpu_count = std::max(selection.gpu_count, alone);
+}
+
 }  // namespace
 
 Decided<std::vector<size_t>> choose_containers(const Json& pod, const PodAnnotations& annotations,
@@ -156,11 +190,12 @@ Decided<std::vector<size_t>> choose_containers(const Json& pod, const PodAnnotat
   }
   auto chosen = annotations.containers.empty()
                     ? Decided<std::vector<size_t>>(containers_by_request(pod, containers, settings))
-                    : named_containers(containers, annotations.containers);
-  if (chosen && chosen->size() > kMostChosenContainers) {
+                    : named_containers(pod, annotations);
+  if (chosen && chosen->size() > api::kMostInjectedContainers) {
     return skip(InjectionReason::kPodTooLarge,
                 "the cache would go into " + std::to_string(chosen->size()) +
-                    " containers of the pod; at most " + std::to_string(kMostChosenContainers) +
+                    " containers of the pod; at most " +
+                    std::to_string(api::kMostInjectedContainers) +
                     " get it: name those that need it in " + api::kContainersAnnotation);
   }
   return chosen;
@@ -172,13 +207,7 @@ Decided<Selection> select_containers(const Json& pod, const PodAnnotations& anno
   if (!chosen) return tl::unexpected(chosen.error());
   Selection selection;
   selection.containers = std::move(*chosen);
-  for (const size_t index : selection.containers) {
-    for (const auto& [resource, count] : extended_resources(container_at(pod, index))) {
-      if (!matches_any(settings.gpu_resources, resource)) continue;
-      if (selection.gpu_resource.empty()) selection.gpu_resource = resource;
-      selection.gpu_count += count;
-    }
-  }
+  find_gpus(pod, settings, selection);
   if (!selection.gpu_resource.empty()) return selection;
   if (!array_member(spec_of(pod), "resourceClaims").Empty()) {
     if (!settings.resource_claims) return skip(InjectionReason::kResourceClaims, kClaimsUnreadable);
@@ -187,7 +216,7 @@ Decided<Selection> select_containers(const Json& pod, const PodAnnotations& anno
     if (selection.claims.size() > kMostClaims) {
       return skip(InjectionReason::kPodTooLarge, kTooManyClaims);
     }
-    // Else an operator of an older release would take the pod for one without a GPU.
+    // Otherwise an operator of an older release would take the pod for one without a GPU.
     selection.gpu_resource = api::kClaimedDevices;
     return selection;
   }

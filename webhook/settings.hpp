@@ -9,8 +9,8 @@
 #include "frameworks/framework.hpp"
 #include "frameworks/trap.hpp"
 
-// What the injection needs to know besides the pod, its CompileCache and its namespace. The
-// operator fills it from its settings file and from what it finds in the cluster (its Service's
+// The injection's inputs besides the pod, its CompileCache and its namespace. The
+// operator fills it from its settings file and from the cluster (its Service's
 // address, its CA); tests fill it by hand.
 
 namespace compilecache::webhook {
@@ -22,7 +22,7 @@ struct InjectionSettings {
   std::string version;  // of the operator; an injection by another one is redone
   std::string image;    // of the loader and the saver
   std::vector<std::string> excluded_namespaces{"kube-system"};  // and the operator's own
-  // Whether the cluster tells which devices a ResourceClaim was given, so that pods which get their
+  // Whether the cluster shows the devices of a ResourceClaim, so that pods which get their
   // GPUs by one have a key.
   bool resource_claims = true;
   bool native_sidecars = true;  // whether every kubelet knows them (1.29 or newer)
@@ -30,6 +30,7 @@ struct InjectionSettings {
   // The agent API as pods see it, see api::AgentConfig. Empty address: agents use a volume's index
   // only.
   std::string agent_address;
+  std::string load_address;
   int agent_port = 443;
   std::string agent_name;
   std::string agent_ca;

@@ -9,7 +9,7 @@ constexpr char kSupervisor[] = "compilecache-supervise";
 constexpr char kAgent[] = "compilecache-agent";
 // Of the container's first process, whose output is the container's log.
 constexpr char kLog[] = "/proc/1/fd/2";
-// What a loader takes at most besides waiting for its place or the first pod, and loading: for the
+// A loader's longest time besides waiting for its place or the first pod, and loading: for the
 // operator's answers, the node's label, cleaning up and reporting (agent/load).
 constexpr std::chrono::seconds kLoaderMargin{60};
 

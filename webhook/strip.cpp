@@ -31,10 +31,10 @@ Names ours_of(const std::vector<std::string>& names) {
   return ours;
 }
 
-// What the status says of a pod that we injected; nothing of any other.
+// The status of an injected pod; nothing of any other.
 std::optional<api::InjectionStatus> status_of(const Json& pod) {
   const auto text = annotation(pod, api::kStatusAnnotation);
-  if (!text || text->size() > kLongestStatus) return std::nullopt;
+  if (!text || text->size() > api::kLongestInjectionStatus) return std::nullopt;
   const Json& labels = member(member(pod, "metadata"), "labels");
   if (text_member(labels, api::kCacheLabel).empty()) return std::nullopt;
   auto status = api::parse_injection_status(std::string(*text));
@@ -85,11 +85,12 @@ class Stripper {
     const Json& spec = spec_of(pod_);
     // Their mounts before themselves: what is removed changes the indices of what comes after it.
     mounts_of("initContainers");
+    variables_of("initContainers");
     remove_if(spec, "/spec", "initContainers",
               [&](const Json& item) { return is_ours(init_containers_, item); });
     remove_if(spec, "/spec", "volumes", [&](const Json& item) { return is_ours(volumes_, item); });
     mounts_of("containers");
-    variables();
+    variables_of("containers");
     return std::move(patch_);
   }
 
@@ -124,15 +125,15 @@ class Stripper {
     }
   }
 
-  void variables() {
-    for (size_t i = 0; i < containers_of(pod_).Size(); ++i) {
-      const Json& container = container_at(pod_, i);
-      const auto names = variables_.find(text_member(container, "name"));
-      if (names == variables_.end()) continue;
-      learn_mounts(container);
-      remove_if(container, "/spec/containers/" + std::to_string(i), "env", [&](const Json& item) {
-        return is_ours(names->second, item) && is_our_value(item);
-      });
+  void variables_of(const char* list) {
+    const auto containers = array_member(spec_of(pod_), list);
+    for (rapidjson::SizeType i = 0; i < containers.Size(); ++i) {
+      const auto names = variables_.find(text_member(containers[i], "name"));
+      if (names == variables_.end() || is_ours(init_containers_, containers[i])) continue;
+      learn_mounts(containers[i]);
+      remove_if(
+          containers[i], std::string("/spec/") + list + "/" + std::to_string(i), "env",
+          [&](const Json& item) { return is_ours(names->second, item) && is_our_value(item); });
     }
   }
 

@@ -5,12 +5,12 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/settings.hpp"
 
-// Removes our injection from a pod. The status annotation says what we added, but whoever made the
-// pod may have written it: so it counts only beside the label that every injected pod has, what is
-// taken out must have one of our names, and a variable must also have a value that we give it: a
-// directory in a volume of ours, or what the settings say. What another webhook set stays. Pure.
+// Removes our injection from a pod. The status annotation lists the additions, but the pod's author
+// may have written it. So it counts only beside the label that every injected pod has. Removed
+// parts must have one of our names, and a variable must also have a value that we give it: a
+// directory in an injected volume, or the settings' value. Another webhook's values stay. Pure.
 //
-// Used before injecting anew (another version of ours, changed settings, a container that came
+// Used before injecting again (another version, changed settings, a container that came
 // after us), and for pods made from the manifest of an injected one.
 
 namespace compilecache::webhook {

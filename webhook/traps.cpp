@@ -79,15 +79,22 @@ std::set<std::string_view> fields_of(const Json& container) {
   return names;
 }
 
-// Whether the value comes from the downward API, or is composed by $(NAME) from one that does.
+// Whether the value comes from the downward API, or is composed by $(NAME) from one that does. As
+// the kubelet reads it (third_party/forked/golang/expansion): "$$" is a dollar, and a name goes on
+// to the next ")", whatever stands in it.
 bool is_of_pod(const Json& variable, const std::set<std::string_view>& fields) {
   if (is_field(variable)) return true;
-  std::string_view rest = text_member(variable, "value");
-  for (size_t at = rest.find("$("); at != std::string_view::npos; at = rest.find("$(")) {
-    rest.remove_prefix(at + 2);
+  const std::string_view value = text_member(variable, "value");
+  for (size_t at = value.find('$'); at != std::string_view::npos; at = value.find('$', at)) {
+    const std::string_view rest = value.substr(at + 1);
+    if (!rest.starts_with('(')) {
+      at += rest.starts_with('$') ? 2 : 1;
+      continue;
+    }
     const size_t end = rest.find(')');
     if (end == std::string_view::npos) return false;
-    if (fields.contains(rest.substr(0, end))) return true;
+    if (fields.contains(rest.substr(1, end - 1))) return true;
+    at += 1 + end + 1;
   }
   return false;
 }

@@ -8,9 +8,9 @@
 #include "webhook/pod_json.hpp"
 #include "webhook/selection.hpp"
 
-// Warnings about what is known to make a cache useless, or an application fail beside one, although
-// the pod is injected: the traps of the settings, and variables from a ConfigMap or Secret
-// (envFrom), which cannot be seen and over which the injected ones win. Pure.
+// Warnings about known causes of a useless cache, or of an application that fails beside one,
+// although the pod is injected. They are the traps of the settings, and variables from a ConfigMap
+// or Secret (envFrom), which are not visible and which the injected ones override. Pure.
 //
 // A warning fits into the 256 bytes that an API server passes on.
 
@@ -30,10 +30,10 @@ std::vector<std::string> remote_cache_warnings(
     const Json& pod, const Selection& selection,
     const std::vector<const frameworks::Framework*>& frameworks);
 
-// A warning for a pod of one of Kueue's groups whose role has no name, or nothing. Kueue 0.17 tells
-// the roles of such pods apart by a hash that covers init containers, so a pod that is not injected
-// does not take the place of one that was, unless the annotation kueue.x-k8s.io/role-hash names the
-// role (docs/controllers.md). Controllers of groups name it themselves.
+// A warning for a pod of one of Kueue's groups whose role has no name, or nothing. Kueue 0.17
+// distinguishes the roles of such pods by a hash that covers init containers. So a pod that is not
+// injected does not replace one that was, unless the annotation kueue.x-k8s.io/role-hash names the
+// role (docs/reference/controllers.md). Controllers of groups name it themselves.
 std::vector<std::string> pod_group_warnings(const Json& pod);
 
 }  // namespace compilecache::webhook

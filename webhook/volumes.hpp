@@ -13,9 +13,9 @@
 
 namespace compilecache::webhook {
 
-// The emptyDirs of one pod that are ours alone: the spool of a saver that sends archives to a
-// registry (without a sizeLimit, which would evict the pod; the saver bounds what is in it), and
-// what a sidecar that loads and saves notes.
+// The emptyDirs of one pod for our containers alone: the spool of a saver that sends archives to a
+// registry, and the notes of a sidecar that loads and saves. The spool has no sizeLimit, which
+// would evict the pod; the saver bounds its content.
 struct OwnFolders {
   bool spool = false, state = false;
 };
@@ -26,7 +26,7 @@ std::vector<std::string> our_empty_dirs(const DirectoryPlan& directories, const 
 std::vector<podspec::Volume> pod_volumes(const std::vector<std::string>& empty_dirs,
                                          const api::StoreRef& store);
 
-// Mounts of the loader and the saver. What the store needs, credentials too, is never in the app's
+// Mounts of the loader and the saver. The store's mounts, credentials too, are never in the app's
 // containers: archives are code, and only our programs write them.
 std::vector<podspec::Mount> agent_mounts(const DirectoryPlan& directories,
                                          const api::StoreRef& store, bool store_read_only,

@@ -1,6 +1,7 @@
 #include "webhook/workload.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 
@@ -95,6 +96,18 @@ std::string workload_of(const Json& pod) {
     above = of_ray_cluster(name, labels);
   }
   return above ? *above : std::string(kind) + "/" + std::string(name);
+}
+
+bool is_of_group(const Json& pod) {
+  constexpr std::array kLabels{"leaderworkerset.sigs.k8s.io/name",
+                               "jobset.sigs.k8s.io/jobset-name",
+                               "ray.io/cluster",
+                               "volcano.sh/job-name",
+                               "scheduling.x-k8s.io/pod-group",
+                               "kueue.x-k8s.io/pod-group-name"};
+  const Json& labels = object_member(object_member(pod, "metadata"), "labels");
+  return std::any_of(kLabels.begin(), kLabels.end(),
+                     [&](const char* label) { return !text_member(labels, label).empty(); });
 }
 
 }  // namespace compilecache::webhook

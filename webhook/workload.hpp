@@ -31,4 +31,8 @@ namespace compilecache::webhook {
 // "".
 std::string workload_of(const Json& pod);
 
+// Whether the pod is one of a group whose pods run only together, by the labels that it has when it
+// is created (operator/cluster/pod_group.hpp has those of a pod that runs).
+bool is_of_group(const Json& pod);
+
 }  // namespace compilecache::webhook

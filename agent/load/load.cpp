@@ -7,15 +7,19 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
+#include "agent/cpu_code.hpp"
 #include "agent/files.hpp"
 #include "agent/load/load_choice.hpp"
 #include "agent/load/load_pace.hpp"
 #include "agent/pod.hpp"
+#include "agent/scan.hpp"
 #include "agent/store_trouble.hpp"
+#include "agent/warm_notes.hpp"
 #include "agent/watchdog.hpp"
 #include "archive/extract/extract.hpp"
 #include "base/log.hpp"
@@ -87,7 +91,7 @@ class Loader {
     if (predecessor == Predecessor::kEnded)
       return give_up("loader_killed", "a loader was ended before it was done; see its log");
     if (config_.mode == api::Mode::kRefresh) {
-      return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile anew");
+      return finish(api::Outcome::kSkipped, "refresh", "the pod asks to compile again");
     }
     LoadChoice choice = choose_archive(
         config_, store_, node_name(), *coordinator_, clock_,
@@ -134,8 +138,8 @@ class Loader {
     }
   }
 
-  // The loader before this one was killed in the middle, perhaps for its memory: what it left is
-  // not whole, and trying again could go on for ever.
+  // The loader before this one was killed in the middle, perhaps for its memory. Its files are
+  // not whole, and retries could go on forever.
   void give_up(const std::string& reason, const std::string& message) {
     filling_ = true;
     empty_directories();
@@ -143,9 +147,9 @@ class Loader {
     finish(api::Outcome::kError, reason, message);
   }
 
-  // Neither we nor torch sync files in an emptyDir, which outlives a power failure of the node:
-  // then they are there without their bytes, and the names of the first loader's notes likewise.
-  // What was there before any loader of this pod came is not ours to remove.
+  // Neither we nor torch sync files in an emptyDir, which outlives a power failure of the node.
+  // Then they are there without their bytes, and so are the names of the first loader's notes.
+  // Files that were there before any loader of this pod are not removed.
   bool forget_what_may_be_torn() {
     const auto earlier = control_.read_status();
     if (earlier && (earlier->boot_id == boot_id() || earlier->boot_id.empty() ||
@@ -200,7 +204,7 @@ class Loader {
     status_.bytes = static_cast<int64_t>(loaded->plain_bytes);
     status_.files = static_cast<int64_t>(loaded->files);
     if (loaded->unwanted_files > 0) {
-      log_info("left out what is other ranks'",
+      log_info("left out what is other ranks', or must be the same for all ranks",
                {{"files", std::to_string(loaded->unwanted_files)}});
     }
     // The noted time is cut to microseconds and must not be before the last file's.
@@ -212,10 +216,14 @@ class Loader {
     finish(api::Outcome::kSuccess, "", "");
   }
 
-  // Whatever goes wrong, what was written by then is removed.
+  // On every error the written files are removed.
   Result<archive::ExtractReport> extract_or_fail() {
     try {
-      return extract_all();
+      auto extracted = extract_all();
+      if (!extracted) return extracted;
+      if (const auto removed = remove_harmful(*extracted); !removed)
+        return unexpected(removed.error());
+      return extracted;
     } catch (const std::exception& error) {
       return fail(ErrorCode::kInternal, "loading archive " + status_.archive + ": " + error.what());
     }
@@ -227,17 +235,103 @@ class Loader {
       options.roots.push_back({directory.framework.name, directory.path});
     }
     options.checkpoint = [this](const archive::Progress& progress) { return go_on(progress); };
-    if (!own_ranks_.empty()) options.wanted = wanted_by_own_ranks();
-    options.before_creating = [this](const archive::Config& contents) -> Status {
+    if (!own_ranks_.empty() || config_.in_group) options.wanted = wanted_here();
+    options.before_creating = [this](const archive::Manifest& manifest,
+                                     const archive::Config& contents) -> Status {
+      if (const auto fits = check_cpu(manifest, contents); !fits) return fits;
       if (const auto fits = check_room(contents); !fits) return fits;
       return note_loading(contents);
     };
-    return archive::extract(store_, status_.manifest_digest, options);
+    auto extracted = archive::extract(store_, status_.manifest_digest, options);
+    if (!extracted || !status_.archive_cpu.empty()) return extracted;
+    if (const auto proven = prove_any_cpu(); !proven) return unexpected(proven.error());
+    return extracted;
   }
 
-  // Other ranks' files stay where they are: of the archive's head all is held, loaded or not, so no
-  // save takes anything away.
-  [[nodiscard]] std::function<bool(const std::string&)> wanted_by_own_ranks() const {
+  // Code of another CPU never gets into a pod, even if the operator names the archive for it.
+  Status check_cpu(const archive::Manifest& manifest, const archive::Config& contents) {
+    const std::string theirs = agent::cpu_of(manifest);
+    switch (api::cpu_fit(api::with_cpu({}, theirs), status_.host_cpu)) {
+      case api::CpuFit::kOwn:
+      case api::CpuFit::kAny:
+        status_.archive_cpu = theirs;
+        return {};
+      case api::CpuFit::kOther:
+        return refuse_cpu("cpu_mismatch", "the archive holds code for the CPU " + theirs +
+                                              ", and this host's is " + status_.host_cpu);
+      case api::CpuFit::kUnproven:
+        break;
+    }
+    if (!uses_gpu(config_)) return refuse_unknown("the pod compiles for its CPU");
+    const auto code = CpuCode(config_).found_by_name(contents);
+    return code ? refuse_unknown(*code + " is code") : Status{};
+  }
+
+  // An archive of 0.2 or earlier, which may still be one that every host can load.
+  Status prove_any_cpu() {
+    const auto found = CpuCode(config_).found_in_directories();
+    if (!found) return unexpected(found.error());
+    if (*found) return refuse_unknown(**found + " holds code");
+    status_.archive_cpu = api::kAnyCpu;
+    return {};
+  }
+
+  Status refuse_unknown(const std::string& why) {
+    return refuse_cpu("cpu_unknown",
+                      "the archive does not say for which CPU its code was compiled (" + why +
+                          "); the next save writes one that does");
+  }
+
+  Status refuse_cpu(const char* reason, const std::string& message) {
+    cpu_refusal_ = reason;
+    return fail(ErrorCode::kNotFound, message);
+  }
+
+  // Files that do harm although they are as they were saved. Some were cut off by a kill: the
+  // application would read them at each start and never replace them. Others are measurements of a
+  // cold pod while it compiled. Releases before 0.3 saved both. The list of loaded files keeps
+  // them: files that the application then writes in their place are new.
+  Status remove_harmful(archive::ExtractReport& extracted) const {
+    for (const auto& directory : config_.directories) {
+      const auto& framework = directory.framework;
+      if (framework.stream_files.empty() && framework.only_from_warm.empty()) continue;
+      const frameworks::Rules rules(framework);
+      const auto scan = scan_directory(directory.path);
+      if (!scan) return unexpected(scan.error());
+      for (const auto& file : scan->items) {
+        if (cancelled_) return fail(ErrorCode::kCancelled, "looking at what was loaded");
+        if (file.type != frameworks::FileType::kRegular) continue;
+        const char* why = nullptr;
+        if (rules.only_from_warm(file.path) &&
+            !from_warm_.contains(framework.name + "/" + file.path)) {
+          why = "a cold pod measured it";
+        } else if (rules.whole_by(file.path) == frameworks::Rules::WholeBy::kStream &&
+                   !WholeFiles().whole(scan->folder, file, frameworks::Rules::WholeBy::kStream)) {
+          why = "it is cut off";
+        }
+        if (why == nullptr) continue;
+        log_warn("left out a file", {{"file", file.path}, {"reason", why}});
+        if (auto gone = remove_file(directory.path + "/" + file.path); !gone) return gone;
+        --extracted.files;
+        extracted.plain_bytes -= file.size;
+      }
+    }
+    return {};
+  }
+
+  void note_warm_files(const archive::Config& contents) {
+    for (const auto& directory : config_.directories) {
+      const WarmFiles warm = warm_files(contents.notes, directory.framework.name);
+      if (warm.empty()) continue;
+      for (const auto& file : contents.files) {
+        if (is_noted(warm, file)) from_warm_.insert(file.path);
+      }
+    }
+  }
+
+  // Other ranks' files stay where they are, and those that all ranks of a group must have or none.
+  // Everything of the archive's head counts as held, loaded or not, so no save removes any of it.
+  [[nodiscard]] std::function<bool(const std::string&)> wanted_here() const {
     auto rules = std::make_shared<std::map<std::string, frameworks::Rules, std::less<>>>();
     for (const auto& directory : config_.directories) {
       rules->emplace(directory.framework.name, frameworks::Rules(directory.framework));
@@ -246,8 +340,10 @@ class Loader {
       const std::string_view whole = path;
       const std::string_view root = whole.substr(0, whole.find('/'));
       const auto found = rules->find(root);
-      return found == rules->end() || root.size() == whole.size() ||
-             own_ranks_.wants(root, found->second, whole.substr(root.size() + 1));
+      if (found == rules->end() || root.size() == whole.size()) return true;
+      const std::string_view below = whole.substr(root.size() + 1);
+      return !(config_.in_group && found->second.must_agree(below)) &&
+             own_ranks_.wants(root, found->second, below);
     };
   }
 
@@ -266,6 +362,7 @@ class Loader {
     if (cancelled_) return fail(ErrorCode::kCancelled, "the load was given up before it began");
     std::string paths;
     for (const auto& file : contents.files) paths += file.path + "\n";
+    note_warm_files(contents);
     return control_.write_loaded(paths);
   }
 
@@ -277,6 +374,8 @@ class Loader {
 
   void fail_with(const Error& error) {
     empty_directories();
+    if (!cpu_refusal_.empty())
+      return finish(api::Outcome::kDoesNotExist, cpu_refusal_, error.message);
     std::string reason(reason_of(error.code));
     if (error.code == ErrorCode::kCancelled && too_slow_) reason = "too_slow";
     if (error.code == ErrorCode::kCorrupt) status_.corrupt_digest = error.digest;
@@ -317,7 +416,10 @@ class Loader {
     status.outcome = outcome;
     status.reason = reason;
     status.message = message;
-    if (!status.loaded()) status.bytes = status.files = 0;
+    if (!status.loaded()) {
+      status.bytes = status.files = 0;
+      status.archive_cpu.clear();
+    }
   }
 
   void write_status(const LoadStatus& status) const {
@@ -347,7 +449,7 @@ class Loader {
       note_outcome(status, api::Outcome::kError, reason, "the load was given up");
       write_status(status);
       empty_directories();  // what the other threads made in the meantime
-      // They may go on until this process is gone: while the mark is there, who waits for it
+      // They may run until this process has ended. While the mark is there, the waiting loader
       // empties the directories once more (empty_after_load), and so does the next loader.
       if ((volume_idle_ || !leaving_) && !filled())
         static_cast<void>(remove_file(control_.loading_marker()));
@@ -376,7 +478,8 @@ class Loader {
   std::unique_ptr<Coordinator> coordinator_;
   Watchdog& watchdog_;
   frameworks::OwnRanks own_ranks_{{}};
-  LoadStatus status_;  // of the thread that loads alone
+  std::set<std::string> from_warm_;  // of Framework::only_from_warm, what is to be loaded
+  LoadStatus status_;                // of the thread that loads alone
   mutable Mutex chosen_mutex_;
   LoadStatus chosen_
       GUARDED_BY(chosen_mutex_);  // what is to be loaded, for the thread that gives up
@@ -384,6 +487,7 @@ class Loader {
   Monotonic volume_from_{};
   milliseconds budget_{0};
   bool operator_answers_ = false;
+  std::string cpu_refusal_;  // why the archive is not for this host's CPU, one word; empty: it is
   std::atomic<bool> too_slow_{false}, cancelled_{false}, volume_idle_{false};
   // Whichever thread sets it says how it ended: the one that loads, or the one that gives up.
   std::atomic<bool> ended_{false};

@@ -25,7 +25,7 @@ enum class Predecessor {
 void run_load(const api::AgentConfig& config, store::Store& store, const Process& process,
               std::function<void()> leaving, Predecessor predecessor);
 
-// Empties the directories that a loader which is gone had begun to fill and did not empty itself:
+// Empties the directories that an ended loader had begun to fill and did not empty itself:
 // it crashed, or its threads were still making files when it was ended. Reports nothing.
 void empty_after_load(const api::AgentConfig& config);
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "agent/cpu_code.hpp"
 #include "agent/index_lookup.hpp"
+#include "agent/store_trouble.hpp"
 #include "api/load_budget.hpp"
 #include "base/log.hpp"
 #include "store/offline_index.hpp"
@@ -46,6 +48,7 @@ class Chooser {
 
   LoadChoice run() {
     choice_.budget = config_.load.timeout;
+    choice_.status.host_cpu = cpu_name(this_host(config_));
     choose();
     choice_.status.waited_ms = waited_.count();
     choice_.status.waited_for = waited_for_;
@@ -58,8 +61,8 @@ class Chooser {
     if (!config_.ask_operator && !config_.operator_address.empty()) {
       return look_into_index(
           {ErrorCode::kUnavailable,
-           "the operator never heard of earlier pods of this namespace, so it is "
-           "not asked; see docs/network-policy.md"});
+           "the operator never received a call from earlier pods of this namespace, so it is "
+           "not asked; see docs/run/network-policy.md"});
     }
     if (const auto answer = ask()) {
       choice_.operator_answered = true;
@@ -79,8 +82,9 @@ class Chooser {
     while (true) {
       alive_();
       const Monotonic began = clock_.monotonic();
-      auto answer =
-          coordinator_.load({config_.cache, waited_.count(), for_place_.count()}, kAnswerTime);
+      auto answer = coordinator_.load(
+          {config_.cache, waited_.count(), for_place_.count(), choice_.status.host_cpu},
+          kAnswerTime);
       const auto took = since(began);
       if (!answer && may_ask_again(answer.error().code) && sleep_(kPauseUnanswered)) {
         silent_ += std::max(kPauseUnanswered, since(began));
@@ -111,7 +115,7 @@ class Chooser {
   }
 
   // A pod that may wait for another one's compile also waits for an operator that is busy or
-  // changes its leader: else one late answer would make many compile what one was compiling.
+  // changes its leader. Otherwise one late answer would make many pods compile the same.
   [[nodiscard]] bool may_ask_again(ErrorCode code) const {
     const auto longest = std::min(config_.load.wait_for_first, kLongestSilence);
     return (code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout) && silent_ < longest &&
@@ -152,12 +156,19 @@ class Chooser {
     if (!key) return none("node_unknown", key.error().message);
     choice_.status.key = *key;
     const auto read = index->read_index();
-    for (const auto& problem : read.problems) {
+    if (!read) {
+      none(store_trouble(store_, read.error(), store::Use::kRead), read.error().message);
+      choice_.status.outcome = api::Outcome::kError;
+      return;
+    }
+    for (const auto& problem : read->problems) {
       log_warn("the index on the volume is damaged", {{"problem", problem}});
     }
-    const auto found =
-        find_in_index(read, *key, config_.load.fallback == api::LoadFallback::kCompatible);
-    if (!found) return none("no_archive", "the index on the volume has no archive for us");
+    const IndexWish wish{*key, config_.load.fallback == api::LoadFallback::kCompatible,
+                         choice_.status.host_cpu, uses_gpu(config_)};
+    const auto found = find_in_index(*read, wish);
+    if (!found)
+      return none(why_not_found(*read, wish), "the index on the volume has no archive for us");
     LoadStatus& status = choice_.status;
     choice_.load = true;
     status.archive = found->entry.name();

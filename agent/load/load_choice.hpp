@@ -16,7 +16,7 @@
 namespace compilecache::agent {
 
 struct LoadChoice {
-  // What is known so far: archive, manifest_digest, match, source, or why there is none.
+  // The result so far: archive, manifest_digest, match and source, or the reason for a cold start.
   LoadStatus status;
   bool load = false;
   bool operator_answered = false;

@@ -95,7 +95,7 @@ class Watch {
   }
 
  private:
-  // Kills the process and waits until it is gone, unless it hangs in the kernel.
+  // Kills the process and waits until it has ended, unless it hangs in the kernel.
   SubprocessEnd kill() {
     ::kill(process_, SIGKILL);
     until_.reset();
@@ -154,7 +154,7 @@ SubprocessEnd run_in_subprocess(const std::function<void(const std::function<voi
     process = ::fork();
     if (process == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(0);  // it is gone already
+      if (::getppid() != parent) ::_exit(0);  // it has ended already
       signals.restore();
       do_work(work, tell.get());
     }

@@ -12,7 +12,7 @@ namespace compilecache::agent {
 //   });
 //
 // A crash of the work does not end this process. Nor does a thread that hangs in the kernel for
-// good (on a FUSE file system whose server does not answer; on NFS a killed thread ends): work that
+// good, on a FUSE file system whose server does not answer; on NFS a killed thread ends. Work that
 // is about to end itself calls `leaving` first, and is not waited for much longer. Where this
 // process is process 1 of a container, though, the kernel waits for that thread before it lets this
 // process go.

@@ -28,6 +28,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Saves by hand that lose to others' four times in a row each.
+constexpr int kMostConflicts = 20;
+
 // The processor time of this thread: what other processes do must not count as the cost of a look.
 std::chrono::nanoseconds processor_time() {
   timespec time{};
@@ -81,6 +84,7 @@ class Saver {
         coordinator_(make_coordinator(config, store, node_, clock_, random_,
                                       [this](milliseconds time) { return pause(time); })),
         watched_(config, store, load_, control_, clock_),
+        cpu_code_(config),
         reporter_(config_, load_, *coordinator_, clock_),
         state_(control_.read_saver_state()),
         settings_(saver::make_settings(config, load_, state_)),
@@ -105,16 +109,38 @@ class Saver {
   }
 
   bool save_now() {
+    wait_until_still();
     const saver::Save once{.notices_within = saver::notices_within(settings_, machine_)};
-    const SaveResult result = attempt(once);
+    SaveResult result = attempt(once);
+    // One of many savers is first each time.
+    for (int tries = 0; result.reason == "conflict" && tries < kMostConflicts; ++tries)
+      result = attempt(once);
     log_result(result);
     return result.outcome != api::Outcome::kError && result.reason != "busy";
   }
 
  private:
-  // What the current archive is taken to hold: what this saver made before it was killed, else what
-  // was loaded, if it was this pod's own.
+  // As where it watches: what is still being written is not saved, or half of it would be.
+  void wait_until_still() {
+    const milliseconds quiet = settings_.quiet_period;
+    const auto until = clock_.monotonic() + quiet * saver::kOverdueQuietPeriods;
+    while (!termination_.requested() && clock_.monotonic() < until) {
+      if (!watched_.look()) return;  // the save says why
+      const saver::View seen = view(quiet);
+      const auto quiet_for =
+          std::chrono::duration_cast<milliseconds>(watched_.looked_at() - seen.last_activity);
+      // A change in the future (the clock was set back) is none.
+      const bool still = quiet_for >= quiet || quiet_for < -quiet;
+      if (!seen.anything_new || (still && !seen.busy)) return;
+      const milliseconds left = still ? saver::kFirstPause : quiet - quiet_for;
+      if (!pause(std::clamp(left, saver::kShortestPause, saver::kFirstPause))) return;
+    }
+  }
+
+  // The assumed content of the current archive: this saver's save before it was killed, else the
+  // loaded files, if they were this pod's own.
   void recall_head() {
+    cpu_code_.known(load_.archive_cpu);
     std::string digest = state_.head;
     if (digest.empty() && load_.loaded() && load_.match == api::Match::kExact) {
       digest = load_.manifest_digest;
@@ -123,6 +149,7 @@ class Saver {
     if (auto head = read_head(store_, digest)) {
       head_ = std::move(*head);
       head_.ours = digest == load_.manifest_digest || state_.saves > 0;
+      if (head_.ours) cpu_code_.known(head_.cpu);
     } else {
       log_info("what the archive holds is not known; the operator will say",
                {{"error", head.error().message}});
@@ -191,8 +218,8 @@ class Saver {
 
   saver::View view(milliseconds quiet_period) {
     watched_.set_quiet_period(quiet_period);
-    const SaveView view = watched_.plan(head_.held, state_.saved_at);
-    return {!view.files.empty(), !view.busy.empty(), view.last_activity};
+    const SaveView view = watched_.plan(head_.held, head_.notes, state_.saved_at);
+    return {view.anything_new(), !view.busy.empty(), view.last_activity};
   }
 
   void on(const saver::ReportEffect& report) {
@@ -213,9 +240,17 @@ class Saver {
     const SaveLimits limits{[this] { return saver::call_patience(settings_, moment()); },
                             [this] { return saver::gives_up(settings_, moment()); },
                             save.final_save, save.asked, save.notices_within};
-    const SaveParts parts{config_,       store_,   node_,
-                          *coordinator_, watched_, control_,
-                          clock_,        random_,  load_.loaded() ? load_.manifest_digest : ""};
+    const SaveParts parts{config_,
+                          store_,
+                          node_,
+                          *coordinator_,
+                          watched_,
+                          cpu_code_,
+                          too_much_,
+                          control_,
+                          clock_,
+                          random_,
+                          load_.loaded() ? load_.manifest_digest : ""};
     try {
       return save_once(parts, head_, state_, limits);
     } catch (const std::bad_alloc&) {
@@ -320,6 +355,8 @@ class Saver {
   const LoadStatus load_;
   const std::unique_ptr<Coordinator> coordinator_;
   Watched watched_;
+  CpuCode cpu_code_;
+  TooMuch too_much_;
   Reporter reporter_;
   SaverState state_;
   Head head_;
@@ -347,7 +384,7 @@ void end_in_time(const api::AgentConfig& config, store::Store& store, Terminatio
 }  // namespace
 
 void run_save(const api::AgentConfig& config, store::Store& store, const Process& process) {
-  // What the app computes comes first.
+  // The app's own work comes first.
   [[maybe_unused]] const int niceness = ::nice(10);
   end_in_time(config, store, process.termination);
   // It runs at least once: a saver that is started at the pod's end still has a last save to make.

@@ -6,10 +6,10 @@
 
 namespace compilecache::agent {
 
-// The saver, a native sidecar: watches the cache directories and saves what is new when they have
-// been still for the quiet period, when the app asks, and at SIGTERM; reports the effect of the
+// The saver, a native sidecar. It watches the cache directories and saves new files when they have
+// been still for the quiet period, when the app asks, and at SIGTERM. It reports the effect of the
 // load. Returns only after SIGTERM, whatever happens: a sidecar that ends early holds the app in
-// PodInitializing or takes it out of its Service. After it was killed and started again it goes on
+// PodInitializing or takes it out of its Service. After a kill and a restart it continues
 // from the control directory.
 void run_save(const api::AgentConfig& config, store::Store& store, const Process& process);
 

@@ -14,6 +14,7 @@
 #include "agent/store_trouble.hpp"
 #include "archive/write/write.hpp"
 #include "base/log.hpp"
+#include "base/strings.hpp"
 #include "store/offline_index.hpp"
 
 namespace compilecache::agent {
@@ -62,8 +63,10 @@ class Attempt {
       if (const auto looked = parts_.watched.look(); !looked) {
         return failed("unreadable", looked.error().message, Next::kRetry, kFailedPause);
       }
-      const SaveView view = parts_.watched.plan(head_.held, state_.saved_at);
-      if (view.files.empty()) return nothing_new(view);
+      const SaveView view = parts_.watched.plan(head_.held, head_.notes, state_.saved_at);
+      if (!view.anything_new()) return nothing_new(view);
+      cpu_ = parts_.cpu_code.archive_cpu(view.files);
+      if (cpu_ == api::kUnknownCpu) return unknown_cpu();
       const auto answer = begin(view);
       if (!answer) {
         const std::string reason = no_answer(answer.error().code);
@@ -105,6 +108,14 @@ class Attempt {
     return result;
   }
 
+  static SaveResult unknown_cpu() {
+    SaveResult result = skipped("cpu_unknown", Next::kWhenChanged);
+    result.message =
+        "the cache has code for CPUs of an unknown kind: "
+        "/proc/cpuinfo says nothing, or ATEN_CPU_CAPABILITY is not literal in the pod's template";
+    return result;
+  }
+
   Result<api::SaveAnswer> begin(const SaveView& view) const {
     api::SaveRequest request;
     request.cache = config_.cache;
@@ -113,10 +124,12 @@ class Attempt {
     request.loaded_digest = parts_.loaded_digest;
     request.corrupt_digest = corrupt_;
     request.missing_digest = missing_;
-    request.new_files = static_cast<int64_t>(view.files.size());
+    // Which entries are read is new, too.
+    request.new_files = static_cast<int64_t>(view.files.size() + (view.saves_use ? 1 : 0));
     request.new_bytes = static_cast<int64_t>(view.bytes);
     request.refresh = refreshing();
     request.final_save = limits_.final_save;
+    request.cpu = cpu_;
     return parts_.coordinator.begin_save(request, limits_.patience());
   }
 
@@ -148,31 +161,44 @@ class Attempt {
     auto granted = parent_of(answer);
     if (!granted) return tell_of_parent(answer, granted.error());
     Head parent = std::move(*granted);
-    SaveView view = parts_.watched.plan(parent.held, state_.saved_at);
+    SaveView view = parts_.watched.plan(parent.held, parent.notes, state_.saved_at);
     if (config_.save.policy == api::SavePolicy::kOnce && !answer.parent_digest.empty() &&
         !refreshing()) {
       return release_as_current(answer, std::move(parent), "saved_once");
     }
-    if (view.files.empty()) return release_as_current(answer, std::move(parent), "unchanged");
+    if (!view.anything_new()) return release_as_current(answer, std::move(parent), "unchanged");
+    if (parts_.cpu_code.archive_cpu(view.files) != cpu_) {  // this archive is not for such files
+      release(answer);
+      return std::nullopt;
+    }
+    if (const TooMuch& known = parts_.too_much;
+        known.bytes > 0 && known.bytes <= view.bytes && known.parent == parent.digest) {
+      release(answer);
+      return failed("too_large", known.why, Next::kWhenChanged, {});
+    }
     log_info("saving", {{"archive", answer.archive},
                         {"files", std::to_string(view.files.size())},
                         {"bytes", std::to_string(view.bytes)},
                         {"parent", parent.digest},
                         {"fence", std::to_string(answer.fence)}});
     const std::vector<std::string> paths = paths_of(view);
-    const auto written = write(answer, parent, std::move(view.files), lease);
+    const auto written = write(answer, parent, view, lease);
     if (!written && !lease.lost() && is_about_parent(written.error())) {
       return tell_of_parent(answer, written.error());
     }
+    if (!written && written.error().code == ErrorCode::kTooLarge)
+      parts_.too_much = {parent.digest, view.bytes, written.error().message};
     if (!written) return not_written(answer, written.error(), lease);
     LeftOut left_out{view.unreadable, view.too_large};
     note_left_out(*written, left_out);
     add_held_now(parent.held, paths, *written);
+    for (const auto& [name, text] : notes_) parent.notes[name] = text;
     std::optional<SaveResult> result;
     if (written->nothing_new) {
       result = release_as_current(answer, std::move(parent), "unchanged");
     } else {
       const std::string extended = std::exchange(parent.digest, written->archive.manifest);
+      parent.cpu = cpu_;
       result = commit(answer, extended, std::move(parent), {view, *written, left_out});
     }
     if (result && view.truncated && result->outcome != api::Outcome::kError) {
@@ -208,7 +234,7 @@ class Attempt {
     add_held(held, packed);
   }
 
-  // What the operator says is the head.
+  // The head, by the operator.
   Result<Head> parent_of(const api::SaveAnswer& answer) const {
     if (answer.parent_digest.empty()) return Head{};
     if (answer.parent_digest == head_.digest) return head_;
@@ -239,22 +265,67 @@ class Attempt {
   // loaded or saved; on another head it compiled the same once more.
   [[nodiscard]] double compile_seconds_with(const Head& parent) const {
     const double added = new_compile_seconds(parts_.watched.judge().compile_seconds());
-    return parent.ours ? parent.compile_seconds + added : std::max(parent.compile_seconds, added);
+    return parent.ours ? parent.compile_seconds + added
+                       : std::max(parent.compile_seconds, added + carried_seconds(parent));
+  }
+  // Files that this pod loaded or saved as an archive for other hosts are now part of the first one
+  // for its own kind.
+  [[nodiscard]] double carried_seconds(const Head& parent) const {
+    const bool moves = parent.digest.empty() && head_.ours && head_.cpu != cpu_ && !refreshing();
+    return moves ? head_.compile_seconds : 0;
   }
   // Less than before where the app has cleared files.
   [[nodiscard]] double new_compile_seconds(double all) const {
     return std::max(0.0, all - state_.compile_seconds);
   }
 
+  // For which hosts the archive is. An operator of 0.2 or earlier does not keep them apart, so that
+  // what the parent holds may be for others: then nobody knows.
+  [[nodiscard]] api::ArchiveKey saved_key(const api::SaveAnswer& answer, const Head& parent) const {
+    const bool kept_apart = answer.key.contains(api::kCpuPart);
+    if (kept_apart || parent.digest.empty() || parent.cpu == cpu_)
+      return api::with_cpu(answer.key, cpu_);
+    return parent.cpu == api::kAnyCpu ? api::with_cpu(answer.key, cpu_) : answer.key;
+  }
+
+  // Brings `use_` up to date, too.
+  Notes notes_with(const Head& parent, const std::vector<archive::SourceFile>& files) {
+    Notes notes = parts_.watched.factor_notes();
+    notes.merge(parts_.watched.warm_notes(parent.notes, files));
+    use_ = parts_.watched.use(parent.notes, state_.saves == 0);
+    frameworks::UseNote left = use_;
+    left.forget_dead(parts_.watched.today());
+    if (!left.empty() || parent.notes.contains(kUseNote)) notes.emplace(kUseNote, left.dump());
+    return notes;
+  }
+
+  // Which of the parent's files are of no use any more: entries that nobody reads, and those that
+  // the indexes being written replace, whatever happens to the files that take their place.
+  std::function<bool(const std::string&)> dropped(std::vector<std::string> replaced) const {
+    const bool dead = use_.has_dead(parts_.watched.today());
+    if (!dead && replaced.empty()) return {};
+    return [this, dead, replaced = std::move(replaced)](const std::string& path) {
+      return (dead && parts_.watched.is_dead(use_, path)) ||
+             std::any_of(replaced.begin(), replaced.end(),
+                         [&](const std::string& group) { return path.starts_with(group); });
+    };
+  }
+
   Result<archive::WriteResult> write(const api::SaveAnswer& answer, const Head& parent,
-                                     std::vector<archive::SourceFile> files, Lease& lease) {
+                                     SaveView& view, Lease& lease) {
     archive::WriteRequest request;
     request.parent = parent.digest;
-    request.files = std::move(files);
-    request.notes = parts_.watched.factor_notes();
+    request.files = std::move(view.files);
+    request.notes = notes_with(parent, request.files);
+    notes_ = request.notes;
+    request.anew = view.saves_use;
+    request.dropped = dropped(view.replaced);
     archive_seconds_ = compile_seconds_with(parent);
-    request.annotations =
-        index_annotations(answer.archive, answer.generation, "", answer.key, archive_seconds_);
+    carried_seconds_ = carried_seconds(parent);
+    if (cpu_ != api::kAnyCpu)
+      request.notes["cpu/" + cpu_] = join(parts_.cpu_code.host().features, " ");
+    request.annotations = index_annotations(answer.archive, answer.generation, "",
+                                            saved_key(answer, parent), archive_seconds_);
     request.settings.compression_level = config_.compression.level;
     request.settings.threads = static_cast<unsigned>(std::max(1, config_.compression.threads));
     request.settings.frame_bytes = config_.compression.window;
@@ -300,8 +371,18 @@ class Attempt {
 
   void note_left_out(const archive::WriteResult& written, LeftOut& left_out) const {
     using Reason = archive::LeftOutReason;
+    std::vector<std::string> too_many;
     for (const auto& file : written.left_out) {
       if (file.reason == Reason::kBusy || file.reason == Reason::kVanished) continue;
+      if (file.reason == Reason::kTooMany) {
+        ++left_out.too_large.files;
+        if (left_out.too_large.why.empty()) {
+          left_out.too_large.why = file.detail;
+          left_out.too_large.too_many = true;
+        }
+        too_many.push_back(file.path);
+        continue;
+      }
       if (file.reason == Reason::kTooLarge || file.reason == Reason::kIncomplete) {
         ++left_out.too_large.files;
         if (file.reason == Reason::kIncomplete) continue;  // as long as it is that
@@ -312,11 +393,17 @@ class Attempt {
       const int64_t owner = parts_.watched.set_unreadable(file.path);
       if (file.reason == Reason::kUnreadable) left_out.unreadable.add(owner);
     }
+    if (!too_many.empty()) parts_.watched.set_too_many(too_many, left_out.too_large.why);
   }
 
   static void say_left_out(SaveResult& result, const LeftOut& files) {
     std::string too_large;
-    if (files.too_large.files > 0) {
+    if (files.too_large.files > 0 && files.too_large.too_many) {
+      result.reason = "too_many_files";
+      too_large = std::to_string(files.too_large.files) +
+                  " files are not saved, with the entries that they are of: " + files.too_large.why;
+      result.message = too_large;
+    } else if (files.too_large.files > 0) {
       result.reason = "file_too_large";
       too_large = "not saved: " + files.too_large.why;
       if (const uint64_t others = files.too_large.files - 1; others > 0) {
@@ -364,12 +451,13 @@ class Attempt {
     request.left_out = static_cast<int64_t>(done.left_out.count());
     request.layers = static_cast<int64_t>(archive.layers.size());
     const double compile_seconds = parts_.watched.judge().compile_seconds();
-    request.compile_seconds = new_compile_seconds(compile_seconds);
+    request.compile_seconds = new_compile_seconds(compile_seconds) + carried_seconds_;
     request.complete = limits_.final_save || limits_.asked;
     request.still_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                            parts_.clock.wall() - done.view.last_activity)
                            .count();
     request.notices_within_ms = limits_.notices_within.count();
+    request.cpu = cpu_;
     const auto committed = parts_.coordinator.commit_save(answer.id, request, limits_.patience());
     if (!committed) {
       if (lost_to_another(committed.error().code)) return std::nullopt;
@@ -449,8 +537,11 @@ class Attempt {
   Head& head_;
   SaverState& state_;
   const SaveLimits& limits_;
-  std::string corrupt_, missing_;  // blobs of the head, for the operator
-  double archive_seconds_ = 0;     // of the archive being made
+  frameworks::UseNote use_;                           // of the archive made, with what it drops
+  Notes notes_;                                       // its own
+  std::string corrupt_, missing_;                     // blobs of the head, for the operator
+  std::string cpu_;                                   // for which hosts the archive will be
+  double archive_seconds_ = 0, carried_seconds_ = 0;  // of the archive being made
 };
 
 }  // namespace
@@ -460,7 +551,12 @@ Result<Head> read_head(const archive::BlobStore& store, const std::string& diges
   if (!manifest) return unexpected(manifest.error());
   const auto config = archive::read_config(store, *manifest);
   if (!config) return unexpected(config.error());
-  return Head{digest, held_files(*config), archive::compile_seconds(manifest->annotations), false};
+  return Head{digest,
+              held_files(*config),
+              config->notes,
+              archive::compile_seconds(manifest->annotations),
+              cpu_of(*manifest),
+              false};
 }
 
 SaveResult save_once(const SaveParts& parts, Head& head, SaverState& state,

@@ -6,6 +6,7 @@
 
 #include "agent/control_directory.hpp"
 #include "agent/coordinator.hpp"
+#include "agent/cpu_code.hpp"
 #include "agent/save/save_result.hpp"
 #include "agent/watched.hpp"
 #include "api/agent_config.hpp"
@@ -19,11 +20,20 @@ namespace compilecache::agent {
 struct Head {
   std::string digest;  // empty: none
   HeldFiles held;
+  Notes notes;
   double compile_seconds = 0;  // as its index entry says; 0: not known
+  std::string cpu;             // for which hosts it is (cpu_of())
   bool ours = false;           // this pod has loaded or committed it, not only read it
 };
 // Reads which files the archive holds.
 Result<Head> read_head(const archive::BlobStore& store, const std::string& digest);
+
+// Files found to be too large for an archive, so that they are not compressed again to find out.
+struct TooMuch {
+  std::string parent;  // manifest that it was to extend
+  uint64_t bytes = 0;  // plain; 0: nothing
+  std::string why;
+};
 
 // How long the steps of a save may take; shorter when the pod ends.
 struct SaveLimits {
@@ -41,6 +51,8 @@ struct SaveParts {
   const std::string& node;
   Coordinator& coordinator;
   Watched& watched;
+  CpuCode& cpu_code;
+  TooMuch& too_much;
   const ControlDirectory& control;
   const Clock& clock;
   const Random& random;

@@ -135,7 +135,7 @@ class Stepper {
     act(Look{what, quiet_period()});
   }
 
-  // What is unfinished ages.
+  // Unfinished units age.
   void look_around() {
     const bool all = state_.view_is_old || state_.seen.busy;
     look(Phase::kLooking, all ? Look::For::kAll : Look::For::kChanges);
@@ -340,7 +340,7 @@ Settings make_settings(const api::AgentConfig& config, const LoadStatus& load,
   settings.first_quiet_period = config.first_quiet_period;
   settings.at_termination = config.save.at_termination;
   settings.once = config.save.policy == api::SavePolicy::kOnce;
-  // Once: what was loaded under this very key is the one save.
+  // Once: an archive loaded under exactly this key is the one save.
   settings.saves = config.mode != api::Mode::kReadOnly &&
                    config.save.policy != api::SavePolicy::kNever &&
                    !(settings.once && config.mode != api::Mode::kRefresh && load.loaded() &&

@@ -13,7 +13,7 @@
 #include "base/clock.hpp"
 
 // Decides what the saver does next: look at the cache directories, save, answer the app, report to
-// the operator, wait; and, when the pod ends, save once more in the time that is left. It only
+// the operator, wait. When the pod ends, it saves once more in the time that is left. It only
 // decides: no I/O, no clock. The driver (save.cpp) carries out what step() says and returns what
 // happened.
 //
@@ -97,7 +97,7 @@ struct ReadRequest {};
 struct Save {
   bool asked = false;              // by the app
   bool final_save = false;         // the pod ends
-  milliseconds notices_within{0};  // that more is being made, and tells it
+  milliseconds notices_within{0};  // that more is being made, and reports it
 };
 // Answer the app, and remove its request if it is still the one of `asked`.
 struct AnswerApp {
@@ -233,7 +233,7 @@ Step step(const Settings& settings, State state, const Input& input, const Momen
 
 // --- while a save is made -------------------------------------------------------------------
 
-// What is left of the time for which the pod's end may be delayed; all of it while the pod runs.
+// The rest of the time for which the pod's end may be delayed; all of it while the pod runs.
 milliseconds time_left(const Settings& settings, const Moment& moment);
 // How long one call to the operator may take.
 milliseconds call_patience(const Settings& settings, const Moment& moment);

@@ -26,16 +26,19 @@ void log_copied(const store::IndexEntry& entry, const store::CopyReport& copied)
                                  {"bytes", std::to_string(copied.copied_bytes)}});
 }
 
-// Copies one archive and tells of it; whether it is here then, or else is left out.
-Result<bool> copy_one(store::Store& from, store::Store& to, const store::IndexEntry& entry,
-                      const CopyRules& rules) {
+enum class Copied { kHere, kLeftOut, kNoMore };
+
+// Copies one archive and tells of it. kNoMore: the operator takes no others either; `why` says why.
+Result<Copied> copy_one(store::Store& from, store::Store& to, const TrustGate::LetIn& let_in,
+                        const CopyRules& rules, std::string& why) {
+  const store::IndexEntry& entry = *let_in.save;
   const auto copied = store::copy_archive(from, to, entry.digest);
   if (!copied && !is_lost(copied.error())) return unexpected(copied.error());
   if (!copied) {
     log_warn(
         "an archive is left out",
         {{"archive", entry.name()}, {"digest", entry.digest}, {"error", copied.error().message}});
-    return false;
+    return Copied::kLeftOut;
   }
   log_copied(entry, *copied);
   // A registry that takes no signatures still has the archive.
@@ -45,13 +48,17 @@ Result<bool> copy_one(store::Store& from, store::Store& to, const store::IndexEn
   }
   api::FoundArchive found = found_archive(entry, copied->archive);
   if (found.saved_at.empty() && copied->newest_file_ns > 0) found.saved_at = about_when(*copied);
-  auto wanted = rules.tell(std::move(found));
-  if (!wanted) return unexpected(wanted.error().with("telling the operator of a copied archive"));
+  found.signatures = let_in.signatures;
+  const auto wanted = rules.tell(std::move(found));
+  if (!wanted) {
+    why = wanted.error().with("telling the operator of a copied archive").message;
+    return Copied::kNoMore;
+  }
   if (!*wanted) {
     log_warn("the operator leaves an archive out",
              {{"archive", entry.name()}, {"digest", entry.digest}});
   }
-  return wanted;
+  return *wanted ? Copied::kHere : Copied::kLeftOut;
 }
 
 std::string nothing_to_copy(const store::Store& from, const store::Index& archives) {
@@ -60,6 +67,13 @@ std::string nothing_to_copy(const store::Store& from, const store::Index& archiv
   return from.describe() +
          " names no archive; spec.storage.copyFrom.cache must be the name of the CompileCache that "
          "saved there";
+}
+
+constexpr size_t kMostNamed = 5;
+
+// "a, b and others"
+std::string in_words(const std::vector<std::string>& names, size_t count) {
+  return join(names, ", ") + (count > names.size() ? " and others" : "");
 }
 
 // Why the copy is not done, for who is to sign: the first few by name.
@@ -74,10 +88,9 @@ class Unsigned {
   // "" where there was none.
   [[nodiscard]] std::string told(store::Store& from) const {
     if (count_ == 0) return "";
-    const std::string which = join(names_, ", ") + (count_ > names_.size() ? " and others" : "");
     const std::string start = std::to_string(count_) + " archives of " + from.describe() +
-                              " have no signature by a key of spec.trust.publicKeys (" + which +
-                              "): ";
+                              " have no signature by a key of spec.trust.publicKeys (" +
+                              in_words(names_, count_) + "): ";
     return start + (from.signatures() == nullptr
                         ? "a volume has none; copy them into a registry, sign them there, and copy "
                           "from that, or take the keys out"
@@ -85,39 +98,69 @@ class Unsigned {
   }
 
  private:
-  static constexpr size_t kMostNamed = 5;
   std::vector<std::string> names_;
   size_t count_ = 0;
+};
+
+// Archives that another attempt may still copy.
+class Failed {
+ public:
+  void add(const store::IndexEntry& entry, const Error& error) {
+    log_warn("an archive is not copied",
+             {{"archive", entry.name()}, {"digest", entry.digest}, {"error", error.message}});
+    if (count_++ == 0) first_ = error.message;
+    if (names_.size() < kMostNamed) names_.push_back(entry.name());
+  }
+  // "" where there was none.
+  [[nodiscard]] std::string told() const {
+    if (count_ == 0) return "";
+    if (count_ == 1) return first_;
+    return std::to_string(count_) + " archives cannot be copied (" + in_words(names_, count_) +
+           "); the first: " + first_;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  size_t count_ = 0;
+  std::string first_;
 };
 
 }  // namespace
 
 CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules) {
-  const store::Index archives = store::archives_in(from);
-  CopiedArchives result{.error = nothing_to_copy(from, archives)};
+  const auto archives = store::saves_in(from);
+  if (!archives) return {.error = archives.error().message};
+  CopiedArchives result;
+  std::string no_more;
   Unsigned nobodys;
-  for (const store::IndexEntry& entry : archives.entries) {
-    if (rules.known.contains(found_archive(entry, {}).key)) {
+  Failed failed;
+  for (const auto saves : store::by_name(archives->entries)) {
+    if (rules.known.contains(found_archive(saves.front(), {}).key)) {
       ++result.there;
       continue;
     }
     if (!rules.in_time()) {
-      result.error = "the Job's time to copy is over";
+      no_more = "the Job's time to copy is over";
       break;
     }
-    const auto trusted = rules.trust.lets_in(from, entry.digest);
-    if (trusted && !*trusted) {
-      nobodys.add(entry);
+    const auto trusted = rules.trust.first_let_in(from, saves);
+    if (trusted && trusted->save == nullptr) {
+      nobodys.add(saves.front());
       continue;
     }
-    const auto here = trusted ? copy_one(from, to, entry, rules) : trusted;
+    const auto here = trusted ? copy_one(from, to, *trusted, rules, no_more)
+                              : Result<Copied>(unexpected(trusted.error()));
     if (!here) {
-      result.error = here.error().message;
-      break;
+      failed.add(saves.front(), here.error());
+      continue;
     }
-    ++(*here ? result.there : result.left_out);
+    if (*here == Copied::kNoMore) break;
+    ++(*here == Copied::kHere ? result.there : result.left_out);
   }
-  if (result.error.empty()) result.error = nobodys.told(from);
+  std::vector<std::string> why{no_more, failed.told(), nobodys.told(from),
+                               nothing_to_copy(from, *archives)};
+  std::erase(why, "");
+  result.error = join(why, "; ");
   return result;
 }
 

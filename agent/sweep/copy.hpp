@@ -15,7 +15,7 @@ namespace compilecache::agent {
 struct CopyRules {
   const TrustGate& trust;                // which archives may be taken
   std::set<api::ArchiveKey> known = {};  // of archives that are here already
-  // Tells the operator of an archive that is here now, and says whether the operator wants it.
+  // Reports an archive that is here now to the operator, and returns whether the operator wants it.
   std::function<Result<bool>(api::FoundArchive)> tell;
   std::function<bool()> in_time;  // whether another archive may be begun
 };
@@ -26,9 +26,10 @@ struct CopiedArchives {
   std::string error;     // why not all the others; empty: they are here
 };
 
-// Copies the archives of one store into another. Ends with the first error that another attempt may
-// mend; what is copied by then stays and is found by the next one. Archives that nobody vouches for
-// are left out, and the error names them at the end: they may be signed later.
+// Copies the archives of one store into another. One that fails hides no other: the error names
+// those that failed and those that nobody vouches for, which another attempt may copy. It ends
+// early if the operator takes no more. Copies made by then stay and are found by the next
+// attempt. Of an archive that was saved several times the newest save that may be taken is.
 CopiedArchives copy_archives(store::Store& from, store::Store& to, const CopyRules& rules);
 
 }  // namespace compilecache::agent

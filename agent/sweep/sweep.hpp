@@ -7,11 +7,11 @@
 
 namespace compilecache::agent {
 
-// Sweeps the store once, in a Job: prepares the store, tries what saving relies on, removes
-// condemned blobs and what crashed saves left, checks suspect archives, copies those of `source`
-// (null: there is none), rewrites index.json from the operator's answer, and reports the store's
-// inventory. Interrupted anywhere it harms nothing. True when all of it was done and reported;
-// false too for a store without Upkeep, which is not swept from here.
+// Sweeps the store once, in a Job. It prepares the store, tries the operations that saves need, and
+// removes condemned blobs and leftovers of crashed saves. It checks suspect archives, copies those
+// of `source` (null: nothing is copied), rewrites index.json from the operator's answer, and
+// reports the inventory. Interrupted anywhere it harms nothing. True when all of it was done and
+// reported; false too for a store without Upkeep, which is not swept from here.
 bool run_sweep(const api::AgentConfig& config, store::Store& store, store::Store* source,
                Coordinator& coordinator, const Clock& clock);
 

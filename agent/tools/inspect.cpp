@@ -42,7 +42,7 @@ json describe_layers(const archive::Manifest& manifest, const archive::Config& c
   return layers;
 }
 
-// What the archives of a store need, each blob counted once.
+// The bytes that the archives of a store need, each blob counted once.
 class Blobs {
  public:
   void add(const std::string& digest, uint64_t bytes) {
@@ -56,7 +56,7 @@ class Blobs {
     for (const auto& [digest, blob] : blobs_) sum += blob.bytes;
     return sum;
   }
-  // What would be stored more if each archive had its own.
+  // The additional bytes if each archive had its own.
   [[nodiscard]] uint64_t shared() const {
     uint64_t sum = 0;
     for (const auto& [digest, blob] : blobs_) sum += blob.bytes * (blob.archives - 1);
@@ -131,7 +131,8 @@ void describe_owner(const store::Upkeep& upkeep, json& object) {
 void describe_unreferenced(const store::Upkeep& upkeep, const Blobs& blobs, json& object) {
   uint64_t unreferenced = 0;
   if (const auto all = upkeep.list()) {
-    for (const auto& blob : *all) unreferenced += blobs.has(blob.digest) ? 0 : blob.size;
+    for (const auto& blob : *all)
+      unreferenced += blob.kept || blobs.has(blob.digest) ? 0 : blob.size;
   } else {
     object["problems"].push_back(all.error().message);
   }
@@ -143,7 +144,9 @@ json describe_store(store::Store& store) {
       {"store", store.describe()}, {"archives", json::array()}, {"problems", json::array()}};
   const store::Upkeep* upkeep = store.upkeep();
   if (upkeep != nullptr) describe_owner(*upkeep, object);
-  const auto index = store::read_index(store);
+  const auto read = store::read_index(store);
+  if (!read) object["problems"].push_back(read.error().message);
+  const store::Index index = read.value_or(store::Index());
   for (const auto& problem : index.problems) object["problems"].push_back(problem);
   Blobs blobs;
   for (const auto& entry : index.entries) {
@@ -266,7 +269,8 @@ int run_inspect(store::Store& store, bool as_json) {
 
 int run_verify(store::Store& store, const std::vector<std::string>& wanted, bool as_json) {
   const std::string where = store.describe();
-  const auto index = store::read_index(store);
+  const auto read = store::read_index(store);
+  const store::Index index = read ? *read : store::Index{{}, {read.error().message}};
   std::vector<std::string> missing;
   const auto entries = wanted_entries(index, wanted, missing);
   json results = json::array();

@@ -19,13 +19,14 @@ using nlohmann::json;
 
 Result<store::IndexEntry> find_archive(store::Store& store, const std::string& wanted) {
   const auto index = store::read_index(store);
-  for (const auto& entry : index.entries) {
+  if (!index) return unexpected(index.error());
+  for (const auto& entry : index->entries) {
     if (entry.name() == wanted || entry.digest == wanted) return entry;
   }
   if (archive::is_digest(wanted)) return store::IndexEntry{wanted, 0, {}};
   std::string why = "looking for archive " + wanted + " in " + store.describe() + ": ";
-  why += index.problems.empty() ? "its index does not name it; `inspect` lists what is there"
-                                : index.problems.front();
+  why += index->problems.empty() ? "its index does not name it; `inspect` lists what is there"
+                                 : index->problems.front();
   return fail(ErrorCode::kNotFound, why);
 }
 

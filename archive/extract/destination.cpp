@@ -28,7 +28,7 @@ Status open_to_all(int fd, const Folder& folder) {
       errno));
 }
 
-// Removes a file or a whole directory, which has only files of ours.
+// Removes a file or a whole directory, which has only extracted files.
 bool remove_tree(int parent, const char* name) {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return true;
   if (errno != EISDIR && errno != EPERM) return false;

@@ -90,7 +90,7 @@ class Destination {
   Mutex mutex_;
   // The open descriptors, of bounded number.
   std::unordered_map<const Folder*, std::shared_ptr<const Fd>> open_ GUARDED_BY(mutex_);
-  // What was created in directories that existed before.
+  // The paths created in directories that existed before.
   std::vector<Place> made_ GUARDED_BY(mutex_);
 };
 

@@ -120,7 +120,7 @@ Result<ExtractReport> extract(const BlobStore& store, const std::string& manifes
   if (!archive) return unexpected(archive.error());
   if (options.wanted) leave_out(options.wanted, *archive);
   if (options.before_creating) {
-    if (auto agreed = options.before_creating(archive->config); !agreed)
+    if (auto agreed = options.before_creating(archive->manifest, archive->config); !agreed)
       return unexpected(agreed.error());
   }
   auto destination = Destination::open(options.roots);

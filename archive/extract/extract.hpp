@@ -44,9 +44,9 @@ struct ExtractOptions {
   // Whether the file with this path is wanted; layers without a wanted file are not read. May be
   // empty: all are.
   std::function<bool(const std::string& path)> wanted;
-  // Is called when the config was read, with the wanted files, before anything is created; if it
-  // fails, the call ends with its error. May be empty.
-  std::function<Status(const Config&)> before_creating;
+  // Is called when manifest and config were read, the latter with the wanted files, before anything
+  // is created; if it fails, the call ends with its error. May be empty.
+  std::function<Status(const Manifest&, const Config&)> before_creating;
 };
 
 struct ExtractReport {
@@ -61,9 +61,9 @@ struct ExtractReport {
 // Creates files with mode 0666 (0777 if executable) and directories with 0777, whatever the umask,
 // so that an application of any user can extend them. Each file has the modification time with
 // which it was saved; its access time is 1970-01-01T00:00:01Z, so that later reads can be noticed.
-// kNotFound: a blob is missing; kCorrupt: a blob does not match its digest, or is no archive that
-// our writer makes (the message names the digest); kConflict: a file exists already; kTooLarge:
-// over a limit; kCancelled; kIo. After any error the directories are as before.
+// kNotFound: a blob is missing. kCorrupt: a blob does not match its digest, or is no archive that
+// our writer makes (the message names the digest). kConflict: a file exists already. kTooLarge:
+// over a limit. kCancelled, kIo. After any error the directories are as before.
 Result<ExtractReport> extract(const BlobStore& store, const std::string& manifest_digest,
                               const ExtractOptions& options);
 

@@ -23,7 +23,7 @@ struct CompressorSettings {
 
 // Returns the settings with as many threads as the memory allows. If even one thread needs too much
 // (at levels above about 15), the tables become smaller: smaller frames would lose more than a
-// higher level gains. What is written does not depend on the number of threads requested.
+// higher level gains. The output does not depend on the number of threads requested.
 CompressorSettings fit_memory(CompressorSettings settings);
 
 // Compresses plain bytes to zstd frames, in place. It makes one large frame or, if that gains

@@ -25,8 +25,8 @@ struct ReadSettings {
   Limits limits;
   Checkpoint checkpoint;
   // Larger layers are not hashed as a whole. That is safe for callers that check the content of
-  // every file, and saves time: a digest is computed by one thread, which for content that hardly
-  // compresses takes longer than all the rest.
+  // every file, and saves time: one thread computes a digest. For content that hardly
+  // compresses that takes longer than all the rest.
   uint64_t hash_layers_up_to = UINT64_MAX;
 };
 
@@ -74,8 +74,8 @@ class ReadSession {
   const std::thread::id thread_ = std::this_thread::get_id();
 };
 
-// kNotFound: the blob is missing; kCorrupt: it does not match its digest, or is not a layer of
-// ours; kTooLarge: over a limit. Also returns errors of the sink and its tasks. These tasks may
+// kNotFound: the blob is missing; kCorrupt: it does not match its digest, or is not a layer that we
+// write; kTooLarge: over a limit. Also returns errors of the sink and its tasks. These tasks may
 // still run when it returns, unless the layer was not hashed.
 Status read_layer(ReadSession& session, const BlobStore& store, const Descriptor& layer,
                   LayerSink& sink);

@@ -41,7 +41,8 @@ Status LayerWriter::begin_file(const std::string& path, uint64_t size, bool exec
   file_bytes_ = size;
   content_bytes_ += size;
   ++entries_;
-  return append(as_bytes(tar_header({path, TarType::kFile, size, executable, ""})));
+  return append(
+      as_bytes(tar_header({path, TarType::kFile, size, executable, "", settings_.variation})));
 }
 
 Status LayerWriter::data(std::span<const uint8_t> bytes) { return append(bytes); }
@@ -51,7 +52,8 @@ Status LayerWriter::end_file() { return append_zeros(tar_padding(file_bytes_)); 
 Status LayerWriter::add_link(const std::string& path, const std::string& target, bool executable) {
   if (auto added = add_directories(path); !added) return added;
   ++entries_;
-  return append(as_bytes(tar_header({path, TarType::kHardLink, 0, executable, target})));
+  return append(
+      as_bytes(tar_header({path, TarType::kHardLink, 0, executable, target, settings_.variation})));
 }
 
 Status LayerWriter::end() {
@@ -83,7 +85,8 @@ Status LayerWriter::add_directories(const std::string& path) {
     const std::string directory = path.substr(0, slash);
     if (!directories_.insert(directory).second) continue;
     ++entries_;
-    if (auto added = append(as_bytes(tar_header({directory, TarType::kDirectory, 0, true, ""})));
+    if (auto added = append(as_bytes(
+            tar_header({directory, TarType::kDirectory, 0, true, "", settings_.variation})));
         !added)
       return added;
   }

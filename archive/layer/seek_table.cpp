@@ -56,7 +56,7 @@ Result<uint64_t> seek_table_bytes(std::span<const uint8_t> footer) {
     return corrupt("there is none at the end of the layer");
   const uint8_t descriptor = footer[4];
   if ((descriptor & kChecksumFlag) != 0 || (descriptor & kReservedBits) != 0)
-    return corrupt("it has checksums or unknown flags, which no writer of ours makes");
+    return corrupt("it has checksums or unknown flags, which our writers never set");
   return kHeaderBytes + uint64_t{get_u32(footer, 0)} * kEntryBytes + kSeekFooterBytes;
 }
 

@@ -211,7 +211,7 @@ Status TarParser::take_pax() {
       const auto [end, problem] = std::from_chars(record->value.data(), last, pax_size_);
       if (problem != std::errc() || end != last) return corrupt("a malformed PAX size");
     } else {
-      return corrupt("a PAX record that no writer of ours makes");
+      return corrupt("a PAX record that our writers never make");
     }
     rest.remove_prefix(record->length);
   }

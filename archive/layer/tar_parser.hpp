@@ -36,8 +36,8 @@ class TarParser {
   // `sink` must outlive the parser. `max_entries` counts entries of every kind.
   TarParser(TarSink& sink, uint64_t max_entries) : sink_(sink), max_entries_(max_entries) {}
 
-  // Parses the next bytes of the stream. kCorrupt: not a tar of ours; kTooLarge: too many entries;
-  // also returns the sink's errors.
+  // Parses the next bytes of the stream. kCorrupt: not one of our tars; kTooLarge: too many
+  // entries; also returns the sink's errors.
   Status feed(std::span<const uint8_t> bytes, const std::shared_ptr<const void>& owner);
   // Call it after the last bytes.
   Status finish();

@@ -124,6 +124,7 @@ std::string tar_header(const TarEntry& entry) {
   const bool big = size > kUstarMaxSize;
   Header header =
       blank(typeflag(entry.type), directory || entry.executable ? 0755 : 0644, big ? 0 : size);
+  put_octal(header.mtime, entry.variation);
   std::string records;
   const std::string path = directory ? entry.path + "/" : entry.path;
   if (!put_path(header, path)) {

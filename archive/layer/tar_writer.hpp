@@ -5,7 +5,7 @@
 
 // Makes tar headers that every tar program reads: ustar, with a PAX header before it only if a path
 // is too long or a file too big for ustar. Owner 0, group 0, times 0: equal content makes equal
-// bytes.
+// bytes, but for a variation, which is in the times.
 
 namespace compilecache::archive {
 
@@ -19,6 +19,7 @@ struct TarEntry {
   uint64_t size = 0;  // files only
   bool executable = false;
   std::string link_target;  // hard links only
+  unsigned variation = 0;   // see WriteSettings
 };
 
 // The header block (or three to five blocks with PAX) of the entry.

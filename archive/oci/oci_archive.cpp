@@ -37,7 +37,7 @@ class LayoutSink : public TarSink {
   Status begin_file(const TarEntry& entry) override {
     path_ = entry.path;
     total_ += entry.size;
-    // No archive of ours is larger: that is the most plain bytes, uncompressed, and a little more.
+    // No archive is larger: that is the most plain bytes, uncompressed, and a little more.
     if (total_ > limits_.max_plain_bytes + limits_.max_config_plain_bytes)
       return fail(ErrorCode::kTooLarge, "it holds more than an archive may");
     if (path_ == "index.json" && entry.size > kMaxIndexBytes)

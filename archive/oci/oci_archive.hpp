@@ -44,7 +44,7 @@ class OciArchiveWriter {
       : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
   Status begin(const std::string& name, uint64_t size);
   Status pad(uint64_t size);
-  // What is written to, for messages.
+  // The name of the output, for messages.
   [[nodiscard]] const std::string& target() const {
     return temporary_.empty() ? path_ : temporary_;
   }

@@ -17,7 +17,7 @@ struct OciImage {
   Descriptor manifest_blob;
 };
 
-// Makes the image from `layers`, an archive in `store` that must have a single layer: of several,
+// Makes the image from `layers`, an archive in `store` that must have a single layer. With several,
 // the image would lack the files that only the config lists, copies of files in earlier layers. The
 // image gets `annotations` and the digest `made_of` of the archive from which it was made.
 // `architecture` has the name that Go and OCI use. Errors are those of BlobStore::open; kCorrupt: a

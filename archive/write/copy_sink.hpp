@@ -33,8 +33,8 @@ class CopySink : public LayerSink {
   // Whether the layer had all wanted contents.
   [[nodiscard]] bool complete() const { return wanted_.empty(); }
 
-  // What the new layer refused: whoever reads the old one adds its digest to the error that ends
-  // the reading, though nothing is wrong with it.
+  // The files that the new layer refused. The reader of the old one adds its digest to the error
+  // that ends the reading, though nothing is wrong with it.
   [[nodiscard]] const std::optional<Error>& refused() const { return refused_; }
 
  private:

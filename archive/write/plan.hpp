@@ -17,8 +17,8 @@ namespace compilecache::archive {
 // file is not packed again.
 inline constexpr uint64_t kWholeBytes = 4ULL << 20;
 
-// Indices of the sources whose content must be hashed to find out whether the parent has it, and
-// groups of larger sources that may be equal to each other, having the same size.
+// Indices of the sources whose content must be hashed to find out whether the parent has it. Groups
+// of larger sources that may be equal to each other, having the same size.
 struct Candidates {
   std::vector<size_t> hash;
   std::vector<std::vector<size_t>> same_size;
@@ -48,8 +48,8 @@ Plan make_plan(Config& parent, const std::vector<Source>& sources);
 
 // How many of the parent's layers, the oldest ones, stay as they are; the content in use of the
 // others goes into the new layer. None stays if no more than half of the stored bytes would be in
-// use. At kMaxLayers the last one joins, and with it those before it that are no larger than what
-// is written then: so a large layer stays until what came after it has become as large, however
+// use. At kMaxLayers the last one joins, and with it those before it that are no larger than the
+// new layer. So a large layer stays until later ones have become as large, however
 // many savers (the ranks of a group) add a little each.
 size_t kept_layers(const Config& parent, const Plan& plan);
 

@@ -16,6 +16,8 @@ const char* to_string(LeftOutReason reason) {
       return "invalid_path";
     case LeftOutReason::kTooLarge:
       return "too_large";
+    case LeftOutReason::kTooMany:
+      return "too_many";
     case LeftOutReason::kIncomplete:
       return "incomplete";
   }

@@ -27,14 +27,15 @@ enum class LeftOutReason {
   kNotRegular,   // a link, device, directory, ...
   kInvalidPath,  // not allowed in an archive, see check_archive_path
   kTooLarge,     // no archive can hold it: over max_archive_bytes or max_ratio
-  kIncomplete,   // useless without a file of its unit that is kTooLarge
+  kTooMany,      // with it the archive would have more files than a reader accepts (Limits)
+  kIncomplete,   // useless without a file of its unit that is left out for good
 };
 const char* to_string(LeftOutReason reason);
 
 struct LeftOut {
   std::string path;  // in the archive
   LeftOutReason reason;
-  std::string detail;  // for messages; kTooLarge: with sizes, limit and what to do
+  std::string detail;  // for messages; kTooLarge, kTooMany: with sizes, limit and what to do
 };
 
 }  // namespace compilecache::archive

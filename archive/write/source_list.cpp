@@ -79,6 +79,17 @@ void SourceList::leave_out_with_unit(size_t index, std::string detail) {
   }
 }
 
+void SourceList::leave_out_units(const std::vector<std::vector<size_t>>& units,
+                                 const std::string& detail) {
+  for (const std::vector<size_t>& unit : units) {
+    LeftOutReason reason = LeftOutReason::kTooMany;
+    for (const size_t index : unit) {
+      leave_out(index, {sources_[index].file.path, reason, detail});
+      reason = LeftOutReason::kIncomplete;
+    }
+  }
+}
+
 void SourceList::leave_out_changed(size_t index, const LeftOut& why) {
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (i == index) {

@@ -36,6 +36,8 @@ class SourceList {
 
   // Leaves out the source as kTooLarge, and with it the other files of its unit.
   void leave_out_with_unit(size_t index, std::string detail);
+  // Leaves out the files of whole units, by their indices; the first of each as kTooMany.
+  void leave_out_units(const std::vector<std::vector<size_t>>& units, const std::string& detail);
   // Leaves out a source that changed while it was read, and all others that have changed since the
   // beginning, as each of them would cost another attempt.
   void leave_out_changed(size_t index, const LeftOut& why);

@@ -15,7 +15,7 @@
 
 namespace compilecache::archive {
 
-// What the check works with; all must outlive it. `chunk` is memory to read into.
+// The check's inputs; all must outlive it. `chunk` is memory to read into.
 struct TooLargeCheck {
   BlobStore& store;
   const WriteSettings& settings;
@@ -27,6 +27,11 @@ struct TooLargeCheck {
 // file that is larger than an archive may be is compressed on trial, up to the limit, to see
 // whether it fits.
 Status leave_out_too_large(SourceList& sources, const TooLargeCheck& check);
+
+// Leaves out whole units until an archive of the parent's files and the others is within the limits
+// of files, paths and bytes. Those that were finished last are left out, since every start needs
+// the first ones.
+void leave_out_too_many(SourceList& sources, const Config& parent, const Limits& limits);
 
 // Leaves out the sources with these indices, which compress so well that no reader would accept the
 // layer (Limits::max_ratio).

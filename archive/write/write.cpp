@@ -22,9 +22,12 @@ constexpr size_t kChunkBytes = 1U << 20;
 // the compressor.
 constexpr size_t kBytesOfAFile = 1000;
 constexpr size_t kLeastCompressorBytes = 24U << 20;
-// The most attempts of a save. A layer is begun anew if a large file changed while it was packed,
+// Readers refuse a string that takes more than 24,576 bytes as JSON, line ends being two each.
+constexpr size_t kLongestWrittenNote = 20U << 10;
+// The most attempts of a save. A layer is restarted if a large file changed while it was packed,
 // or compressed too well for readers.
 constexpr int kMaxAttempts = 4;
+constexpr char kVariationNote[] = "written-otherwise";
 
 // One save, with as many attempts as it needs.
 class Save {
@@ -48,6 +51,7 @@ class Save {
   Status write_layer(Plan& plan, size_t kept);
   Status copy_layers(Plan& plan, size_t kept, LayerWriter& layer);
   Status finish_layer(LayerWriter& layer);
+  void vary();
   void take_notes();
   void carry_small_blobs(std::string config);
   Result<WriteResult> commit(Plan plan);
@@ -100,6 +104,10 @@ Status Save::read_parent() {
   rewrite_ = unwanted && std::erase_if(parent_.files, [&](const FileEntry& file) {
                            return unwanted(file.path);
                          }) > 0;
+  if (request_.dropped) {
+    std::erase_if(parent_.files,
+                  [&](const FileEntry& file) { return request_.dropped(file.path); });
+  }
   return {};
 }
 
@@ -115,6 +123,7 @@ Result<WriteResult> Save::run() {
   sources_ = SourceList(std::move(request_.files));
   const TooLargeCheck check{store_, settings_, request_.checkpoint, chunk_};
   if (auto left = leave_out_too_large(sources_, check); !left) return unexpected(left.error());
+  leave_out_too_many(sources_, parent_, settings_.limits);
   auto found = sources_.find_equal_files(parent_, chunk_, [this] { return check_checkpoint(); });
   if (!found) return unexpected(found.error());
   auto written = attempt();
@@ -124,12 +133,17 @@ Result<WriteResult> Save::run() {
 }
 
 Result<WriteResult> Save::attempt() {
+  Error last;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     packer_.forget();
     beyond_ratio_.clear();
     auto written = write();
-    if (written || (!packer_.changed() && beyond_ratio_.empty())) return written;
-    if (packer_.changed()) {
+    const bool kept = !written && written.error().code == ErrorCode::kAlreadyExists;
+    if (written || (!kept && !packer_.changed() && beyond_ratio_.empty())) return written;
+    last = written.error();
+    if (kept) {
+      vary();
+    } else if (packer_.changed()) {
       sources_.leave_out_changed(packer_.changed()->source, packer_.changed()->why);
     } else {
       leave_out_beyond_ratio(sources_, beyond_ratio_, request_.settings.limits.max_ratio);
@@ -138,6 +152,7 @@ Result<WriteResult> Save::attempt() {
     // The parent's files were moved into the plan.
     if (auto read = read_parent(); !read) return unexpected(read.error());
   }
+  if (last.code == ErrorCode::kAlreadyExists) return unexpected(last);
   if (!packer_.changed()) {
     return fail(ErrorCode::kTooLarge,
                 "writing the archive: it packs into so little that no reader would take it");
@@ -153,7 +168,8 @@ Result<WriteResult> Save::write() {
   result_.added_files = plan.added_files;
   result_.added_plain_bytes = plan.added_plain_bytes;
   result_.written_bytes = 0;
-  if (plan.added_files == 0 && (!rewrite_ || plan.files.empty())) {
+  const bool anew = (rewrite_ || request_.anew) && !plan.files.empty();
+  if (plan.added_files == 0 && !anew) {
     result_.nothing_new = true;
     parent_.files = std::move(plan.files);
     if (!request_.parent.empty()) result_.archive = describe(parent_manifest_, parent_);
@@ -207,7 +223,7 @@ Status Save::copy_layers(Plan& plan, size_t kept, LayerWriter& layer) {
     CopySink sink(layer, std::move(wanted[i]));
     const Descriptor& from = parent_manifest_.layers[i];
     if (auto read = read_layer(session, store_, from, sink); !read) {
-      // What the new layer refuses is no fault of the one that is read.
+      // A refusal by the new layer is no fault of the one that is read.
       const Error& why = sink.refused() ? *sink.refused() : read.error();
       return unexpected(why.with("rewriting layers of the parent archive as one"));
     }
@@ -243,19 +259,24 @@ Result<WrittenBlob> Save::put_blob(const char* media_type, const std::string& co
   return finished;
 }
 
+// A store that keeps damaged bytes under their digest takes the same files in other bytes.
+void Save::vary() { ++settings_.variation; }
+
 // If there are too many notes, the parent's are dropped.
 void Save::take_notes() {
+  if (settings_.variation > 0)
+    config_.notes.emplace(kVariationNote, std::to_string(settings_.variation));
   for (const auto* notes : {&request_.notes, &parent_.notes}) {
     for (const auto& [name, text] : *notes) {
-      if (config_.notes.size() < kMostNotes && text.size() <= kLongestNote) {
+      if (config_.notes.size() < kMostNotes && text.size() <= kLongestWrittenNote) {
         config_.notes.emplace(name, text);
       }
     }
   }
 }
 
-// Which those are depends on their sizes alone, so that equal archives have equal manifests. What
-// cannot be read stays where it is.
+// Which those are depends on their sizes alone, so that equal archives have equal manifests.
+// A layer that cannot be read stays where it is.
 void Save::carry_small_blobs(std::string config) {
   const uint64_t most = store_.carried_up_to();
   if (config.size() <= most) manifest_.config.data = std::move(config);

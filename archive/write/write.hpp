@@ -24,8 +24,8 @@
 //
 // The new archive is the union: the parent's files stay unless a given file has the same path and
 // another content. When the parent has kMaxLayers layers, or half of its stored bytes would be
-// superseded, the new layer takes in the last of the parent's, or all (plan.hpp, kept_layers). What
-// they hold is read from the store, whatever this machine has of it.
+// superseded, the new layer takes in the last of the parent's, or all (plan.hpp, kept_layers).
+// Their content is read from the store, whatever this machine has of it.
 //
 // All blobs are durable when the call returns; nothing refers to them until the caller commits the
 // manifest's digest. Any number of processes may write into one store at once.
@@ -39,10 +39,15 @@ struct WriteRequest {
   Annotations annotations;                   // of the manifest
   std::map<std::string, std::string> notes;  // added to the parent's (Config::notes)
   WriteSettings settings;
-  // Whether no archive may contain the file with this path, whoever packed it; may be empty. If the
-  // parent has such files, all others are written anew, so that these and their bytes are gone.
+  // Whether no archive may contain the file with this path; may be empty. If the parent has such
+  // files, all others are rewritten, so that these files and their bytes are dropped.
   std::function<bool(const std::string& path)> unwanted;
-  // Digests of blobs that are about to be deleted: they are written anew even if they exist.
+  // Whether the parent's file with this path is of no use any more; may be empty. Its bytes are
+  // dropped when the layer that has them is rewritten.
+  std::function<bool(const std::string& path)> dropped;
+  // Write an archive although no file is new, for its notes or what is dropped.
+  bool anew = false;
+  // Digests of blobs that are about to be deleted: they are rewritten even if they exist.
   std::vector<std::string> without;
   Checkpoint checkpoint;  // may be empty
 };
@@ -58,11 +63,12 @@ struct WriteResult {
   std::vector<LeftOut> left_out;
 };
 
-// kInvalid: settings or request make no sense; kNotFound: a blob of the parent is missing (or not
-// yet visible, on a network file system); kCorrupt: a blob of the parent does not match its digest;
-// both name that blob and never mean the new archive; kTooLarge: all files together would exceed
-// max_archive_bytes or what a reader accepts (a file that does so alone is left out); kUnavailable:
-// too many files keep changing, try later; kCancelled; kIo. After any error nothing is left but
+// kInvalid: settings or request make no sense. kNotFound: a blob of the parent is missing (or not
+// yet visible, on a network file system). kCorrupt: a blob of the parent does not match its digest.
+// Both name that blob and never mean the new archive. kTooLarge: all files together would exceed
+// max_archive_bytes (a file that does so alone is left out, and so are units beyond a reader's
+// limits). kUnavailable:
+// too many files keep changing, try later. kCancelled, kIo. After any error nothing is left but
 // whole blobs that no head reaches, which later sweeps delete.
 Result<WriteResult> write_archive(BlobStore& store, WriteRequest request);
 

@@ -51,10 +51,13 @@ std::string state_of(const api::CompileCacheArchive& archive) {
   return archive.lock.holder.empty() ? "" : "saved by " + archive.lock.pod + " now";
 }
 
-std::string table_of(const std::vector<api::CompileCacheArchive>& archives, WallTime now,
-                     bool wide) {
+std::string table_of(const std::vector<api::CompileCacheArchive>& archives, WallTime now, bool wide,
+                     Namespaces namespaces) {
   std::vector<std::vector<std::string>> rows{header(wide)};
   for (const auto& archive : archives) rows.push_back(row_of(archive, now, wide));
+  for (size_t i = 0; namespaces == Namespaces::kAll && i < rows.size(); ++i) {
+    rows[i].insert(rows[i].begin(), i == 0 ? "NAMESPACE" : archives[i - 1].metadata.ns);
+  }
   Page page;
   page.table(rows, Page::Place::kAlone);
   return page.take();

@@ -14,9 +14,11 @@ namespace compilecache::cli {
 // "Corrupt", "Suspect", "saved by POD now"; empty: nothing is to be said.
 std::string state_of(const api::CompileCacheArchive& archive);
 
-// `wide`: with what else is known of each. Ages are counted to `now`.
-std::string table_of(const std::vector<api::CompileCacheArchive>& archives, WallTime now,
-                     bool wide);
+// `wide`: with what else is known of each; of all namespaces with a column
+// for them. Ages are counted to `now`.
+enum class Namespaces { kOne, kAll };
+std::string table_of(const std::vector<api::CompileCacheArchive>& archives, WallTime now, bool wide,
+                     Namespaces namespaces = Namespaces::kOne);
 nlohmann::json json_of(const std::vector<api::CompileCacheArchive>& archives);
 
 }  // namespace compilecache::cli

@@ -5,32 +5,52 @@
 
 #include "base/clock.hpp"
 #include "cli/archives/archive_table.hpp"
+#include "cli/cluster/watch_text.hpp"
+#include "cli/text/complaint.hpp"
 #include "cli/text/structured_output.hpp"
 
 namespace compilecache::cli {
+namespace {
+
+using Archives = std::vector<api::CompileCacheArchive>;
+
+std::string list_of(const ArchivesOptions& options, const Archives& archives) {
+  if (is_structured(options.output)) return structured(json_of(archives), options.output);
+  if (options.output == "name") {
+    return names_of(json_of(archives), "compilecachearchive.compilecache.dev");
+  }
+  if (archives.empty()) return "";
+  return table_of(archives, SystemClock::instance().wall(), options.output == "wide",
+                  options.all_namespaces ? Namespaces::kAll : Namespaces::kOne);
+}
+
+std::string where(const ArchivesOptions& options, const Cluster& cluster) {
+  if (options.all_namespaces) return " in any namespace";
+  return options.what.empty() ? " in the namespace " + cluster.ns : " of " + options.what;
+}
+
+}  // namespace
 
 int run_archives(const ArchivesOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto refuse = [&](const Error& error) {
-    errors << "kubectl compilecache archives: " << error.message << "\n";
-    return 1;
+  auto cluster = connect(options.cluster);
+  if (!cluster) return complain(cluster.error(), errors);
+  if (options.all_namespaces) cluster->ns.clear();
+  bool said_none = false;
+  const auto read = [&]() -> Result<std::string> {
+    const auto archives = read_named_archives(*cluster, options.what, options.selector);
+    if (!archives) return unexpected(archives.error());
+    if (archives->empty() && !said_none && !is_structured(options.output)) {
+      errors << "There is no archive yet" << where(options, *cluster) << ".\n";
+    }
+    said_none = archives->empty();
+    return list_of(options, *archives);
   };
-  const auto cluster = connect(options.cluster);
-  if (!cluster) return refuse(cluster.error());
-  // A name with a slip of the pen is not an empty list.
-  if (!options.cache.empty()) {
-    if (auto cache = read_cache(*cluster, options.cache); !cache) return refuse(cache.error());
+  if (options.watch) {
+    return watch_text(cluster->client, read, {options.terminal, options.output}, out, errors);
   }
-  const auto archives = read_archives(*cluster, options.cache);
-  if (!archives) return refuse(archives.error());
-  if (options.output == "json" || options.output == "yaml") {
-    out << structured(json_of(*archives), options.output);
-  } else if (archives->empty()) {
-    errors << "There is no archive yet"
-           << (options.cache.empty() ? " in the namespace " + cluster->ns : " of " + options.cache)
-           << ".\n";
-  } else {
-    out << table_of(*archives, SystemClock::instance().wall(), options.output == "wide");
-  }
+  const auto text = read();
+  if (!text) return complain(text.error(), errors);
+  out << *text;
   return 0;
 }
 

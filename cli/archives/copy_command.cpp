@@ -5,6 +5,8 @@
 
 #include "base/printable.hpp"
 #include "cli/archives/copy_wait.hpp"
+#include "cli/cluster/plain_error.hpp"
+#include "cli/text/complaint.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
 namespace compilecache::cli {
@@ -13,13 +15,18 @@ namespace {
 using nlohmann::json;
 
 // The CompileCache that gets the archives, with the copy asked for.
-Result<json> ask(const Cluster& cluster, const CopyOptions& options) {
+struct Target {
+  json object;
+  bool made = false;  // by this command
+};
+
+Result<Target> ask(const Cluster& cluster, const CopyOptions& options) {
   const auto& caches = controller::resources::kCompileCaches;
-  const std::string doing = "reading CompileCache " + cluster.ns + "/" + options.from;
   const auto source = cluster.client.get(caches, cluster.ns, options.from);
-  if (!source) return unexpected(source.error().with(doing));
+  if (!source)
+    return unexpected(not_read(source.error(), "CompileCache", cluster.ns, options.from));
   const auto parsed = api::parse_compile_cache(*source);
-  if (!parsed) return unexpected(parsed.error().with(doing));
+  if (!parsed) return unexpected(parsed.error().with("CompileCache \"" + options.from + "\""));
   const auto from = copy_from(*parsed);
   if (!from) return unexpected(from.error());
   const auto there = cluster.client.get(caches, cluster.ns, options.to);
@@ -29,37 +36,49 @@ Result<json> ask(const Cluster& cluster, const CopyOptions& options) {
                     " is there already, with a store of its own: leave --to-claim and "
                     "--to-registry out, or give another name");
   }
-  if (there) return ask_for_copy(cluster, options.to, *from);
-  if (there.error().code != ErrorCode::kNotFound) return unexpected(there.error());
+  if (there) {
+    auto changed = ask_for_copy(cluster, options.to, *from);
+    if (!changed) return unexpected(changed.error());
+    return Target{std::move(*changed)};
+  }
+  if (there.error().code != ErrorCode::kNotFound) return unexpected(plain_error(there.error()));
   auto made =
       cluster.client.create(caches, copied_cache(*source, options.to, options.target, *from));
   if (!made) {
-    return unexpected(made.error().with("creating CompileCache " + cluster.ns + "/" + options.to));
+    return unexpected(plain_error(made.error()));
   }
-  return made;
+  return Target{std::move(*made), true};
+}
+
+// Deletes the target that this command created if no copy can ever reach it.
+Error without_target(const Error& error, const Cluster& cluster, const Target& target) {
+  if (!target.made || error.code != ErrorCode::kInvalid) return error;
+  const api::ObjectMeta meta = api::object_meta(target.object);
+  const auto removed = cluster.client.remove(controller::resources::kCompileCaches, cluster.ns,
+                                             meta.name, {.uid = meta.uid});
+  return removed ? Error{error.code,
+                         error.message + "; CompileCache " + meta.name + " was deleted again"}
+                 : error;
 }
 
 }  // namespace
 
 int run_copy(const CopyOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto refuse = [&](const Error& error) {
-    errors << "kubectl compilecache copy: " << printable(error.message) << "\n";
-    return 1;
-  };
+  const auto refuse = [&](const Error& error) { return complain(error, errors); };
   const auto cluster = connect(options.cluster);
   if (!cluster) return refuse(cluster.error());
   if (options.from == options.to) {
     return refuse({ErrorCode::kInvalid,
                    "a CompileCache is not copied to itself; to change its "
-                   "store give --to another name (docs/move.md)"});
+                   "store give --to another name (docs/how-to/storage/move.md)"});
   }
   const auto asked = ask(*cluster, options);
   if (!asked) return refuse(asked.error());
-  const auto copied = wait_for_copy(*cluster, options.to, api::object_meta(*asked).generation,
-                                    std::chrono::seconds(options.timeout_seconds), errors);
+  const auto copied = wait_for_copy(
+      *cluster, options.to, api::object_meta(asked->object).generation, options.timeout, errors);
   if (!copied) {
-    return refuse(
-        still_copying(copied.error(), *cluster, options.to).with("copying " + options.from));
+    const Error error = still_copying(copied.error(), *cluster, options.to);
+    return refuse(without_target(error, *cluster, *asked));
   }
   out << "CompileCache " << options.to << ": " << printable(*copied)
       << "\nPods get them with the annotation compilecache.dev/cache: " << options.to << "\n";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <iosfwd>
 #include <string>
 
@@ -15,7 +16,7 @@ struct CopyOptions {
   ClusterOptions cluster;
   std::string from, to;
   StoreChoice target;  // of one that is to be made
-  int timeout_seconds = 1800;
+  std::chrono::seconds timeout = std::chrono::minutes(30);
 };
 
 // The exit status: 0 when the archives are there, 1 when not.

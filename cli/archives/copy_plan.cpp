@@ -24,7 +24,7 @@ json storage_json(const json& before, const StoreChoice& store) {
   }
   json storage = json::object();
   if (store.claim.empty()) return storage;
-  for (const char* name : {"allowReadWriteOnce", "allowNodeAffinity"}) {
+  for (const char* name : {"allowReadWriteOnce", "allowNodeAffinity", "allowUserNamespaces"}) {
     if (before.contains(name)) storage[name] = before.at(name);
   }
   storage["claimName"] = store.claim;

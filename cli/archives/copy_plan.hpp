@@ -7,7 +7,7 @@
 #include "api/compile_cache.hpp"
 #include "base/error.hpp"
 
-// What a copy is to come to (docs/move.md), and how far it is. Pure.
+// The target of a copy (docs/how-to/storage/move.md), and its progress. Pure.
 
 namespace compilecache::cli {
 

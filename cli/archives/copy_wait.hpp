@@ -3,9 +3,12 @@
 #include <chrono>
 #include <cstdint>
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "base/mutex.hpp"
 #include "cli/cluster/cluster.hpp"
 
 namespace compilecache::cli {
@@ -15,12 +18,44 @@ namespace compilecache::cli {
 Result<nlohmann::json> ask_for_copy(const Cluster& cluster, const std::string& name,
                                     const nlohmann::json& copy_from);
 
-// Takes that back: what is copied is here, and no more comes.
-void take_back_copy(const Cluster& cluster, const std::string& name);
+// The spec.storage.copyFrom of a CompileCache, borrowed for the copy of an import:
+//
+//   BorrowedCopyFrom borrowed(cluster, "llama", inbox.metadata.name);
+//   const Undo undo([&] { borrowed.give_back(); });
+//   auto asked = borrowed.ask(copy_from);
+//   ...
+//   borrowed.give_back();   // as it was, what the user had set there included
+//
+// The cluster must outlive it. Thread-safe.
+class BorrowedCopyFrom {
+ public:
+  // `inbox`: the CompileCache that the import copies from, which nobody else names.
+  BorrowedCopyFrom(const Cluster& cluster, std::string name, std::string inbox)
+      : cluster_(cluster), name_(std::move(name)), inbox_(std::move(inbox)) {}
 
-// Waits until the copy that was asked for with that generation of the CompileCache has ended, and
-// tells `progress` what the operator says meanwhile. What it says at the end; kTimeout: it has not
-// ended, and goes on; kUnavailable: it failed, and is tried again by the operator.
+  // Reads what is there and asks for the copy, as ask_for_copy().
+  Result<nlohmann::json> ask(const nlohmann::json& copy_from);
+  // Whether the user had set one.
+  [[nodiscard]] bool was_set() const;
+  // Does nothing before ask(), or where somebody has set another one in the meantime.
+  void give_back() const;
+
+ private:
+  const Cluster& cluster_;
+  const std::string name_, inbox_;
+  mutable Mutex mutex_;
+  std::optional<nlohmann::json> before_ GUARDED_BY(mutex_);  // null: it was not set
+};
+
+// Names of CompileCaches that imports copy from, and that are never made: "import-3f2a91bc",
+// "llama-import-3f2a91bc".
+std::string inbox_name(const std::string& cache);
+bool is_inbox_name(const std::string& name);
+
+// Waits until the copy of that generation of the CompileCache has ended, and passes the operator's
+// messages to `progress` meanwhile. Returns its last message. kTimeout: it has not ended, and
+// continues; kUnavailable: it failed, and the operator retries it; kInvalid: its store
+// stays unusable until somebody changes something.
 Result<std::string> wait_for_copy(const Cluster& cluster, const std::string& name,
                                   int64_t generation, std::chrono::seconds limit,
                                   std::ostream& progress);

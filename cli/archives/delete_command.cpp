@@ -7,6 +7,8 @@
 #include "base/clock.hpp"
 #include "base/printable.hpp"
 #include "cli/archives/archive_table.hpp"
+#include "cli/cluster/plain_error.hpp"
+#include "cli/text/complaint.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
 namespace compilecache::cli {
@@ -20,10 +22,6 @@ Result<Archives> find_all(const Cluster& cluster, const std::vector<std::string>
   for (const std::string& text : names) {
     const auto name = parse_archive_name(text);
     if (!name) return unexpected(name.error());
-    if (name->cache.empty()) {
-      return fail(ErrorCode::kInvalid,
-                  "\"" + text + "\": name the CompileCache too, as in CACHE/" + text);
-    }
     auto archive = read_archive(cluster, *name);
     if (!archive) return unexpected(archive.error());
     archives.push_back(std::move(*archive));
@@ -52,10 +50,7 @@ bool agreed(const DeleteOptions& options, const Archives& archives, std::istream
 
 int run_delete(const DeleteOptions& options, std::istream& in, std::ostream& out,
                std::ostream& errors) {
-  const auto refuse = [&](const Error& error) {
-    errors << "kubectl compilecache delete: " << error.message << "\n";
-    return 1;
-  };
+  const auto refuse = [&](const Error& error) { return complain(error, errors); };
   const auto cluster = connect(options.cluster);
   if (!cluster) return refuse(cluster.error());
   const auto archives = find_all(*cluster, options.archives);
@@ -70,7 +65,7 @@ int run_delete(const DeleteOptions& options, std::istream& in, std::ostream& out
     if (removed) {
       out << "archive " << printable(name) << " deleted\n";
     } else {
-      status = refuse(removed.error().with("deleting the archive " + name));
+      status = refuse(not_read(removed.error(), "archive", archive.metadata.ns, name));
     }
   }
   return status;

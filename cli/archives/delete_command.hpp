@@ -18,8 +18,8 @@ struct DeleteOptions {
   bool can_ask = false;               // a person sits at `in`
 };
 
-// All are looked up before one is deleted. What was saved or deleted anew since then is left alone.
-// The exit status: 0 when all are gone, 1 when one is not or the person said no.
+// All are looked up before one is deleted. Archives that changed since then are left alone.
+// The exit status: 0 when all are deleted, 1 when one is not or the person said no.
 int run_delete(const DeleteOptions& options, std::istream& in, std::ostream& out,
                std::ostream& errors);
 

@@ -1,15 +1,16 @@
 #include "cli/archives/export_command.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "base/printable.hpp"
 #include "base/quantity.hpp"
 #include "cli/archives/scratch_folder.hpp"
 #include "cli/archives/tool_job.hpp"
 #include "cli/archives/tool_run.hpp"
 #include "cli/cluster/kubectl.hpp"
+#include "cli/text/complaint.hpp"
 #include "store/access/open.hpp"
 #include "store/access/transfer.hpp"
 
@@ -18,16 +19,16 @@ namespace {
 
 using store::Store;
 
+constexpr char kStandardOutput[] = "-";
+
 // The store of a file that came from the volume: a Job reads, and nothing of it is believed here
 // that its digest does not promise.
 Result<std::unique_ptr<Store>> fetch(const Cluster& cluster, const api::VolumeRef& volume,
                                      const std::string& digest, const ScratchFolder& scratch,
                                      const ExportCommandOptions& options, std::ostream& progress) {
-  const auto tool = WaitingTool::start(cluster,
-                                       {.volume = volume,
-                                        .image = options.tool_image,
-                                        .deadline = std::chrono::seconds(options.timeout_seconds)},
-                                       progress);
+  const auto tool = WaitingTool::start(
+      cluster, {.volume = volume, .image = options.tool_image, .deadline = options.timeout},
+      progress);
   if (!tool) return unexpected(tool.error());
   const std::string file = scratch.path() + "/archive.tar";
   const auto fetched =
@@ -43,11 +44,36 @@ Result<std::unique_ptr<Store>> fetch(const Cluster& cluster, const api::VolumeRe
   return store;
 }
 
-Result<store::ExportReport> export_one(const ExportCommandOptions& options,
+// In a folder of its own until it is whole: that goes with it when a signal ends the program.
+Result<store::ExportReport> write_file(Store& store, const std::string& digest,
+                                       const ExportCommandOptions& options,
+                                       const store::ExportOptions& what, std::ostream& out) {
+  const bool streams = options.file == kStandardOutput;
+  const auto folder =
+      streams ? ScratchFolder::create() : ScratchFolder::create_beside(options.file);
+  if (!folder) return unexpected(folder.error());
+  const auto name =
+      streams ? "archive.tar" : std::filesystem::path(options.file).filename().string();
+  const std::string made = folder->path() + "/" + name;
+  auto report = store::export_archive(store, digest, made, what);
+  if (!report) return report;
+  if (streams) {
+    std::ifstream whole(made, std::ios::binary);
+    out << whole.rdbuf() << std::flush;
+    if (!whole || !out) return fail(ErrorCode::kIo, "writing the archive to standard output");
+    return report;
+  }
+  std::error_code failed;
+  std::filesystem::rename(made, options.file, failed);
+  if (failed) return fail(ErrorCode::kIo, "renaming " + made + ": " + failed.message());
+  return report;
+}
+
+Result<store::ExportReport> export_one(const ExportCommandOptions& options, std::ostream& out,
                                        std::ostream& progress) {
   const auto name = parse_archive_name(options.archive);
   if (!name) return unexpected(name.error());
-  if (std::filesystem::exists(options.file)) {
+  if (options.file != kStandardOutput && std::filesystem::exists(options.file)) {
     return fail(ErrorCode::kConflict,
                 options.file + " is there already; give another name, or remove it");
   }
@@ -73,20 +99,26 @@ Result<store::ExportReport> export_one(const ExportCommandOptions& options,
   if (!store) return unexpected(store.error());
   const auto part = archive->key.find("Architecture");
   const std::string architecture = part == archive->key.end() ? "amd64" : part->second;
-  return store::export_archive(**store, digest, options.file,
-                               {archive->metadata.name, options.image, architecture});
+  return write_file(**store, digest, options, {archive->metadata.name, options.image, architecture},
+                    out);
 }
 
 }  // namespace
 
 int run_export(const ExportCommandOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto exported = export_one(options, errors);
-  if (!exported) {
-    errors << "kubectl compilecache export: " << printable(exported.error().message) << "\n";
-    return 1;
+  const bool streams = options.file == kStandardOutput;
+  if (streams && options.terminal) {
+    return complain({ErrorCode::kInvalid,
+                     "an archive is no text for a terminal: name a file with -f, or redirect the "
+                     "output"},
+                    errors, 2);
   }
-  out << options.file << ": " << (options.image ? "image " : "archive ") << exported->digest << ", "
-      << format_bytes(exported->bytes) << "\n";
+  const auto exported = export_one(options, out, errors);
+  if (!exported) return complain(exported.error(), errors);
+  std::ostream& told = streams ? errors : out;
+  told << (streams ? "standard output" : options.file) << ": "
+       << (options.image ? "image " : "archive ") << exported->digest << ", "
+       << format_bytes(exported->bytes) << "\n";
   return 0;
 }
 

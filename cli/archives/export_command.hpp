@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <iosfwd>
 #include <string>
 
@@ -13,15 +14,17 @@ namespace compilecache::cli {
 
 struct ExportCommandOptions {
   ClusterOptions cluster;
-  std::string archive;  // CACHE/ARCHIVE
-  std::string file;
+  std::string archive;    // CACHE/ARCHIVE
+  std::string file;       // "-": standard output
+  bool terminal = false;  // whether that is one
   bool image = false;
   RegistryLogin login;
   std::string tool_image;  // of the Job; empty: what the operator uses in the namespace
-  int timeout_seconds = 1800;
+  std::chrono::seconds timeout = std::chrono::minutes(30);
 };
 
-// The exit status: 0 when the file was written, 1 when not; then there is none.
+// Returns the exit status: 0 when the archive was written, 1 when it was not, and no file is left,
+// 2 when it would be bytes on a terminal.
 int run_export(const ExportCommandOptions& options, std::ostream& out, std::ostream& errors);
 
 }  // namespace compilecache::cli

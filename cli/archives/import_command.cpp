@@ -6,7 +6,6 @@
 
 #include "api/store_ref.hpp"
 #include "base/printable.hpp"
-#include "base/random.hpp"
 #include "cli/archives/archive_signer.hpp"
 #include "cli/archives/copy_wait.hpp"
 #include "cli/archives/scratch_folder.hpp"
@@ -14,6 +13,7 @@
 #include "cli/archives/tool_run.hpp"
 #include "cli/cluster/kubectl.hpp"
 #include "cli/cluster/undo.hpp"
+#include "cli/text/complaint.hpp"
 #include "store/access/copy.hpp"
 #include "store/access/open.hpp"
 #include "store/access/transfer.hpp"
@@ -21,21 +21,20 @@
 namespace compilecache::cli {
 namespace {
 
-// A CompileCache that is never made, whose store is what is filled and copied: a repository, or a
-// folder in the CompileCache's own store on its volume, where whoever saves may write.
+// A CompileCache that is never created, whose store is filled and copied: a repository, or a
+// folder in the CompileCache's own store on its volume, where savers may write.
 Result<api::CompileCache> inbox_of(const api::CompileCache& cache, const StoreChoice& via) {
-  const std::string id = random_id(system_random()).substr(0, 8);
   const auto& storage = cache.spec.storage;
   api::CompileCache inbox;
   inbox.metadata.ns = cache.metadata.ns;
-  inbox.metadata.name = cache.metadata.name.substr(0, 40) + "-import-" + id;
+  inbox.metadata.name = inbox_name(cache.metadata.name);
   inbox.spec.storage.emplace();
   if (!via.repository.empty()) {
     inbox.spec.storage->registry = {via.repository, via.secret, via.ca_config_map};
   } else if (storage && storage->registry) {
     inbox.spec.storage->registry = storage->registry;
   } else if (storage && !storage->claim_name.empty()) {
-    inbox.metadata.name = "import-" + id;
+    inbox.metadata.name = inbox_name("");
     inbox.spec.storage->claim_name = storage->claim_name;
     inbox.spec.storage->sub_path = api::store_of(cache, {})->volume()->path;
   } else {
@@ -83,7 +82,7 @@ Result<WaitingTool> fill(const Cluster& cluster, const api::VolumeRef& volume,
   auto tool = WaitingTool::start(cluster,
                                  {.volume = volume,
                                   .image = options.tool_image,
-                                  .deadline = std::chrono::seconds(2L * options.timeout_seconds),
+                                  .deadline = 2 * options.timeout,
                                   .writes = true,
                                   .clears = path},
                                  progress);
@@ -96,13 +95,14 @@ Result<WaitingTool> fill(const Cluster& cluster, const api::VolumeRef& volume,
 }
 
 Result<std::string> have_it_copied(const Cluster& cluster, const ImportCommandOptions& options,
-                                   const api::CompileCache& inbox, std::ostream& progress) {
+                                   const api::CompileCache& inbox, BorrowedCopyFrom& borrowed,
+                                   std::ostream& progress) {
   const auto from = copy_from(inbox);
   if (!from) return unexpected(from.error());
-  const auto asked = ask_for_copy(cluster, options.cache, *from);
+  const auto asked = borrowed.ask(*from);
   if (!asked) return unexpected(asked.error());
-  return wait_for_copy(cluster, options.cache, api::object_meta(*asked).generation,
-                       std::chrono::seconds(options.timeout_seconds), progress);
+  return wait_for_copy(cluster, options.cache, api::object_meta(*asked).generation, options.timeout,
+                       progress);
 }
 
 Result<std::string> by_registry(const Cluster& cluster, const ImportCommandOptions& options,
@@ -115,7 +115,14 @@ Result<std::string> by_registry(const Cluster& cluster, const ImportCommandOptio
   if (auto pushed = push(*checked, **store, signer); !pushed) return unexpected(pushed.error());
   progress << "pushed " << printable(checked->report.name) << " to " << (*store)->describe()
            << "\n";
-  auto copied = have_it_copied(cluster, options, inbox, progress);
+  BorrowedCopyFrom borrowed(cluster, options.cache, inbox.metadata.name);
+  const Undo undo([&] { borrowed.give_back(); });
+  auto copied = have_it_copied(cluster, options, inbox, borrowed, progress);
+  // The user's own value comes first. Without it the operator may go on.
+  if (borrowed.was_set()) {
+    borrowed.give_back();
+    return copied;
+  }
   if (!copied) return unexpected(still_copying(copied.error(), cluster, options.cache));
   return copied;
 }
@@ -133,11 +140,11 @@ Result<std::string> by_volume(const Cluster& cluster, const ImportCommandOptions
   if (!there) return unexpected(there.error());
   progress << "put it on the volume of claim " << place.claim << "\n";
   // The folder goes, so nothing may go on with it.
-  const auto take_back = [&] { take_back_copy(cluster, options.cache); };
-  const Undo undo(take_back);
-  auto copied = have_it_copied(cluster, options, inbox, progress);
-  if (!copied) take_back();
-  // So that it is gone when this returns; the Job would do it a little later.
+  BorrowedCopyFrom borrowed(cluster, options.cache, inbox.metadata.name);
+  const Undo undo([&] { borrowed.give_back(); });
+  auto copied = have_it_copied(cluster, options, inbox, borrowed, progress);
+  if (!copied || borrowed.was_set()) borrowed.give_back();
+  // So that it is deleted when this returns; the Job would do it a little later.
   (void)run_kubectl(options.cluster, there->exec({"rm", "-rf", store_path(place)}), {});
   return copied;
 }
@@ -167,11 +174,7 @@ Result<std::string> import_one(const ImportCommandOptions& options, std::ostream
 
 int run_import(const ImportCommandOptions& options, std::ostream& out, std::ostream& errors) {
   const auto imported = import_one(options, errors);
-  if (!imported) {
-    errors << "kubectl compilecache import: "
-           << printable(imported.error().with("importing " + options.file).message) << "\n";
-    return 1;
-  }
+  if (!imported) return complain(imported.error(), errors);
   out << "CompileCache " << options.cache << ": " << printable(*imported) << "\n";
   return 0;
 }

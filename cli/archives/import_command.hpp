@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <iosfwd>
 #include <string>
 
@@ -8,7 +9,7 @@
 #include "cli/cluster/cluster.hpp"
 
 // `kubectl compilecache import FILE --to CACHE`: a CompileCache gets the archive of a file, in the
-// one way in which archives of elsewhere come into being: the operator copies it from a store that
+// one way in which external archives are created: the operator copies it from a store that
 // the CompileCache's owner names. That store is a repository into which the file is pushed from
 // here, or a folder on the CompileCache's volume, filled by a Job.
 
@@ -21,7 +22,7 @@ struct ImportCommandOptions {
   RegistryLogin login;
   std::string key;         // with which it is signed on the way; empty: it is not
   std::string tool_image;  // of the Job; empty: what the operator uses in the namespace
-  int timeout_seconds = 1800;
+  std::chrono::seconds timeout = std::chrono::minutes(30);
 };
 
 // The exit status: 0 when the archive is there, 1 when not.

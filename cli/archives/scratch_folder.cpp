@@ -1,5 +1,6 @@
 #include "cli/archives/scratch_folder.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -17,9 +18,19 @@ void remove(const std::string& folder) {
 Result<ScratchFolder> ScratchFolder::create() {
   std::error_code failed;
   const auto parent = std::filesystem::temp_directory_path(failed);
-  std::string pattern = ((failed ? "/tmp" : parent) / "compilecache.XXXXXX").string();
+  return create_in(failed ? "/tmp" : parent.string(), " (TMPDIR names its place)");
+}
+
+Result<ScratchFolder> ScratchFolder::create_beside(const std::string& file) {
+  const auto parent = std::filesystem::path(file).parent_path();
+  return create_in(parent.empty() ? "." : parent.string(), "");
+}
+
+Result<ScratchFolder> ScratchFolder::create_in(const std::string& parent, const std::string& hint) {
+  std::string pattern = (std::filesystem::path(parent) / "compilecache.XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
-    return fail(ErrorCode::kIo, "making a folder like " + pattern + " (TMPDIR names its place)");
+    const std::error_code why(errno, std::generic_category());
+    return fail(ErrorCode::kIo, "making a folder like " + pattern + hint + ": " + why.message());
   }
   return ScratchFolder(std::move(pattern));
 }

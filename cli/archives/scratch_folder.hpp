@@ -9,11 +9,13 @@
 
 namespace compilecache::cli {
 
-// A folder of this machine's, below $TMPDIR or /tmp, gone with the object, or when a signal ends
-// the program (undo.hpp).
+// A folder of this machine's, gone with the object, or when a signal ends the program (undo.hpp).
 class ScratchFolder {
  public:
+  // Below $TMPDIR or /tmp.
   static Result<ScratchFolder> create();
+  // Beside that file, so that what is in it can be renamed to it.
+  static Result<ScratchFolder> create_beside(const std::string& file);
   ~ScratchFolder();
   ScratchFolder(ScratchFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), undo_(std::move(other.undo_)) {}
@@ -22,6 +24,7 @@ class ScratchFolder {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  static Result<ScratchFolder> create_in(const std::string& parent, const std::string& hint);
   explicit ScratchFolder(std::string path);
   std::string path_;
   std::unique_ptr<Undo> undo_;

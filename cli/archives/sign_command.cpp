@@ -4,6 +4,7 @@
 
 #include "base/printable.hpp"
 #include "cli/archives/archive_signer.hpp"
+#include "cli/text/complaint.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -31,10 +32,7 @@ Result<std::string> sign_one(const Cluster& cluster, const std::string& text,
 }  // namespace
 
 int run_sign(const SignOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto refuse = [&](const Error& error) {
-    errors << "kubectl compilecache sign: " << printable(error.message) << "\n";
-    return 1;
-  };
+  const auto refuse = [&](const Error& error) { return complain(error, errors); };
   const auto signer = ArchiveSigner::of_file(options.key);
   if (!signer) return refuse(signer.error());
   const auto cluster = connect(options.cluster);
@@ -45,7 +43,7 @@ int run_sign(const SignOptions& options, std::ostream& out, std::ostream& errors
     if (done) {
       out << printable(archive) << ": signed " << *done << "\n";
     } else {
-      status = refuse(done.error().with("signing " + archive));
+      status = refuse(done.error());
     }
   }
   return status;

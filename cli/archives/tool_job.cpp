@@ -13,8 +13,8 @@ using nlohmann::json;
 // So long it can be looked at where this program was killed before it had deleted it.
 constexpr int kKeptSeconds = 300;
 
-// Of a Job that waits with a folder to clear: it is told to end when it is deleted, or has had its
-// time. Whoever still writes there is ended first.
+// For a Job that waits with a folder to clear. It ends when it is deleted or at its deadline. A
+// process that still writes there is ended first.
 constexpr char kWaitAndClear[] =
     "trap 'kill -9 -1; rm -rf \"$1\"' EXIT; trap 'exit 0' TERM; sleep \"$0\" & wait";
 constexpr int kToClear = 60;  // seconds, which a large archive on a slow volume may take

@@ -9,9 +9,9 @@
 
 #include "api/store_ref.hpp"
 
-// A Job in which compilecache-agent looks at the store on a volume, made with the rights of whoever
-// asks: its manifest, and what is read of its pod. It mounts the claim, read-only where it can, has
-// no token and no privileges, and fits Pod Security "restricted". Pure.
+// A Job in which compilecache-agent looks at the store on a volume, made with the caller's
+// rights: its manifest, and the reading of its pod. It mounts the claim, read-only where it can,
+// has no token and no privileges, and fits Pod Security "restricted". Pure.
 
 namespace compilecache::cli {
 
@@ -35,7 +35,7 @@ inline constexpr char kToolContainer[] = "agent";
 // The store's folder in the Job's container.
 std::string store_path(const api::VolumeRef& volume);
 
-// What the namespace's pods tell: which image the operator uses there, and on which node a claim
+// Facts from the namespace's pods: which image the operator uses there, and on which node a claim
 // is mounted by now, which is where a ReadWriteOnce claim can be mounted once more. Empty: they
 // do not.
 std::string agent_image_in(const nlohmann::json& pods);

@@ -3,10 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/duration.hpp"
 #include "base/printable.hpp"
 #include "base/random.hpp"
 #include "base/release.hpp"
 #include "cli/archives/tool_job.hpp"
+#include "cli/cluster/plain_error.hpp"
 #include "cli/cluster/undo.hpp"
 
 namespace compilecache::cli {
@@ -16,7 +18,6 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kJobLook{1};
 constexpr std::chrono::seconds kPodPatience{20};  // then a Job without a pod is worth a word
-constexpr char kImageName[] = "docker.io/library/compilecache";
 
 // The Job, for as long as it is needed.
 class RunningJob {
@@ -33,7 +34,7 @@ class RunningJob {
     const auto pods = cluster_.client.list(
         kube::resources::kPods,
         {.ns = cluster_.ns, .label_selector = "batch.kubernetes.io/job-name=" + name_});
-    if (!pods) return unexpected(pods.error().with("reading the pod of Job " + name_));
+    if (!pods) return unexpected(plain_error(pods.error()));
     if (pods->at("items").empty()) return std::nullopt;
     return read_tool_pod(pods->at("items").front());
   }
@@ -41,7 +42,7 @@ class RunningJob {
   Result<std::string> log(const std::string& pod) const {
     auto text =
         cluster_.client.raw("GET", "/api/v1/namespaces/" + cluster_.ns + "/pods/" + pod + "/log");
-    if (!text) return unexpected(text.error().with("reading the log of pod " + pod));
+    if (!text) return unexpected(plain_error(text.error()));
     return text;
   }
 
@@ -56,7 +57,7 @@ class RunningJob {
   const Undo undo_{[this] { remove(); }};
 };
 
-// Whether pods on several nodes can mount it; who may not read claims is not told.
+// Whether pods on several nodes can mount it; without the right to read claims it is unknown.
 bool is_on_one_node(const Cluster& cluster, const std::string& claim) {
   const auto object =
       cluster.client.get(kube::resources::kPersistentVolumeClaims, cluster.ns, claim);
@@ -84,7 +85,7 @@ class Progress {
 
 Result<std::string> make_job(const Cluster& cluster, const ToolRun& run) {
   const std::string name = "compilecache-tool-" + random_id(system_random()).substr(0, 8);
-  // Whoever may not list pods can say --image.
+  // Users who may not list pods can say --tool-image.
   const auto pods = cluster.client.list_all(kube::resources::kPods, {.ns = cluster.ns});
   ToolJobInput input{.name = name,
                      .volume = run.volume,
@@ -97,9 +98,9 @@ Result<std::string> make_job(const Cluster& cluster, const ToolRun& run) {
                      .writes = run.writes,
                      .clears = run.clears};
   if (input.image.empty() && pods) input.image = agent_image_in(*pods);
-  if (input.image.empty()) input.image = std::string(kImageName) + ":" + release();
+  if (input.image.empty()) input.image = std::string(image_repository()) + ":" + release();
   if (auto made = cluster.client.create(kube::resources::kJobs, tool_job(input)); !made) {
-    return unexpected(made.error().with("making the Job " + cluster.ns + "/" + name));
+    return unexpected(plain_error(made.error()));
   }
   return name;
 }
@@ -122,8 +123,7 @@ Result<ToolPod> wait_for(const Cluster& cluster, const RunningJob& job, const To
     (void)cluster.client.pause(kJobLook);
   }
   return fail(ErrorCode::kTimeout, "the Job " + cluster.ns + "/" + job.name() +
-                                       " did not get there within " +
-                                       std::to_string(run.deadline.count()) + " s" +
+                                       " was not ready within " + format_duration(run.deadline) +
                                        (progress.last().empty() ? "" : ": " + progress.last()));
 }
 

@@ -7,7 +7,7 @@
 #include "api/compile_cache_archive.hpp"
 #include "base/error.hpp"
 
-// What was found out about archives by reading them. Pure.
+// The findings about archives from reading them. Pure.
 
 namespace compilecache::cli {
 

@@ -9,6 +9,7 @@
 #include "cli/archives/tool_job.hpp"
 #include "cli/archives/tool_run.hpp"
 #include "cli/archives/verdicts.hpp"
+#include "cli/text/complaint.hpp"
 #include "cli/text/structured_output.hpp"
 
 namespace compilecache::cli {
@@ -42,9 +43,9 @@ Result<std::vector<Verdict>> verify_volume(const Cluster& cluster, const api::Vo
                                            const VerifyOptions& options, const Archives& archives,
                                            std::ostream& errors) {
   ToolRun run{.volume = volume,
-              .image = options.image,
+              .image = options.tool_image,
               .arguments = {"verify", store_path(volume), "--json"},
-              .deadline = std::chrono::seconds(options.timeout_seconds)};
+              .deadline = options.timeout};
   for (const auto& archive : archives) run.arguments.push_back(archive.head.manifest_digest);
   const auto ended = run_tool(cluster, run, errors);
   if (!ended) return unexpected(ended.error());
@@ -59,8 +60,8 @@ Result<std::vector<Verdict>> verify_cache(const Cluster& cluster, const std::str
   const auto store = api::store_of(*cache, {});
   if (!store) {  // a CompileCache with archives and no storage of its own
     return fail(ErrorCode::kInvalid,
-                "CompileCache " + name +
-                    " keeps its archives in the registry that was installed with the operator, "
+                "CompileCache \"" + name +
+                    "\" keeps its archives in the registry that was installed with the operator, "
                     "which answers inside the cluster alone; every load checks each digest all "
                     "the same");
   }
@@ -72,17 +73,11 @@ Result<std::vector<Verdict>> verify_cache(const Cluster& cluster, const std::str
 }  // namespace
 
 int run_verify(const VerifyOptions& options, std::ostream& out, std::ostream& errors) {
-  const auto complain = [&](const Error& error) {
-    errors << "kubectl compilecache verify: " << error.message << "\n";
-    return 1;
-  };
+  const auto refuse = [&](const Error& error) { return complain(error, errors); };
   const auto cluster = connect(options.cluster);
-  if (!cluster) return complain(cluster.error());
-  if (!options.cache.empty()) {
-    if (auto cache = read_cache(*cluster, options.cache); !cache) return complain(cache.error());
-  }
-  const auto archives = read_archives(*cluster, options.cache);
-  if (!archives) return complain(archives.error());
+  if (!cluster) return refuse(cluster.error());
+  const auto archives = read_named_archives(*cluster, options.what);
+  if (!archives) return refuse(archives.error());
   std::map<std::string, Archives> by_cache;
   for (const auto& archive : *archives) by_cache[archive.cache].push_back(archive);
   int status = 0;
@@ -90,7 +85,7 @@ int run_verify(const VerifyOptions& options, std::ostream& out, std::ostream& er
   for (const auto& [name, of_cache] : by_cache) {
     const auto verdicts = verify_cache(*cluster, name, options, of_cache, errors);
     if (!verdicts) {
-      status = complain(verdicts.error().with("verifying " + name));
+      status = refuse(verdicts.error());
       continue;
     }
     for (const Verdict& verdict : *verdicts) {

@@ -25,26 +25,33 @@ struct ClusterOptions {
 
 struct Cluster {
   kube::Client client;
-  std::string ns;  // never empty
+  std::string ns;    // not empty, but for lists of all namespaces
+  std::string name;  // of the cluster in the kubeconfig; empty: it has none
 };
 
 Result<Cluster> connect(const ClusterOptions& options);
 
 Result<api::CompileCache> read_cache(const Cluster& cluster, const std::string& name);
 
-// Those that were saved once; of one CompileCache, or (empty) of all of the namespace, by cache,
-// GPU product and name.
+// Those that were saved once; of one CompileCache, or (empty) of all of the namespace, that the
+// label selector selects, by namespace, cache, GPU product and name. An empty Cluster::ns: of all.
 Result<std::vector<api::CompileCacheArchive>> read_archives(const Cluster& cluster,
-                                                            const std::string& cache);
+                                                            const std::string& cache,
+                                                            const std::string& selector = "");
 
-// An archive as people name it: NAME, or CACHE/NAME. kInvalid: neither.
+// An archive as people name it: CACHE/ARCHIVE. kInvalid: it is not written so.
 struct ArchiveName {
-  std::string cache;  // empty: not said
-  std::string name;
+  std::string cache, name;
 };
 Result<ArchiveName> parse_archive_name(const std::string& text);
 
 // The archive of that name. kNotFound: there is none, or it is another CompileCache's.
 Result<api::CompileCacheArchive> read_archive(const Cluster& cluster, const ArchiveName& name);
+
+// Those that `what` names: CACHE, CACHE/ARCHIVE, or (empty) all of the namespace. kNotFound: there
+// is no such CompileCache or archive, where an empty list would hide a slip of the pen.
+Result<std::vector<api::CompileCacheArchive>> read_named_archives(const Cluster& cluster,
+                                                                  const std::string& what,
+                                                                  const std::string& selector = "");
 
 }  // namespace compilecache::cli

@@ -27,7 +27,7 @@ std::vector<std::string> command_line(const ClusterOptions& cluster,
   return line;
 }
 
-// What a child gets as its first three files.
+// A child's first three files.
 class ChildFiles {
  public:
   ChildFiles(const KubectlFiles& files, int errors) {

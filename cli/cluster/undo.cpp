@@ -11,7 +11,7 @@
 namespace compilecache::cli {
 namespace {
 
-constexpr int kBySignal = 128;  // as shells tell it
+constexpr int kBySignal = 128;  // as shells report it
 
 struct Undos {
   Mutex mutex;

@@ -5,13 +5,13 @@
 
 namespace compilecache::cli {
 
-// What has to be taken away again, also when somebody presses Ctrl-C.
+// Objects that have to be removed again, also after Ctrl-C.
 //
 //   undo_at_signals();                                   // at the start of the program
 //   const Undo undo([&] { client.remove(jobs, ns, name); });
 //
-// From then on SIGINT, SIGTERM and SIGHUP run, in a thread of their own, what is to be undone at
-// that moment, the newest first, and end the program with 128 and the signal's number; a second one
+// From then on SIGINT, SIGTERM and SIGHUP run, in a thread of their own, the present undo actions,
+// the newest first. They end the program with 128 and the signal's number; a second signal
 // ends it at once. Call it once, before any other thread is started. Programs that are started have
 // to let signals through again (posix_spawnattr_setsigmask).
 void undo_at_signals();
@@ -21,7 +21,7 @@ void undo_at_signals();
 class Undo {
  public:
   explicit Undo(std::function<void()> undo);
-  // Waits for ever where a signal is ending the program.
+  // Waits forever where a signal is ending the program.
   ~Undo();
   Undo(const Undo&) = delete;
   Undo& operator=(const Undo&) = delete;

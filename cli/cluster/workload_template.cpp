@@ -88,6 +88,7 @@ Result<std::optional<WorkloadTemplate>> workload_template(const json& object,
                 kind + " " + made.ns + "/" + made.name + " has no pod template at " + found->path);
   }
   made.pod_template = object.at(path);
+  made.template_path = found->path;
   const json& spec = object.at("spec");
   made.claim_templates = spec.value("volumeClaimTemplates", json::array());
   if (!made.claim_templates.is_array()) made.claim_templates = json::array();

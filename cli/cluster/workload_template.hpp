@@ -7,8 +7,8 @@
 #include "base/error.hpp"
 #include "kube/resource.hpp"
 
-// Workloads of which any one pod stands for all: what `prewarm` can make a pod of, and `explain`
-// tells what its pods have in common.
+// Workloads of which any one pod stands for all: `prewarm` can make a pod of them, and `explain`
+// shows what their pods have in common.
 //
 //   const auto named = workload_named("deploy/web");         // its resource, kind and name
 //   auto made_of = workload_template(object, "default");     // its pod template
@@ -27,6 +27,7 @@ Result<WorkloadName> workload_named(const std::string& text);
 struct WorkloadTemplate {
   std::string ns, kind, name;
   nlohmann::json pod_template;
+  std::string template_path;  // where the object has it, "/spec/template"
   nlohmann::json claim_templates = nlohmann::json::array();  // of a StatefulSet
   nlohmann::json selector;                                   // of its pods; null: none is written
 
@@ -34,7 +35,7 @@ struct WorkloadTemplate {
   [[nodiscard]] std::string workload() const { return kind + "/" + name; }
 };
 
-// Of an object as the API server or a manifest has it; `ns` counts where that names none. Nothing
+// For an object of the API server or a manifest; `ns` counts where that names none. Nothing
 // for objects of other kinds; kInvalid where it has no pod template.
 Result<std::optional<WorkloadTemplate>> workload_template(const nlohmann::json& object,
                                                           const std::string& ns);

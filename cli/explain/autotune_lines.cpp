@@ -18,7 +18,7 @@ struct Moment {
   std::string process;
 };
 
-// Of the line in which `words` stand; nothing where it has no time.
+// The time of the line with `words`; nothing where it has no time.
 std::optional<Moment> moment_of(std::string_view line, std::string_view words) {
   const size_t at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;

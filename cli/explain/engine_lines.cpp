@@ -86,7 +86,7 @@ double slowest(const Seconds& seconds) {
   return most;
 }
 
-// What one engine has told.
+// The times of one engine.
 class EngineWord {
  public:
   void add(const EngineLine& known, double seconds, std::string_view process) {
@@ -148,6 +148,26 @@ std::vector<EngineTime> engine_times(const std::vector<std::string_view>& log) {
     for (EngineTime& time : of.times(engine)) all.push_back(std::move(time));
   }
   return all;
+}
+
+std::optional<int64_t> kv_cache_tokens(const std::vector<std::string_view>& log) {
+  constexpr std::string_view kBefore = " KV cache size: ", kAfter = " tokens";
+  constexpr size_t kMostDigits = 15;
+  std::optional<int64_t> least;
+  for (const std::string_view line : log) {
+    const size_t at = line.find(kBefore);
+    if (at == std::string_view::npos || line.substr(0, 1) == "{") continue;
+    const std::string_view rest = line.substr(at + kBefore.size());
+    const size_t end = rest.find_first_not_of("0123456789,");
+    if (end == std::string_view::npos || !rest.substr(end).starts_with(kAfter)) continue;
+    std::string digits(rest.substr(0, end));
+    std::erase(digits, ',');
+    if (digits.empty() || digits.size() > kMostDigits) continue;
+    int64_t tokens = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), tokens);
+    least = least ? std::min(*least, tokens) : tokens;
+  }
+  return least;
 }
 
 std::string known_engines() {

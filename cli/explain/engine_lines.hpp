@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +24,7 @@ struct EngineLine {
   // The line has `words`, later `before`, at once the seconds, at once `after`.
   std::string_view words, before, after;
   std::string_view seen;  // in the sources of these releases: "0.11.0, 0.33.0"
-  // Lines of one process: each tells its own time, or the sum of those before it, too.
+  // Lines of one process: each has its own time, or the sum of those before it, too.
   enum class Repeated { kAdds, kTellsTheSum } repeated = Repeated::kAdds;
 };
 
@@ -38,6 +39,10 @@ struct EngineTime {
 // In the order in which an engine starts. Processes of one engine work side by side, so that the
 // slowest of them counts. Lines in JSON are passed over: they do not say of which process they are.
 std::vector<EngineTime> engine_times(const std::vector<std::string_view>& log);
+
+// For how many tokens the engine found room ("GPU KV cache size: 1,234,567 tokens", in vLLM 0.11 to
+// 0.33); of several processes the least.
+std::optional<int64_t> kv_cache_tokens(const std::vector<std::string_view>& log);
 
 // "vLLM, SGLang"
 std::string known_engines();

@@ -8,8 +8,10 @@
 #include "base/strings.hpp"
 #include "cli/cluster/cluster.hpp"
 #include "cli/cluster/label_match.hpp"
+#include "cli/cluster/plain_error.hpp"
 #include "cli/explain/pod_reader.hpp"
 #include "cli/explain/workload_story.hpp"
+#include "cli/text/complaint.hpp"
 #include "cli/text/json_at.hpp"
 #include "cli/text/structured_output.hpp"
 #include "kube/json.hpp"
@@ -29,9 +31,10 @@ void print_story(const Story& story, const std::string& output, std::ostream& ou
 
 // The pods that the workload's selector selects, the newest first.
 Result<std::vector<json>> pods_of(const Cluster& cluster, const WorkloadName& workload) {
-  const std::string named = workload.kind + " " + cluster.ns + "/" + workload.name;
+  const std::string named = workload.kind + " \"" + workload.name + "\"";
   const auto object = cluster.client.get(workload.resource, cluster.ns, workload.name);
-  if (!object) return unexpected(object.error().with("reading " + named));
+  if (!object)
+    return unexpected(not_read(object.error(), workload.kind, cluster.ns, workload.name));
   const std::string selector = selector_query(at(*object, "/spec/selector"));
   if (selector.empty()) {
     return fail(ErrorCode::kInvalid,
@@ -40,7 +43,7 @@ Result<std::vector<json>> pods_of(const Cluster& cluster, const WorkloadName& wo
   }
   auto listed = cluster.client.list_all(kube::resources::kPods,
                                         {.ns = cluster.ns, .label_selector = selector});
-  if (!listed) return unexpected(listed.error().with("listing the pods of " + named));
+  if (!listed) return unexpected(plain_error(listed.error()));
   auto pods = listed->at("items").get<std::vector<json>>();
   std::stable_sort(pods.begin(), pods.end(), [](const json& a, const json& b) {
     return text_in(a, "/metadata/creationTimestamp") > text_in(b, "/metadata/creationTimestamp");
@@ -82,8 +85,7 @@ Result<Explained> explained(const std::vector<std::string>& words) {
 int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors) {
   constexpr int kUnreadable = 1, kWrong = 2;
   const auto refuse = [&](const Error& error, int status) {
-    errors << "kubectl compilecache explain: " << error.message << "\n";
-    return status;
+    return complain(error, errors, status);
   };
   const auto whom = explained(options.what);
   if (!whom) return refuse(whom.error(), kWrong);

@@ -10,7 +10,7 @@
 
 // `kubectl compilecache explain POD` and `explain WORKLOAD`: reads what the API server knows of one
 // pod and explains how it started (pod_story.hpp), or what the pods of a workload have in common
-// (workload_story.hpp). Works for whoever may read pods; it says what could not be read.
+// (workload_story.hpp). It needs the right to read pods; it says what could not be read.
 
 namespace compilecache::cli {
 
@@ -21,14 +21,14 @@ struct ExplainOptions {
   std::string output;  // "", "json", "yaml"
 };
 
-// Whom it is about. kInvalid: the words name nothing that can be explained.
+// The pod or workload. kInvalid: the words name nothing that can be explained.
 struct Explained {
   std::string pod;  // empty: a workload
   std::optional<WorkloadName> workload;
 };
 Result<Explained> explained(const std::vector<std::string>& words);
 
-// Returns the exit status: 0 when it was told, 1 when the pod or the workload cannot be read, 2
+// Returns the exit status: 0 when it was printed, 1 when the pod or the workload cannot be read, 2
 // when the words name neither; the reason is on `errors`.
 int run_explain(const ExplainOptions& options, std::ostream& out, std::ostream& errors);
 

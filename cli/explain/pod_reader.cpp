@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/names.hpp"
+#include "cli/cluster/plain_error.hpp"
 #include "cli/text/json_at.hpp"
 #include "kube/json.hpp"
 #include "operator/cluster/cluster_view.hpp"
@@ -20,7 +21,7 @@ constexpr std::chrono::seconds kLogTimeout{5};
 constexpr int kUnreadLogs = 2;
 
 void unread(PodFacts& facts, const std::string& what, const Error& error) {
-  facts.unread.push_back(what + ": " + error.message);
+  facts.unread.push_back(what + ": " + plain_error(error).message);
 }
 
 std::string cache_name(const json& pod) {
@@ -34,7 +35,7 @@ PodReader::PodReader(kube::Client client, std::string ns)
 
 Result<PodFacts> PodReader::read(const std::string& name) {
   auto pod = client_.get(kube::resources::kPods, ns_, name);
-  if (!pod) return unexpected(pod.error().with("reading pod " + ns_ + "/" + name));
+  if (!pod) return unexpected(not_read(pod.error(), "pod", ns_, name));
   return facts_of(std::move(*pod), Depth::kAll);
 }
 
@@ -48,7 +49,7 @@ PodFacts PodReader::facts_of(json pod, Depth depth) {
   return facts;
 }
 
-// Who may list but not get, as the operator's own account, finds it all the same.
+// An account that may list but not get, as the operator's own, finds it all the same.
 Result<json> PodReader::find(const kube::Resource& resource, const std::string& ns,
                              const std::string& name, bool metadata_only) const {
   auto object = client_.get(resource, ns, name, {.metadata_only = metadata_only});
@@ -90,7 +91,7 @@ const PodReader::Cache& PodReader::cache(const std::string& name) {
 PodReader::Cache PodReader::read_cache(const std::string& name) const {
   Cache read;
   const auto unreadable = [&](const std::string& what, const Error& error) {
-    read.why.push_back(what + ": " + error.message);
+    read.why.push_back(what + ": " + plain_error(error).message);
     return read;
   };
   const auto object = find(controller::resources::kCompileCaches, ns_, name, false);

@@ -16,8 +16,9 @@
 //   auto facts = reader.read("web-1");
 //   if (!facts) return unexpected(facts.error());
 //
-// What pods have in common (nodes, CompileCaches, Events of an owner) is read once. What may not be
-// read is named in `unread` of the facts. Each call blocks; each object is for one thread.
+// What pods have in common (nodes, CompileCaches, Events of an owner) is read once. Objects that
+// may not be read are named in `unread` of the facts. Each call blocks; each object is for one
+// thread.
 
 namespace compilecache::cli {
 

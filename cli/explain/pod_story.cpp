@@ -8,6 +8,7 @@
 #include "api/names.hpp"
 #include "api/outcomes.hpp"
 #include "api/reasons.hpp"
+#include "api/user_annotations.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "cli/explain/pod_story_key.hpp"
@@ -66,7 +67,7 @@ class Teller {
     }
   }
 
-  // Ours that name this pod; those of its owner name it in their message.
+  // The operator's Events that name this pod; those of its owner name it in their message.
   void tell_events() {
     for (const json& event : facts_.events) {
       const std::string message = text_in(event, "/message");
@@ -75,6 +76,7 @@ class Teller {
       const bool ours = text_in(event, "/source/component") == "compilecache-operator" ||
                         text_in(event, "/reportingComponent") == "compilecache-operator";
       if (!ours || !(about_pod || message.find("pod " + story_.pod + ":") == 0)) continue;
+      if (!about_pod && is_told_by_the_pod(event)) continue;
       story_.events.push_back(
           {event_time(event),
            text_in(event, "/involvedObject/kind") + " " + text_in(event, "/involvedObject/name"),
@@ -86,6 +88,18 @@ class Teller {
       story_.events.erase(story_.events.begin(),
                           story_.events.end() - static_cast<std::ptrdiff_t>(kToldEvents));
     }
+  }
+
+  // Whether the pod has the same Event as its owner.
+  [[nodiscard]] bool is_told_by_the_pod(const json& of_owner) const {
+    const std::string uid = text_in(pod_, "/metadata/uid");
+    const std::string said = text_in(of_owner, "/message"), start = "pod " + story_.pod + ": ";
+    const std::string message = said.substr(std::min(start.size(), said.size()));
+    return std::any_of(facts_.events.begin(), facts_.events.end(), [&](const json& event) {
+      return text_in(event, "/involvedObject/uid") == uid &&
+             text_in(event, "/reason") == text_in(of_owner, "/reason") &&
+             text_in(event, "/message") == message;
+    });
   }
 
   static std::string event_time(const json& event) {
@@ -133,7 +147,7 @@ class Teller {
     }
     story_.injection = "not_asked";
     story_.injection_why =
-        "the webhook was not asked or did not answer when the pod was created, and nothing keeps "
+        "the webhook was not asked or did not answer when the pod was created. Nothing keeps "
         "it from being injected now: the operator was not there, or the CompileCache was made or "
         "became ready later";
   }
@@ -171,10 +185,22 @@ class Teller {
                                     ? recent_->key
                                     : key_of_pod(injection_->key_basis, facts_.node);
     story_.key = parts_of(key, injection_->key_basis, pod_, facts_.node);
-    if (key.contains(api::kGpuProductPart)) {
-      story_.key_archive = api::archive_name(story_.cache, key);
-    }
+    if (key.contains(api::kGpuProductPart)) story_.key_archive = archive_of_key(key);
     if (load_outcome() != api::LoadOutcome::kExact) tell_nearest(key);
+  }
+
+  // The one that is there for the host's CPU, else for every one; else the name that its own has.
+  [[nodiscard]] std::string archive_of_key(const api::ArchiveKey& key) const {
+    const std::string host = api::cpu_of(key);
+    std::string name = api::archive_name(story_.cache, key);
+    api::CpuFit best = api::CpuFit::kOther;
+    for (const auto& archive : facts_.archives) {
+      const api::CpuFit fit = api::cpu_fit(archive.key, host);
+      if (fit <= best || !api::is_same_but_cpu(archive.key, key)) continue;
+      best = fit;
+      name = archive.metadata.name;
+    }
+    return name;
   }
 
   // Nothing: not reported, or in a word that only another release knows.
@@ -213,7 +239,7 @@ class Teller {
     story_.generation = recent_->generation;
     story_.bytes = recent_->bytes;
     if (load_outcome() == api::LoadOutcome::kExact) {
-      story_.load_why = "the archive of this very key";
+      story_.load_why = "the archive of exactly this key";
     } else if (load_outcome() == api::LoadOutcome::kCompatible) {
       story_.load_why = "the newest archive that differs in the image only";
     } else {
@@ -242,9 +268,9 @@ class Teller {
     if (!one && loader.at("state").contains("running")) return "the loader is running";
     const std::string ended = text_in(loader, "/state/terminated/reason");
     if (!ended.empty() && ended != "Completed") return "the loader ended: " + ended;
-    if (is_silenced()) return "the operator has never heard of pods like this one";
+    if (is_silenced()) return "the operator has never received a call from pods like this one";
     return "the operator does not know: status.recent holds the last pods only, and a pod that met "
-           "no operator is told of later";
+           "no operator is reported later";
   }
 
   // Egress to the operator is denied to pods of this namespace.
@@ -285,13 +311,15 @@ class Teller {
   static std::string effect_sentence(api::Effect effect) {
     switch (effect) {
       case api::Effect::kFull:
-        return "what was loaded was used, and nothing was compiled anew";
+        return "what was loaded was used, and hardly anything was compiled";
       case api::Effect::kPartial:
         return "what was loaded was used, and more was compiled";
       case api::Effect::kNone:
-        return "nothing of what was loaded was used; all was compiled anew";
+        return "nothing of what was loaded was used; everything was compiled again";
       case api::Effect::kUnused:
-        return "the application has neither read nor compiled anything (yet)";
+        return "the application has read nothing that was loaded and kept nothing new (yet); what "
+               "it "
+               "compiles in less time than its own threshold (JAX: 1 s) it does not keep";
       case api::Effect::kUnknown:
         return "the pod's file system does not show reads (noatime)";
     }
@@ -307,6 +335,7 @@ class Teller {
   }
 
   void advise() {
+    advise_spelling();
     if (!story_.injected) return advise_injection();
     if (facts_.cache_unread) {
       change("ask with an account that may read CompileCaches and their archives in the namespace");
@@ -316,7 +345,7 @@ class Teller {
     if (!story_.effect.empty()) advise_effect();
     if (is_silenced()) {
       change(
-          "let pods of this namespace reach the operator: docs/network-policy.md has the "
+          "let pods of this namespace reach the operator: docs/run/network-policy.md has the "
           "NetworkPolicy that is needed");
     }
     advise_on_a_mesh();
@@ -340,20 +369,60 @@ class Teller {
     }
   }
 
+  void advise_spelling() {
+    const json& annotations = at(pod_, "/metadata/annotations");
+    if (annotations.is_object()) {
+      for (const auto& [key, value] : annotations.items()) change(api::annotation_fault(key));
+    }
+    const bool labelled = !kube::string_at(pod_, {"metadata", "labels", api::kCacheLabel}).empty();
+    if (labelled && story_.cache.empty()) change(api::label_fault());
+  }
+
   void advise_injection() {
     if (story_.injection == "unknown") {
       return change("ask with an account that may read CompileCaches and Events of the namespace");
     }
-    if (story_.injection == "not_asked") {
-      change(
-          "see that the operator runs (kubectl get pods -n compilecache-system), then create the "
-          "pod anew");
+    if (waited_for_the_cache() && is_ready_now()) {
+      change("the CompileCache is ready now: " + how_to_recreate());
+    } else if (story_.injection == "not_asked") {
+      change("see that the operator runs (kubectl get pods -n compilecache-system), then " +
+             how_to_recreate());
     } else if (story_.injection == "not_annotated") {
-      change("annotate the pod template with compilecache.dev/cache: NAME and create the pod anew");
+      change("annotate the pod template with compilecache.dev/cache: NAME and recreate the pod");
     } else if (story_.injection != "disabled" && story_.injection != "forced_cold") {
-      change(
-          "correct what is said above, then create the pod anew: a running pod is never changed");
+      change("correct what is said above, then recreate the pod: a running pod is never changed");
     }
+  }
+
+  [[nodiscard]] bool waited_for_the_cache() const {
+    using Reason = api::InjectionReason;
+    constexpr std::array kOfTheCache{Reason::kCacheNotFound, Reason::kCacheNotReady,
+                                     Reason::kInjectionPaused};
+    return std::any_of(kOfTheCache.begin(), kOfTheCache.end(), [&](Reason reason) {
+      return story_.injection == api::text_of(reason).word;
+    });
+  }
+
+  [[nodiscard]] bool is_ready_now() const {
+    if (!facts_.cache || facts_.cache->metadata.deleting) return false;
+    const auto* ready = api::find_condition(facts_.cache->status.conditions, api::kReadyCondition);
+    return ready != nullptr && ready->status == "True";
+  }
+
+  // Of a Deployment's ReplicaSet the name ends in the hash that its pods have as a label.
+  [[nodiscard]] std::string how_to_recreate() const {
+    const json& owners = at(pod_, "/metadata/ownerReferences");
+    const json owner = owners.is_array() && !owners.empty() ? owners.front() : json::object();
+    const std::string kind = text_in(owner, "/kind"), name = text_in(owner, "/name");
+    const std::string hash = "-" + text_in(pod_, "/metadata/labels/pod-template-hash");
+    std::string workload;
+    if (kind == "ReplicaSet" && hash.size() > 1 && name.ends_with(hash)) {
+      workload = "deployment/" + name.substr(0, name.size() - hash.size());
+    } else if (kind == "StatefulSet" || kind == "DaemonSet") {
+      workload = (kind == "StatefulSet" ? "statefulset/" : "daemonset/") + name;
+    }
+    return workload.empty() ? "recreate the pod"
+                            : "kubectl rollout restart " + workload + " -n " + story_.ns;
   }
 
   void advise_effect() {
@@ -394,7 +463,7 @@ class Teller {
     }
     return "the framework took other keys than the pod that saved: look for a setting, a version "
            "or "
-           "code that differs between the two; where it changed for all, the next save settles it";
+           "code that differs between the two. Where it changed for all, the next save settles it";
   }
 
   // A mesh's CNI plugin sends egress to the proxy from the pod's start, and who comes before the
@@ -425,7 +494,7 @@ class Teller {
       if (is_crashing(archive)) {
         change("archive " + archive.metadata.name +
                " is suspect: pods crashed that had loaded it; replace those that go on crashing "
-               "(docs/suspect-archives.md)");
+               "(docs/troubleshoot/suspect-archives.md)");
       } else if (is_suspect(archive)) {
         change("archive " + archive.metadata.name +
                " is suspect: a sweep Job checks it (kubectl get cca -o yaml says why)");

@@ -74,7 +74,7 @@ struct PodStory {
 
   std::vector<std::string> start_kit;  // what spec.startKit would add
   std::vector<std::string> change;     // what to do, the most important first
-  std::vector<ToldEvent> events;       // ours, of this pod, newest last
+  std::vector<ToldEvent> events;       // the operator's, of this pod, newest last
   std::vector<std::string> unread;
 };
 

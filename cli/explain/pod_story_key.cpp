@@ -44,7 +44,11 @@ std::string from(const std::string& part, const std::string& value, const api::K
     return basis.gpu_resource.empty() ? "the node's architecture: the pod requests no GPU"
                                       : from_node(node, basis.gpu_resource, value);
   }
-  if (part == api::kGpuCountPart) return "the pod's request for " + basis.gpu_resource;
+  if (part == api::kCpuPart) return "what the loader read on the node (docs/how-to/cpu.md)";
+  if (part == api::kGpuCountPart) {
+    return basis.gpu_resource.empty() ? "the pod requests no GPU"
+                                      : "the pod's request for " + basis.gpu_resource;
+  }
   if (part == api::kImagePart) return "the image of the first chosen container";
   if (part == api::kWorkloadPart) return "what the pod's owners and labels tell";
   if (part == api::kDirectoriesPart) return "the pod's own cache directories";

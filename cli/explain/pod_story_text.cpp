@@ -44,6 +44,7 @@ void tell_start(const StartTimes& start, Page& page) {
                                           : "");
   }
   tell_phases(start.phases, page);
+  if (start.kv_cache_tokens) page.line("KV cache", tokens_text(*start.kv_cache_tokens));
   for (const std::string& what : start.untold) page.line("untold", what);
 }
 
@@ -75,14 +76,20 @@ void tell_effect(const PodStory& story, Page& page) {
     if (story.seconds_saved > 0) text += "; saved about " + seconds_text(story.seconds_saved);
     page.line("effect", text);
   }
-  if (story.new_entries == 0) return;
+  if (story.new_entries == 0) {
+    if (story.effect == "partial" && story.compile_seconds > 0) {
+      page.line("compiled", "no new entries, but what belongs to loaded ones, in " +
+                                seconds_text(story.compile_seconds));
+    }
+    return;
+  }
   std::string anew = std::to_string(story.new_entries) + " entries";
   if (story.compile_seconds > 0) anew += " in " + seconds_text(story.compile_seconds);
   if (!story.compiled.empty()) anew += ", the first: " + join(story.compiled, " ");
   page.line("compiled", anew);
   if (!story.differing.empty()) {
     page.line("differs",
-              join(story.differing, ", ") + " (in the framework's own key; values are not told)");
+              join(story.differing, ", ") + " (in the framework's own key; values are not shown)");
   }
 }
 
@@ -174,6 +181,7 @@ json json_of(const PodStory& story) {
         {"nearestDiffers", list_of(story.nearest_differs)}}},
       {"created", story.created},
       {"startMilliseconds", optional_json(story.start.milliseconds)},
+      {"kvCacheTokens", optional_json(story.start.kv_cache_tokens)},
       {"steps", steps},
       {"untold", list_of(story.start.untold)},
       {"effect",

@@ -209,7 +209,11 @@ class Timer {
     // The condition's time is cut to the second.
     const auto end = ready_ ? std::optional(*ready_ + std::chrono::seconds(1)) : std::nullopt;
     std::vector<EngineTime> told;
-    if (facts_.log && started_) told = engine_times(lines_until(*facts_.log, end));
+    if (facts_.log && started_) {
+      const auto lines = lines_until(*facts_.log, end);
+      told = engine_times(lines);
+      times_.kv_cache_tokens = kv_cache_tokens(lines);
+    }
     engine_known_ = !told.empty();
     const bool compiled = std::any_of(
         told.begin(), told.end(), [](const EngineTime& time) { return time.phase == "compile"; });
@@ -229,7 +233,7 @@ class Timer {
     const auto made = condition_time(facts_.pod, "PodReadyToStartContainers");
     if (!made || !scheduled_ || *made < *scheduled_) return;
     const int64_t passed = milliseconds_between(*scheduled_, *made);
-    if (passed > times_.phases.back().milliseconds) return;  // it was made anew later
+    if (passed > times_.phases.back().milliseconds) return;  // it was recreated later
     times_.phases.push_back({"sandbox", passed, "volumes and the pod's network", true, within});
   }
 
@@ -269,7 +273,7 @@ class Timer {
     const json status = container_status(facts_.pod, "/status/containerStatuses", application_);
     if (at(status, "/restartCount").is_number() && at(status, "/restartCount") != 0) {
       return "start, ready: container " + application_ +
-             " was started again, and the times of its first start are gone";
+             " was started again, and the times of its first start are lost";
     }
     return "ready: container " + application_ + " has not started";
   }
@@ -289,7 +293,7 @@ class Timer {
   const StartFacts& facts_;
   const std::string application_;
   const std::optional<WallTime> created_, scheduled_, started_, ready_;
-  std::vector<Pull> pulls_;  // without its image: told
+  std::vector<Pull> pulls_;  // without its image: reported
   bool pulls_known_ = false, engine_known_ = false;
   StartTimes times_;
 };

@@ -10,9 +10,9 @@
 #include "api/recent_pods.hpp"
 #include "base/clock.hpp"
 
-// Where each second of a pod's start went, as far as it can be known: from the pod's conditions and
-// its containers' times, Events of pulled images, what its loader has reported, and the log of its
-// application, where a known engine wrote it (engine_lines.hpp).
+// Where each second of a pod's start went, as far as it is known. The sources are the pod's
+// conditions and its containers' times, Events of pulled images, the loader's report, and the log
+// of its application, where a known engine wrote it (engine_lines.hpp).
 //
 //   const StartTimes times = start_times({.pod = pod, .events = events, .log = log});
 //   for (const StartPhase& phase : times.phases)
@@ -44,7 +44,8 @@ struct StartPhase {
 struct StartTimes {
   std::vector<StartPhase> phases;   // as they follow each other; parts after what they are part of
   std::vector<std::string> untold;  // "pulls: no Event of an image is left"
-  std::optional<int64_t> milliseconds;  // from the pod's creation until it was ready
+  std::optional<int64_t> milliseconds;     // from the pod's creation until it was ready
+  std::optional<int64_t> kv_cache_tokens;  // as the engine's log says
 };
 
 StartTimes start_times(const StartFacts& facts);

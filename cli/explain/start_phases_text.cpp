@@ -16,6 +16,13 @@ std::string milliseconds_text(int64_t milliseconds, bool to_the_second) {
   return std::to_string(milliseconds) + " ms";
 }
 
+std::string tokens_text(int64_t tokens) {
+  std::string text = std::to_string(tokens);
+  constexpr size_t kGroup = 3;
+  for (size_t end = text.size(); end > kGroup; end -= kGroup) text.insert(end - kGroup, ",");
+  return text + " tokens";
+}
+
 void tell_phases(const std::vector<StartPhase>& phases, Page& page) {
   constexpr size_t kTime = 10;
   size_t width = 10;

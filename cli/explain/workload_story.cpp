@@ -38,7 +38,7 @@ void most_pods_first(std::vector<T>& all) {
   std::stable_sort(all.begin(), all.end(), [](const T& a, const T& b) { return a.pods > b.pods; });
 }
 
-// The one that is so, made anew where there is none.
+// The one with that property, added where there is none.
 template <typename T, typename Is>
 T& one_of(std::vector<T>& all, T made, const Is& is) {
   const auto found = std::find_if(all.begin(), all.end(), is);
@@ -55,7 +55,7 @@ bool same_phase(const StartPhase& a, const StartPhase& b) {
   return a.name == b.name && a.within == b.within;
 }
 
-// What a pod has several times, as pulls, as one.
+// Phases that a pod has several times, such as pulls, as one.
 std::vector<StartPhase> summed(const std::vector<StartPhase>& phases) {
   std::vector<StartPhase> sums;
   for (const StartPhase& phase : phases) {
@@ -169,8 +169,8 @@ class WorkloadTeller {
 
   void add_start(const PodStory& pod) {
     const StartOutcome outcome = outcome_of(pod);
-    story_.newest.push_back(
-        {pod.pod, pod.created, pod.start.milliseconds, outcome, reason_of(pod, outcome).word});
+    story_.newest.push_back({pod.pod, pod.created, pod.start.milliseconds, outcome,
+                             reason_of(pod, outcome).word, pod.start.kv_cache_tokens});
     if (pod.start.milliseconds) ready_.push_back(*pod.start.milliseconds);
     medians_.add(pod.start.phases);
     for (const std::string& what : pod.start.untold) ++story_.untold[what];

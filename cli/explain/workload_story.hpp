@@ -9,7 +9,7 @@
 
 #include "cli/explain/pod_story.hpp"
 
-// What the pods of one workload have in common: `kubectl compilecache explain deployment/web`.
+// Common facts of the pods of one workload: `kubectl compilecache explain deployment/web`.
 //
 //   const WorkloadStory story = tell_workload({.ns = "ml", .workload = "Deployment/web"});
 //   std::cout << text_of(story);            // a screen
@@ -21,7 +21,7 @@ namespace compilecache::cli {
 
 struct WorkloadPod {
   PodStory story;
-  bool timed = false;  // all was read that tells where the time of its start went
+  bool timed = false;  // everything about the time of its start was read
 };
 
 struct WorkloadFacts {
@@ -40,7 +40,7 @@ enum class StartOutcome { kWarm, kPartial, kCold, kNotInjected, kUnknown };
 
 struct PodsAlike {
   StartOutcome outcome = StartOutcome::kUnknown;
-  std::string reason, why;  // a word of docs/reasons.md, or of the load or its effect; a sentence
+  std::string reason, why;  // a word of docs/troubleshoot/reasons.md; a sentence
   int64_t pods = 0;
   std::string newest;               // of these pods
   std::vector<std::string> change;  // what that one's story says
@@ -62,6 +62,7 @@ struct PodStart {
   std::optional<int64_t> milliseconds;  // nothing: not ready
   StartOutcome outcome = StartOutcome::kUnknown;
   std::string reason;
+  std::optional<int64_t> kv_cache_tokens;  // as the engine's log says
 };
 
 struct MedianPhase {

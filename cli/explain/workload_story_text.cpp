@@ -89,6 +89,21 @@ void tell_newest(const WorkloadStory& story, Page& page) {
   page.table(rows);
 }
 
+// An engine that measures its memory while it compiles finds less of it
+// (docs/reference/engines.md).
+void tell_kv_cache(const WorkloadStory& story, Page& page) {
+  std::vector<std::string> told;
+  for (const StartOutcome outcome : {StartOutcome::kCold, StartOutcome::kWarm}) {
+    const auto one = std::find_if(
+        story.newest.begin(), story.newest.end(),
+        [&](const PodStart& start) { return start.outcome == outcome && start.kv_cache_tokens; });
+    if (one == story.newest.end()) continue;
+    told.push_back((outcome == StartOutcome::kCold ? "cold " : "warm ") +
+                   tokens_text(*one->kv_cache_tokens) + " (" + one->pod + ")");
+  }
+  if (!told.empty()) page.line("KV cache", join(told, ", "));
+}
+
 void tell_medians(const WorkloadStory& story, Page& page) {
   if (story.phases.empty()) return;
   const auto timed = static_cast<int64_t>(story.newest.size());
@@ -137,6 +152,7 @@ std::string text_of(const WorkloadStory& story) {
                              ": loaded by " + pods_text(one.pods));
   }
   tell_newest(story, page);
+  tell_kv_cache(story, page);
   tell_medians(story, page);
   if (story.fault) {
     page.line("fault", outcome_text(story.fault->outcome, story.fault->reason) + ": " +
@@ -169,7 +185,8 @@ json json_of(const WorkloadStory& story) {
                       {"created", one.created},
                       {"startMilliseconds", json_or_null(one.milliseconds)},
                       {"outcome", word_of(one.outcome).word},
-                      {"reason", one.reason}});
+                      {"reason", one.reason},
+                      {"kvCacheTokens", json_or_null(one.kv_cache_tokens)}});
   }
   for (const auto& [phase, of] : story.phases) {
     steps.push_back({{"name", phase.name},

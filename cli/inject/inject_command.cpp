@@ -1,6 +1,7 @@
 #include "cli/inject/inject_command.hpp"
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <array>
 #include <iostream>
@@ -11,7 +12,9 @@
 #include "api/names.hpp"
 #include "base/release.hpp"
 #include "cli/inject/inject_manifests.hpp"
+#include "cli/text/complaint.hpp"
 #include "cli/text/manifest_files.hpp"
+#include "cli/text/shipped_settings.hpp"
 #include "operator/certificates/x509.hpp"
 #include "operator/settings/injection_settings.hpp"
 #include "operator/settings/settings.hpp"
@@ -20,7 +23,6 @@ namespace compilecache::cli {
 namespace {
 
 constexpr int kComplete = 0, kSkippedSome = 1, kUnreadable = 2;
-constexpr char kImageName[] = "docker.io/library/compilecache";
 
 // A reference as container runtimes read it: host, path, tag, digest.
 bool is_image(const std::string& text) {
@@ -55,10 +57,10 @@ api::OwnRegistry own_registry(const InjectOptions& options) {
           address};
 }
 
-// What would only be found out in pods.
+// Faults that would otherwise show only in pods.
 Status check(const webhook::InjectionSettings& settings) {
   if (!is_image(settings.image)) {
-    return fail(ErrorCode::kInvalid, "--image: \"" + settings.image +
+    return fail(ErrorCode::kInvalid, "--agent-image: \"" + settings.image +
                                          "\" is no image; write it like "
                                          "registry.example/compilecache:0.2.0");
   }
@@ -81,12 +83,19 @@ Status check(const webhook::InjectionSettings& settings) {
   return {};
 }
 
+Result<controller::Settings> settings_of(const std::string& file) {
+  constexpr char kOperators[] = "/etc/compilecache/settings.yaml";
+  if (!file.empty()) return controller::load_settings(file);
+  if (::access(kOperators, F_OK) == 0) return controller::load_settings(kOperators);
+  return controller::parse_settings(shipped_settings(), "the settings");
+}
+
 Result<webhook::InjectionSettings> read_settings(const InjectOptions& options) {
-  auto settings = controller::load_settings(options.settings);
+  auto settings = settings_of(options.settings);
   if (!settings) return unexpected(settings.error());
   if (!options.agent_address.empty()) settings->agent.address = options.agent_address;
   std::string image = options.image.empty() ? settings->agent_image : options.image;
-  if (image.empty()) image = std::string(kImageName) + ":" + release();
+  if (image.empty()) image = std::string(image_repository()) + ":" + release();
   auto made = controller::injection_settings(*settings, options.operator_namespace, image);
   made.own_registry = own_registry(options);
   if (!options.agent_ca_file.empty()) {
@@ -120,8 +129,7 @@ int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out
                std::ostream& reports) {
   const auto result = injected(options, in);
   if (!result) {
-    reports << "kubectl compilecache inject: " << result.error().message << "\n";
-    return kUnreadable;
+    return complain(result.error(), reports, kUnreadable);
   }
   const char* separator = "";
   for (const Manifest& document : result->documents) {
@@ -129,8 +137,7 @@ int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out
   }
   for (const TemplateReport& report : result->reports) reports << text_of(report);
   if (result->reports.empty()) {
-    reports << "kubectl compilecache inject: no pod template has the annotation "
-               "compilecache.dev/cache\n";
+    reports << "No pod template has the annotation compilecache.dev/cache.\n";
   }
   return result->complete() ? kComplete : kSkippedSome;
 }

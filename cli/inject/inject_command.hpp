@@ -5,14 +5,15 @@
 #include <vector>
 
 // `kubectl compilecache inject`: files in, injected manifests on standard output, reports on
-// standard error. What it decides is in inject_manifests.hpp.
+// standard error. Its decisions are in inject_manifests.hpp.
 
 namespace compilecache::cli {
 
 struct InjectOptions {
   std::vector<std::string> files;   // files, folders (recursively), "-": standard input
   std::vector<std::string> caches;  // more CompileCaches; the same
-  std::string settings = "/etc/compilecache/settings.yaml";
+  std::string
+      settings;  // a file; empty: the operator's where this is its image, else this release's
   std::string ns = "default";  // of manifests that name none
   std::string operator_namespace = "compilecache-system";
   std::string image;          // of loader and saver; empty: the settings', else this release's
@@ -22,7 +23,7 @@ struct InjectOptions {
 };
 
 // Returns the exit status: 0 when every annotated template was injected, 1 when one was left as it
-// is (its report says why), 2 when something could not be read; then nothing is printed.
+// is (its report says why). It is 2 when something could not be read; then nothing is printed.
 int run_inject(const InjectOptions& options, std::istream& in, std::ostream& out,
                std::ostream& reports);
 

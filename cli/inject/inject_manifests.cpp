@@ -87,7 +87,7 @@ webhook::InjectionReport no_template(std::string message) {
 
 constexpr char kWebhookDoes[] = "the operator's webhook injects its pods";
 
-// Of a kind that is known.
+// For a known kind.
 webhook::InjectionReport stray_report(const std::string& kind, const TemplatePlace& place,
                                       const std::string& pointer) {
   if (reaches_pods(place, pointer)) {
@@ -117,7 +117,7 @@ bool is_of_knative(const Manifest& object) {
   return text_at(object, "apiVersion").starts_with("serving.knative.dev/");
 }
 
-// Whom the pods of the template will belong to, which is part of some archives' keys.
+// The owner of the template's future pods, which is part of some archives' keys.
 Manifest owner_of(const std::string& kind, const std::string& name) {
   if (kind == "Deployment") {
     return {{"kind", "ReplicaSet"}, {"name", name + "-" + kTemplateHash}, {"controller", true}};
@@ -128,7 +128,7 @@ Manifest owner_of(const std::string& kind, const std::string& name) {
 // The template as a pod of its owner.
 Manifest pod_of(Manifest pod, const std::string& kind, const std::string& name) {
   pod["metadata"]["ownerReferences"] = Manifest::array({owner_of(kind, name)});
-  // What is no object is for the injection to refuse.
+  // The injection refuses anything that is no object.
   const auto labels = pod["metadata"].find("labels");
   const bool odd = labels != pod["metadata"].end() && !labels->is_object() && !labels->is_null();
   if (kind == "Deployment" && !odd) pod["metadata"]["labels"][kTemplateHashLabel] = kTemplateHash;

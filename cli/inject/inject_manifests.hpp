@@ -15,11 +15,11 @@
 //   for (const TemplateReport& report : injected->reports) ...  // one for each annotated template
 //
 // A pod template is any object with the annotation compilecache.dev/cache in its metadata and
-// containers in its spec, however deep it is nested: Pod, Deployment, CronJob, List, and the kinds
-// of other operators too. CompileCaches, LimitRanges and ResourceQuotas are found among the
-// manifests. A CompileCache that no operator has judged yet (no status) is taken to be ready. Where
-// the annotation is on anything else, on an InferenceService's predictor say, nothing can be
-// injected, and a report says so, and where it belongs (template_places.hpp). The same goes for
+// containers in its spec, however deep it is nested. Pod, Deployment, CronJob, List, and the kinds
+// of other operators have some. CompileCaches, LimitRanges and ResourceQuotas are found among the
+// manifests. A CompileCache that no operator has judged yet (no status) is taken to be ready. If
+// the annotation is on anything else, such as an InferenceService's predictor, nothing can be
+// injected. A report says so, and where it belongs (template_places.hpp). The same goes for
 // Knative's kinds, which would refuse what is injected.
 
 namespace compilecache::cli {

@@ -1,6 +1,7 @@
 #include "cli/inject/template_places.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/strings.hpp"
 
@@ -42,6 +43,12 @@ bool matches(std::string_view pattern, std::string_view pointer) {
                     [](const std::string& a, const std::string& b) { return a == "*" || a == b; });
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
 }  // namespace
 
 const TemplatePlace* find_template_place(std::string_view api_version, std::string_view kind) {
@@ -49,6 +56,20 @@ const TemplatePlace* find_template_place(std::string_view api_version, std::stri
   const auto* const found = std::find_if(
       std::begin(kPlaces), std::end(kPlaces),
       [&](const TemplatePlace& place) { return place.group == group && place.kind == kind; });
+  return found == std::end(kPlaces) ? nullptr : found;
+}
+
+const TemplatePlace* find_template_place_typed(std::string_view typed) {
+  const size_t dot = std::min(typed.find('.'), typed.size());
+  const std::string word = in_lower_case(typed.substr(0, dot));
+  const std::string_view group = typed.substr(std::min(dot + 1, typed.size()));
+  const auto* const found =
+      std::find_if(std::begin(kPlaces), std::end(kPlaces), [&](const TemplatePlace& place) {
+        const std::string kind = in_lower_case(place.kind);
+        // A Service without a group is Kubernetes' own.
+        if (group.empty() ? kind == "service" : group != place.group) return false;
+        return word == kind || word == kind + "s";
+      });
   return found == std::end(kPlaces) ? nullptr : found;
 }
 

@@ -7,7 +7,7 @@
 
 #include "api/archive_key.hpp"
 
-// The kinds of nodes that a pod may run on, as archives tell them apart: one kind for each key.
+// The kinds of nodes that a pod may run on, as archives separate them: one kind for each key.
 //
 //   for (const GpuKind& kind : gpu_kinds(basis, pod_spec, nodes, labels)) {
 //     const std::string archive = api::archive_name(cache, kind.key);

@@ -10,12 +10,13 @@
 
 #include "api/names.hpp"
 #include "base/clock.hpp"
-#include "base/duration.hpp"
 #include "base/printable.hpp"
 #include "base/random.hpp"
-#include "cli/cluster/shipped_settings.hpp"
+#include "cli/cluster/operator_settings.hpp"
+#include "cli/cluster/plain_error.hpp"
 #include "cli/prewarm/prewarm_plan.hpp"
 #include "cli/prewarm/prewarm_watch.hpp"
+#include "cli/text/complaint.hpp"
 #include "cli/text/manifest_files.hpp"
 #include "kube/config.hpp"
 #include "kube/cpprest_transport.hpp"
@@ -80,9 +81,11 @@ class Prewarm {
       : options_(options), client_(std::move(client)), signals_(signals), errors_(errors) {}
 
   Result<api::NodeLabels> labels() const {
-    auto settings = options_.settings.empty()
-                        ? controller::parse_settings(settings_text(), "the settings")
-                        : controller::load_settings(options_.settings);
+    auto settings =
+        options_.settings.empty()
+            ? controller::parse_settings(read_settings_text(client_, options_.operator_namespace),
+                                         "the settings")
+            : controller::load_settings(options_.settings);
     if (!settings) return unexpected(settings.error());
     return settings->node_labels;
   }
@@ -97,7 +100,8 @@ class Prewarm {
         Run run{.target = std::move(target)};
         if (run.target.warm && !options_.force) {
           run.outcome = kAlreadyWarm;
-          run.why = "archive generation " + std::to_string(run.target.generation);
+          run.why =
+              "archive generation " + std::to_string(run.target.generations[run.target.archive]);
         }
         runs_.push_back(std::move(run));
       }
@@ -159,22 +163,6 @@ class Prewarm {
 
   void tell(const std::string& text) { errors_ << printable(text) << "\n" << std::flush; }
 
-  // The operator's settings where the user may read them. Their ConfigMap's name ends in a hash.
-  [[nodiscard]] std::string settings_text() const {
-    const auto maps =
-        client_.list_all(kube::resources::kConfigMaps, {.ns = options_.operator_namespace});
-    std::string text = shipped_settings(), newest;
-    if (!maps) return text;
-    for (const json& map : maps->at("items")) {
-      const std::string made = kube::string_at(map, {"metadata", "creationTimestamp"});
-      const std::string settings = kube::string_at(map, {"data", "settings.yaml"});
-      if (settings.empty() || made < newest) continue;
-      newest = made;
-      text = settings;
-    }
-    return text;
-  }
-
   [[nodiscard]] bool all_over() const {
     return std::all_of(runs_.begin(), runs_.end(), [](const Run& one) { return one.over(); });
   }
@@ -184,7 +172,7 @@ class Prewarm {
     const std::string name = prewarm_name(
         run.target.workload.substr(run.target.workload.find('/') + 1), random_id(system_random()));
     pod["metadata"]["name"] = name;
-    // Some time is left for whoever deletes it.
+    // Leaves some time for its deletion.
     pod["spec"]["activeDeadlineSeconds"] =
         std::chrono::duration_cast<seconds>(patience.all + kGone).count();
     run.start = SystemClock::instance().monotonic();
@@ -197,7 +185,7 @@ class Prewarm {
     }
     if (!made) {
       // An answer that was lost may have made it.
-      end(run, kFailed, made.error().with("making pod " + name).message);
+      end(run, kFailed, plain_error(made.error()).message);
     } else if (kube::string_at(*made, {"metadata", "annotations", api::kStatusAnnotation})
                    .empty()) {
       end(run, kFailed, "the pod was not injected, though it would have been a moment ago");
@@ -206,17 +194,28 @@ class Prewarm {
     }
   }
 
+  void see_archive(const Run& run, PrewarmSight& sight) const {
+    const auto all =
+        client_.list_all(controller::resources::kCompileCacheArchives, {.ns = run.target.ns});
+    if (!all) return;
+    std::vector<api::CompileCacheArchive> archives;
+    for (const json& item : all->at("items")) {
+      auto archive = api::parse_archive(item);
+      if (archive && archive->cache == run.target.cache &&
+          api::is_same_but_cpu(archive->key, run.target.kind.key)) {
+        archives.push_back(std::move(*archive));
+      }
+    }
+    sight.take_archive(std::move(archives), run.target.generations, run.pod);
+  }
+
   PrewarmSight see(const Run& run) const {
-    PrewarmSight sight{.generation_before = run.target.generation};
+    PrewarmSight sight;
     auto pod = client_.get(kube::resources::kPods, run.target.ns, run.pod);
     if (pod) sight.pod = std::move(*pod);
     // Whatever else went wrong is no word about the pod.
     if (!pod && pod.error().code != ErrorCode::kNotFound) sight.pod = json::object();
-    const auto archive = client_.get(controller::resources::kCompileCacheArchives, run.target.ns,
-                                     run.target.archive);
-    if (archive) {
-      if (auto read = api::parse_archive(*archive)) sight.archive = std::move(*read);
-    }
+    see_archive(run, sight);
     const auto cache =
         client_.get(controller::resources::kCompileCaches, run.target.ns, run.target.cache);
     if (!cache) return sight;
@@ -230,7 +229,10 @@ class Prewarm {
 
   void look(Run& run) {
     const PrewarmNews news = run.watch->look(see(run), SystemClock::instance().monotonic());
-    if (news.state == PrewarmNews::State::kWarm) return end(run, kWarmed, news.text);
+    if (news.state == PrewarmNews::State::kWarm) {
+      run.target.archive = news.archive;
+      return end(run, kWarmed, news.text);
+    }
     if (news.state == PrewarmNews::State::kFailed) return end(run, kFailed, news.text);
     if (news.text != run.told) tell(title(run) + ": " + news.text);
     run.told = news.text;
@@ -245,14 +247,15 @@ class Prewarm {
             .count();
     const auto removed = client_.remove(kube::resources::kPods, run.target.ns, run.pod);
     if (!removed && removed.error().code != ErrorCode::kNotFound) {
-      run.why += "; its pod " + run.pod + " is still there: " + removed.error().message;
+      run.why +=
+          "; its pod " + run.pod + " is still there: " + plain_error(removed.error()).message;
       return;
     }
     const Monotonic limit = SystemClock::instance().monotonic() + kGone;
     while (SystemClock::instance().monotonic() < limit) {
       const auto pod = client_.get(kube::resources::kPods, run.target.ns, run.pod);
       if (!pod && pod.error().code == ErrorCode::kNotFound) return;
-      // The deletion is on record, so whoever asks to end need not wait for it.
+      // The deletion is on record, so a signal to end need not wait for it.
       if (signal_ != 0) return;
       signal_ = signals_.wait(kPrewarmLook);
     }
@@ -263,7 +266,7 @@ class Prewarm {
   const Signals& signals_;
   std::ostream& errors_;
   std::vector<Run> runs_;
-  int signal_ = 0;  // that told us to end
+  int signal_ = 0;  // that ends us
 };
 
 Result<std::vector<WorkloadTemplate>> read_workloads(const PrewarmOptions& options,
@@ -275,8 +278,7 @@ Result<std::vector<WorkloadTemplate>> read_workloads(const PrewarmOptions& optio
     if (!named) return unexpected(named.error());
     auto object = client.get(named->resource, ns, named->name);
     if (!object) {
-      return unexpected(
-          object.error().with("reading " + named->kind + " " + ns + "/" + named->name));
+      return unexpected(not_read(object.error(), named->kind, ns, named->name));
     }
     (*object)["apiVersion"] = named->resource.api_version();
     (*object)["kind"] = named->kind;
@@ -312,13 +314,8 @@ int run_prewarm(const PrewarmOptions& options, std::istream& in, std::ostream& o
                 std::ostream& errors) {
   constexpr int kWarm = 0, kNotWarm = 1, kUnreadable = 2, kBySignal = 128;
   const auto refuse = [&](const Error& error, int status) {
-    errors << "kubectl compilecache prewarm: " << error.message << "\n";
-    return status;
+    return complain(error, errors, status);
   };
-  const auto all = parse_duration(options.timeout);
-  if (!all) return refuse(all.error().with("--timeout"), kUnreadable);
-  const auto unscheduled = parse_duration(options.schedule_timeout);
-  if (!unscheduled) return refuse(unscheduled.error().with("--schedule-timeout"), kUnreadable);
   const Signals signals;
   const auto config = kube::load_config({options.kubeconfig, options.context});
   if (!config) return refuse(config.error(), kUnreadable);
@@ -334,7 +331,7 @@ int run_prewarm(const PrewarmOptions& options, std::istream& in, std::ostream& o
   if (!labels) return refuse(labels.error(), kUnreadable);
   const Status planned = prewarm.plan(*workloads, *labels);
   if (!planned) return refuse(planned.error(), kNotWarm);
-  const int signal = prewarm.run({*unscheduled, kStuck, *all});
+  const int signal = prewarm.run({options.schedule_timeout, kStuck, options.timeout});
   prewarm.print(out);
   if (signal != 0) return kBySignal + signal;
   return prewarm.all_warm() ? kWarm : kNotWarm;

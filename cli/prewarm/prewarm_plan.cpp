@@ -7,6 +7,7 @@
 #include "api/conditions.hpp"
 #include "api/names.hpp"
 #include "base/strings.hpp"
+#include "cli/cluster/plain_error.hpp"
 #include "cli/prewarm/prewarm_watch.hpp"
 #include "kube/json.hpp"
 #include "operator/cluster/cluster_view.hpp"
@@ -51,14 +52,14 @@ class Planner {
     }
     const auto object = client_.get(controller::resources::kCompileCaches, workload_.ns, name);
     if (!object) {
-      return unexpected(object.error().with("reading CompileCache " + workload_.ns + "/" + name));
+      return unexpected(not_read(object.error(), "CompileCache", workload_.ns, name));
     }
     auto cache = api::parse_compile_cache(*object);
     if (!cache) return unexpected(cache.error());
     cache_ = std::move(*cache);
     const auto archives =
         client_.list_all(controller::resources::kCompileCacheArchives, {.ns = workload_.ns});
-    if (!archives) return unexpected(archives.error().with("listing CompileCacheArchives"));
+    if (!archives) return unexpected(plain_error(archives.error()));
     for (const json& item : archives->at("items")) {
       auto archive = api::parse_archive(item);
       if (archive && archive->cache == name) archives_.push_back(std::move(*archive));
@@ -86,7 +87,7 @@ class Planner {
     return {};
   }
 
-  // Who cannot be read may select by any label.
+  // A selector that cannot be read may use any label.
   Status leave_services() {
     static const std::vector<kube::Resource> kSelecting{
         kube::resources::kServices,
@@ -118,11 +119,11 @@ class Planner {
                                          join(detached.still, ", "));
   }
 
-  // What the webhook would inject into the pod.
+  // The webhook's injection into the pod.
   Result<api::InjectionStatus> injection() const {
     const auto made = client_.create(kube::resources::kPods, pod_, {.dry_run = true});
     if (!made) {
-      return unexpected(made.error().with("asking what a pod of " + what() + " would be"));
+      return unexpected(plain_error(made.error()).with("a pod of " + what()));
     }
     const std::string status = annotation_of(*made, api::kStatusAnnotation);
     if (!status.empty()) return api::parse_injection_status(status);
@@ -130,7 +131,7 @@ class Planner {
         api::find_condition(cache_.status.conditions, api::kReadyCondition);
     std::string why =
         "the webhook did not say why; kubectl apply --dry-run=server shows its "
-        "warnings, and docs/reasons.md explains them";
+        "warnings, and docs/troubleshoot/reasons.md explains them";
     if (ready == nullptr) {
       why = "the operator has said nothing of CompileCache " + cache_.metadata.name + " yet";
     } else if (ready->status != "True") {
@@ -175,7 +176,8 @@ class Planner {
     }
     const auto listed = client_.list_all(kube::resources::kNodes, {});
     if (!listed) {
-      return unexpected(listed.error().with("listing nodes, whose labels are part of the key"));
+      return unexpected(
+          plain_error(listed.error()).with("the labels of nodes are part of the key"));
     }
     auto kinds =
         gpu_kinds(basis, pod_["spec"], listed->at("items").get<std::vector<json>>(), labels);
@@ -230,14 +232,17 @@ class Planner {
     PrewarmTarget target{.ns = workload_.ns,
                          .workload = workload_.workload(),
                          .cache = cache_.metadata.name,
-                         .archive = api::archive_name(cache_.metadata.name, kind.key),
+                         .archive = "",
                          .kind = kind,
                          .pod = pod_};
     restrict_to(kind, target.pod["spec"]);
     for (const api::CompileCacheArchive& archive : archives_) {
-      if (archive.metadata.name != target.archive) continue;
-      target.generation = archive.head.generation;
-      target.warm = is_usable(archive);
+      if (!api::is_same_but_cpu(archive.key, kind.key)) continue;
+      target.generations[archive.metadata.name] = archive.head.generation;
+      if (is_usable(archive)) {
+        target.archive = archive.metadata.name;
+        target.warm = true;
+      }
     }
     plan_.targets.push_back(std::move(target));
   }

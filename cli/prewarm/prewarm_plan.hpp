@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,11 +19,12 @@ namespace compilecache::cli {
 
 struct PrewarmTarget {
   std::string ns, workload, cache;
-  std::string archive;  // its name, whether it exists or not
+  std::string archive;  // what pods load; empty where there is none yet
   GpuKind kind;
-  nlohmann::json pod;      // restricted to the kind; without a name and a deadline of its own yet
-  int64_t generation = 0;  // of the archive now; 0: none
-  bool warm = false;       // it is there for pods to load
+  nlohmann::json pod;  // restricted to the kind; without a name and a deadline of its own yet
+  // Existing archives, by their names: one for each kind of CPU (api::kCpuPart).
+  std::map<std::string, int64_t> generations;
+  bool warm = false;  // it is there for pods to load
 };
 
 struct PrewarmPlan {

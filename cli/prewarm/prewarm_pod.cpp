@@ -82,7 +82,7 @@ PodSelector selector_of(const std::string& kind, const json& object) {
   } else if (selector.is_object() && !selector.empty()) {
     made.selector = {{"matchLabels", selector}};
   }
-  // It selects every pod there is; one more that it may count is not ours to prevent.
+  // It selects every pod there is; one more that it may count cannot be prevented.
   made.harmless = kind == "PodDisruptionBudget";
   return made;
 }

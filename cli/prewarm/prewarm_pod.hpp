@@ -15,8 +15,8 @@
 //   const Detached detached = detach(pod, selectors);   // which labels went, who still selects it
 //
 // It never becomes Ready as a pod (a readiness gate that nobody sets), so that no Service sends it
-// anything even when a new one selects it; it has no owner, and a deadline, so that it does not
-// stay for ever where nobody is left to delete it. Pure; safe from any thread.
+// anything even when a new one selects it. It has no owner, and a deadline, so that it does not
+// stay forever where nobody is left to delete it. Pure; safe from any thread.
 
 namespace compilecache::cli {
 
@@ -34,7 +34,7 @@ struct PodSelector {
   bool harmless = false;    // it may select the pod where it selects all pods of the namespace
 };
 
-// Of an object with a selector: Services write it another way. Its `who` is kind and name.
+// For an object with a selector: Services write it another way. Its `who` is kind and name.
 PodSelector selector_of(const std::string& kind, const nlohmann::json& object);
 
 struct Detached {
@@ -43,10 +43,10 @@ struct Detached {
 };
 
 // Takes away all labels by which one of them selects the pod. Where that is not enough, because one
-// selects pods that lack a label, all labels go but ours.
+// selects pods that lack a label, all labels but the injection's go.
 Detached detach(nlohmann::json& pod, const std::vector<PodSelector>& selectors);
 
-// Takes away all labels but ours: for whoever may not see who selects.
+// Takes away all labels but the injection's: for users who may not read selectors.
 std::vector<std::string> strip_labels(nlohmann::json& pod);
 
 // Sets the image of a container; kInvalid where there is none of that name.

@@ -35,7 +35,7 @@ std::string unscheduled(const json& pod) {
   return "";
 }
 
-// What a container waits for that rarely comes by waiting. Source: the kubelet's
+// Reasons of a waiting container that rarely end by waiting. Source: the kubelet's
 // pkg/kubelet/images/types.go and container/sync_result.go.
 std::string stuck(const json& pod) {
   static const std::set<std::string> kStuckReasons{
@@ -112,17 +112,51 @@ bool nothing_to_add(const PrewarmSight& sight) {
          api::parse_word<api::Effect>(sight.told->effect) == api::Effect::kFull;
 }
 
+// The first of the pod's own containers that has not been started yet, with the kubelet's word for
+// it. While an image is pulled that is "PodInitializing" or "ContainerCreating".
+std::string not_started(const json& pod) {
+  for (const json& container : list_at(pod, "/status/containerStatuses")) {
+    const std::string reason = kube::string_at(container, {"state", "waiting", "reason"});
+    if (!reason.empty() && container.value("restartCount", 0) == 0)
+      return kube::string_at(container, {"name"}) + " (" + reason + ")";
+  }
+  return "";
+}
+
 std::string now_doing(const PrewarmSight& sight, bool ready) {
   if (sight.archive && !sight.archive->lock.holder.empty()) return "saving";
   if (saved(sight)) return "saved, and not ready yet";
   if (ready) return "ready, not saved yet";
-  return sight.told ? "compiling, or loading its model" : "starting";
+  if (!sight.told) return "starting";
+  const std::string waits = not_started(*sight.pod);
+  return waits.empty() ? "compiling, or loading its model"
+                       : "pulling the image of its container " + waits + ", or starting it";
 }
 
 }  // namespace
 
 bool is_usable(const api::CompileCacheArchive& archive) {
   return archive.head.exists() && !api::is_suspect(archive) && !api::is_corrupt(archive);
+}
+
+void PrewarmSight::take_archive(std::vector<api::CompileCacheArchive> archives,
+                                const std::map<std::string, int64_t>& before,
+                                const std::string& pod_name) {
+  // Other pods save meanwhile, for other CPUs.
+  const auto rank = [&](const api::CompileCacheArchive& one, int64_t known) {
+    const bool newer = one.head.generation > known;
+    if (newer && one.head.saved_by == pod_name) return 3;
+    return newer || !one.lock.holder.empty() ? 2 : 1;
+  };
+  int best = 0;
+  for (api::CompileCacheArchive& one : archives) {
+    const auto found = before.find(one.metadata.name);
+    const int64_t known = found == before.end() ? 0 : found->second;
+    if (rank(one, known) <= best) continue;
+    best = rank(one, known);
+    archive = std::move(one);
+    generation_before = known;
+  }
 }
 
 PrewarmNews PrewarmWatch::wait_for(Hold hold, const std::string& what,
@@ -139,9 +173,11 @@ PrewarmNews PrewarmWatch::look(const PrewarmSight& sight, Monotonic now) {
   const std::string phase = kube::string_at(pod, {"status", "phase"});
   const bool ended = phase == "Succeeded";
   const bool ready = ended || all_ready(pod);
-  if (ready && saved(sight)) return {State::kWarm, text_of(sight.archive->head)};
+  if (ready && saved(sight))
+    return {State::kWarm, text_of(sight.archive->head), sight.archive->metadata.name};
   if (ready && nothing_to_add(sight)) {
-    return {State::kWarm, "nothing to add to " + sight.told->archive + ", which pods load"};
+    const std::string& archive = sight.told->archive;
+    return {State::kWarm, "nothing to add to " + archive + ", which pods load", archive};
   }
   if (phase == "Failed") return {State::kFailed, "the pod failed: " + how_it_failed(pod)};
   if (sight.told && (sight.told->save == "refused" || sight.told->save == "failed")) {
@@ -150,9 +186,13 @@ PrewarmNews PrewarmWatch::look(const PrewarmSight& sight, Monotonic now) {
   }
   if (ended)
     return wait_for(Hold::kEnded, "the pod has ended, and nothing was saved", kLastCommit, now);
+  // Between two attempts the kubelet may say no more than that the container waits.
+  std::string why_stuck = stuck(pod);
+  if (why_stuck.empty() && !not_started(pod).empty()) why_stuck = stuck_;
+  stuck_ = why_stuck;
   if (now - start_ >= patience_.all) {
-    return {State::kFailed,
-            "not warm after " + format_duration(patience_.all) + ": " + now_doing(sight, ready)};
+    return {State::kFailed, "not warm after " + format_duration(patience_.all) + ": " +
+                                (why_stuck.empty() ? now_doing(sight, ready) : why_stuck)};
   }
   if (kube::string_at(pod, {"spec", "nodeName"}).empty()) {
     const std::string why = unscheduled(pod);
@@ -160,9 +200,7 @@ PrewarmNews PrewarmWatch::look(const PrewarmSight& sight, Monotonic now) {
                     why.empty() ? "waiting for the scheduler" : "cannot be scheduled: " + why,
                     patience_.unscheduled, now);
   }
-  if (const std::string why = stuck(pod); !why.empty()) {
-    return wait_for(Hold::kStuck, why, patience_.stuck, now);
-  }
+  if (!why_stuck.empty()) return wait_for(Hold::kStuck, why_stuck, patience_.stuck, now);
   hold_ = Hold::kNone;
   return {State::kUnderWay, now_doing(sight, ready)};
 }

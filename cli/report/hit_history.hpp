@@ -8,7 +8,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 
-// How many pods found an archive, over the last two weeks, as Prometheus' range API tells it of
+// How many pods found an archive, over the last two weeks, as Prometheus' range API returns it of
 // compilecache_loads_total (docs/reference/metrics.md).
 //
 //   const std::string target = history_target("ml", now);    // what to ask
@@ -21,7 +21,7 @@ namespace compilecache::cli {
 inline constexpr int64_t kHistoryDays = 14;
 inline constexpr int64_t kHistoryStepSeconds = 6L * 3600;
 
-// What was counted up to `time` since the point before. Prometheus estimates at the edges, so these
+// The count up to `time` since the point before. Prometheus estimates at the edges, so these
 // are no whole numbers.
 struct HistoryPoint {
   int64_t time = 0;  // seconds since 1970

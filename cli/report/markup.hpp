@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-// HTML that is put together piece by piece. What is markup stands in our source, as a literal; all
+// HTML that is put together piece by piece. Markup stands in the source, as a literal; all
 // else goes through text(), which makes it harmless between tags and within quoted attributes.
 //
 //   Markup page;

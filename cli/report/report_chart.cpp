@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/time_format.hpp"
+#include "cli/report/report_words.hpp"
 
 namespace compilecache::cli {
 namespace {
@@ -19,7 +20,7 @@ void draw_column(const HistoryPoint& point, double left, Markup& svg) {
   const double share = std::clamp(point.warm / point.starts, 0.0, 1.0);
   const double warm = kChartHeight * share;
   svg.html("<g><title>").text(minute_of(point)).html(": ");
-  svg.number(static_cast<int64_t>(100 * share)).html(" % of ");
+  svg.number(percent_of(share, 1)).html(" % of ");
   svg.number(std::max<int64_t>(1, std::llround(point.starts))).html("</title>");
   svg.html("<rect class=\"cold\" x=\"").number(left).html("\" y=\"0\" width=\"");
   svg.number(kColumnWidth).html("\" height=\"").number(kChartHeight - warm).html("\"/>");
@@ -55,6 +56,32 @@ Markup hit_rate_chart(const std::vector<HistoryPoint>& points) {
   chart.html("</svg><div class=\"days\"><span>").text(from).html("</span><span>");
   chart.text(to).html("</span></div></div>");
   return chart;
+}
+
+Markup start_bars(const std::vector<const CacheOverview*>& caches) {
+  double longest = 0;
+  for (const CacheOverview* cache : caches) {
+    longest = std::max({longest, cache->starts.cold_seconds, cache->starts.warm_seconds});
+  }
+  Markup bars;
+  const auto bar = [&](double seconds, int64_t pods, const auto& colour) {
+    bars.html("<div class=\"start\"><span>")
+        .html(colour)
+        .html("</span><svg viewBox=\"0 0 100 10\" ");
+    bars.html("preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"").html(colour);
+    bars.html("\" width=\"").number(longest > 0 ? std::max(0.5, 100 * seconds / longest) : 0.5);
+    bars.html("\" height=\"10\"/></svg><span><b>").text(start_text(seconds));
+    bars.html("</b> <span class=\"soft\">")
+        .text(counted_text(pods, "start"))
+        .html("</span></span></div>\n");
+  };
+  for (const CacheOverview* cache : caches) {
+    bars.html("<div class=\"card\"><b>").text(cache->ns + "/" + cache->name).html("</b>\n");
+    bar(cache->starts.cold_seconds, cache->starts.cold_pods, "cold");
+    bar(cache->starts.warm_seconds, cache->starts.warm_pods, "warm");
+    bars.html("</div>\n");
+  }
+  return bars;
 }
 
 Markup age_bar(const ArchiveAges& ages) {

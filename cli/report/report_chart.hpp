@@ -20,6 +20,10 @@ std::string minute_text(WallTime time);
 // order, and at least one has starts.
 Markup hit_rate_chart(const std::vector<HistoryPoint>& points);
 
+// For each CompileCache two bars, a cold and a warm start's time, on one scale. Both are known, and
+// there is at least one.
+Markup start_bars(const std::vector<const CacheOverview*>& caches);
+
 // One bar: the shares of archives of each age, and what the colours mean.
 Markup age_bar(const ArchiveAges& ages);
 

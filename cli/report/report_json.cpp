@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is an estimate is told to a tenth.
+// An estimate is rounded to a tenth.
 double to_a_tenth(double value) { return std::round(value * 10) / 10; }
 
 json percent_json(const api::LoadCounters& loads) {
@@ -24,6 +24,11 @@ json caches_json(const std::vector<ReportedCache>& caches) {
   json all = json::array();
   for (const ReportedCache& cache : caches) {
     json one = json_of(cache.overview);
+    const LastStarts& starts = cache.overview.starts;
+    one["starts"] = {{"coldPods", starts.cold_pods},
+                     {"coldSeconds", to_a_tenth(starts.cold_seconds)},
+                     {"warmPods", starts.warm_pods},
+                     {"warmSeconds", to_a_tenth(starts.warm_seconds)}};
     one["gpuHoursSaved"] = to_a_tenth(cache.gpu_hours_saved);
     one["hitPercent"] = percent_json(cache.overview.loads);
     all.push_back(std::move(one));
@@ -55,7 +60,8 @@ json cold_json(const std::vector<ReportedCold>& cold) {
                    {"reason", one.cold.reason},
                    {"why", one.cold.why},
                    {"change", one.cold.change},
-                   {"pod", one.cold.pod}});
+                   {"pod", one.cold.pod},
+                   {"expected", one.expected}});
   }
   return all;
 }
@@ -71,14 +77,29 @@ json history_json(const ReportHistory& history) {
   return {{"prometheus", history.source}, {"error", history.error}, {"points", points}};
 }
 
+// Null where no price is known.
+json money_json(const Report& report) {
+  const auto& [price, currency] = report.gpu_hour_price;
+  if (!(price > 0)) return {};
+  return {{"gpuHourPrice", price},
+          {"saved", std::round(price * report.gpu_hours_saved * 100) / 100},
+          {"currency", currency}};
+}
+
 }  // namespace
 
 json json_of(const Report& report) {
-  return {{"namespace", report.ns},
+  return {{"cluster", report.cluster},
+          {"namespace", report.ns},
+          {"since", report.since ? json(format_time(*report.since)) : json()},
           {"made", format_time(report.made)},
           {"secondsSaved", report.seconds_saved},
           {"gpuHoursSaved", to_a_tenth(report.gpu_hours_saved)},
+          {"money", money_json(report)},
           {"hitPercent", percent_json(report.loads)},
+          {"recentPods", report.recent_pods},
+          {"firstPods", report.first_pods},
+          {"faultyPods", report.faulty_pods},
           {"loads", json_of(report.loads)},
           {"archives", report.archives},
           {"bytes", report.bytes},

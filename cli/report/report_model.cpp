@@ -10,7 +10,7 @@
 namespace compilecache::cli {
 namespace {
 
-// What a status says is bounded, so that no sum of many overflows.
+// The numbers of a status are bounded, so that no sum of many overflows.
 constexpr int64_t kMostCounted = 1'000'000'000'000;
 int64_t counted(int64_t value) { return std::clamp<int64_t>(value, 0, kMostCounted); }
 
@@ -75,6 +75,15 @@ void add_loads(api::LoadCounters& sum, const api::LoadCounters& more) {
   sum.failed += counted(more.failed);
 }
 
+void add_cold(Report& report, const CacheOverview& overview) {
+  report.recent_pods += counted(overview.recent_pods);
+  for (const ColdPods& cold : overview.cold) {
+    const bool expected = cold_as_expected(cold.reason);
+    (expected ? report.first_pods : report.faulty_pods) += counted(cold.pods);
+    report.cold.push_back({overview.ns, overview.name, overview.recent_pods, cold, expected});
+  }
+}
+
 void add_cache(Report& report, const CacheOverview& overview) {
   const int64_t seconds = counted(overview.seconds_saved);
   const double hours = static_cast<double>(seconds) * gpus_of_a_pod(overview.archives) / 3600;
@@ -83,9 +92,9 @@ void add_cache(Report& report, const CacheOverview& overview) {
   report.archives += static_cast<int64_t>(overview.archives.size());
   report.bytes += counted(overview.bytes);
   add_loads(report.loads, overview.loads);
-  for (const ColdPods& cold : overview.cold) {
-    report.cold.push_back({overview.ns, overview.name, overview.recent_pods, cold});
-  }
+  add_cold(report, overview);
+  const auto created = parse_time(overview.created);
+  if (created && (!report.since || *created < *report.since)) report.since = *created;
   const auto& told = report.unread;
   if (!overview.unread.empty() && std::count(told.begin(), told.end(), overview.unread) == 0) {
     report.unread.push_back(overview.unread);
@@ -94,6 +103,12 @@ void add_cache(Report& report, const CacheOverview& overview) {
 }
 
 }  // namespace
+
+bool cold_as_expected(std::string_view reason) {
+  constexpr std::string_view kExpected[] = {"no_archive", "group_cold", "cpu_mismatch", "refresh",
+                                            "mode_refresh"};
+  return std::find(std::begin(kExpected), std::end(kExpected), reason) != std::end(kExpected);
+}
 
 Report report_of(const std::vector<CacheOverview>& overviews, const std::string& ns, WallTime now) {
   Report report{.ns = ns, .made = now};

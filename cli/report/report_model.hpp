@@ -2,14 +2,17 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "cli/report/gpu_price.hpp"
 #include "cli/report/hit_history.hpp"
 #include "cli/status/cache_overview.hpp"
 
-// What compile caches were worth, added up for whoever pays for the GPUs:
+// The worth of compile caches, added up for those who pay for the GPUs:
 // `kubectl compilecache report`.
 //
 //   Report report = report_of(overviews, "ml", now);
@@ -44,6 +47,7 @@ struct ReportedCold {
   std::string ns, cache;
   int64_t recent_pods = 0;
   ColdPods cold;
+  bool expected = false;  // cold_as_expected()
 };
 
 // The hit rate over time.
@@ -54,20 +58,30 @@ struct ReportHistory {
 };
 
 struct Report {
-  std::string ns;  // empty: all of the cluster
+  std::string cluster;  // as the kubeconfig calls it; empty: not known
+  std::string ns;       // empty: all of the cluster
   WallTime made;
+  std::optional<WallTime> since;  // the first CompileCache was created
+  GpuPrice gpu_hour_price;
   std::vector<ReportedCache> caches;  // most seconds saved first
   int64_t seconds_saved = 0, archives = 0, bytes = 0;
   double gpu_hours_saved = 0;
   api::LoadCounters loads;
   std::vector<ProductArchives> products;  // by name
   std::vector<ReportedCold> cold;         // most pods first
-  std::vector<std::string> unread;        // why archives are missing from this, once each
+  // Of the last pods that the CompileCaches remember: all, those that were cold as expected, and
+  // those that were cold by a fault.
+  int64_t recent_pods = 0, first_pods = 0, faulty_pods = 0;
+  std::vector<std::string> unread;  // why archives are missing from this, once each
   ReportHistory history;
 };
 
-// Seconds saved count for each GPU of the pods: as the keys of a CompileCache's archives tell it,
-// each weighed by the compile time it has spared; one GPU where no key tells.
+// Whether a pod that is cold for that reason is one that compiles for others, or was asked to: no
+// fault, and there is nothing to repair.
+bool cold_as_expected(std::string_view reason);
+
+// Seconds saved count for each GPU of the pods. The keys of a CompileCache's archives give the
+// number, each weighed by the compile time it has spared; one GPU where no key does.
 Report report_of(const std::vector<CacheOverview>& overviews, const std::string& ns, WallTime now);
 
 nlohmann::json json_of(const Report& report);

@@ -14,7 +14,9 @@ inline constexpr char kReportStyle[] = R"(
 body{margin:0;background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif}
 main{max-width:60rem;margin:0 auto;padding:1.5rem 1rem 3rem;overflow-wrap:anywhere}
 h1{margin:0;font-size:1.6rem}
-h2{margin:2.2rem 0 .6rem;font-size:1.15rem}
+h2{margin:2.2rem 0 .6rem;font-size:1.25rem}
+h3{margin:1.6rem 0 .5rem;font-size:1rem}
+ul{margin:.5rem 0;padding-left:1.2rem}
 p{margin:.3rem 0}
 .soft{color:var(--soft);font-size:.875rem}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(10rem,1fr));gap:.75rem;margin:1.25rem 0 0;padding:0;
@@ -29,6 +31,8 @@ code{font-size:.85em}
 .chart .scale{flex-direction:column;text-align:right}
 .chart .days{grid-column:2}
 .chart svg{display:block;width:100%;height:9rem;border-bottom:1px solid var(--line)}
+.start{display:grid;grid-template-columns:3rem minmax(0,1fr) 10rem;align-items:center;gap:.6rem;margin:.3rem 0}
+.start svg{display:block;width:100%;height:.9rem}
 .bar{display:block;width:100%;height:.8rem;margin:.4rem 0}
 .warm{fill:var(--good)}.cold{fill:var(--bad)}
 .age1{fill:var(--a1)}.age2{fill:var(--a2)}.age3{fill:var(--a3)}.age4{fill:var(--a4)}.age5{fill:var(--a5)}
@@ -38,7 +42,7 @@ table{width:100%;border-collapse:collapse;font-size:.9rem}
 th,td{padding:.4rem .5rem .4rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:normal}
 .num{text-align:right;white-space:nowrap}
-@media (max-width:40rem){
+@media (max-width:48rem){
 thead{display:none}
 tbody,tr,td{display:block}
 tr{padding:.5rem 0;border-bottom:1px solid var(--line)}

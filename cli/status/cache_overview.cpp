@@ -1,6 +1,7 @@
 #include "cli/status/cache_overview.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -12,7 +13,8 @@
 namespace compilecache::cli {
 namespace {
 
-ArchiveRow row_of(const api::CompileCacheArchive& archive) {
+ArchiveRow row_of(const api::CompileCacheArchive& archive,
+                  const std::vector<std::string>& allowed_accounts) {
   ArchiveRow row{.name = archive.metadata.name,
                  .generation = archive.head.generation,
                  .bytes = archive.head.compressed_bytes,
@@ -29,10 +31,20 @@ ArchiveRow row_of(const api::CompileCacheArchive& archive) {
   row.gpu_product = part(api::kGpuProductPart);
   row.gpus = part(api::kGpuCountPart);
   row.state = state_of(archive);
+  if (row.state.empty() && !api::saved_by_allowed(archive.head, allowed_accounts)) {
+    row.state = "saver not allowed";
+  }
   return row;
 }
 
-// Ready and Stalled repeat what the others say, so they are told only when no other is.
+// Whether one of `told` has said it: Ready and Stalled have the reason, or the type, of another.
+bool is_told(const api::Condition& condition, const std::vector<WrongCondition>& told) {
+  return std::any_of(told.begin(), told.end(), [&](const WrongCondition& one) {
+    return one.reason == condition.reason || one.type == condition.reason;
+  });
+}
+
+// Ready and Stalled are shown if no other condition gives their reason.
 std::vector<WrongCondition> wrong_of(const std::vector<api::Condition>& conditions) {
   struct Bad {
     const char* type;
@@ -41,17 +53,18 @@ std::vector<WrongCondition> wrong_of(const std::vector<api::Condition>& conditio
   std::vector<WrongCondition> wrong;
   const auto look = [&](const Bad& bad) {
     const api::Condition* is = api::find_condition(conditions, bad.type);
-    if (is != nullptr && is->status == bad.status) {
+    if (is != nullptr && is->status == bad.status && !is_told(*is, wrong)) {
       wrong.push_back({is->type, is->reason, is->message});
     }
   };
   for (const Bad& bad :
        {Bad{api::kStorageReadyCondition, "False"}, Bad{api::kInjectionPausedCondition, "True"},
-        Bad{api::kPodsUnheardCondition, "True"}, Bad{api::kArchivesCopiedCondition, "False"}}) {
+        Bad{api::kPodsUnheardCondition, "True"}, Bad{api::kArchivesCopiedCondition, "False"},
+        Bad{api::kSaversAllowedCondition, "False"}}) {
     look(bad);
   }
-  if (wrong.empty()) look({api::kReadyCondition, "False"});
-  if (wrong.empty()) look({api::kStalledCondition, "True"});
+  look({api::kReadyCondition, "False"});
+  look({api::kStalledCondition, "True"});
   if (api::find_condition(conditions, api::kReadyCondition) == nullptr) {
     wrong.push_back({api::kReadyCondition, "NotSeen",
                      "the operator has said nothing of this CompileCache yet; see that it runs: "
@@ -62,7 +75,7 @@ std::vector<WrongCondition> wrong_of(const std::vector<api::Condition>& conditio
 
 constexpr char kNoEffect[] = "none";
 
-// Empty where nothing is to be told of the pod.
+// Empty where there is nothing to say about the pod.
 std::string cold_reason(const api::RecentPod& pod) {
   const auto load = api::parse_word<api::LoadOutcome>(pod.load);
   if (!load) return "";
@@ -100,14 +113,45 @@ std::vector<ColdPods> cold_of(const std::vector<api::RecentPod>& recent) {
   return all;
 }
 
+// The upper one if two are in the middle; 0 if there are no values.
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// A cold pod counts if it reported what it compiled, a warm one if its effect is known.
+LastStarts starts_of(const std::vector<api::RecentPod>& recent) {
+  std::vector<double> cold, warm;
+  for (const api::RecentPod& pod : recent) {
+    const auto load = api::parse_word<api::LoadOutcome>(pod.load);
+    if (!load || pod.milliseconds < 0 || pod.compile_milliseconds < 0) continue;
+    const double seconds = static_cast<double>(pod.milliseconds) / 1000 +
+                           static_cast<double>(pod.compile_milliseconds) / 1000;
+    const auto effect = api::parse_word<api::Effect>(pod.effect);
+    const bool used = effect == api::Effect::kFull || effect == api::Effect::kPartial ||
+                      effect == api::Effect::kNone;
+    if (api::is_warm(*load) && used) warm.push_back(seconds);
+    if (!api::is_warm(*load) && pod.compile_milliseconds > 0) cold.push_back(seconds);
+  }
+  return {static_cast<int64_t>(cold.size()), static_cast<int64_t>(warm.size()), median_of(cold),
+          median_of(warm)};
+}
+
 }  // namespace
+
+int64_t percent_of(double part, double all) {
+  if (part >= all) return 100;
+  return part > 0 ? std::clamp<int64_t>(std::llround(100 * part / all), 1, 99) : 0;
+}
 
 std::optional<int64_t> hit_percent(const api::LoadCounters& loads) {
   const double warm = static_cast<double>(loads.exact) + static_cast<double>(loads.compatible);
   const double all = warm + static_cast<double>(loads.missing) + static_cast<double>(loads.failed);
   // A status that counts below zero is not to be believed.
   if (!(all > 0) || warm < 0 || warm > all) return std::nullopt;
-  return static_cast<int64_t>(100 * warm / all);
+  return percent_of(warm, all);
 }
 
 CacheOverview overview_of(const api::CompileCache& cache,
@@ -118,6 +162,7 @@ CacheOverview overview_of(const api::CompileCache& cache,
   CacheOverview overview{.ns = cache.metadata.ns,
                          .name = cache.metadata.name,
                          .store = status.store,
+                         .created = cache.metadata.creation_time,
                          .ready = ready == nullptr ? "Unknown" : ready->status,
                          .bytes = status.total_bytes,
                          .active_pods = status.active_pods,
@@ -128,10 +173,13 @@ CacheOverview overview_of(const api::CompileCache& cache,
                          .last_save = status.last_save_time,
                          .wrong = wrong_of(status.conditions),
                          .recent_pods = static_cast<int64_t>(recent.size()),
-                         .cold = cold_of(recent)};
+                         .cold = cold_of(recent),
+                         .starts = starts_of(recent)};
   for (const api::CompileCacheArchive& archive : archives) {
     if (archive.metadata.ns != overview.ns || archive.cache != overview.name) continue;
-    if (archive.head.exists()) overview.archives.push_back(row_of(archive));
+    if (archive.head.exists()) {
+      overview.archives.push_back(row_of(archive, cache.spec.save.allowed_service_accounts));
+    }
   }
   std::sort(overview.archives.begin(), overview.archives.end(),
             [](const ArchiveRow& a, const ArchiveRow& b) {

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-void tell_archives(const CacheOverview& overview, Page& page) {
+void tell_archives(const CacheOverview& overview, WallTime now, Page& page) {
   if (!overview.unread.empty()) return page.line("archives", "not known: " + overview.unread);
   if (overview.archives.empty()) return page.line("archives", "none yet");
   page.line("archives", std::to_string(overview.archives.size()) + ", " +
@@ -20,12 +20,12 @@ void tell_archives(const CacheOverview& overview, Page& page) {
   for (const ArchiveRow& archive : overview.archives) {
     rows.push_back({archive.name, or_dash(archive.gpu_product), std::to_string(archive.generation),
                     size_text(archive.bytes), std::to_string(archive.files), or_dash(archive.loads),
-                    or_dash(archive.last_used), archive.state});
+                    age_text(archive.last_used, now), archive.state});
   }
   page.table(rows);
 }
 
-void tell_pods(const CacheOverview& overview, Page& page) {
+void tell_pods(const CacheOverview& overview, WallTime now, Page& page) {
   std::string text = std::to_string(overview.active_pods) + " now";
   if (const auto percent = hit_percent(overview.loads)) {
     text += "; starts so far: " + api::summary(overview.loads) + " (" + std::to_string(*percent) +
@@ -39,7 +39,9 @@ void tell_pods(const CacheOverview& overview, Page& page) {
   }
   const std::string saves = api::summary(overview.saves);
   if (!saves.empty()) {
-    page.line("saves", saves + (overview.last_save.empty() ? "" : "; last " + overview.last_save));
+    page.line("saves", saves + (overview.last_save.empty()
+                                    ? ""
+                                    : "; last " + age_text(overview.last_save, now) + " ago"));
   }
 }
 
@@ -55,15 +57,15 @@ void tell_cold(const CacheOverview& overview, Page& page) {
 
 }  // namespace
 
-std::string text_of(const CacheOverview& overview) {
+std::string text_of(const CacheOverview& overview, WallTime now) {
   Page page;
   const std::string ready = overview.ready == "True"    ? "ready"
                             : overview.ready == "False" ? "not ready"
                                                         : "not known whether ready";
   page.line("cache", overview.ns + "/" + overview.name + ", " + ready +
                          (overview.store.empty() ? "" : ", " + overview.store));
-  tell_archives(overview, page);
-  tell_pods(overview, page);
+  tell_archives(overview, now, page);
+  tell_pods(overview, now, page);
   for (const WrongCondition& wrong : overview.wrong) {
     page.line("wrong", wrong.type + ", " + wrong.reason +
                            (wrong.message.empty() ? "" : ": " + wrong.message));

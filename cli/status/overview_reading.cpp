@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/cluster/plain_error.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
 namespace compilecache::cli {
@@ -11,15 +12,16 @@ namespace {
 using nlohmann::json;
 
 // The objects as they are; `ns` empty: of all namespaces.
-Result<json> read_caches(const kube::Client& client, const std::string& ns,
-                         const std::string& name) {
+Result<json> read_caches(const kube::Client& client, const std::string& ns, const std::string& name,
+                         const std::string& selector) {
   if (name.empty()) {
-    auto listed = client.list_all(controller::resources::kCompileCaches, {.ns = ns});
-    if (!listed) return unexpected(listed.error().with("listing CompileCaches"));
+    auto listed = client.list_all(controller::resources::kCompileCaches,
+                                  {.ns = ns, .label_selector = selector});
+    if (!listed) return unexpected(plain_error(listed.error()));
     return std::move(listed->at("items"));
   }
   auto cache = client.get(controller::resources::kCompileCaches, ns, name);
-  if (!cache) return unexpected(cache.error().with("reading CompileCache " + ns + "/" + name));
+  if (!cache) return unexpected(not_read(cache.error(), "CompileCache", ns, name));
   return json::array({std::move(*cache)});
 }
 
@@ -37,8 +39,9 @@ Result<std::vector<api::CompileCacheArchive>> read_all_archives(const kube::Clie
 }  // namespace
 
 Result<std::vector<CacheOverview>> read_overviews(const kube::Client& client, const std::string& ns,
-                                                  const std::string& name) {
-  const auto objects = read_caches(client, ns, name);
+                                                  const std::string& name,
+                                                  const std::string& selector) {
+  const auto objects = read_caches(client, ns, name, selector);
   if (!objects) return unexpected(objects.error());
   std::vector<CacheOverview> overviews;
   if (objects->empty()) return overviews;

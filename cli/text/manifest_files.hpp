@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "cli/text/manifest_yaml.hpp"
 
-// What the option -f names, read from disk.
+// The files that the option -f names, read from disk.
 
 namespace compilecache::cli {
 

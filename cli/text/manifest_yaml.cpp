@@ -115,7 +115,7 @@ class Converter {
       }
       object[key] = std::move(value);
     }
-    // What is written here counts, then the first that has it.
+    // A value written here counts, then the first that has it.
     for (const Manifest& from : merged) {
       for (const auto& [key, value] : from.items()) {
         if (!object.contains(key)) object[key] = value;
@@ -205,7 +205,7 @@ void emit(YAML::Emitter& out, const Manifest& value) {
   }
 }
 
-// Whoever copies or writes a tree recurses, so it is not even built.
+// Copying or writing a tree recurses, so it is not even built.
 bool is_nested_too_deeply(std::string_view text) {
   int depth = 0;
   bool in_text = false;

@@ -23,9 +23,9 @@ constexpr std::array kRegistryReasons{
     OutcomeReason{"secret_missing", "the registry's Secret is not there",
                   "create it: kubectl create secret docker-registry"},
     OutcomeReason{"secret_wrong_type", "the registry's Secret has no .dockerconfigjson",
-                  "make it anew: kubectl create secret docker-registry"},
+                  "recreate it: kubectl create secret docker-registry"},
     OutcomeReason{"secret_unusable", "the registry's Secret has no user and password for the host",
-                  "make it anew: kubectl create secret docker-registry"},
+                  "recreate it: kubectl create secret docker-registry"},
     OutcomeReason{"ca_missing", "the ConfigMap with the registry's authority is not there",
                   "create it, with the key ca.crt"},
     OutcomeReason{"ca_unusable", "the ConfigMap of the registry's authority has no certificate",
@@ -34,7 +34,7 @@ constexpr std::array kRegistryReasons{
 
 constexpr OutcomeReason kDeviceUnknownReason{
     "device_unknown",
-    "it cannot be told which GPUs the pod was given by its resourceClaims: none is of a driver in "
+    "the GPUs that the pod got by its resourceClaims are unknown: none is of a driver in "
     "deviceDrivers of the operator's settings, or one lacks an attribute named there",
     "add the driver or the attribute's name there; else leave the pod's annotation out"};
 
@@ -72,18 +72,34 @@ constexpr std::array kOtherLoadReasons{
     OutcomeReason{"waited_enough",
                   "it waited for as long as it may, and what it waited for did not come",
                   "see what it waited for; spec.load.waitForFirst and spec.load.timeout bound it"},
+    OutcomeReason{"group_cold",
+                  "another pod of its group started cold, and all pods of one start get the same "
+                  "(docs/how-to/ranks.md)",
+                  ""},
     OutcomeReason{"too_many_loads",
                   "more pods load from the store at once than limits.maxConcurrentLoads allows",
                   "raise limits.maxConcurrentLoads in the operator's settings if the store can "
                   "serve more, or raise spec.load.timeout"},
-    OutcomeReason{"suspect", "the archive is handed out no more (docs/suspect-archives.md)", ""},
+    OutcomeReason{"cpu_mismatch",
+                  "what is saved for this key holds code for another kind of CPU than the node's",
+                  "nothing: this pod compiles and saves for its own kind (docs/how-to/cpu.md)"},
+    OutcomeReason{"cpu_unknown",
+                  "for which CPU the archive's code was compiled is not known: 0.2 or an earlier "
+                  "release saved it, or the node or the pod's variables do not show its CPU",
+                  "nothing: the next save says it (docs/how-to/cpu.md)"},
+    OutcomeReason{"saver_not_allowed",
+                  "the archive may hold files of a service account that "
+                  "spec.save.allowedServiceAccounts does not name",
+                  "nothing: the next save of an allowed account replaces it"},
+    OutcomeReason{"suspect",
+                  "the archive is handed out no more (docs/troubleshoot/suspect-archives.md)", ""},
     OutcomeReason{"corrupt", "a blob's bytes are not what was saved",
                   "nothing for one pod: a Job checks the archive and the next save replaces it; "
                   "where it happens again, check the volume or the registry"},
     OutcomeReason{"unsupported", "another release wrote the archive",
                   "use that release's agent, or delete the archive's object (kubectl delete cca)"},
     OutcomeReason{"blob_missing", "the store lacks a blob of the archive",
-                  "nothing, the next save writes it anew; with spec.save.policy Once delete the "
+                  "nothing, the next save writes it again; with spec.save.policy Once delete the "
                   "archive's object (kubectl delete cca)"},
     OutcomeReason{"too_slow", "the store was too slow for the load's budget",
                   "use a faster store; or raise spec.load.timeout, if the archive saves more than "
@@ -94,8 +110,8 @@ constexpr std::array kOtherLoadReasons{
     OutcomeReason{"too_large",
                   "the archive would take more than half of the pod's ephemeral-storage limit",
                   "raise that limit"},
-    OutcomeReason{"store_missing", "the archives' folder on the volume is gone",
-                  "nothing: a sweep Job makes it anew at once, and the next save fills it"},
+    OutcomeReason{"store_missing", "the archives' folder on the volume is missing",
+                  "nothing: a sweep Job recreates it at once, and the next save fills it"},
     OutcomeReason{"store_forbidden", "the loader may not read the archives' folder on the volume",
                   "let other users pass every folder above it (chmod o+x)"},
     OutcomeReason{"disk_full", "the node's disk is full, or the pod's share of it",
@@ -110,7 +126,7 @@ constexpr std::array kOtherLoadReasons{
                   "(resources.loader in the settings) where it was OOMKilled"},
     OutcomeReason{"terminated", "the pod was ended while it was loading", ""},
     OutcomeReason{"refused", "the operator does not know the pod as one of this CompileCache's",
-                  "create the pod anew; it was injected for another CompileCache"},
+                  "recreate the pod; it was injected for another CompileCache"},
     OutcomeReason{"cache_gone", "the pod's CompileCache does not exist any more",
                   "create it again, or take the annotation off the pod template"},
     OutcomeReason{"operator_unreachable",
@@ -130,10 +146,16 @@ constexpr std::array kOtherSaveReasons{
     OutcomeReason{"service_account_not_allowed",
                   "the pod's service account is not in spec.save.allowedServiceAccounts",
                   "add it there, if its archives may be trusted"},
+    OutcomeReason{"cpu_unknown", "the cache holds code for CPUs of an unknown kind",
+                  "write ATEN_CPU_CAPABILITY literally in the pod template, or take it out"},
     OutcomeReason{"policy_never", "spec.save.policy is Never", ""},
     kDeviceUnknownReason,
     OutcomeReason{"mode_read_only", "the pod's mode is ReadOnly", ""},
     OutcomeReason{"loaded_suspect", "what the pod loaded makes pods crash, and is in its directory",
+                  "replace the pod"},
+    OutcomeReason{"loaded_not_allowed",
+                  "what the pod loaded, and has in its directory, may be of a service account that "
+                  "spec.save.allowedServiceAccounts does not name",
                   "replace the pod"},
     OutcomeReason{"saved_once", "spec.save.policy is Once, and there is an archive", ""},
     OutcomeReason{"saving_is_off", "spec.save.policy or the pod's mode forbids it", ""},
@@ -154,7 +176,7 @@ constexpr std::array kOtherSaveReasons{
     OutcomeReason{"cache_gone", "the pod's CompileCache does not exist any more",
                   "create it again, or take the annotation off the pod template"},
     OutcomeReason{"refused", "the operator does not know the pod as one of this CompileCache's",
-                  "create the pod anew"},
+                  "recreate the pod"},
     OutcomeReason{"conflict", "other saves came first, or the lock was lost; it is tried again",
                   ""},
     OutcomeReason{"commit_failed",
@@ -163,8 +185,8 @@ constexpr std::array kOtherSaveReasons{
                   "raise spec.save.atTermination, or lower spec.save.quietPeriod so that pods save "
                   "before they end"},
     OutcomeReason{"too_many_files",
-                  "the cache directory has more files and folders than the saver looks at; those "
-                  "beyond are not saved",
+                  "there are more files than an archive has or the saver looks at; what fits is "
+                  "saved by whole entries",
                   "cache fewer frameworks, or clear what is old"},
     OutcomeReason{"volume_full", "the volume is full, or a quota of it",
                   "give the claim more room, or lower spec.retention"},
@@ -175,7 +197,7 @@ constexpr std::array kOtherSaveReasons{
                   "not needed, raise spec.retention.maxTotalSize, or have registry.namespaceShare "
                   "raised in the operator's settings"},
     OutcomeReason{"store_missing",
-                  "the archives' folder on the volume is gone; a sweep Job makes it anew at once",
+                  "the archives' folder on the volume is missing; a sweep Job recreates it at once",
                   "nothing, when the next save succeeds"},
     OutcomeReason{"store_forbidden",
                   "the saver may not write to the archives' folder on the volume",

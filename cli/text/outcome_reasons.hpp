@@ -4,7 +4,8 @@
 #include <string_view>
 
 // The words with which loaders and savers say why they did not load or save, with what they mean
-// for people and what to change. docs/reasons.md has a row for each; a test compares the two.
+// for people and what to change. docs/troubleshoot/reasons.md has a row for each; a test compares
+// the two.
 
 namespace compilecache::cli {
 

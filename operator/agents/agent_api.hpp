@@ -20,7 +20,7 @@
 //   agent_api.stop();  // finishes what it has begun
 //
 // Only the leader serves it; others answer 503 with Retry-After. The caller's pod is taken from its
-// token and must be alive and carry our injection (or be a sweep Job's pod). Whatever is sent, the
+// token and must be alive and carry our injection (or be a sweep Job's pod). For any request, the
 // answer is JSON as api/agent_api.hpp says. Thread-safe. All parts must outlive it.
 
 namespace compilecache::controller {
@@ -36,8 +36,8 @@ class AgentApi {
   void stop();
 
   // Call once, when this replica has become the leader and the stores are synced, before
-  // is_leader() says so: takes over what the statuses say, and gives every holder of a save lock
-  // one full timeout.
+  // is_leader() says so. Takes over the statuses, and gives every holder of a save lock one full
+  // timeout.
   void take_over();
 
   // Queues the request for a worker, in turns with those of other addresses; answers 503 at once

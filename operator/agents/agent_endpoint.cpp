@@ -47,19 +47,4 @@ Status write_endpoint_slice(const kube::Client& client, const std::string& ns,
   return {};
 }
 
-Result<std::string> agent_service_address(const kube::Client& client, const std::string& ns) {
-  auto service = client.get(kube::resources::kServices, ns, api::kAgentService);
-  if (!service) {
-    return unexpected(service.error().with(std::string("reading the address of the Service ") +
-                                           api::kAgentService));
-  }
-  const std::string address = service->value("spec", json::object()).value("clusterIP", "");
-  if (address.empty() || address == "None") {
-    return fail(ErrorCode::kInvalid,
-                std::string("the Service ") + api::kAgentService + " in " + ns +
-                    " has no ClusterIP; give it one, or set agent.address in the settings");
-  }
-  return address;
-}
-
 }  // namespace compilecache::controller

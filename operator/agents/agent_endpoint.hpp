@@ -19,8 +19,4 @@ nlohmann::json endpoint_slice(const std::string& ns, const std::string& address,
 Status write_endpoint_slice(const kube::Client& client, const std::string& ns,
                             const std::string& address, uint16_t port);
 
-// The ClusterIP of the agent API's Service: what agents are given, since some of them have no
-// cluster DNS.
-Result<std::string> agent_service_address(const kube::Client& client, const std::string& ns);
-
 }  // namespace compilecache::controller

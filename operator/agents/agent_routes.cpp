@@ -26,7 +26,7 @@ Result<std::string> dump_answer(const Result<Answer>& answer) {
   return api::dump(*answer);
 }
 
-// What a service's method takes and gives.
+// Parameters and result of a service's method.
 template <typename Method>
 struct Call;
 template <typename Service, typename Answer, typename Message>
@@ -60,8 +60,8 @@ struct Call<Status (Service::*)(const Caller&, const std::string&)> {
   using Given = void;
 };
 
-template <auto Service, auto Method>
-Result<std::string> serve(AgentServices& services, const Caller& caller,
+template <auto Service, auto Method, typename Services>
+Result<std::string> serve(Services& services, const Caller& caller,
                           [[maybe_unused]] const std::string& id,
                           [[maybe_unused]] const std::string& body) {
   using Sent = typename Call<decltype(Method)>::Sent;
@@ -98,39 +98,41 @@ constexpr Route route(std::string_view method, std::string_view path, std::strin
           .message = doc_of<typename Call<decltype(Method)>::Sent>(),
           .answer = doc_of<typename Call<decltype(Method)>::Given>(),
           .says = says,
-          .serve = serve<Service, Method>};
+          .serve = serve<Service, Method, AgentServices>};
 }
 
 using Desk = AgentServices;
 
 constexpr Route kRoutes[] = {
     route<&Desk::loads, &LoadService::load>(
-        "POST", "/v1/load", "Which archive is this pod's? Asked again while the answer is `wait`."),
+        "POST", "/v1/load", "Which archive is this pod's? Asked again while the answer is `wait`.")
+        .anywhere(serve<&FollowerServices::loads, &FollowerLoads::load, FollowerServices>),
     route<&Desk::loads, &LoadService::loaded>("POST", "/v1/loaded",
-                                              "What became of the load, or why there was none."),
+                                              "The result of the load, or why there was none."),
     route<&Desk::saves, &SaveService::request>(
         "POST", "/v1/saves", "May this pod save now? A grant is a lock, with an id and a fence."),
     route<&Desk::saves, &SaveService::renew>(
         "PUT", "/v1/saves/{id}", "The saver is still at it. 409: it has lost the lock, and stops."),
     route<&Desk::saves, &SaveService::commit>(
         "POST", "/v1/saves/{id}/commit",
-        "What was written becomes the head. 409: an old fence, or a blob that is condemned or "
+        "The written archive becomes the head. 409: an old fence, or a blob that is condemned or "
         "distrusted."),
     route<&Desk::saves, &SaveService::release>("DELETE", "/v1/saves/{id}",
                                                "Gives the lock back. Not to hold it is no error."),
     route<&Desk::effects, &EffectService::effect>(
         "POST", "/v1/effect",
-        "What the loaded archive is worth to the pod so far, and what became of its last save."),
+        "The effect of the loaded archive so far, and the result of the pod's last save."),
     route<&Desk::sweeps, &SweepService::sweep>(
         "POST", "/v1/sweeps",
-        "A sweep Job takes over a store, begins, tells of what it copied or a page of what is "
-        "there, or ends.",
+        "A sweep Job takes over a store, begins, reports copied archives or a page of the "
+        "inventory, ends, or reports that it could not make one.",
         api::kLongestSweepMessage),
     route<&Desk::registry, &RegistryTokenService::token>(
         "POST", "/v1/registry-token",
         "A token of the installation's own registry, for the CompileCache's repository alone, or "
         "to "
-        "read the one that it copies from. 404: there is no such registry."),
+        "read the one that it copies from. 404: there is no such registry.")
+        .anywhere(serve<&FollowerServices::registry, &FollowerTokens::token, FollowerServices>),
 };
 
 // The part that "{id}" stands for, "" where there is none; nothing: it is another path.
@@ -190,13 +192,15 @@ size_t longest_agent_message() {
 
 std::string describe_routes() {
   std::string text =
-      "| call | message | at most | answer | |\n"
-      "|---|---|---|---|---|\n";
+      "| call | message | at most | answer | answered by | |\n"
+      "|---|---|---|---|---|---|\n";
   for (const Route& route : kRoutes) {
     text += "| `" + std::string(route.method) + " " + std::string(route.path) + "` | " +
             name_text(route.message) + " | " +
             (route.message ? size_text(route.longest_body) : "–") + " | " +
-            name_text(route.answer) + " | " + std::string(route.says) + " |\n";
+            name_text(route.answer) + " | " +
+            (route.serve_anywhere != nullptr ? "every replica" : "the leader") + " | " +
+            std::string(route.says) + " |\n";
   }
   std::set<std::string> described;
   for (const Route& route : kRoutes) {

@@ -8,9 +8,10 @@
 
 #include "base/error.hpp"
 #include "operator/agents/agent_services.hpp"
+#include "operator/agents/follower_loads.hpp"
 
 // The calls of the agent API: one table, by which requests are routed and bounded, and of which
-// docs/agent-api.md is made.
+// docs/design/agent-api.md is made.
 //
 //   const RouteMatch match = find_route("POST", "/v1/saves/transformer-1.17/commit");
 //   if (match.route != nullptr) match.route->serve(services, caller, match.id, body);
@@ -20,7 +21,7 @@
 
 namespace compilecache::controller {
 
-// What the docs say of a message of api/agent_api.hpp.
+// The documentation of a message of api/agent_api.hpp.
 struct MessageDoc {
   std::string_view (*name)();  // "LoadRequest"
   std::string (*fields)();     // JSON with nothing said
@@ -35,6 +36,16 @@ struct Route {
   // Reads the message, asks the service, and returns the answer's JSON.
   Result<std::string> (*serve)(AgentServices& services, const Caller& caller, const std::string& id,
                                const std::string& body);
+  // The same on a replica that does not lead; null: the leader alone answers this call.
+  Result<std::string> (*serve_anywhere)(FollowerServices& services, const Caller& caller,
+                                        const std::string& id, const std::string& body) = nullptr;
+
+  // This call, which every replica answers.
+  [[nodiscard]] constexpr Route anywhere(decltype(serve_anywhere) serve_there) const {
+    Route everywhere = *this;
+    everywhere.serve_anywhere = serve_there;
+    return everywhere;
+  }
 };
 
 std::span<const Route> agent_routes();
@@ -49,7 +60,7 @@ RouteMatch find_route(std::string_view method, std::string_view path);
 // The longest body of any call: more need not be read.
 size_t longest_agent_message();
 
-// The generated part of docs/agent-api.md.
+// The generated part of docs/design/agent-api.md.
 std::string describe_routes();
 
 }  // namespace compilecache::controller

@@ -24,6 +24,8 @@
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
 #include "operator/pods/pod_ledger.hpp"
+#include "operator/registry/own_repositories.hpp"
+#include "operator/registry/registry_usage.hpp"
 #include "operator/settings/settings.hpp"
 
 // The services behind the agent API, each given what it works with and no more.
@@ -37,7 +39,7 @@
 
 namespace compilecache::controller {
 
-// What they work with; all of it shared with the rest of the operator.
+// Their collaborators, all shared with the rest of the operator.
 struct AgentApiParts {
   const ClusterView& view;
   TokenAuth& auth;
@@ -52,21 +54,31 @@ struct AgentApiParts {
   PodLedger& pods;
   Metrics& metrics;
   kube::EventSink& events;
-  const TokenMinter* minter = nullptr;  // of the installation's own registry, where it has one
+  // Of the installation's own registry, where it has one.
+  const TokenMinter* minter = nullptr;
+  RegistryUsage* usage = nullptr;
+  const OwnRepositories* repositories = nullptr;
+  // Whether an archive may still be handed out; nullptr: what the view has is up to date.
+  const FreshArchives* fresh = nullptr;
 };
 
-// What they ask of the rest.
+// Their calls to the rest of the operator.
 struct AgentApiHooks {
   std::function<bool()> is_leader;
   // See CallerHooks.
   std::function<void(const PodView& pod)> spoke;
   std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
   std::function<Result<api::DeviceFacts>(const PodView& pod, const std::string& node)> devices = {};
+  std::function<bool(const std::string& cache, const std::string& job)> is_sweep_job = {};
+  // See EffectService::Parts::can_own_files.
+  std::function<Result<bool>(const PodView& pod, int64_t user)> can_own_files = {};
   // A sweep of that CompileCache is wanted soon: an archive became suspect, a commit met a
   // condemned blob.
   std::function<void(const std::string& ns, const std::string& cache)> sweep_wanted;
   // See SweepService::Parts::reported.
   std::function<void(const PodView& pod, const api::SweepRequest& request)> sweep_reported;
+  // An agent could not save in the installation's own registry for want of room; or it could.
+  std::function<void(bool full)> registry_room = {};
 };
 
 class AgentServices {

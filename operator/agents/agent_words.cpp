@@ -1,6 +1,9 @@
 #include "operator/agents/agent_words.hpp"
 
+#include <algorithm>
+
 #include "api/device_facts.hpp"
+#include "base/printable.hpp"
 #include "base/strings.hpp"
 
 namespace compilecache::controller {
@@ -11,7 +14,10 @@ constexpr size_t kNameLength = 100;
 }  // namespace
 
 std::string cut(const std::string& text, size_t length) {
-  return std::string(first_bytes(text, length));
+  std::string kept(first_bytes(text, length));
+  std::replace_if(
+      kept.begin(), kept.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  return printable(kept);
 }
 
 std::vector<std::string> cut(const std::vector<std::string>& texts, size_t count) {
@@ -41,12 +47,12 @@ std::string wait_word(const std::string& said) {
 
 std::string key_text(const api::ArchiveKey& key) {
   std::vector<std::string> parts;
-  for (const auto& [part, value] : key) parts.push_back(part + "=" + value);
+  for (const auto& [part, value] : key) parts.push_back(printable(part + "=" + value));
   return join(parts, ", ");
 }
 
 std::string compiled_anew(const api::EffectReport& report) {
-  std::string text = std::to_string(report.new_entries) + " entries were compiled anew";
+  std::string text = std::to_string(report.new_entries) + " entries were compiled again";
   if (!report.new_names.empty()) {
     text += ", " + join(cut(report.new_names, kToldNames), ", ") + " among them";
   }

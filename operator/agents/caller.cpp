@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "base/printable.hpp"
+#include "operator/cluster/pod_events.hpp"
+
 namespace compilecache::controller {
 namespace {
 
@@ -24,11 +27,24 @@ Result<std::shared_ptr<const PodView>> Callers::pod_of(const TokenIdentity& iden
     }
     if (!fetched || fetched->uid != identity.pod_uid) {
       return fail(ErrorCode::kForbidden, "pod " + identity.ns + "/" + identity.pod +
-                                             " is gone; its token is no longer served");
+                                             " was deleted; its token is no longer served");
     }
     pod = std::make_shared<const PodView>(std::move(*fetched));
   }
   return pod;
+}
+
+// By the Job's uid, which the operator noted when it created the Job: in memory, and for the next
+// leader in the CompileCache's status.
+bool Callers::is_sweeper(const PodView& pod) const {
+  if (pod.sweep.empty() || pod.owner == nullptr || pod.owner->kind != "Job") return false;
+  const std::string& job = pod.owner->uid;
+  if (job.empty()) return false;
+  if (hooks_.is_sweep_job && hooks_.is_sweep_job(kube::object_key(pod.ns, pod.sweep), job)) {
+    return true;
+  }
+  const auto cache = view_.cache(pod.ns, pod.sweep);
+  return cache != nullptr && cache->status.sweep_job == job;
 }
 
 Result<Caller> Callers::identify(std::string_view token, std::string_view peer) const {
@@ -37,8 +53,11 @@ Result<Caller> Callers::identify(std::string_view token, std::string_view peer) 
   auto pod = pod_of(*identity);
   if (!pod) return unexpected(pod.error());
   Caller caller{std::move(*identity), std::move(*pod), nullptr, false};
-  caller.sweeper =
-      !caller.pod->sweep.empty() && caller.pod->owner && caller.pod->owner->kind == "Job";
+  caller.sweeper = is_sweeper(*caller.pod);
+  if (!caller.sweeper && !caller.pod->sweep.empty()) {
+    return fail(ErrorCode::kForbidden, "pod " + caller.ns() + "/" + caller.pod->name +
+                                           " belongs to no sweep Job that this operator created");
+  }
   if (!caller.sweeper && (caller.pod->cache.empty() || !caller.pod->injection)) {
     return fail(
         ErrorCode::kForbidden,
@@ -50,7 +69,7 @@ Result<Caller> Callers::identify(std::string_view token, std::string_view peer) 
   caller.cache = view_.cache(caller.ns(), name);
   if (caller.cache == nullptr || caller.cache->metadata.deleting) {
     return fail(ErrorCode::kNotFound, "CompileCache " + caller.ns() + "/" + name +
-                                          " is gone; create it again to load and save");
+                                          " was deleted; create it again to load and save");
   }
   caller.store = view_.store_of(*caller.cache);
   if (!caller.sweeper && caller.pod->injection->key_basis.claims) {
@@ -95,20 +114,31 @@ api::ArchiveKey displayable_key(const ClusterView& view, const Caller& caller) {
   if (!key) return {};
   size_t length = 0;
   for (const auto& [part, value] : *key) length += part.size() + value.size();
-  return length <= kKeyLength ? *key : api::ArchiveKey{};
+  if (length > kKeyLength) return {};
+  api::ArchiveKey shown;
+  for (const auto& [part, value] : *key) shown[printable(part)] = printable(value);
+  return shown;
 }
 
 std::string archive_of(const Caller& caller, const api::ArchiveKey& key) {
   return caller.ns() + "/" + api::archive_name(caller.cache->metadata.name, key);
 }
 
+std::string flight_of(const PodLedger& pods, const Caller& caller, const api::ArchiveKey& key) {
+  const std::string cpu = pods.find<PodHost>(caller.pod->uid).value_or(PodHost{}).cpu;
+  return archive_of(caller, api::with_cpu(key, cpu));
+}
+
 void record_event(kube::EventSink& events, const Caller& caller, kube::EventType type,
                   const std::string& reason, const std::string& message) {
-  kube::ObjectReference object{"v1", "Pod", caller.ns(), caller.pod->name, caller.pod->uid};
-  if (const auto& owner = caller.pod->owner) {
-    object = {owner->api_version, owner->kind, caller.ns(), owner->name, owner->uid};
+  const PodView& pod = *caller.pod;
+  events.record({pod_reference(pod), type, reason, message});
+  if (const auto& owner = pod.owner) {
+    events.record({{owner->api_version, owner->kind, pod.ns, owner->name, owner->uid},
+                   type,
+                   reason,
+                   "pod " + pod.name + ": " + message});
   }
-  events.record({object, type, reason, "pod " + caller.pod->name + ": " + message});
 }
 
 }  // namespace compilecache::controller

@@ -13,6 +13,7 @@
 #include "kube/events.hpp"
 #include "operator/agents/token_auth.hpp"
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/pods/pod_ledger.hpp"
 
 // Who calls the agent API: the live pod whose token was shown, and its CompileCache.
 //
@@ -27,7 +28,7 @@ struct Caller {
   TokenIdentity identity;
   std::shared_ptr<const PodView> pod;
   std::shared_ptr<const api::CompileCache> cache;
-  bool sweeper = false;  // a sweep Job's pod, not an application's
+  bool sweeper = false;  // the pod of a sweep Job that the operator created, no application's
   // The store whose limits the caller's loads count for; nothing where it keeps no archives.
   std::optional<api::StoreRef> store = {};
   // What its resourceClaims were given, or why that is not known; nothing for a pod that gets no
@@ -49,17 +50,22 @@ struct CallerHooks {
   std::function<Result<PodView>(const std::string& ns, const std::string& name)> fetch_pod;
   // Which devices its resourceClaims were given on that node (DeviceReader::read).
   std::function<Result<api::DeviceFacts>(const PodView& pod, const std::string& node)> devices;
+  // Whether the operator itself has created that Job (its uid) for that CompileCache
+  // ("namespace/name"). Labels and owners are what anybody may write who may create Jobs.
+  std::function<bool(const std::string& cache, const std::string& job)> is_sweep_job;
 };
 
 class Callers {
  public:
   Callers(const ClusterView& view, TokenAuth& auth, CallerHooks hooks);
 
-  // kUnauthorized, kForbidden (no pod of ours), kNotFound (its CompileCache is gone), kUnavailable.
+  // kUnauthorized, kForbidden (not an injected pod), kNotFound (no such CompileCache),
+  // kUnavailable.
   Result<Caller> identify(std::string_view token, std::string_view peer) const;
 
  private:
   [[nodiscard]] Result<std::shared_ptr<const PodView>> pod_of(const TokenIdentity& identity) const;
+  [[nodiscard]] bool is_sweeper(const PodView& pod) const;
 
   const ClusterView& view_;
   TokenAuth& auth_;
@@ -69,7 +75,7 @@ class Callers {
 // An application's pod, and `named`, where a message names a CompileCache, is its own; kForbidden.
 Status check_application(const Caller& caller, const std::string& named);
 
-// What the cluster says of an application's pod. kUnavailable: its node, or what it was given by
+// The cluster's facts of an application's pod. kUnavailable: its node, or what it was given by
 // its resourceClaims, is not known yet; then `reason` says why.
 Result<api::ArchiveKey> key_of(const ClusterView& view, const Caller& caller);
 // "" where it is not known.
@@ -80,7 +86,15 @@ api::ArchiveKey displayable_key(const ClusterView& view, const Caller& caller);
 // "namespace/archive" of the caller's exact key.
 std::string archive_of(const Caller& caller, const api::ArchiveKey& key);
 
-// An Event on whatever owns the pod.
+// The kind of CPU of the pod's host, as its loader has said, in the ledger: the pods of a kind
+// compile for each other.
+struct PodHost {
+  std::string cpu;
+};
+// "namespace/archive" for which single flight is counted: one for each kind of host.
+std::string flight_of(const PodLedger& pods, const Caller& caller, const api::ArchiveKey& key);
+
+// An Event on the pod, and one that names the pod on its owner, which outlives it.
 void record_event(kube::EventSink& events, const Caller& caller, kube::EventType type,
                   const std::string& reason, const std::string& message);
 

@@ -21,7 +21,7 @@ bool CallerAllowance::take(std::string_view peer) {
   const MutexLock lock(mutex_);
   const Monotonic now = clock_.monotonic();
   if (left_.size() >= kMaxCallers && !left_.contains(caller)) {
-    // Whoever has all of it is as good as unknown.
+    // A caller that has all of it is as good as unknown.
     std::erase_if(left_, [&](const auto& item) {
       return now - item.second.at >= std::chrono::seconds(kMostAtOnce / kEachSecond);
     });

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 // A loader waits for the answer, and goes on without one after three seconds.
 constexpr std::chrono::seconds kPatience{2};
-// Of pods whose end was not noticed; they are read again.
+// Kept for pods whose end was not noticed; they are read again.
 constexpr size_t kRemembered = 50'000;
 
 Error unreadable(const Error& error, const std::string& doing) {

@@ -13,9 +13,9 @@
 #include "operator/cluster/cluster_view.hpp"
 
 // Reads which devices a pod was given by its resourceClaims (operator/cluster/claimed_devices.hpp),
-// when one of its agents calls. Most clusters have no such pods, so nothing is watched; an
-// allocation does not change while its pod runs, so what was read once is remembered until then,
-// that it is none of a known driver too.
+// when one of its agents calls. Most clusters have no such pods, so nothing is watched. An
+// allocation does not change while its pod runs, so it is read once and remembered until then, also
+// where it is none of a known driver.
 //
 //   DeviceReader reader(resource_api(client), settings.device_drivers);
 //   auto facts = reader.read(*pod, node);   // blocks on the API server the first time

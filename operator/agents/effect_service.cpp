@@ -4,22 +4,28 @@
 #include <cmath>
 #include <utility>
 
+#include "api/registry_trouble.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "operator/agents/agent_words.hpp"
+#include "operator/agents/save_contexts.hpp"
 
 namespace compilecache::controller {
 namespace {
 
 constexpr size_t kImageLength = 512;
 constexpr size_t kMostRankDirectories = 64;  // as agents report at most
+constexpr size_t kRankDirectoryLength = 256;
 // In seconds; what an agent says is not to be believed blindly.
 constexpr double kLongestCompile = 1e7;
 
-// Of a pod, in the ledger: what it said of its last save when that was counted.
+// Of a pod, in the ledger: what it said of its last save when that was counted, and of which user
+// it said that files are his.
 struct SavingPod {
   std::string said;
+  std::optional<int64_t> owner = {};
 };
 
 // Why a saver did not save although all is well: the head holds it, or there was nothing, or others
@@ -49,6 +55,11 @@ void EffectService::count_save(const Caller& caller, const api::EffectReport& re
   const std::optional<api::Outcome> outcome = report.save_outcome;
   if (!outcome) return;
   const std::string reason = cut(report.save_reason, kReasonLength);
+  const api::RegistryRef* registry = caller.store ? caller.store->registry() : nullptr;
+  const bool is_full = reason == api::to_string(api::RegistryTrouble::kFull);
+  if (is_full && registry != nullptr && registry->own && parts_.registry_room) {
+    parts_.registry_room(true);
+  }
   const std::string said = std::string(api::to_string(*outcome)) + "/" + reason;
   const bool is_news = parts_.pods.edit<SavingPod>(
       caller.pod->uid, [&](SavingPod& pod) { return std::exchange(pod.said, said) != said; });
@@ -80,7 +91,7 @@ void EffectService::count_save(const Caller& caller, const api::EffectReport& re
   }
   count(api::SaveOutcome::kRefused);
   if (const auto key = key_of(parts_.view, caller)) {
-    parts_.traffic.gives_up(archive_of(caller, *key), caller.pod->uid);
+    parts_.traffic.gives_up(flight_of(parts_.pods, caller, *key), caller.pod->uid);
   }
   warn("CacheSaveRefused");
 }
@@ -91,7 +102,8 @@ void EffectService::learn_owner(const Caller& caller, const api::EffectReport& r
   const std::string& image = caller.pod->injection->key_basis.image;
   const int64_t user = report.unreadable_owner;
   if (report.unreadable_files <= 0 || !api::is_user(user) || image.empty()) return;
-  if (image.size() > kImageLength) return;
+  if (image.size() > kImageLength || printable(image) != image) return;
+  if (!is_believable(caller, image, user)) return;
   const std::string now = format_time(parts_.clock.wall());
   if (!parts_.stats.note_owner(caller.key(), image, user, now)) return;
   record_event(
@@ -102,10 +114,37 @@ void EffectService::learn_owner(const Caller& caller, const api::EffectReport& r
           "none (or set spec.save.runAsUser)");
 }
 
+// Any pod can send such a report, and the savers of others get the user. So it has to come from one
+// that may save, and whose containers can be that user's. Each pod is looked up once.
+bool EffectService::is_believable(const Caller& caller, const std::string& image,
+                                  int64_t user) const {
+  if (!may_not_save(caller).empty() || !parts_.can_own_files) return false;
+  const auto& known = caller.cache->status.file_owners;
+  if (std::any_of(known.begin(), known.end(), [&](const api::FileOwner& owner) {
+        return owner.image == image && owner.user == user;
+      })) {
+    return false;
+  }
+  const bool is_news = parts_.pods.edit<SavingPod>(
+      caller.pod->uid, [&](SavingPod& pod) { return std::exchange(pod.owner, user) != user; });
+  if (!is_news) return false;
+  const auto can = parts_.can_own_files(*caller.pod, user);
+  if (can && *can) return true;
+  log_warn("a user of unreadable files is not believed",
+           {{"reason", can ? "not_the_pods_user" : to_string(can.error().code)},
+            {"namespace", caller.ns()},
+            {"pod", caller.pod->name},
+            {"user", std::to_string(user)}});
+  if (!can) {
+    parts_.pods.edit<SavingPod>(caller.pod->uid, [](SavingPod& pod) { pod.owner.reset(); });
+  }
+  return false;
+}
+
 void EffectService::note_compiling(const Caller& caller, const api::EffectReport& report) {
   if (report.compiling) {
     if (const auto key = key_of(parts_.view, caller)) {
-      parts_.traffic.compiling(archive_of(caller, *key), caller.pod->uid);
+      parts_.traffic.compiling(flight_of(parts_.pods, caller, *key), caller.pod->uid);
     }
   }
   parts_.stats.update_recent(caller.key(), caller.pod->uid, [&](api::RecentPod& pod) {
@@ -140,15 +179,21 @@ void EffectService::judge(const Caller& caller, const api::EffectReport& report)
   if (move.before != report.effect) tell_effect(caller, report, move);
 }
 
-// For the archive of its own key, which its next pod loads.
+// For the archives of its own key, of which its next pod loads one.
 void EffectService::note_ranks(const Caller& caller, const api::EffectReport& report) {
   const std::string& member = caller.pod->group.member;
-  const auto& directories = report.rank_directories;
+  auto directories = report.rank_directories;
+  std::erase_if(directories, [](const std::string& directory) {
+    return directory.size() > kRankDirectoryLength;
+  });
   if (member.empty() || directories.empty() || directories.size() > kMostRankDirectories) return;
   const auto key = key_of(parts_.view, caller);
   if (!key) return;
-  const std::string name = api::archive_name(caller.cache->metadata.name, *key);
-  parts_.registry.ranks(caller.ns(), name, member, caller.pod->uid, directories);
+  for (const auto& archive : parts_.view.archives_of(caller.ns(), caller.cache->metadata.name)) {
+    if (!api::is_same_but_cpu(archive->key, *key)) continue;
+    parts_.registry.ranks(caller.ns(), archive->metadata.name, member, caller.pod->uid,
+                          directories);
+  }
 }
 
 void EffectService::tell_effect(const Caller& caller, const api::EffectReport& report,
@@ -179,16 +224,20 @@ void EffectService::tell_effect(const Caller& caller, const api::EffectReport& r
                              {"differing", join(cut(report.differing, kToldDiffering), ", ")}});
 }
 
-// The share of the loaded entries that the app has read.
+// The share of the loaded entries that the app has read. Compilations without a new entry it
+// compiled although it was loaded; where it read no entries, but what lies beside them, that is all
+// that is known.
 double EffectService::seconds_saved(const Caller& caller, const api::EffectReport& report) const {
   if (report.effect != api::Effect::kFull && report.effect != api::Effect::kPartial) return 0;
   const auto worth = worth_of(caller);
-  // What a previous leader has counted stays, where what it knew is not to be had any more.
+  // A previous leader's counts stay where its facts are no longer available.
   if (!worth) return parts_.stats.seconds_of(caller.key(), caller.pod->uid);
-  if (report.loaded_entries <= 0) return *worth;
+  const double spared = std::max(0.0, *worth - std::max(0.0, report.compile_seconds));
+  if (report.loaded_entries <= 0 || report.read_entries <= 0) return spared;
   const double share =
       static_cast<double>(report.read_entries) / static_cast<double>(report.loaded_entries);
-  return *worth * std::clamp(share, 0.0, 1.0);
+  const double read = *worth * std::clamp(share, 0.0, 1.0);
+  return report.new_entries > 0 ? read : std::min(spared, read);
 }
 
 // How long others compiled what the pod loaded. Where the load was reported to a previous leader

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "api/agent_api.hpp"
 #include "base/clock.hpp"
@@ -14,13 +17,13 @@
 #include "operator/metrics/metrics.hpp"
 #include "operator/pods/pod_ledger.hpp"
 
-// What savers report while their pod runs: what the loaded archive was worth, what became of the
+// Reports of savers while their pod runs: the effect of the loaded archive, the result of the
 // last save, whose files cannot be read.
 //
 //   EffectService effects(parts);
 //   effects.effect(caller, {.cache = "transformer", .effect = api::Effect::kFull});
 //
-// Thread-safe; does not block.
+// Thread-safe; blocks on the API server where a pod tells of the user of its files.
 
 namespace compilecache::controller {
 
@@ -36,15 +39,22 @@ class EffectService {
     Metrics& metrics;
     kube::EventSink& events;
     const Clock& clock;
+    // See AgentApiHooks::registry_room.
+    std::function<void(bool full)> registry_room = {};
+    // Whether the pod's containers can have left files of that user (file_owner.hpp), as the API
+    // server has the pod.
+    std::function<Result<bool>(const PodView& pod, int64_t user)> can_own_files;
   };
 
-  explicit EffectService(Parts parts) : parts_(parts) {}
+  explicit EffectService(Parts parts) : parts_(std::move(parts)) {}
 
   Status effect(const Caller& caller, const api::EffectReport& report);
 
  private:
   void count_save(const Caller& caller, const api::EffectReport& report);
   void learn_owner(const Caller& caller, const api::EffectReport& report);
+  [[nodiscard]] bool is_believable(const Caller& caller, const std::string& image,
+                                   int64_t user) const;
   void note_compiling(const Caller& caller, const api::EffectReport& report);
   void judge(const Caller& caller, const api::EffectReport& report);
   void note_ranks(const Caller& caller, const api::EffectReport& report);

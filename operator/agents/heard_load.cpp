@@ -5,32 +5,44 @@
 #include "base/log.hpp"
 #include "base/time_format.hpp"
 #include "operator/agents/agent_words.hpp"
+#include "operator/archives/digest.hpp"
 
 namespace compilecache::controller {
 namespace {
 
 int64_t at_least_nothing(int64_t count) { return std::max<int64_t>(0, count); }
 
-// What it took to compile what that manifest holds. The archive may have grown since.
+// The archive that the pod names, where it is one of its own CompileCache.
+std::shared_ptr<const api::CompileCacheArchive> archive_named(const ClusterView& view,
+                                                              const Caller& caller,
+                                                              const std::string& name) {
+  auto archive = view.archive(caller.ns(), name);
+  if (archive == nullptr || archive->cache != caller.cache->metadata.name) return nullptr;
+  return archive;
+}
+
+// The time to compile that manifest's entries. The archive may have grown since.
 double compile_seconds_of(const ClusterView& view, const Caller& caller,
                           const api::LoadedReport& report) {
-  const auto known = view.archive(caller.ns(), report.archive);
+  const auto known = archive_named(view, caller, report.archive);
   if (known == nullptr) return 0;
   const bool is_previous =
       known->previous.exists() && known->previous.manifest_digest == report.manifest_digest;
   return (is_previous ? known->previous : known->head).compile_seconds;
 }
 
-// Whether it crashes will be compared with the others of its key.
+// Whether it crashes will be compared with the others of its key. One that says it runs on an
+// archive that is none of its CompileCache's (any more) is compared with nobody.
 void watch_start(const ClusterView& view, CrashWatch& crashes, const Caller& caller,
                  const HeardLoad& heard) {
-  std::string archive = caller.ns() + "/" + heard.archive;
-  if (!heard.warm() || heard.archive.empty()) {
-    const auto key = key_of(view, caller);
-    if (!key) return;
-    archive = archive_of(caller, *key);
+  if (heard.warm() && !heard.archive.empty()) {
+    const auto known = archive_named(view, caller, heard.archive);
+    if (known == nullptr) return;
+    return crashes.loaded(crash_group(*known), heard.manifest, caller.pod->uid, caller.pod->group);
   }
-  crashes.loaded(archive, heard.manifest, caller.pod->uid);
+  const auto key = key_of(view, caller);
+  if (!key) return;
+  crashes.loaded(archive_of(caller, *key), heard.manifest, caller.pod->uid, caller.pod->group);
 }
 
 void tell_event(kube::EventSink& events, const Caller& caller, const HeardLoad& heard) {
@@ -86,6 +98,9 @@ HeardLoad hear_load(const ClusterView& view, const Caller& caller, const api::Lo
   seen.reason = cut(report.reason, kReasonLength);
   seen.time = format_time(now);
   seen.key = displayable_key(view, caller);
+  if (!seen.key.empty() && api::is_cpu_name(report.cpu)) {
+    seen.key = api::with_cpu(seen.key, report.cpu);
+  }
   seen.wait_milliseconds = at_least_nothing(report.waited_ms);
   seen.ask_milliseconds = at_least_nothing(report.asked_ms);
   seen.wait_reason = wait_word(report.waited_for);
@@ -98,11 +113,11 @@ HeardLoad hear_load(const ClusterView& view, const Caller& caller, const api::Lo
   heard.outcome = api::to_string(report.outcome);
   heard.source = api::to_string(report.source);
   if (heard.warm()) {
-    seen.archive = heard.archive;
+    if (archive_named(view, caller, heard.archive) != nullptr) seen.archive = heard.archive;
     seen.generation = at_least_nothing(report.generation);
     seen.bytes = heard.bytes;
     seen.compile_seconds = compile_seconds_of(view, caller, report);
-    heard.manifest = report.manifest_digest;
+    if (is_digest(report.manifest_digest)) heard.manifest = report.manifest_digest;
   }
   return heard;
 }
@@ -118,10 +133,10 @@ std::vector<LoadSink> load_sinks(const ClusterView& view, CacheStats& stats, Cra
       [&](const Caller& caller, const HeardLoad& heard) {
         metrics.load({caller.ns(), caller.cache->metadata.name, heard.seen.gpu_product,
                       heard.seen.load, static_cast<double>(heard.seen.milliseconds) / 1000,
-                      heard.bytes});
+                      heard.bytes, heard.seen.reason});
       },
       [&](const Caller& caller, const HeardLoad& heard) {
-        if (!heard.warm() || view.archive(caller.ns(), heard.archive) == nullptr) return;
+        if (!heard.warm() || archive_named(view, caller, heard.archive) == nullptr) return;
         registry.loaded(caller.ns(), heard.archive,
                         heard.seen.load == api::LoadOutcome::kExact ? api::Match::kExact
                                                                     : api::Match::kCompatible);

@@ -14,8 +14,8 @@
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
 
-// What a loader has said about its load: understood and bounded once, then told to everybody who
-// counts, watches or tells it.
+// A loader's report of its load: parsed and bounded once, then passed to everything that counts,
+// watches or reports it.
 //
 //   const HeardLoad heard = hear_load(view, caller, report, clock.wall());      // pure
 //   for (const LoadSink& sink : load_sinks(view, stats, ...)) sink(caller, heard);
@@ -25,7 +25,7 @@
 namespace compilecache::controller {
 
 struct HeardLoad {
-  LoadSeen seen;         // as the status tells it
+  LoadSeen seen;         // as the status has it
   std::string manifest;  // that it runs on; empty: it starts cold
   // As it said, also where nothing was loaded.
   std::string archive, message, outcome, source;

@@ -1,6 +1,7 @@
 #include "operator/agents/load_decision.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "api/load_budget.hpp"
 #include "operator/archives/archive_trust.hpp"
@@ -20,6 +21,7 @@ constexpr int kAskAgainShare = 8;
 // A place that is free is not to stay empty.
 constexpr milliseconds kAskForPlaceSoonest{100};
 constexpr int kAskForPlaceTimes = 4;  // at least, within the budget
+constexpr milliseconds kAskForDuePlace{500};
 constexpr milliseconds kLongestSettling{30'000};
 
 api::LoadAnswer none(std::string reason) {
@@ -55,33 +57,82 @@ struct Choice {
   const api::CompileCacheArchive* archive = nullptr;
   const api::ArchiveHead* head = nullptr;
   api::Match match = api::Match::kNone;
+  api::CpuFit fit = api::CpuFit::kOther;
 };
 
-Choice choose(const LoadSituation& situation) {
+bool fits_cpu(const LoadSituation& situation, api::CpuFit fit) {
+  return fit != api::CpuFit::kOther && (fit != api::CpuFit::kUnproven || situation.uses_gpu);
+}
+
+// Of fallbacks the better one compares greater. A workload is the pod's own word, an account is
+// not.
+auto rank_of(const LoadSituation& situation, const Choice& choice) {
+  const api::ArchiveHead& head = *choice.head;
+  const bool own_account =
+      !head.service_account.empty() && head.service_account == situation.service_account;
+  const bool own_workload = !head.workload.empty() && head.workload == situation.workload;
+  const bool proven = choice.fit != api::CpuFit::kUnproven;
+  // RFC 3339 in UTC sorts by time.
+  return std::make_tuple(own_account, own_account && own_workload, proven, head.saved_at);
+}
+
+bool is_better(const LoadSituation& situation, const Choice& one, const Choice& other) {
+  if (other.head == nullptr) return true;
+  if (one.match != other.match) return one.match == api::Match::kExact;
+  if (one.match == api::Match::kExact) return one.fit > other.fit;
+  return rank_of(situation, one) > rank_of(situation, other);
+}
+
+// The generation that the pod's group was given, where this archive has it still.
+const api::ArchiveHead* head_given(const LoadSituation& situation,
+                                   const api::CompileCacheArchive& archive,
+                                   const GroupAnswer& given) {
+  if (archive.metadata.name != given.archive) return nullptr;
+  const auto distrusted = distrusted_digests(archive);
+  for (const api::ArchiveHead* head : {&archive.head, &archive.previous}) {
+    const bool is_it = head->exists() && head->manifest_digest == given.manifest;
+    if (is_it && !is_distrusted(*head, distrusted) &&
+        api::saved_by_allowed(*head, situation.allowed_service_accounts))
+      return head;
+  }
+  return nullptr;
+}
+
+// `given`: that generation alone; null: the best.
+Choice choose(const LoadSituation& situation, const GroupAnswer* given = nullptr) {
   Choice best;
   for (const auto& archive : situation.archives) {
     if (archive->metadata.deleting) continue;
-    const api::ArchiveHead* head = usable_head(*archive);
-    if (head == nullptr) continue;
-    if (archive->key == *situation.key) return {archive.get(), head, api::Match::kExact};
-    if (!situation.fallback_compatible || !api::is_compatible(archive->key, *situation.key))
-      continue;
-    // RFC 3339 in UTC sorts by time.
-    if (best.head == nullptr || head->saved_at > best.head->saved_at) {
-      best = {archive.get(), head, api::Match::kCompatible};
+    Choice one{archive.get(),
+               given == nullptr ? usable_head(*archive, situation.allowed_service_accounts)
+                                : head_given(situation, *archive, *given),
+               api::Match::kExact, api::cpu_fit(archive->key, situation.host_cpu)};
+    if (one.head == nullptr || !fits_cpu(situation, one.fit)) continue;
+    if (!api::is_same_but_cpu(archive->key, *situation.key)) {
+      if (!situation.fallback_compatible || !api::is_compatible(archive->key, *situation.key))
+        continue;
+      one.match = api::Match::kCompatible;
     }
+    if (is_better(situation, one, best)) best = one;
   }
   return best;
 }
 
 // Why there is nothing to load.
 std::string why_none(const LoadSituation& situation) {
+  std::string why = "no_archive";
   for (const auto& archive : situation.archives) {
-    if (archive->key != *situation.key) continue;
-    if (is_corrupt(*archive)) return "corrupt";
-    if (is_suspect(*archive)) return "suspect";
+    if (!api::is_same_but_cpu(archive->key, *situation.key)) continue;
+    const api::CpuFit fit = api::cpu_fit(archive->key, situation.host_cpu);
+    if (fits_cpu(situation, fit)) {
+      if (is_corrupt(*archive)) return "corrupt";
+      if (is_suspect(*archive)) return "suspect";
+      if (usable_head(*archive) != nullptr) return kSaverNotAllowed;
+    } else if (usable_head(*archive) != nullptr && why != "cpu_mismatch") {
+      why = fit == api::CpuFit::kOther ? "cpu_mismatch" : "cpu_unknown";
+    }
   }
-  return "no_archive";
+  return why;
 }
 
 api::LoadAnswer load(const Choice& choice, milliseconds budget) {
@@ -100,16 +151,27 @@ api::LoadAnswer load(const Choice& choice, milliseconds budget) {
 api::LoadAnswer decide(const LoadSituation& situation) {
   if (situation.mode == api::Mode::kRefresh) return none("mode_refresh");
   const milliseconds waited = situation.waited - situation.waited_for_place;
-  if (situation.first_is_compiling && waited < situation.wait_for_first) {
+  const bool decided = situation.given_to_group.has_value();
+  if (!decided && situation.first_is_compiling && waited < situation.wait_for_first) {
     return wait_for_first(situation, waited);
   }
-  const Choice choice = choose(situation);
+  const GroupAnswer* given = decided ? &*situation.given_to_group : nullptr;
+  if (given != nullptr && given->manifest.empty()) return none("group_cold");
+  Choice choice = given == nullptr ? Choice() : choose(situation, given);
+  if (choice.head == nullptr) choice = choose(situation);
   if (choice.head == nullptr) return none(why_none(situation));
-  const milliseconds left = api::load_budget(situation.timeout, choice.head->compile_seconds) -
+  const milliseconds left = api::load_budget(situation.timeout, choice.head->compile_seconds,
+                                             choice.head->compressed_bytes) -
                             situation.waited_for_place;
   if (left <= milliseconds(0)) return none("too_many_loads");
   if (situation.too_many_loads) {
     api::LoadAnswer answer = wait("too_many_loads", left);
+    if (situation.place_due) {
+      const milliseconds soon =
+          std::clamp(*situation.place_due, kAskForPlaceSoonest, kAskForDuePlace);
+      answer.retry_after_ms = std::min(left, soon).count();
+      return answer;
+    }
     const milliseconds crowd = kAskOfEach * static_cast<int64_t>(situation.waiting);
     const milliseconds pause =
         std::max(std::min({crowd, left / kAskForPlaceTimes, kAskAgainLatest}), kAskForPlaceSoonest);
@@ -127,7 +189,7 @@ milliseconds settle_time(const api::CommitRequest& saved) {
   const milliseconds wanted(static_cast<int64_t>(half));
   const milliseconds missing = wanted - milliseconds(std::max<int64_t>(0, saved.still_ms));
   if (missing <= milliseconds(0)) return milliseconds(0);
-  // Not before the saver could tell that more is being compiled.
+  // Not before the saver could see that more is being compiled.
   const milliseconds noticed(
       std::clamp<int64_t>(saved.notices_within_ms, 0, kLongestSettling.count()));
   return std::max(missing, noticed);
@@ -135,8 +197,8 @@ milliseconds settle_time(const api::CommitRequest& saved) {
 
 api::LoadAnswer decide_load(const LoadSituation& situation) {
   if (!situation.key) {
-    // What may still come is the node's label, or the word of a device's driver that is being
-    // started anew; anything else is final.
+    // Only the node's label may still come, or the facts of a device's driver that is being
+    // restarted; anything else is final.
     const Error& error = situation.key.error();
     const bool unlabelled = error.reason.empty() && error.code == ErrorCode::kUnavailable;
     const std::string otherwise = error.reason.empty() ? "key_unknown" : error.reason;

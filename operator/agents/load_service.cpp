@@ -3,51 +3,52 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.hpp"
-#include "operator/archives/rank_records.hpp"
+#include "operator/agents/load_situation.hpp"
 #include "operator/archives/save_rules.hpp"
 
 namespace compilecache::controller {
 
 using std::chrono::milliseconds;
 
-LoadService::LoadService(Parts parts, std::vector<LoadSink> sinks)
-    : parts_(parts), sinks_(std::move(sinks)) {}
+namespace {
 
-LoadSituation LoadService::situation_of(const Caller& caller,
-                                        const api::LoadRequest& request) const {
-  const api::CompileCacheSpec& spec = caller.cache->spec;
-  LoadSituation situation{.cache = caller.cache->metadata.name, .key = key_of(parts_.view, caller)};
-  situation.archives = parts_.view.archives_of(caller.ns(), situation.cache);
-  // Those of an earlier CompileCache of this name were deleted with it.
-  std::erase_if(situation.archives, [&](const auto& archive) {
-    return archive->cache_uid != caller.cache->metadata.uid;
-  });
-  situation.mode = caller.pod->injection->mode;
-  situation.fallback_compatible = spec.load.fallback == api::LoadFallback::kCompatible;
-  situation.timeout = spec.load.timeout;
-  situation.wait_for_first = milliseconds(caller.pod->injection->wait_for_first_ms);
-  situation.label_wait = parts_.settings.agent.label_wait;
-  situation.waited = milliseconds(std::max<int64_t>(0, request.waited_ms));
-  situation.waited_for_place =
-      std::min(milliseconds(std::max<int64_t>(0, request.waited_for_place_ms)), situation.waited);
-  situation.spread = static_cast<double>(std::hash<std::string>{}(caller.pod->uid) % 1000) / 1000;
-  return situation;
+// Longer than any load takes; agents' numbers are not to be believed blindly.
+constexpr milliseconds kLongestLoad{3'600'000};
+
+// How long the load itself took; zero where nothing was loaded.
+milliseconds load_time(const api::LoadedReport& report) {
+  if (report.outcome != api::Outcome::kSuccess) return milliseconds(0);
+  const auto bounded = [](int64_t count) {
+    return std::clamp(milliseconds(count), milliseconds(0), kLongestLoad);
+  };
+  return std::max(milliseconds(0), bounded(report.milliseconds) - bounded(report.waited_ms) -
+                                       bounded(report.asked_ms));
 }
 
+}  // namespace
+
+LoadService::LoadService(Parts parts, std::vector<LoadSink> sinks)
+    : parts_(parts), sinks_(std::move(sinks)), groups_(parts.clock) {}
+
 Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadRequest& request) {
-  if (const Status ok = check_application(caller, request.cache); !ok) {
-    return unexpected(ok.error());
+  if (const Status ok = check_load(caller, request); !ok) return unexpected(ok.error());
+  if (!request.cpu.empty()) {
+    parts_.pods.edit<PodHost>(caller.pod->uid, [&](PodHost& host) { host.cpu = request.cpu; });
   }
-  LoadSituation situation = situation_of(caller, request);
+  LoadSituation situation = load_situation(parts_.view, parts_.settings, caller, request);
+  if (situation.key) {
+    situation.given_to_group = groups_.given(archive_of(caller, *situation.key), *caller.pod);
+  }
   api::LoadAnswer answer = decide_load(situation);
   judge_first(caller, answer, situation);
   if (situation.first_is_compiling) answer = decide_load(situation);
-  const auto& store = caller.store;
-  if (answer.decision == api::LoadDecision::kLoad && store &&
-      !parts_.traffic.begin(store->id(), caller.pod->uid, milliseconds(answer.budget_ms))) {
-    situation.too_many_loads = true;
-    situation.waiting = parts_.traffic.waiting(store->id());
+  keep_to_group(caller, situation, answer);
+  if (parts_.fresh != nullptr) {
+    const Status fresh = parts_.fresh->confirm(caller, situation, answer);
+    if (!fresh) return unexpected(fresh.error());
+  }
+  if (answer.decision == api::LoadDecision::kLoad &&
+      !take_place(parts_.traffic, caller, answer, situation)) {
     answer = decide_load(situation);
   }
   if (answer.decision == api::LoadDecision::kLoad) {
@@ -60,28 +61,31 @@ Result<api::LoadAnswer> LoadService::load(const Caller& caller, const api::LoadR
   }
   // A pod that waits asks again and again.
   if (answer.decision == api::LoadDecision::kWait && request.waited_ms > 0) return answer;
-  log_info("load decided",
-           {{"reason", answer.match ? std::string(api::to_string(answer.match)) : answer.reason},
-            {"decision", std::string(api::to_string(answer.decision))},
-            {"namespace", caller.ns()},
-            {"cache", situation.cache},
-            {"pod", caller.pod->name},
-            {"archive", answer.archive},
-            {"gpu_product", answer.gpu_product}});
+  log_decision(caller, situation, answer, "leader");
   return answer;
 }
 
-std::vector<std::string> LoadService::ranks_of(const Caller& caller, const LoadSituation& situation,
-                                               const std::string& archive) {
-  for (const auto& known : situation.archives) {
-    if (known->metadata.name == archive) return own_ranks(caller.pod->group.member, known->ranks);
-  }
-  return {};
+void LoadService::keep_to_group(const Caller& caller, LoadSituation& situation,
+                                api::LoadAnswer& answer) {
+  const bool loads = answer.decision == api::LoadDecision::kLoad;
+  // A pod that compiles again, or was late, is cold for reasons of its own.
+  const bool cold = answer.decision == api::LoadDecision::kNone &&
+                    situation.mode != api::Mode::kRefresh && answer.reason != "too_many_loads";
+  if (!situation.key || !(loads || cold)) return;
+  const GroupAnswer mine =
+      loads ? GroupAnswer{answer.archive, answer.manifest_digest} : GroupAnswer{};
+  const GroupAnswer given = groups_.give(archive_of(caller, *situation.key), *caller.pod, mine);
+  if (given == mine || situation.given_to_group == given) return;
+  situation.given_to_group = given;
+  answer = decide_load(situation);
 }
 
 Status LoadService::loaded(const Caller& caller, const api::LoadedReport& report) {
   if (const Status ok = check_application(caller, report.cache); !ok) return ok;
-  if (const auto& store = caller.store) parts_.traffic.end(store->id(), caller.pod->uid);
+  if (const auto& store = caller.store) {
+    parts_.traffic.end({store->id(), caller.ns()}, caller.pod->uid, report.bytes,
+                       load_time(report));
+  }
   if (report.reason == "corrupt" || !report.corrupt_digest.empty()) {
     parts_.wishes.distrust(
         caller, report.archive,
@@ -97,7 +101,7 @@ Status LoadService::loaded(const Caller& caller, const api::LoadedReport& report
 }
 
 // Whether the pod goes on as one that compiles for others: one whose application cannot start, or
-// has been started again, is waited for in vain.
+// was restarted, never comes.
 bool LoadService::compiles_on(const std::string& ns, const std::string& name,
                               const std::string& uid) const {
   const auto pod = parts_.view.pod(ns, name);
@@ -137,7 +141,7 @@ milliseconds LoadService::tenure_of(const Caller& caller, const LoadSituation& s
 void LoadService::judge_first(const Caller& caller, const api::LoadAnswer& decided,
                               LoadSituation& situation) const {
   if (!situation.key) return;
-  const std::string archive = archive_of(caller, *situation.key);
+  const std::string archive = flight_of(parts_.pods, caller, *situation.key);
   if (goes_with_first(caller, archive)) return;
   const auto alive = [&](const std::string& pod, const std::string& uid) {
     return compiles_on(caller.ns(), pod, uid);

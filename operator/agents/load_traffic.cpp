@@ -1,51 +1,68 @@
 #include "operator/agents/load_traffic.hpp"
 
+#include <algorithm>
+
 namespace compilecache::controller {
 namespace {
 
 // Who waits asks again within ten seconds (load_decision.cpp).
 constexpr std::chrono::seconds kStillWaiting{12};
+// How long a pod waits for other namespaces' loads at most: loads are to take seconds.
+constexpr std::chrono::seconds kLongestForOthers{2};
+// A load that takes this many times as long as others did has probably ended unheard.
+constexpr double kMargin = 4;
+constexpr std::chrono::seconds kLeastTime{2};
+// How much of the pace the latest load is.
+constexpr double kLatest = 0.25;
+constexpr size_t kMostPaces = 10'000;
+
+std::string pace_key(const FairPlaces::Tenant& tenant) { return tenant.ns + " " + tenant.store; }
 
 }  // namespace
 
 LoadTraffic::LoadTraffic(int max_concurrent_loads, const Clock& clock)
-    : limit_(static_cast<size_t>(max_concurrent_loads)), clock_(clock) {}
+    : clock_(clock), places_(static_cast<size_t>(max_concurrent_loads), kLongestForOthers) {}
 
-bool LoadTraffic::begin(const std::string& store, const std::string& pod_uid,
-                        std::chrono::milliseconds budget) {
-  const MutexLock lock(mutex_);
-  Pods& pods = loading_[store];
-  const Monotonic now = clock_.monotonic();
-  std::erase_if(pods, [&](const auto& item) { return item.second <= now; });
-  Pods& others = waiting_[store];
-  if (pods.size() >= limit_ && !pods.contains(pod_uid)) {
-    others[pod_uid] = now + kStillWaiting;
-    return false;
-  }
-  others.erase(pod_uid);
-  std::erase_if(others, [&](const auto& item) { return item.second <= now; });
-  if (others.empty()) waiting_.erase(store);
-  pods[pod_uid] = now + budget;
-  return true;
+Duration LoadTraffic::time_for(const Load& load) const {
+  const auto pace = pace_.find(pace_key(load.tenant));
+  if (pace == pace_.end() || load.bytes <= 0) return load.budget;
+  const double expected = pace->second * static_cast<double>(load.bytes) * kMargin;
+  // A double holds any budget; an int64_t not any product.
+  if (expected >= static_cast<double>(Duration(load.budget).count())) return load.budget;
+  const Duration time(static_cast<int64_t>(expected));
+  return std::min<Duration>(load.budget, std::max<Duration>(kLeastTime, time));
 }
 
-size_t LoadTraffic::waiting(const std::string& what) {
+FairPlaces::Answer LoadTraffic::begin(const Load& load) {
   const MutexLock lock(mutex_);
-  const auto found = waiting_.find(what);
+  return places_.take(load.tenant, load.pod_uid, clock_.monotonic(), time_for(load));
+}
+
+void LoadTraffic::end(const FairPlaces::Tenant& tenant, const std::string& pod_uid, int64_t bytes,
+                      std::chrono::milliseconds took) {
+  const MutexLock lock(mutex_);
+  places_.leave(tenant.store, pod_uid);
+  if (bytes <= 0 || took <= std::chrono::milliseconds(0)) return;
+  if (pace_.size() >= kMostPaces) pace_.clear();
+  const double latest = static_cast<double>(Duration(took).count()) / static_cast<double>(bytes);
+  const auto [pace, first] = pace_.try_emplace(pace_key(tenant), latest);
+  if (!first) pace->second += (latest - pace->second) * kLatest;
+}
+
+size_t LoadTraffic::waiting(const FairPlaces::Tenant& tenant) {
+  const MutexLock lock(mutex_);
+  return places_.waiting(tenant, clock_.monotonic());
+}
+
+size_t LoadTraffic::waiting(const std::string& archive) {
+  const MutexLock lock(mutex_);
+  const auto found = waiting_.find(archive);
   if (found == waiting_.end()) return 0;
   const Monotonic now = clock_.monotonic();
   std::erase_if(found->second, [&](const auto& item) { return item.second <= now; });
   const size_t count = found->second.size();
   if (count == 0) waiting_.erase(found);
   return count;
-}
-
-void LoadTraffic::end(const std::string& store, const std::string& pod_uid) {
-  const MutexLock lock(mutex_);
-  const auto found = loading_.find(store);
-  if (found == loading_.end()) return;
-  found->second.erase(pod_uid);
-  if (found->second.empty()) loading_.erase(found);
 }
 
 bool LoadTraffic::another_is_first(const std::string& archive, const First& candidate,
@@ -118,10 +135,9 @@ bool LoadTraffic::holds(const std::string& archive, const std::string& pod_uid,
 
 void LoadTraffic::gone(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
-  for (auto* places : {&loading_, &waiting_}) {
-    for (auto& [what, pods] : *places) pods.erase(pod_uid);
-    std::erase_if(*places, [](const auto& entry) { return entry.second.empty(); });
-  }
+  places_.leave_all(pod_uid);
+  for (auto& [archive, pods] : waiting_) pods.erase(pod_uid);
+  std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
   std::erase_if(first_, [&](const auto& entry) { return entry.second.uid == pod_uid; });
 }
 

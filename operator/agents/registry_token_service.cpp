@@ -1,23 +1,11 @@
 #include "operator/agents/registry_token_service.hpp"
 
 #include "base/log.hpp"
-#include "operator/archives/save_rules.hpp"
+#include "operator/agents/save_contexts.hpp"
 #include "operator/registry/registry_quota.hpp"
 #include "operator/registry/registry_tokens.hpp"
 
 namespace compilecache::controller {
-namespace {
-
-// Why this pod's saves are never granted, by the same rules as when it asks for one.
-std::string may_not_save(const Caller& caller) {
-  if (caller.pod->injection->mode == api::Mode::kReadOnly) return "mode_read_only";
-  SaveContext context;
-  context.service_account = caller.identity.service_account;
-  context.save = caller.cache->spec.save;
-  return refusal(context);
-}
-
-}  // namespace
 
 Result<api::RegistryToken> RegistryTokenService::token(
     const Caller& caller, const api::RegistryTokenRequest& request) const {
@@ -36,8 +24,9 @@ Result<api::RegistryToken> RegistryTokenService::token(
   TokenFacts facts{.sweeper = caller.sweeper, .push = request.push};
   if (!caller.sweeper && request.push) {
     facts.may_not_save = may_not_save(caller);
-    const auto full = over_quota(*caller.cache, registry_use(parts_.view, *caller.cache),
-                                 parts_.settings.registry.namespace_share);
+    const auto full =
+        over_quota(*caller.cache, registry_use(parts_.view, *caller.cache, parts_.usage),
+                   parts_.settings.registry.namespace_share);
     if (full) facts.over_quota = full->reason;
   }
   TokenGrant grant = grant_token(facts);

@@ -2,13 +2,14 @@
 
 #include "api/agent_api.hpp"
 #include "operator/agents/caller.hpp"
+#include "operator/registry/registry_usage.hpp"
 #include "operator/registry/token_minter.hpp"
 #include "operator/settings/settings.hpp"
 
-// Tokens of the installation's own registry for pods of ours: for the repository of the pod's own
+// Tokens of the installation's own registry for injected pods: for the repository of the pod's own
 // CompileCache, whatever else there is.
 //
-//   RegistryTokenService registry({view, settings, &minter});
+//   RegistryTokenService registry({view, settings, &minter, &usage});
 //   Result<api::RegistryToken> token = registry.token(caller, {.push = true});
 //
 // Thread-safe.
@@ -20,7 +21,8 @@ class RegistryTokenService {
   struct Parts {
     const ClusterView& view;
     const Settings& settings;
-    const TokenMinter* minter;  // nullptr: the installation has no registry
+    const TokenMinter* minter;   // nullptr: the installation has no registry
+    const RegistryUsage* usage;  // likewise
   };
 
   explicit RegistryTokenService(Parts parts) : parts_(parts) {}

@@ -7,8 +7,8 @@
 #include "operator/caches/cache_stats.hpp"
 #include "operator/cluster/cluster_view.hpp"
 
-// Who asks for a save, for what: put together from the token, the pod and the CompileCache, for the
-// rules of saving (operator/archives/save_rules.hpp).
+// The caller of a save and its archive: put together from the token, the pod and the CompileCache,
+// for the rules of saving (operator/archives/save_rules.hpp).
 //
 //   const SaveContexts contexts(view, crashes, stats);
 //   const std::string why_not = refusal(contexts.of(caller, key));
@@ -16,6 +16,10 @@
 // Thread-safe.
 
 namespace compilecache::controller {
+
+// Why this pod's saves are never granted, by the same rules as when it asks for one; "": they may
+// be.
+std::string may_not_save(const Caller& caller);
 
 class SaveContexts {
  public:

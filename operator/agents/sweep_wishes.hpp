@@ -26,7 +26,7 @@ class SweepWishes {
 
   // A sweep of the caller's CompileCache.
   void want(const Caller& caller) const;
-  // The same where `reason`, an agent's word, says that a Job would mend it.
+  // The same where `reason`, an agent's word, says that a Job would fix it.
   void want_if_it_helps(const Caller& caller, const std::string& reason) const;
   // That archive, and each other one that holds the blob, is handed out no more at once; a sweep
   // Job will read it. Nothing happens where the archive is not of the caller's CompileCache.

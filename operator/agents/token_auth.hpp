@@ -26,8 +26,8 @@
 
 namespace compilecache::controller {
 
-// Only a token that is bound to a pod names one, and only such a token is accepted. That the pod is
-// alive and is ours is the caller's check.
+// Only a token that is bound to a pod names one, and only such a token is accepted. The caller
+// checks that the pod is alive and injected.
 struct TokenIdentity {
   std::string ns, service_account;
   std::string pod, pod_uid;

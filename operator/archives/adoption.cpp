@@ -11,7 +11,7 @@ namespace {
 // A generation grows by one with every save; none gets here by saving.
 constexpr int64_t kMaxGeneration = int64_t{1} << 50;
 
-// A time in the future would be the newest for ever.
+// A time in the future would be the newest forever.
 std::string past(const std::string& text, WallTime now) {
   const auto time = parse_time(text);
   if (!time) return "";

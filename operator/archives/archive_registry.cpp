@@ -82,8 +82,9 @@ Result<bool> ArchiveRegistry::crashing(const api::CompileCacheArchive& archive,
   bool marked = false;
   const auto written = modify_archive(archives_, archive.metadata.ns, archive.metadata.name,
                                       [&](api::CompileCacheArchive& current) {
-                                        marked = mark_crashing(current, blame.manifest, blame.pods,
-                                                               format_time(clock_.wall()));
+                                        marked =
+                                            mark_crashing(current, blame.manifest, blame.pods,
+                                                          format_time(clock_.wall()), blame.hang);
                                         return marked;
                                       });
   if (const Status status = status_of(written); !status) {
@@ -155,6 +156,16 @@ void ArchiveRegistry::apply(const Pending& pending, api::CompileCacheArchive& ar
   archive.last_used_time = std::max(archive.last_used_time, pending.last_used);
 }
 
+// Whether the write was done although its answer was lost: counted again it would count twice. Only
+// we write what is compared.
+bool ArchiveRegistry::is_written(const api::CompileCacheArchive& wanted) {
+  if (wanted.metadata.name.empty()) return false;  // it could not even be read
+  const auto now = archives_.get(wanted.metadata.ns, wanted.metadata.name);
+  return now && now->metadata.uid == wanted.metadata.uid && now->loads == wanted.loads &&
+         now->effect == wanted.effect && now->ranks == wanted.ranks &&
+         now->last_used_time >= wanted.last_used_time;
+}
+
 // A write that failed is tried again with what has come since.
 void ArchiveRegistry::put_back(const std::string& key, const Pending& pending) {
   const MutexLock lock(mutex_);
@@ -187,12 +198,14 @@ void ArchiveRegistry::flush(bool all) {
   }
   for (const auto& [key, pending] : due) {
     const kube::NamespacedName name = kube::split_key(key);
+    api::CompileCacheArchive wanted;
     const auto written = modify_archive(archives_, name.ns, name.name,
-                                        [&used = pending](api::CompileCacheArchive& archive) {
+                                        [&, &used = pending](api::CompileCacheArchive& archive) {
                                           apply(used, archive);
+                                          wanted = archive;
                                           return true;
                                         });
-    if (written || written.error().code == ErrorCode::kNotFound) continue;
+    if (written || written.error().code == ErrorCode::kNotFound || is_written(wanted)) continue;
     log_warn("an archive's use was not written; it is tried again",
              {{"reason", to_string(written.error().code)}, {"archive", key}});
     put_back(key, pending);

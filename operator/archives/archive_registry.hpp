@@ -66,6 +66,7 @@ class ArchiveRegistry {
     Monotonic not_before{};
   };
   static void apply(const Pending& pending, api::CompileCacheArchive& archive);
+  bool is_written(const api::CompileCacheArchive& wanted);
   void put_back(const std::string& key, const Pending& pending);
 
   ArchiveClient& archives_;

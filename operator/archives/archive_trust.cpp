@@ -41,7 +41,7 @@ bool set(api::CompileCacheArchive& archive, const char* type, bool value, std::s
                             now);
 }
 
-// What no condition says any more goes, so that it does not come back with the next one.
+// Causes that no condition names any more go, so that it does not come back with the next one.
 void drop_settled(api::CompileCacheArchive& archive) {
   std::erase_if(archive.distrusted,
                 [&](const api::DistrustedBlob& blob) { return !holds(archive, blob.reason); });
@@ -91,9 +91,15 @@ bool is_distrusted(const api::ArchiveHead& head, const std::set<std::string>& di
 }
 
 const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive) {
+  return usable_head(archive, {});
+}
+
+const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive,
+                                    const std::vector<std::string>& allowed_accounts) {
   const std::set<std::string> digests = distrusted_digests(archive);
   for (const api::ArchiveHead* head : {&archive.head, &archive.previous}) {
-    if (head->exists() && !is_distrusted(*head, digests)) return head;
+    if (!head->exists() || is_distrusted(*head, digests)) continue;
+    if (api::saved_by_allowed(*head, allowed_accounts)) return head;
   }
   return nullptr;
 }
@@ -119,8 +125,12 @@ bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
   return true;
 }
 
+std::string pods_in_words(const std::vector<std::string>& pods, bool hang) {
+  return (hang ? "pods never became ready (" : "pods crashed (") + join(pods, ", ") + ")";
+}
+
 bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifest,
-                   const std::vector<std::string>& pods, const std::string& now) {
+                   const std::vector<std::string>& pods, const std::string& now, bool hang) {
   std::set<std::string> named = crashing_manifests(archive);
   if (is_suspect(archive) && named.empty()) return false;  // a sweep will read it first
   const bool ours =
@@ -128,11 +138,10 @@ bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifes
   if (!ours || !named.insert(manifest).second) return false;
   drop_settled(archive);
   set(archive, api::kSuspectCondition, true, to_string(Reason::kPodsCrashed),
-      "pods crashed (" + join(pods, ", ") + ") that had loaded " +
-          join({named.begin(), named.end()}, ", ") +
-          ", and those of its key that started without it did not; it is handed out no more "
-          "until another one is saved; pods that go on crashing have to be replaced, as "
-          "what they loaded is in their directories",
+      pods_in_words(pods, hang) + " that had loaded " + join({named.begin(), named.end()}, ", ") +
+          ", and those of its key that started without it did not. It is not handed out "
+          "until another one is saved. Replace pods that continue to crash: "
+          "the loaded files are in their directories",
       now);
   add(archive, manifest, Reason::kPodsCrashed, now);
   return true;
@@ -145,7 +154,7 @@ std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive
 bool mark_acquitted(api::CompileCacheArchive& archive, const std::string& now) {
   if (!is_crashing(archive)) return false;
   set(archive, api::kSuspectCondition, false, "CrashWithoutItToo",
-      "pods crash that started without it as well", now);
+      "pods crash or hang that started without it as well", now);
   drop_settled(archive);
   return true;
 }
@@ -174,7 +183,7 @@ bool mark_corrupt(api::CompileCacheArchive& archive, const std::string& manifest
   set(archive, api::kSuspectCondition, false, "Corrupt", "see the condition Corrupt", now);
   set(archive, api::kCorruptCondition, true, to_string(Reason::kVerificationFailed),
       "a sweep has read it and found " + named +
-          " corrupt; it is thrown away and the next cold pod saves anew",
+          " corrupt; it is deleted and the next cold pod saves again",
       now);
   add_corrupt(archive, manifest, now);
   if (is_head) archive.head = archive.previous;

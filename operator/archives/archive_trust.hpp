@@ -28,15 +28,24 @@ bool is_distrusted(const api::ArchiveHead& head, const std::set<std::string>& di
 // The head where it is trusted, else the previous one where that is, else nullptr. Points into
 // `archive`.
 const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive);
+// The same among those that hold files of these service accounts alone (empty: of whichever):
+// spec.save.allowedServiceAccounts.
+const api::ArchiveHead* usable_head(const api::CompileCacheArchive& archive,
+                                    const std::vector<std::string>& allowed_accounts);
+
+// Why a pod gets no archive: each usable head holds files of a service account that may not save.
+inline constexpr char kSaverNotAllowed[] = "saver_not_allowed";
 
 // Marks a blob as suspect: `digest`, or the manifest where the report names none. Returns whether
 // anything changed.
 bool mark_suspect(api::CompileCacheArchive& archive, const std::string& digest,
                   const std::string& reported_by, const std::string& now);
-// Marks the manifest as suspect because these pods crashed after they loaded it. Returns whether
-// anything changed.
+// Marks the manifest as suspect because these pods crashed after they loaded it, or all of them
+// hang (never became ready). Returns whether anything changed.
 bool mark_crashing(api::CompileCacheArchive& archive, const std::string& manifest,
-                   const std::vector<std::string>& pods, const std::string& now);
+                   const std::vector<std::string>& pods, const std::string& now, bool hang = false);
+// "pods crashed (web-1, web-2)", "pods never became ready (web-1)"
+std::string pods_in_words(const std::vector<std::string>& pods, bool hang);
 // The manifests that are suspect because pods crashed.
 std::set<std::string> crashing_manifests(const api::CompileCacheArchive& archive);
 // Clears that mark: pods that started without the archive crash as well.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/time_format.hpp"
 
@@ -14,13 +15,25 @@ WallTime time_or_epoch(const std::string& text) {
   return time ? *time : WallTime{};
 }
 
+// How many archives of one product stay for each that keepPerGPU says. Workloads and versions have
+// archives of their own, and there may be any number of them: of Jobs, say.
+constexpr size_t kMostLineages = 20;
+
+// Archives that follow each other as images and drivers are replaced have the same.
+api::ArchiveKey lineage_of(const api::CompileCacheArchive& archive) {
+  api::ArchiveKey lineage = archive.key;
+  lineage.erase(api::kImagePart);
+  lineage.erase(api::kDriverVersionPart);
+  return lineage;
+}
+
 struct Candidate {
   const api::CompileCacheArchive* archive = nullptr;
   WallTime used, saved;
   bool protected_from_us = false;  // in use or being saved
 };
 
-// The archives that remain while the rules take theirs.
+// The archives that remain after each rule.
 class Plan {
  public:
   Plan(const std::vector<api::CompileCacheArchive>& archives, const std::set<std::string>& in_use) {
@@ -68,8 +81,18 @@ class Plan {
   void drop_beyond(size_t keep) {
     for (auto& [name, members] : products_) {
       if (name == kUncommitted) continue;
-      for (size_t i = members.size(); i-- > keep;) {
-        if (may_go(members, i)) drop(members, i, StaleReason::kTooManyOfProduct);
+      std::map<api::ArchiveKey, size_t> newer;
+      std::vector<bool> beyond;
+      for (const Candidate& one : members) {
+        beyond.push_back(newer[lineage_of(*one.archive)]++ >= keep);
+      }
+      for (size_t i = members.size(); i-- > 0;) {
+        if (beyond[i] && may_go(members, i)) drop(members, i, StaleReason::kTooManyOfProduct);
+      }
+      while (members.size() > keep * kMostLineages) {
+        const auto oldest = least_recently_used(members);
+        if (!oldest) break;
+        drop(members, *oldest, StaleReason::kTooManyOfProduct);
       }
     }
   }
@@ -106,16 +129,25 @@ class Plan {
     members.erase(members.begin() + static_cast<std::ptrdiff_t>(i));
   }
 
+  // Of those that take room and may go.
+  static std::optional<size_t> least_recently_used(const std::vector<Candidate>& members) {
+    std::optional<size_t> oldest;
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (members[i].archive->head.compressed_bytes == 0 || !may_go(members, i)) continue;
+      if (!oldest || members[i].used < members[*oldest].used) oldest = i;
+    }
+    return oldest;
+  }
+
   bool drop_least_recently_used() {
     std::vector<Candidate>* group = nullptr;
     size_t index = 0;
     for (auto& [name, members] : products_) {
-      for (size_t i = 0; i < members.size(); ++i) {
-        if (members[i].archive->head.compressed_bytes == 0 || !may_go(members, i)) continue;
-        if (group == nullptr || members[i].used < (*group)[index].used) {
-          group = &members;
-          index = i;
-        }
+      const auto oldest = least_recently_used(members);
+      if (!oldest) continue;
+      if (group == nullptr || members[*oldest].used < (*group)[index].used) {
+        group = &members;
+        index = *oldest;
       }
     }
     if (group == nullptr) return false;

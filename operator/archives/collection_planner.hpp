@@ -9,7 +9,7 @@
 #include "api/compile_cache_archive.hpp"
 #include "base/clock.hpp"
 
-// Decides which archives of one CompileCache are stale and may be thrown away.
+// Decides which archives of one CompileCache are stale and may be deleted.
 //
 //   auto plan = plan_collection(archives, spec.retention, in_use, clock.wall());
 //   for (const StaleArchive& stale : plan) ...   // delete the object; a sweep takes its blobs
@@ -17,10 +17,13 @@
 // Rules, in this order:
 //   incompleteTimeout  its first save was not committed, nobody holds its lock, and it is that old
 //   unusedFor     nobody loaded or saved it for that long
-//   keepPerGPU    of each GPU product only that many stay, the last saved ones
+//   keepPerGPU    of archives of one GPU product that differ by image or driver alone, and so
+//   follow
+//                 each other, only that many stay, the last saved ones; of all of one product at
+//                 most twenty times as many, the last used ones
 //   maxTotalSize  the least recently used go until the rest fits
-// An archive in `in_use`, or one with a save under way, is never stale, and the newest of a product
-// stays as long as any other of that product does, since the next pod most likely wants the newest.
+// An archive in `in_use`, or one with a save under way, is never stale. The newest of a product
+// stays as long as any other of that product, since the next pod most likely wants the newest.
 //
 // Pure: no clock, no I/O. Thread-safe.
 

@@ -1,6 +1,7 @@
 #include "operator/archives/rank_records.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
 
@@ -11,6 +12,9 @@ namespace {
 
 // Reports come from users' pods, and all records are in one object.
 constexpr size_t kLongestMember = 128, kLongestDirectory = 256;
+// The size of the records in the object, which etcd takes up to 1.5 MiB of. 256 pods with a rank
+// each take 50 KiB.
+constexpr size_t kMostBytes = 128U << 10;
 
 using Names = std::set<std::string>;
 
@@ -47,6 +51,25 @@ bool merge(const std::string& pod_uid, const Names& used, api::RankRecord& recor
   return true;
 }
 
+// As JSON, about.
+size_t size_of(const api::RankRecord& record) {
+  constexpr size_t kNames = 80, kQuotes = 3;
+  size_t size = kNames + record.member.size() + record.layout.size() + record.pod.size();
+  for (const std::string& rank : record.ranks) size += rank.size() + kQuotes;
+  return size;
+}
+
+// Those that changed last are kept.
+void drop_surplus(std::vector<api::RankRecord>& records) {
+  size_t kept = 0;
+  size_t bytes = 0;
+  for (auto record = records.rbegin(); record != records.rend(); ++record, ++kept) {
+    bytes += size_of(*record);
+    if (kept == api::kMostRankRecords || bytes > kMostBytes) break;
+  }
+  records.erase(records.begin(), records.end() - static_cast<std::ptrdiff_t>(kept));
+}
+
 }  // namespace
 
 bool note_ranks(const std::string& member, const std::string& pod_uid,
@@ -65,9 +88,7 @@ bool note_ranks(const std::string& member, const std::string& pod_uid,
     records.push_back(std::move(record));
     changed = true;
   }
-  if (records.size() > api::kMostRankRecords) {
-    records.erase(records.begin(), records.end() - api::kMostRankRecords);
-  }
+  drop_surplus(records);
   return changed;
 }
 

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/quantity.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
 
 namespace compilecache::controller {
@@ -15,7 +17,13 @@ using std::chrono::milliseconds;
 constexpr int kSwapTries = 5;
 constexpr milliseconds kBusyRetry{2'000};
 constexpr milliseconds kFullRetry{5'000};
+// How long a saver waits for other namespaces' saves at most.
+constexpr milliseconds kLongestForOthers{5'000};
+// Length of the nonce by which an agent distinguishes its attempts.
+constexpr size_t kAttemptLength = 64;
+
 std::string key_of(const std::string& ns, const std::string& name) { return ns + "/" + name; }
+std::string ns_of(const std::string& key) { return key.substr(0, key.find('/')); }
 
 std::optional<std::string> store_id(const std::optional<api::StoreRef>& store) {
   if (!store) return std::nullopt;
@@ -47,9 +55,9 @@ SaveCoordinator::SaveCoordinator(ArchiveClient& archives, CacheLocks& locks,
     : archives_(archives),
       locks_(locks),
       guard_(guard),
-      max_concurrent_saves_(max_concurrent_saves),
       clock_(clock),
-      random_(std::move(random)) {}
+      random_(std::move(random)),
+      places_(static_cast<size_t>(max_concurrent_saves), kLongestForOthers) {}
 
 api::SaveAnswer SaveCoordinator::busy(const std::string& reason, milliseconds at_most) const {
   api::SaveAnswer answer;
@@ -73,6 +81,7 @@ milliseconds SaveCoordinator::time_left(const api::CompileCacheArchive& archive,
   if (holder.fence != archive.lock.fence || holder.pod_uid != holder_uid(archive.lock)) {
     holder = {archive.lock.fence, holder_uid(archive.lock), store_id(archive.store),
               lock_timeout,       now + lock_timeout,       {}};
+    hold_place(archive.metadata.key(), holder);
   }
   if (holder.deadline <= now) return milliseconds(0);
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(holder.deadline - now));
@@ -103,26 +112,43 @@ Result<bool> SaveCoordinator::break_expired(const api::CompileCacheArchive& arch
   return locked;
 }
 
-bool SaveCoordinator::store_is_full(const std::optional<std::string>& store,
-                                    const std::string& except) const {
-  if (!store) return false;
+// Why the save has to wait although nobody holds its lock; nothing: it has a place among those that
+// save to the store, for as long as an unanswered grant.
+std::optional<api::SaveAnswer> SaveCoordinator::wait_for_place(const std::string& key,
+                                                               const SaveContext& context) {
+  if (!context.store) return std::nullopt;
+  FairPlaces::Answer place;
+  {
+    const MutexLock guard(mutex_);
+    place = places_.take({context.store->id(), context.ns}, key, clock_.monotonic(),
+                         context.save.lock_timeout);
+  }
+  if (place.granted) return std::nullopt;
+  const auto due = std::chrono::ceil<milliseconds>(place.due);
+  return busy("too_many_saves", place.entitled ? std::min(due, kFullRetry) : kFullRetry);
+}
+
+void SaveCoordinator::leave_place(const std::string& key, const SaveContext& context) {
   const MutexLock guard(mutex_);
-  const Monotonic now = clock_.monotonic();
-  const auto saving = std::count_if(holders_.begin(), holders_.end(), [&](const auto& item) {
-    return item.first != except && item.second.store == store && item.second.deadline > now;
-  });
-  return saving >= max_concurrent_saves_;
+  if (context.store) places_.leave(context.store->id(), key);
+}
+
+void SaveCoordinator::hold_place(const std::string& key, const Holder& holder) {
+  if (holder.store) places_.hold({*holder.store, ns_of(key)}, key, holder.deadline);
 }
 
 void SaveCoordinator::note(const std::string& key, Holder holder) {
   const MutexLock guard(mutex_);
+  hold_place(key, holder);
   holders_[key] = std::move(holder);
 }
 
 void SaveCoordinator::forget(const std::string& key, int64_t fence) {
   const MutexLock guard(mutex_);
   const auto found = holders_.find(key);
-  if (found != holders_.end() && found->second.fence == fence) holders_.erase(found);
+  if (found == holders_.end() || found->second.fence != fence) return;
+  if (found->second.store) places_.leave(*found->second.store, key);
+  holders_.erase(found);
 }
 
 bool SaveCoordinator::is_saving(const std::string& ns, const std::string& archive) const {
@@ -214,18 +240,21 @@ Result<api::SaveAnswer> SaveCoordinator::grant(const SaveContext& context,
       holder_uid(archive.lock) == context.pod_uid;  // of an attempt whose answer was lost
   const milliseconds left = own ? milliseconds(0) : time_left(archive, context.save.lock_timeout);
   if (left > milliseconds(0)) return busy("locked", std::min(left, kBusyRetry));
-  const auto store = store_id(context.store);
-  if (store_is_full(store, key)) return busy("too_many_saves", kFullRetry);
+  if (auto wait = wait_for_place(key, context)) return *wait;
 
   const api::SaveLock before = archive.lock;
-  archive.lock.holder = context.pod_uid + "/" + request.attempt;
+  archive.lock.holder =
+      context.pod_uid + "/" + printable(first_bytes(request.attempt, kAttemptLength));
   archive.lock.pod = context.pod;
   archive.lock.fence = before.fence + 1;
   archive.lock.acquired_at = format_time(clock_.wall());
   const auto written = archives_.update_status(archive);
-  if (!written) return unexpected(written.error().with("taking the save lock of archive " + key));
+  if (!written) {
+    leave_place(key, context);
+    return unexpected(written.error().with("taking the save lock of archive " + key));
+  }
   note(key,
-       {archive.lock.fence, context.pod_uid, store, context.save.lock_timeout,
+       {archive.lock.fence, context.pod_uid, store_id(context.store), context.save.lock_timeout,
         clock_.monotonic() + context.save.lock_timeout, blobs_to_write_anew(context, *written)});
   log_info("save granted", {{"reason", before.holder.empty() ? "free" : "taken_over"},
                             {"namespace", context.ns},
@@ -272,14 +301,15 @@ Status SaveCoordinator::renew(const std::string& ns, const std::string& pod_uid,
         return lost(key, fence, "another pod holds the lock now");
       }
       holder.deadline = clock_.monotonic() + holder.timeout;
+      hold_place(key, holder);
       return {};
     }
   }
   return take_over_from(ns, pod_uid, parsed->archive, fence, lock_timeout);
 }
 
-// Granted by the previous leader. Whose lock it is is read again when no commit or grant can come
-// between that and what is noted; which CompileCache's it is never changes.
+// Granted by the previous leader. The lock's holder is read again when no commit or grant can come
+// before it is noted; the lock's CompileCache never changes.
 Status SaveCoordinator::take_over_from(const std::string& ns, const std::string& pod_uid,
                                        const std::string& name, int64_t fence,
                                        milliseconds lock_timeout) {

@@ -17,6 +17,7 @@
 #include "base/random.hpp"
 #include "operator/archives/archive_client.hpp"
 #include "operator/archives/cache_locks.hpp"
+#include "operator/archives/fair_places.hpp"
 #include "operator/archives/save_rules.hpp"
 #include "operator/archives/sweep_guard.hpp"
 
@@ -47,7 +48,7 @@ struct Committed {
 
 class SaveCoordinator {
  public:
-  // `max_concurrent_saves`: of one store.
+  // `max_concurrent_saves`: of one store, shared fairly among namespaces.
   SaveCoordinator(ArchiveClient& archives, CacheLocks& locks, const SweepGuard& guard,
                   int max_concurrent_saves, const Clock& clock, Random random);
 
@@ -88,7 +89,8 @@ class SaveCoordinator {
     std::optional<std::string> store;  // its id
     std::chrono::milliseconds timeout{0};
     Monotonic deadline;
-    // Blobs that it was told to write anew. A new leader does not know them and makes it ask again.
+    // Blobs that it was asked to write again. A new leader does not know them and makes it ask
+    // again.
     std::set<std::string> written_anew{};
   };
 
@@ -104,8 +106,10 @@ class SaveCoordinator {
   [[nodiscard]] std::set<std::string> written_anew(const std::string& key, int64_t fence) const;
   [[nodiscard]] std::chrono::milliseconds time_left(const api::CompileCacheArchive& archive,
                                                     std::chrono::milliseconds lock_timeout);
-  [[nodiscard]] bool store_is_full(const std::optional<std::string>& store,
-                                   const std::string& except) const;
+  [[nodiscard]] std::optional<api::SaveAnswer> wait_for_place(const std::string& key,
+                                                              const SaveContext& context);
+  void leave_place(const std::string& key, const SaveContext& context);
+  void hold_place(const std::string& key, const Holder& holder) REQUIRES(mutex_);
   void note(const std::string& key, Holder holder);
   void forget(const std::string& key, int64_t fence);
   api::SaveAnswer busy(const std::string& reason, std::chrono::milliseconds at_most) const;
@@ -113,10 +117,10 @@ class SaveCoordinator {
   ArchiveClient& archives_;
   CacheLocks& locks_;
   const SweepGuard& guard_;
-  const int max_concurrent_saves_;
   const Clock& clock_;
   const Random random_;
   mutable Mutex mutex_;
+  FairPlaces places_ GUARDED_BY(mutex_);                      // held under "namespace/archive"
   std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);  // by "namespace/archive"
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/hex.hpp"
 #include "operator/archives/archive_trust.hpp"
+#include "operator/archives/digest.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -12,11 +12,7 @@ namespace {
 // A manifest has at most a handful of layers; this only keeps the object small.
 constexpr size_t kMaxBlobs = 1'000;
 
-bool is_digest(const std::string& text) {
-  return text.starts_with("sha256:") && is_hex(std::string_view(text).substr(7), 64);
-}
-
-// Its directory holds what others are kept from. What the pod itself says counts too: a new leader
+// Its directory holds what others are kept from. The pod's own word counts too: a new leader
 // does not know what pods loaded.
 bool holds_crashing(const SaveContext& context, const api::CompileCacheArchive& archive,
                     const std::vector<std::string>& held) {
@@ -25,6 +21,24 @@ bool holds_crashing(const SaveContext& context, const api::CompileCacheArchive& 
   return crashing.contains(context.loaded_manifest) ||
          std::any_of(held.begin(), held.end(),
                      [&](const std::string& manifest) { return crashing.contains(manifest); });
+}
+
+// Writers of the files in the pod's directory, besides the pod itself. The pod's own word
+// counts beside what is known, as above.
+std::set<std::string> loaded_accounts(const SaveContext& context, const std::string& said) {
+  std::set<std::string> accounts;
+  for (const std::string& manifest : {context.loaded_manifest, said}) {
+    const auto found = context.savers.find(manifest);
+    if (found != context.savers.end()) {
+      accounts.insert(found->second.begin(), found->second.end());
+    }
+  }
+  return accounts;
+}
+
+bool may_save(const SaveContext& context, const std::string& account) {
+  const auto& allowed = context.save.allowed_service_accounts;
+  return allowed.empty() || std::find(allowed.begin(), allowed.end(), account) != allowed.end();
 }
 
 // The tag was moved to another image since the head was saved; what is in it may be dead.
@@ -76,7 +90,8 @@ namespace {
 // What others saved is worth extending.
 bool head_stands(const SaveContext& context, const api::CompileCacheArchive& archive) {
   return archive.head.exists() && !image_moved(context, archive.head) &&
-         !is_distrusted(archive.head, distrusted_digests(archive));
+         !is_distrusted(archive.head, distrusted_digests(archive)) &&
+         api::saved_by_allowed(archive.head, context.save.allowed_service_accounts);
 }
 
 }  // namespace
@@ -108,6 +123,10 @@ std::string unfit(const SaveContext& context, const api::CommitRequest& request,
   if (!request.parent_digest.empty() && is_distrusted(archive.head, distrusted)) {
     return "the head it extends is suspect or corrupt now";
   }
+  if (!request.parent_digest.empty() &&
+      !api::saved_by_allowed(archive.head, context.save.allowed_service_accounts)) {
+    return "the head it extends holds files of a service account that may not save";
+  }
   if (request.parent_digest.empty() && !context.refresh && head_stands(context, archive)) {
     return "it does not extend the head, which is whole";
   }
@@ -125,7 +144,7 @@ std::string unfit(const SaveContext& context, const api::CommitRequest& request,
   return "";
 }
 
-// Grows with every commit, also over heads that were thrown away because they were corrupt: a copy
+// Grows with every commit, also over heads that were deleted because they were corrupt: a copy
 // of them in the volume's index must never look newer. The fence has grown past all of those
 // generations.
 int64_t next_generation(const api::CompileCacheArchive& archive) {
@@ -138,12 +157,7 @@ int64_t next_generation(const api::CompileCacheArchive& archive) {
 // Why there will be no save at all, or "".
 std::string refusal(const SaveContext& context) {
   if (context.save.policy == api::SavePolicy::kNever) return "policy_never";
-  const auto& allowed = context.save.allowed_service_accounts;
-  if (!allowed.empty() &&
-      std::find(allowed.begin(), allowed.end(), context.service_account) == allowed.end()) {
-    return "service_account_not_allowed";
-  }
-  return "";
+  return may_save(context, context.service_account) ? "" : "service_account_not_allowed";
 }
 
 // The same once the archive is known.
@@ -152,16 +166,23 @@ std::string refusal(const SaveContext& context, const api::SaveRequest& request,
   if (holds_crashing(context, archive, {request.loaded_digest, request.have_digest})) {
     return "loaded_suspect";
   }
-  const api::ArchiveHead* head = usable_head(archive);
+  const std::set<std::string> loaded = loaded_accounts(context, request.loaded_digest);
+  if (!std::all_of(loaded.begin(), loaded.end(),
+                   [&](const auto& account) { return may_save(context, account); })) {
+    return "loaded_not_allowed";
+  }
+  const auto& allowed = context.save.allowed_service_accounts;
+  const api::ArchiveHead* head = usable_head(archive, allowed);
   if (head == nullptr || request.refresh) return "";
   if (context.save.policy == api::SavePolicy::kOnce) return "saved_once";
-  if (request.new_files == 0 && request.have_digest == archive.head.manifest_digest) {
+  if (request.new_files == 0 && request.have_digest == archive.head.manifest_digest &&
+      api::saved_by_allowed(archive.head, allowed)) {
     return "already_current";
   }
   return "";
 }
 
-// What this very save committed before, when the answer was lost.
+// The earlier commit of this same save, when the answer was lost.
 const api::ArchiveHead* already_committed(const SaveContext& context,
                                           const api::CompileCacheArchive& archive, int64_t fence,
                                           const api::CommitRequest& request) {
@@ -175,6 +196,27 @@ const api::ArchiveHead* already_committed(const SaveContext& context,
   }
   return nullptr;
 }
+
+namespace {
+
+// Whose files the new head may hold, besides its saver's.
+std::vector<std::string> earlier_accounts(const SaveContext& context,
+                                          const api::CommitRequest& request,
+                                          const api::ArchiveHead& parent) {
+  std::set<std::string> accounts = loaded_accounts(context, request.loaded_digest);
+  if (!request.parent_digest.empty()) {
+    accounts.insert(parent.service_account);
+    accounts.insert(parent.earlier_accounts.begin(), parent.earlier_accounts.end());
+  }
+  accounts.erase("");
+  accounts.erase(context.service_account);
+  if (accounts.size() > api::kMostAccounts || accounts.contains(api::kManyAccounts)) {
+    return {api::kManyAccounts};
+  }
+  return {accounts.begin(), accounts.end()};
+}
+
+}  // namespace
 
 // Lock and head in one: what the compare-and-swap writes.
 void put_head(const SaveContext& context, const api::CommitRequest& request, const std::string& now,
@@ -199,6 +241,9 @@ void put_head(const SaveContext& context, const api::CommitRequest& request, con
   head.saved_at = now;
   head.saved_by = context.pod;
   head.image_id = context.image_id;
+  head.service_account = context.service_account;
+  head.workload = context.workload;
+  head.earlier_accounts = earlier_accounts(context, request, archive.head);
   head.blobs = request.blobs;
   if (std::find(head.blobs.begin(), head.blobs.end(), head.manifest_digest) == head.blobs.end()) {
     head.blobs.push_back(head.manifest_digest);

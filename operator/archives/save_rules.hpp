@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +34,10 @@ struct SaveContext {
   // Blobs in the same store because of which other archives of this CompileCache are suspect or
   // corrupt.
   std::set<std::string> distrusted;
+  // The service accounts whose files a manifest of this CompileCache may hold, by manifest, as far
+  // as heads say.
+  std::map<std::string, std::set<std::string>> savers;
+  std::string workload;  // "Deployment/llama"
   bool refresh = false;  // the pod's mode is Refresh: it may replace a trusted head
 };
 
@@ -47,26 +52,28 @@ std::string holder_uid(const api::SaveLock& lock);
 
 // Why this pod's save will never be granted, or "": "policy_never", "service_account_not_allowed".
 std::string refusal(const SaveContext& context);
-// Checks once the archive is known: "saved_once", "already_current", "loaded_suspect", or "".
+// Checks once the archive is known: "saved_once", "already_current", "loaded_suspect",
+// "loaded_not_allowed", or "".
 std::string refusal(const SaveContext& context, const api::SaveRequest& request,
                     const api::CompileCacheArchive& archive);
 
 // Whether the save adds a layer to the head. It does not in mode Refresh, nor after the image's tag
-// has moved, nor when the head is distrusted.
+// has moved, nor when the head is distrusted, or holds files of a service account that may not
+// save.
 bool extends_head(const SaveContext& context, const api::SaveRequest& request,
                   const api::CompileCacheArchive& archive);
 
-// Blobs that a save has to write anew even where the volume has them, since their bytes may not
+// Blobs that a save has to write again even where the volume has them, since their bytes may not
 // match their digests.
 std::set<std::string> blobs_to_write_anew(const api::CompileCacheArchive& archive);
 // Those, and the distrusted ones of other archives.
 std::set<std::string> blobs_to_write_anew(const SaveContext& context,
                                           const api::CompileCacheArchive& archive);
 
-// Why what a save has written must not become the head, or "". Since the grant the head that it
-// extends, or a blob that it names, may have become suspect or corrupt, or what the pod loaded may
-// have turned out to make pods crash; or it would replace a trusted head. `written_anew` are the
-// blobs that it was told to write anew, which are whole whatever was there before.
+// Why what a save has written must not become the head, or "". Since the grant, the head that it
+// extends or a blob that it names may have become suspect or corrupt, or the manifest that the pod
+// loaded may make pods crash. Or it would replace a trusted head. `written_anew` are the blobs that
+// it was asked to write again, which are whole in any case.
 std::string unfit(const SaveContext& context, const api::CommitRequest& request,
                   const api::CompileCacheArchive& archive,
                   const std::set<std::string>& written_anew);
@@ -77,7 +84,7 @@ int64_t next_generation(const api::CompileCacheArchive& archive);
 // Checks that the message makes sense; kInvalid.
 Status check_commit_request(const api::CommitRequest& request);
 
-// The head that this very save committed before, when the answer was lost; nullptr where it did
+// The head that this same save committed before, when the answer was lost; nullptr where it did
 // not.
 const api::ArchiveHead* already_committed(const SaveContext& context,
                                           const api::CompileCacheArchive& archive, int64_t fence,

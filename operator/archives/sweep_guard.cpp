@@ -9,7 +9,7 @@ void SweepGuard::take_over(const std::string& cache, const std::vector<std::stri
   entries_[cache].handed.insert(listed.begin(), listed.end());
 }
 
-// What the Job had on its list is gone or not; saves that are over do not care.
+// The blobs of the Job's list are deleted or not; saves that are over do not care.
 void SweepGuard::close(Entry& entry, const std::vector<SaveInFlight>& saves) {
   std::erase_if(entry.misled, [&](const auto& item) {
     return std::find(saves.begin(), saves.end(), item.first) == saves.end();

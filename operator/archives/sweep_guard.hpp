@@ -17,10 +17,10 @@
 // While a Job has a blob on its list, no commit may name the blob. After the Job, a save that was
 // under way at its end still may not: it may have found the blob before that was deleted, and so
 // not have written it. A later save sees for itself what is there. The list of a Job that the
-// previous leader started is unknown, but was part of the CompileCache's status, so all of that is
-// taken for its list until the next Job begins.
+// previous leader started is unknown, but was part of the CompileCache's status. So all of that
+// counts as its list until the next Job begins.
 //
-// Whoever begins or ends a sweep holds the CompileCache's lock (CacheLocks), as commits do.
+// The caller that begins or ends a sweep holds the CompileCache's lock (CacheLocks), as commits do.
 // Thread-safe.
 
 namespace compilecache::controller {

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMostNames = 32;
 constexpr int kMostPauseDoublings = 20;
-constexpr char kUntilThen[] = ". Until that is mended pods are created without the cache";
+constexpr char kUntilThen[] = ". Until that is fixed, pods are created without the cache";
 constexpr char kBreakerOpen[] = "Open";
 constexpr char kBreakerClosed[] = "Closed";
 
@@ -157,7 +157,7 @@ void judge_open(BreakerVerdict& verdict, const BreakerInput& sight, const Settin
   if (!verdict.probe) verdict.again = earliest_requeue(verdict.again, state.probe_at - now);
 }
 
-// What is to come, by the clock of a previous leader that was ahead, is now.
+// A time in the future, by the clock of a previous leader that was ahead, counts as now.
 BreakerState as_of_now(BreakerState state, const Settings::Breaker& rules, WallTime now) {
   if (state.since) state.since = std::min(*state.since, now);
   const auto pause = std::chrono::duration_cast<WallTime::duration>(pause_of(state, rules));
@@ -228,7 +228,7 @@ void write_breaker(const BreakerState& state, int64_t generation, const std::str
                      {api::kInjectionPausedCondition,
                       state.open ? "True" : "False",
                       state.reason.empty() ? "AsExpected" : state.reason,
-                      state.message,
+                      state.message.empty() ? "injection is not paused" : state.message,
                       {},
                       generation},
                      now);

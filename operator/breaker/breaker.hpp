@@ -16,16 +16,17 @@
 //   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);   // pod_troubles.hpp
 //   const BreakerVerdict verdict = judge_breaker(before, {.seen = seen, .nodes = 3}, rules, now);
 //
-// It opens when trouble has lasted (patience), on more than one node where there is more than one
-// (or, much later, on one alone where no other pod started), and only where pods in trouble are a
-// share of those made at about the same time: an odd pod among many that start never opens it. A
-// pod that was not admitted on our account opens it at once: without us it would exist. It closes
-// when those pods start after all, or when a probe, a sweep Job on the node that failed, has run;
-// neither sooner than a pause after it opened, which doubles with every opening and failed probe,
-// so that it flaps ever more rarely.
+// It opens when trouble has lasted (patience), on more than one node where there is more than one.
+// Much later it opens on one node alone, if no other pod started. The pods in trouble must be a
+// share of those made at about the same time, so an odd pod among many never opens it. A pod that
+// was not admitted on our account opens it at once: without us it would exist.
 //
-// Times of pods are by the API server's clock and are compared with each other only; all others are
-// by our clock or a previous leader's, whose times count as far as they can be right.
+// It closes when those pods start after all, or when a probe has run, a sweep Job on the node that
+// failed. It never closes sooner than a pause after it opened, which doubles with every opening and
+// failed probe, so that it flaps ever more rarely.
+//
+// Times of pods are by the API server's clock and are compared with each other only. All others are
+// by our clock or a previous leader's. The latter count if they can be right.
 
 namespace compilecache::controller {
 

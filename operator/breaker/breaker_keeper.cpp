@@ -21,16 +21,27 @@ using nlohmann::json;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// What a loader may take beyond spec.load.timeout: asking the operator, waiting for the node's
+// A loader's time beyond spec.load.timeout: asking the operator, waiting for the node's
 // label, reporting (agent/load/load.cpp, agent/load/load_choice.cpp), on a node that is short of
 // everything.
 constexpr seconds kLoaderMargin{90};
-// An Event is written again every two minutes or sooner while what it tells lasts. One that we see
-// for the first time counts for as long, since nobody can tell how old it is.
+// An Event is written again every two minutes or sooner while its cause lasts. One that we see
+// for the first time counts for as long, since its age is unknown.
 constexpr minutes kEventLife{5};
 constexpr int kMostEvents = 500;
-constexpr size_t kLongestEvent = 240, kLongestRefusal = 600;
+constexpr size_t kLongestEvent = 240;
 constexpr size_t kMostOwners = 1000;
+// Of a namespace's refusals: more Events than these harm nobody but the namespace.
+constexpr size_t kMostRefusals = 256;
+// Whether an owner's pods were injected is asked again after a pause that doubles, since our Event
+// may come after the refusal. For all CompileCaches together, and for so many owners in one look.
+constexpr seconds kFirstPause{2}, kLongestPause{60};
+// Longer than an API server's restart. Then a refusal that may be about our containers counts as
+// one: a pause that was not needed costs a cold start, and pods that are not admitted never start.
+constexpr seconds kUnreadFor{60};
+constexpr int kMostAsks = 8;
+// For an owner's pods; each has the injected containers at one place.
+constexpr size_t kMostPlaces = 32;
 constexpr seconds kProbeLook{5};
 // After an eviction that a PodDisruptionBudget or a missing right refuses.
 constexpr seconds kAfterRefusal{60};
@@ -99,7 +110,9 @@ BreakerSight BreakerKeeper::gather(const api::CompileCache& cache, const Storage
   if (!sight.input.seen.waiting.empty()) sight.input.seen = look_at_pods(*state, cache, volume);
   sight.input.probe = probe_of(*state, cache.metadata.key());
   sight.input.spec_changed = state->probed_generation != cache.metadata.generation;
-  sight.input.refused = refused_pod(*state, cache);
+  Duration again(0);
+  sight.input.refused = refused_pod(*state, cache, again);
+  sight.again = earliest_requeue(sight.again, again);
   return sight;
 }
 
@@ -173,54 +186,102 @@ Duration BreakerKeeper::read_events(State& state, const StuckPods& seen,
   return seen.read_events;
 }
 
-// The latest in the namespace, since what is refused does not say which CompileCache it wanted.
-// What was refused before we watched is old, and so is what was refused while it was open; a
-// controller tries again, and says so again.
-std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state,
-                                                     const api::CompileCache& cache) const {
-  std::optional<RefusedPod> latest;
-  std::optional<Monotonic> latest_since;
+// The refusals in the namespace that may be about our containers, since a refused pod does not
+// name its CompileCache. Refusals before we watched are old, and so are those while the breaker was
+// open; a controller tries again, and reports it again.
+std::vector<BreakerKeeper::Candidate> BreakerKeeper::fresh_refusals(
+    State& state, const api::CompileCache& cache) {
+  std::vector<Candidate> fresh;
   const Monotonic now = clock_.monotonic();
+  size_t seen = 0;
   for (const auto& refusal : view_.refusals(cache.metadata.ns)) {
+    if (!refusal->places.may_be_ours()) continue;
+    if (++seen > kMostRefusals) break;
     const auto& sight = state.refusal_events.see(refusal->event, refusal->version, now);
     if (state.breaker.open || !sight.is_news || now - sight.since >= kEventLife) continue;
     if (state.turned && sight.since <= *state.turned) continue;
-    if (latest_since && sight.since <= *latest_since) continue;
-    if (!is_ours(state, *refusal)) continue;
-    latest = {refusal->kind + " " + refusal->name + ": " +
-              std::string(first_bytes(refusal->message, kLongestRefusal))};
-    latest_since = sight.since;
+    const auto owner = known_owner(*refusal);
+    fresh.push_back({refusal, sight.since, owner ? owner->asked : Monotonic::min()});
   }
   state.refusal_events.end_round();
-  return latest;
+  return fresh;
 }
 
-bool BreakerKeeper::is_ours(State& state, const Refusal& refusal) const {
-  const RefusedPlaces places = places_in(refusal.message);
-  if (places.name_ours || !places.may_be_ours()) return places.name_ours;
+// The latest. Owners that were not asked for yet, or not for longest, come first: owners of
+// other pods do not delay them.
+std::optional<RefusedPod> BreakerKeeper::refused_pod(State& state, const api::CompileCache& cache,
+                                                     Duration& again) {
+  std::vector<Candidate> fresh = fresh_refusals(state, cache);
+  std::stable_sort(fresh.begin(), fresh.end(),
+                   [](const auto& a, const auto& b) { return a.asked < b.asked; });
+  const Candidate* latest = nullptr;
+  int asks = kMostAsks;
+  for (const Candidate& one : fresh) {
+    if (latest != nullptr && one.since <= latest->since) continue;
+    if (is_ours(*one.refusal, asks, again)) latest = &one;
+  }
+  if (latest == nullptr) return std::nullopt;
+  const Refusal& refusal = *latest->refusal;
+  return RefusedPod{refusal.kind + " " + refusal.name + ": " + refusal.message};
+}
+
+bool BreakerKeeper::is_ours(const Refusal& refusal, int& asks, Duration& again) {
+  const RefusedPlaces& places = refusal.places;
+  if (places.name_ours) return true;
   const auto meant = [&](const std::set<size_t>& first) {
     return std::any_of(first.begin(), first.end(), [&](size_t i) { return places.are_among(i); });
   };
-  const auto known = state.injected_owners.find(refusal.uid);
-  if (known != state.injected_owners.end() && meant(known->second)) return true;
-  auto first = first_places(refusal);
-  if (!first) {
-    log_warn("reading whether pods that are not admitted were injected",
-             {{"owner", refusal.ns + "/" + refusal.name}, {"error", first.error().message}});
+  const Monotonic now = clock_.monotonic();
+  const auto known = known_owner(refusal);
+  if (known && meant(known->first)) return true;
+  const Duration left = known ? known->asked + known->pause - now : Duration(0);
+  if (left > Duration(0) || --asks < 0) {
+    again = earliest_requeue(again, std::max<Duration>(left, seconds(1)));
     return false;
   }
-  if (!meant(*first)) return false;
-  if (state.injected_owners.size() >= kMostOwners) state.injected_owners.clear();
-  state.injected_owners[refusal.uid] = std::move(*first);
-  return true;
+  InjectedOwner owner{.asked = now, .pause = kFirstPause};
+  if (known) owner.pause = std::min<Duration>(2 * known->pause, kLongestPause);
+  if (auto first = first_places(refusal)) {
+    owner.first = std::move(*first);
+  } else {
+    log_warn("reading whether pods that are not admitted were injected",
+             {{"owner", refusal.ns + "/" + refusal.name}, {"error", first.error().message}});
+    if (known) owner.first = known->first;
+    owner.unread = known && known->unread ? *known->unread : now;
+  }
+  const bool in_doubt = owner.unread && now - *owner.unread >= kUnreadFor;
+  const bool ours = in_doubt || meant(owner.first);
+  if (!ours) again = earliest_requeue(again, owner.pause);
+  remember_owner(refusal, std::move(owner));
+  return ours;
 }
 
-// Where ours begin in the owner's pods: the webhook says so in its Events about the same owner.
-// Empty: they were not injected.
+std::optional<BreakerKeeper::InjectedOwner> BreakerKeeper::known_owner(const Refusal& refusal) {
+  const MutexLock lock(mutex_);
+  const auto found = owners_.find(kube::object_key(refusal.ns, refusal.uid));
+  if (found == owners_.end() || clock_.monotonic() - found->second.asked >= kEventLife) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+void BreakerKeeper::remember_owner(const Refusal& refusal, InjectedOwner owner) {
+  const MutexLock lock(mutex_);
+  if (owners_.size() >= kMostOwners) {
+    const Monotonic now = clock_.monotonic();
+    std::erase_if(owners_, [&](const auto& one) { return now - one.second.asked >= kEventLife; });
+    if (owners_.size() >= kMostOwners) owners_.clear();
+  }
+  owners_[kube::object_key(refusal.ns, refusal.uid)] = std::move(owner);
+}
+
+// The place of the injected containers in the owner's pods: the webhook says so in its Events about
+// the same owner. Empty: they were not injected.
 Result<std::set<size_t>> BreakerKeeper::first_places(const Refusal& refusal) const {
   const std::string reason(api::text_of(api::InjectionReason::kInjected).event);
   std::set<size_t> first;
   const auto read = [&](const json& event) {
+    if (first.size() == kMostPlaces) return;
     const auto told = api::init_containers_named_in(kube::string_at(event, {"message"}));
     first.insert(told.empty() ? 0 : *told.begin());
   };
@@ -279,8 +340,8 @@ Probe BreakerKeeper::probe_of(const State& state, const std::string& cache) cons
   return Probe::kRuns;
 }
 
-// Never faster than the settings say, whatever the number of CompileCaches. Only when the status
-// has told the webhooks, so that what comes instead starts without us.
+// Never faster than the settings say, whatever the number of CompileCaches. Only when the webhooks
+// know it from the status, so that the replacements start without us.
 Duration BreakerKeeper::replace_stuck(State& state, const StuckPods& seen,
                                       const api::CompileCache& cache) {
   const BreakerState written = read_breaker(cache.status);
@@ -321,13 +382,13 @@ bool BreakerKeeper::replace(const api::CompileCache& cache, const StuckPod& pod)
                          {"kind", "Eviction"},
                          {"metadata", {{"name", pod.name}, {"namespace", ns}}},
                          {"deleteOptions", {{"preconditions", {{"uid", pod.uid}}}}}};
-  // One try: a PodDisruptionBudget that says no is to be heeded.
+  // One try: a PodDisruptionBudget that says no is respected.
   auto evicted =
       client_.with_timeout(seconds(10), 0)
           .raw("POST", kube::resources::kPods.path(ns, pod.name, "eviction"), eviction.dump());
   if (!evicted) {
     const ErrorCode code = evicted.error().code;
-    // It is gone, or another has its name now.
+    // It was deleted, or another has its name now.
     if (code == ErrorCode::kNotFound || code == ErrorCode::kConflict) return true;
     log_warn("replacing a stuck pod",
              {{"pod", ns + "/" + pod.name}, {"error", evicted.error().message}});

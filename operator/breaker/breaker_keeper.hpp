@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
@@ -66,8 +67,13 @@ class BreakerKeeper {
     std::optional<int64_t> probe;           // that was asked for
     int64_t probed_generation = 0;
     std::set<std::string> replaced;  // uids
-    // Where ours begin in the pods of an owner, by its uid.
-    std::map<std::string, std::set<size_t>> injected_owners;
+  };
+  // The webhook's last known Event about an owner of pods.
+  struct InjectedOwner {
+    Monotonic asked{};
+    Duration pause{0};                // before we ask again
+    std::set<size_t> first;           // the injected containers' places in its pods; empty: none
+    std::optional<Monotonic> unread;  // since when its Events cannot be read
   };
 
   std::shared_ptr<State> state_of(const api::CompileCache& cache);
@@ -80,8 +86,19 @@ class BreakerKeeper {
                                                                 const api::CompileCache& cache,
                                                                 const VolumeSight& volume,
                                                                 const char* reason) const;
-  std::optional<RefusedPod> refused_pod(State& state, const api::CompileCache& cache) const;
-  bool is_ours(State& state, const Refusal& refusal) const;
+  struct Candidate {
+    std::shared_ptr<const Refusal> refusal;
+    Monotonic since{};  // when we saw it first
+    Monotonic asked{};  // when we asked about its owner last
+  };
+  std::vector<Candidate> fresh_refusals(State& state, const api::CompileCache& cache);
+  // `again`: when to look at those that are still unknown.
+  std::optional<RefusedPod> refused_pod(State& state, const api::CompileCache& cache,
+                                        Duration& again);
+  // Asks the API server at most `asks` times. False, too, where it is unknown until `again`.
+  bool is_ours(const Refusal& refusal, int& asks, Duration& again);
+  std::optional<InjectedOwner> known_owner(const Refusal& refusal);
+  void remember_owner(const Refusal& refusal, InjectedOwner owner);
   Result<std::set<size_t>> first_places(const Refusal& refusal) const;
   Duration take_verdict(State& state, const BreakerVerdict& verdict, const std::string& cache);
   Probe probe_of(const State& state, const std::string& cache) const;
@@ -99,6 +116,8 @@ class BreakerKeeper {
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<State>> states_ GUARDED_BY(mutex_);
   std::optional<Monotonic> replaced_last_ GUARDED_BY(mutex_);
+  // By namespace and uid: an author of Events can name any uid, and is believed in that namespace.
+  std::map<std::string, InjectedOwner> owners_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::controller

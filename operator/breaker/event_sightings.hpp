@@ -6,7 +6,7 @@
 #include "base/clock.hpp"
 
 // Remembers when each Event appeared or changed, by our own clock. The times in an Event are by
-// another machine's clock, which may be hours from ours. When what it reports happens again the
+// another machine's clock, which may be hours away. When what it reports happens again the
 // Event is written again, which changes its resourceVersion.
 //
 //   for (const auto& event : events) {
@@ -35,7 +35,7 @@ class EventSightings {
     sight.round = round_;
     return sight;
   }
-  // All that there are were seen; the others are gone.
+  // All existing ones were seen; the others are deleted.
   void end_round() {
     std::erase_if(sights_, [this](const auto& entry) { return entry.second.round != round_; });
     ++round_;

@@ -46,7 +46,7 @@ std::optional<PodTroubles::Found> PodTroubles::trouble_of(
   return std::nullopt;
 }
 
-// What a pod was found in is forgotten only when it has been well for a while: a container that is
+// A pod's trouble is forgotten only when it has been well for a while: a container that is
 // restarted again and again runs in between.
 void PodTroubles::update(Entry& entry, const PodLook& look, std::optional<Found> found,
                          WallTime now) {

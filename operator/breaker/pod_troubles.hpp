@@ -20,7 +20,7 @@
 //   const StuckPods seen = troubles.evaluate(pods, failed_mounts, now);
 //
 // Times of pods are by the API server's clock and are compared with each other only; all others are
-// by ours.
+// by the local clock.
 
 namespace compilecache::controller {
 
@@ -50,7 +50,7 @@ struct StuckPods {
   // Pods that wait for volumes for so long that Events should be read, and how soon again.
   std::set<std::string> waiting;  // uids
   Duration read_events{0};
-  Duration again{0};  // when looking again may tell more; 0: when something changes
+  Duration again{0};  // when to look again; 0: when something changes
 };
 
 // Since when a pod is in trouble, or in a state that turns into trouble when it lasts. The ledger
@@ -82,7 +82,7 @@ class PodTroubles {
 
   // Names of pods that the previous leader knew to be in trouble: they are no news.
   void expect(const std::vector<std::string>& names);
-  // `failed_mounts`: by pod uid, what the kubelet says about a volume of ours.
+  // `failed_mounts`: by pod uid, the kubelet's message about an injected volume.
   StuckPods evaluate(const std::vector<PodLook>& pods,
                      const std::map<std::string, std::string>& failed_mounts, WallTime now);
   // Pods that have recovered so far no longer count as a recovery.

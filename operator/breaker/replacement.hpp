@@ -8,8 +8,8 @@
 #include "operator/breaker/breaker.hpp"
 
 // Which stuck pod is evicted next, so that its owner makes one without injection, and when to look
-// again. Each pod once, one after the other at the settings' rate, and only when the webhooks of
-// all replicas can have heard that injection is paused: what comes instead would be injected too.
+// again. Each pod once, one after the other at the settings' rate. Only when the webhooks of all
+// replicas know that injection is paused: otherwise replacements would be injected too.
 //
 //   const Replacement next = choose_replacement(seen, {.open = true, ...}, rules);
 //   if (next.pod != nullptr) ...   // evict it

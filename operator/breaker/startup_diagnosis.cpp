@@ -38,7 +38,7 @@ bool has_failed(const ContainerView& container) {
   return !container.ended_reason.empty() && container.exit_code != 0;
 }
 
-// Also again, after the pod's sandbox was made anew; how it ended before does not matter then.
+// Also again, after the pod's sandbox was recreated; how it ended before does not matter then.
 bool is_being_made(const ContainerView& container) {
   const std::string& reason = container.waiting_reason;
   if (reason == "PodInitializing" || reason == "ContainerCreating") return true;
@@ -69,7 +69,7 @@ PodSign sign_of_failure(const ContainerView& container, Duration patience) {
       patience);
 }
 
-// The trouble with a container of ours, as long as nothing of the user's runs.
+// The trouble with an injected container, as long as nothing of the user's runs.
 PodSign sign_of(const ContainerView& container, Duration patience) {
   if (container.running || is_being_made(container)) return {};
   const std::string& reason = container.waiting_reason;
@@ -170,7 +170,7 @@ bool has_started_nothing(const PodView& pod) {
 
 PodSign read_sign(const PodView& pod, const VolumeSight& volume, const SignRules& rules) {
   using Kind = PodSign::Kind;
-  // Without containers of ours (a remote cache alone) nothing of ours can hold it.
+  // Without injected containers (a remote cache alone) the injection cannot hold it.
   if (pod.deleting || pod.disrupted || pod.injection == nullptr ||
       pod.injection->init_containers.empty()) {
     return {};

@@ -9,25 +9,25 @@
 #include "operator/cluster/cluster_view.hpp"
 
 // Judges from outside whether our containers and our volume let an injected pod start. Such faults
-// happen before any code of ours runs, so no agent reports them.
+// happen before any of our code runs, so no agent reports them.
 //
 //   const VolumeSight volume{.claim = "caches", .volume = "pv-1", .bound = true};
 //   const PodSign sign = read_sign(pod, volume, rules);
 //   if (sign.kind == PodSign::Kind::kTrouble) ...      // sign.trouble, sign.text
 //
-// A fault counts as ours only where the pod would not have it without us: its own image, volumes,
+// A fault counts only where the pod would not have it without us: its own image, volumes,
 // resources and crashes do not count. Pure; safe from any thread.
 
 namespace compilecache::controller {
 
 enum class Trouble {
-  kImage,          // of ours: cannot be pulled
-  kStart,          // a container of ours cannot be made or started
+  kImage,          // our image cannot be pulled
+  kStart,          // an injected container cannot be made or started
   kExit,           // ... ended with an error, or does so again and again
   kMemory,         // ... was killed for its memory
-  kMount,          // the kubelet cannot mount a volume of ours
+  kMount,          // the kubelet cannot mount an injected volume
   kUnschedulable,  // the claim leaves no node
-  kRefused,        // a policy does not admit a container of ours
+  kRefused,        // a policy does not admit an injected container
   kSlowLoader,     // the loader runs for longer than it ever may
 };
 // "ImageNotPulled": the reason of the condition InjectionPaused.
@@ -37,7 +37,7 @@ struct PodSign {
   enum class Kind {
     kNone,     // nothing can be said: too early, or the pod's own affair
     kPast,     // our containers did what they should
-    kWaits,    // no container of ours has started; Events may say why
+    kWaits,    // no injected container has started; Events may say why
     kLoads,    // the loader runs
     kTrouble,  // it does not start, or is not ready, on our account
   };
@@ -48,7 +48,7 @@ struct PodSign {
   Duration patience{0};
 };
 
-// What is known of the CompileCache's claim.
+// The facts about the CompileCache's claim.
 struct VolumeSight {
   std::optional<std::string> claim;  // nothing: the CompileCache has none
   std::string volume;                // the PersistentVolume's name; empty: not bound
@@ -71,7 +71,7 @@ bool has_started_nothing(const PodView& pod);
 // would.
 bool claim_leaves_no_node(std::string_view message, const VolumeSight& volume);
 
-// Whether the message of a FailedMount or FailedAttachVolume Event is about a volume of ours, and
+// Whether the message of a FailedMount or FailedAttachVolume Event is about an injected volume, and
 // no other keeps the pod waiting.
 bool is_about_our_volume(std::string_view message, const PodView& pod, const VolumeSight& volume);
 

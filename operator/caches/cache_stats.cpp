@@ -34,6 +34,8 @@ void count_effect(api::EffectCounters& counters, api::Effect effect, int64_t by)
 }
 
 constexpr size_t kMostCrashing = 32;
+// More than a digest has; pods have named longer ones to earlier releases.
+constexpr size_t kLongestManifest = 128;
 
 // Replaces what was known of its image; the oldest are dropped first.
 void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
@@ -42,7 +44,7 @@ void set_owner(std::vector<api::FileOwner>& owners, api::FileOwner owner) {
   owners.push_back(std::move(owner));
 }
 
-// What it counts for under another CompileCache is that one's.
+// Its counts under another CompileCache belong to that one.
 void belong(CountedPod& pod, const std::string& cache) {
   if (pod.cache != cache) pod = {.cache = cache};
 }
@@ -103,6 +105,8 @@ void CacheStats::seed(const std::string& cache, const api::CompileCacheStatus& s
   if (totals.last_copy.time.empty()) totals.last_copy = status.last_copy;
   if (totals.condemned.empty()) totals.condemned = status.condemned;
   const std::vector<std::string> seen = std::exchange(totals.crashing, status.crashing);
+  std::erase_if(totals.crashing,
+                [](const std::string& manifest) { return manifest.size() > kLongestManifest; });
   for (const std::string& manifest : seen) add_crashing(totals.crashing, manifest);
   for (api::FileOwner& owner : std::exchange(totals.file_owners, status.file_owners)) {
     set_owner(totals.file_owners, std::move(owner));
@@ -310,6 +314,7 @@ std::vector<api::CondemnedBlob> CacheStats::condemned(const std::string& cache) 
 
 // The oldest give way.
 void CacheStats::add_crashing(std::vector<std::string>& known, const std::string& manifest) {
+  if (manifest.size() > kLongestManifest) return;
   if (std::find(known.begin(), known.end(), manifest) != known.end()) return;
   if (known.size() >= kMostCrashing) known.erase(known.begin());
   known.push_back(manifest);

@@ -24,10 +24,10 @@
 //   api::CompileCacheStatus status = cache->status;
 //   stats.fill("ml/transformer", status);  // then the caller writes it, at a bounded rate
 //
-// Before seed() a CompileCache counts from zero and fill() leaves its status alone, so that a
-// leader that has not read the status yet cannot overwrite it; seed() adds what was counted before.
-// What each pod is counted under is in the ledger, whose lock is taken with ours held.
-// Thread-safe. on_change runs in the reporting thread after the change; it must be quick.
+// Before seed() a CompileCache counts from zero and fill() leaves its status alone. So a leader
+// that has not read the status yet cannot overwrite it; seed() adds the earlier counts. The ledger
+// has the counts of each pod; its lock is taken with this one's held. Thread-safe. on_change runs
+// in the reporting thread after the change; it must be quick.
 
 namespace compilecache::controller {
 
@@ -54,7 +54,7 @@ struct EffectSeen {
   std::string time;
 };
 
-// What a pod counts for now, to be taken back when it changes its mind. In the ledger.
+// A pod's present counts, to be taken back when they change. In the ledger.
 struct CountedPod {
   std::string cache;  // "namespace/name", whose counters these are
   std::optional<api::LoadOutcome> load;
@@ -84,7 +84,7 @@ class CacheStats {
   // last_sweep, last_copy, seconds_saved, condemned, crashing, file_owners. Leaves the rest to the
   // caller. Does nothing before seed().
   void fill(const std::string& cache, api::CompileCacheStatus& status) const;
-  // The CompileCache is gone, or we are no leader any more.
+  // The CompileCache was deleted, or we are no leader any more.
   void forget(const std::string& cache);
 
   void loaded(const std::string& cache, const LoadSeen& seen);
@@ -109,8 +109,8 @@ class CacheStats {
   void copied(const std::string& cache, api::LastCopy copy);
   void set_condemned(const std::string& cache, std::vector<api::CondemnedBlob> condemned);
   [[nodiscard]] std::vector<api::CondemnedBlob> condemned(const std::string& cache) const;
-  // The last 32 manifests that made pods crash. They are kept after their archive was saved anew or
-  // deleted, since pods that loaded them may still run.
+  // The last 32 manifests that made pods crash. They are kept after their archive was saved again
+  // or deleted, since pods that loaded them may still run.
   void add_crashing(const std::string& cache, const std::string& manifest);
   void remove_crashing(const std::string& cache, const std::string& manifest);
   [[nodiscard]] std::vector<std::string> crashing(const std::string& cache) const;

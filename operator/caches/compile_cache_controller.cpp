@@ -23,8 +23,9 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// What is derived from time alone is looked at this often.
+// Values derived from time alone are checked this often.
 constexpr minutes kLookAgain{10};
+constexpr minutes kVolumeKnown{1};
 // A stale archive that could not be deleted.
 constexpr seconds kTryAgain{10};
 constexpr std::chrono::milliseconds kAfterConflict{300};
@@ -124,10 +125,12 @@ Result<kube::Reconciled> CompileCacheController::reconcile_valid(const api::Comp
 // Archives that make applications crash are handed out no more, or again.
 Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
   for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
-    const std::string key = archive->metadata.key();
+    const std::string key = crash_group(*archive);
+    parts_.crashes.look(key, clock_.monotonic());
     for (const Blame& blame : parts_.crashes.blame(key)) {
       api::CompileCacheArchive tried = *archive;
-      if (!mark_crashing(tried, blame.manifest, blame.pods, "")) continue;  // known, or replaced
+      if (!mark_crashing(tried, blame.manifest, blame.pods, "", blame.hang))
+        continue;  // known, or replaced
       auto marked = parts_.registry.crashing(*archive, blame);
       if (!marked) return unexpected(marked.error());
       if (!*marked) continue;
@@ -145,7 +148,7 @@ Status CompileCacheController::judge_crashes(const api::CompileCache& cache) {
   return {};
 }
 
-// What pods hold that loaded it must not be saved, even when the archive has a new head or is gone.
+// Files of pods that loaded it must not be saved, even after a new head or the archive's deletion.
 void CompileCacheController::keep_crashing(const api::CompileCache& cache,
                                            const std::string& archive,
                                            const std::set<std::string>& accused) {
@@ -160,13 +163,13 @@ void CompileCacheController::keep_crashing(const api::CompileCache& cache,
 void CompileCacheController::tell_crashes(const api::CompileCache& cache,
                                           const std::string& archive, const Blame& blame) {
   parts_.events.warning(reference(cache), "ArchiveSuspect",
-                        "pods crashed (" + join(blame.pods, ", ") + ") that had loaded archive " +
+                        pods_in_words(blame.pods, blame.hang) + " that had loaded archive " +
                             archive + "; it is handed out no more until another one is saved");
 }
 
 void CompileCacheController::on_first_seen(const api::CompileCache& cache) {
   const std::string key = cache.metadata.key();
-  bool another = false;  // of the same name, deleted and made anew
+  bool another = false;  // of the same name, deleted and recreated
   {
     const MutexLock lock(mutex_);
     std::string& uid = met_[key];
@@ -201,11 +204,13 @@ Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCac
   const api::VolumeRef* volume_ref = facts.store->volume();
   if (volume_ref == nullptr) {
     parts_.sweeper.fill(cache.metadata.key(), facts);
-    const auto full = facts.store->registry()->own
-                          ? over_quota(cache, registry_use(parts_.view, cache),
-                                       parts_.settings.registry.namespace_share)
-                          : std::nullopt;
+    const api::RegistryRef& registry = *facts.store->registry();
+    if (!registry.own) return facts;
+    const auto full = over_quota(cache, registry_use(parts_.view, cache, parts_.usage),
+                                 parts_.settings.registry.namespace_share);
     if (full) facts.over_quota = full->message;
+    facts.own_registry = parts_.registry_trouble ? parts_.registry_trouble(registry.repository)
+                                                 : OwnRegistryTrouble{};
     return facts;
   }
   const auto claim = parts_.claims.get(kube::object_key(volume_ref->ns, volume_ref->claim));
@@ -213,7 +218,7 @@ Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCac
   facts.claim = *claim;
   parts_.sweeper.fill(cache.metadata.key(), facts);
   if (claim->volume_name.empty()) return facts;
-  auto found = volume(claim->volume_name);
+  auto found = volume(*claim);
   if (found) {
     facts.volume = *found;
   } else if (found.error().code != ErrorCode::kNotFound) {
@@ -222,16 +227,23 @@ Result<StorageFacts> CompileCacheController::storage_facts(const api::CompileCac
   return facts;
 }
 
-Result<VolumeView> CompileCacheController::volume(const std::string& name) {
+Result<VolumeView> CompileCacheController::volume(const ClaimView& claim) {
+  const std::string& name = claim.volume_name;
+  const Monotonic now = clock_.monotonic();
   {
     const MutexLock lock(mutex_);
-    auto known = volumes_.find(name);
-    if (known != volumes_.end()) return known->second;
+    std::erase_if(volumes_,
+                  [&](const auto& known) { return now - known.second.read >= kVolumeKnown; });
+    const auto known = volumes_.find(name);
+    if (known != volumes_.end() && known->second.claim == claim.uid && claim.phase == "Bound")
+      return known->second.volume;
   }
   auto object = parts_.client.get(kube::resources::kPersistentVolumes, "", name);
   if (!object) return unexpected(object.error().with("reading PersistentVolume " + name));
+  const VolumeView read = parse_volume(*object);
   const MutexLock lock(mutex_);
-  return volumes_[name] = parse_volume(*object);
+  volumes_[name] = {read, claim.uid, now};
+  return read;
 }
 
 // Loaders that get no answer trust the volume's index, so a deleted archive has to be removed from
@@ -355,6 +367,35 @@ bool CompileCacheController::remove(const api::CompileCache& cache, const std::s
   return true;
 }
 
+// The archives of a running pod's key: which of them it loaded, by its host's CPU, is not always
+// known. All archives where the API server does not say now which devices the pod has; none where
+// the pod has no key.
+std::set<std::string> CompileCacheController::archives_of_pod(const api::CompileCache& cache,
+                                                              const PodView& pod) const {
+  const auto node = parts_.view.node(pod.node);
+  if (!pod.injection || !node) return {};
+  const api::KeyBasis& basis = pod.injection->key_basis;
+  std::optional<api::DeviceFacts> devices;
+  if (basis.claims) {
+    auto read = parts_.devices(pod, pod.node);
+    if (!read && read.error().reason == api::kDevicesUnreadable) return archives_like(cache, {});
+    if (!read) return {};
+    devices = std::move(*read);
+  }
+  const auto key = api::make_key(basis, *node, devices ? &*devices : nullptr);
+  return key ? archives_like(cache, *key) : std::set<std::string>();
+}
+
+// The names of those that differ from this key in the CPU alone; without one: of all.
+std::set<std::string> CompileCacheController::archives_like(
+    const api::CompileCache& cache, const std::optional<api::ArchiveKey>& key) const {
+  std::set<std::string> names;
+  for (const auto& archive : parts_.view.archives_of(cache.metadata.ns, cache.metadata.name)) {
+    if (!key || api::is_same_but_cpu(archive->key, *key)) names.insert(archive->metadata.name);
+  }
+  return names;
+}
+
 // The archives that running pods loaded, as far as their reports or keys show, and those with a
 // save under way.
 std::set<std::string> CompileCacheController::in_use(const api::CompileCache& cache) const {
@@ -362,11 +403,7 @@ std::set<std::string> CompileCacheController::in_use(const api::CompileCache& ca
   std::set<std::string> alive;
   for (const auto& pod : parts_.view.active_pods(cache.metadata.ns, cache.metadata.name)) {
     alive.insert(pod->uid);
-    const auto node = parts_.view.node(pod->node);
-    if (!pod->injection || !node) continue;
-    if (auto key = api::make_key(pod->injection->key_basis, *node)) {
-      names.insert(api::archive_name(cache.metadata.name, *key));
-    }
+    names.merge(archives_of_pod(cache, *pod));
   }
   names.merge(parts_.stats.archives_in_use(cache.metadata.key(), alive));
   api::CompileCacheStatus seen = cache.status;
@@ -392,7 +429,13 @@ StatusInput CompileCacheController::gather(const api::CompileCache& cache,
   const auto& [ns, name] = std::tie(cache.metadata.ns, cache.metadata.name);
   StatusInput seen{.cache = cache, .counted = cache.status, .storage = std::move(verdict)};
   seen.copy_trouble = facts.copy_trouble;
+  seen.own_registry = facts.own_registry;
+  seen.unreachable = parts_.view.agent_service().trouble;
   parts_.stats.fill(cache.metadata.key(), seen.counted);
+  if (std::string job = parts_.sweeper.newest_job(cache.metadata.key()); !job.empty()) {
+    seen.counted.sweep_job = std::move(job);
+  }
+  seen.counted.adopted_store = parts_.sweeper.adopted(cache.metadata.key());
   seen.archives = parts_.view.archives_of(ns, name);
   seen.active_pods = parts_.view.active_pods(ns, name).size();
   seen.breaker = parts_.breaker.gather(cache, facts);
@@ -432,6 +475,17 @@ void CompileCacheController::tell_copied(const api::CompileCache& cache,
                         is->message});
 }
 
+// One Event when a store is no longer swept. Ready says nothing of it, as pods are served.
+void CompileCacheController::tell_not_swept(const api::CompileCache& cache,
+                                            const std::vector<api::Condition>& before,
+                                            const std::vector<api::Condition>& after) {
+  const api::Condition* was = api::find_condition(before, api::kStorageReadyCondition);
+  const api::Condition* is = api::find_condition(after, api::kStorageReadyCondition);
+  if (is == nullptr || is->reason != kNotSwept || (was != nullptr && was->reason == kNotSwept))
+    return;
+  parts_.events.warning(reference(cache), kNotSwept, is->message);
+}
+
 // One Event when pods begin to be unheard.
 void CompileCacheController::tell_unheard(const api::CompileCache& cache,
                                           const std::vector<api::Condition>& before,
@@ -448,6 +502,7 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
                                          const std::vector<api::Condition>& after) {
   tell_unheard(cache, before, after);
   tell_copied(cache, before, after);
+  tell_not_swept(cache, before, after);
   const api::Condition* was = api::find_condition(before, api::kReadyCondition);
   const api::Condition* is = api::find_condition(after, api::kReadyCondition);
   if (is == nullptr || (was != nullptr && was->status == is->status && was->reason == is->reason)) {
@@ -457,7 +512,8 @@ void CompileCacheController::tell_change(const api::CompileCache& cache,
   const bool good =
       is->status == "True" ||
       (stalled != nullptr && stalled->status == "False" && !is_fault(is->reason) &&
-       is->reason != api::kInjectionPausedCondition && is->reason != api::kPodsUnheardCondition);
+       is->reason != api::kInjectionPausedCondition && is->reason != api::kPodsUnheardCondition &&
+       is->reason != api::kOperatorUnreachableReason);
   parts_.events.record({reference(cache),
                         good ? kube::EventType::kNormal : kube::EventType::kWarning, is->reason,
                         is->message});

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "operator/caches/status_writer.hpp"
 #include "operator/cluster/cluster_view.hpp"
 #include "operator/metrics/metrics.hpp"
+#include "operator/registry/registry_usage.hpp"
 #include "operator/settings/settings.hpp"
 #include "operator/storage/storage_check.hpp"
 #include "operator/storage/sweeper.hpp"
@@ -59,6 +61,12 @@ struct ControllerParts {
   std::function<bool()> is_leader;
   // Whether somebody is saving that archive now.
   std::function<bool(const std::string& ns, const std::string& archive)> is_saving;
+  // Which devices the pod's claims were given, by the API server where it is not known yet.
+  std::function<Result<api::DeviceFacts>(const PodView& pod, const std::string& node)> devices;
+  // For the installation's own registry, if there is one: how much is there, and its fault for the
+  // archives in a repository; empty: none.
+  const RegistryUsage* usage = nullptr;
+  std::function<OwnRegistryTrouble(const std::string& repository)> registry_trouble = {};
 };
 
 class CompileCacheController {
@@ -78,7 +86,7 @@ class CompileCacheController {
   void on_first_seen(const api::CompileCache& cache);
   void forget(const std::string& key);
   Result<StorageFacts> storage_facts(const api::CompileCache& cache);
-  Result<VolumeView> volume(const std::string& name);
+  Result<VolumeView> volume(const ClaimView& claim);
   // Deletes what is stale; when to look again.
   Status judge_crashes(const api::CompileCache& cache);
   void keep_crashing(const api::CompileCache& cache, const std::string& archive,
@@ -91,11 +99,17 @@ class CompileCacheController {
   // `rule`: for the log. `why`: for people, after "archive NAME (SIZE) ".
   bool remove(const api::CompileCache& cache, const std::string& name, const std::string& rule,
               const std::string& why);
+  [[nodiscard]] std::set<std::string> archives_of_pod(const api::CompileCache& cache,
+                                                      const PodView& pod) const;
+  std::set<std::string> archives_like(const api::CompileCache& cache,
+                                      const std::optional<api::ArchiveKey>& key) const;
   std::set<std::string> in_use(const api::CompileCache& cache) const;
   StatusInput gather(const api::CompileCache& cache, const StorageFacts& facts,
                      StorageVerdict verdict) const;
   Result<Duration> act(const api::CompileCache& cache, const StatusInput& seen,
                        const StatusDecision& decided);
+  void tell_not_swept(const api::CompileCache& cache, const std::vector<api::Condition>& before,
+                      const std::vector<api::Condition>& after);
   void tell_copied(const api::CompileCache& cache, const std::vector<api::Condition>& before,
                    const std::vector<api::Condition>& after);
   void tell_unheard(const api::CompileCache& cache, const std::vector<api::Condition>& before,
@@ -106,8 +120,14 @@ class CompileCacheController {
   const ControllerParts parts_;
   const Clock& clock_;
   Mutex mutex_;
-  std::map<std::string, VolumeView> volumes_
-      GUARDED_BY(mutex_);  // by name; node affinity does not change
+  // A PersistentVolume as it was read for a claim. It may be deleted and created again under its
+  // name, with other node affinity.
+  struct KnownVolume {
+    VolumeView volume;
+    std::string claim;  // uid
+    Monotonic read{};
+  };
+  std::map<std::string, KnownVolume> volumes_ GUARDED_BY(mutex_);  // by name
   std::map<std::string, std::string> met_
       GUARDED_BY(mutex_);  // CompileCaches that were taken over, to their uid
   std::map<std::string, int> conflicts_ GUARDED_BY(mutex_);  // in a row, by CompileCache

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/names.hpp"
 #include "api/store_ref.hpp"
 #include "base/strings.hpp"
 
@@ -15,6 +16,12 @@ struct Summary {
 
 Summary summarize(const std::vector<api::Condition>& conditions, const ConditionInput& input) {
   if (!input.invalid.empty()) return {"False", input.invalid_reason, input.invalid, true};
+  if (!input.unreachable.empty()) {
+    return {"False", api::kOperatorUnreachableReason,
+            "pods and Jobs cannot reach the operator: " + input.unreachable +
+                ". Pods that are created meanwhile save nothing until they are recreated",
+            false};
+  }
   if (!input.storage.ready()) {
     return {"False", input.storage.reason, input.storage.message, input.storage.stalled};
   }
@@ -32,21 +39,33 @@ Summary summarize(const std::vector<api::Condition>& conditions, const Condition
 
 constexpr size_t kMostNames = 3;
 
-std::string unheard_message(const Silence& silence) {
-  std::vector<std::string> names = silence.unheard;
+// "2 of 5 pods that it injected (a, b)"
+std::string pods_in_words(std::vector<std::string> names, const Silence& silence) {
+  const size_t count = names.size();
+  const size_t all = silence.unheard.size() + silence.astray.size() + silence.heard;
   if (names.size() > kMostNames) names.resize(kMostNames);
-  const size_t all = silence.unheard.size() + silence.heard;
+  return std::to_string(count) + " of " + std::to_string(all) + " pods that it injected (" +
+         join(names, ", ") + (names.size() < count ? ", ...)" : ")");
+}
+
+std::string astray_message(const Silence& silence) {
+  return "the operator has never received a call from " + pods_in_words(silence.astray, silence) +
+         ": its Service " + api::kAgentService +
+         " was missing or had another address when they were created, and they keep that. Their "
+         "caches are not saved until they are recreated";
+}
+
+std::string unheard_message(const Silence& silence) {
   std::string message =
-      names.empty()
-          ? "the operator did not hear of the last pods that it injected in this namespace"
-          : "the operator has never heard of " + std::to_string(silence.unheard.size()) + " of " +
-                std::to_string(all) + " pods that it injected (" + join(names, ", ") +
-                (names.size() < silence.unheard.size() ? ", ...)" : ")");
+      silence.unheard.empty()
+          ? "the operator received no call from the last pods that it injected in this namespace"
+          : "the operator has never received a call from " +
+                pods_in_words(silence.unheard, silence);
   message +=
-      ": nothing of theirs is saved. Let pods of this namespace reach it; docs/network-policy.md "
-      "has "
-      "the NetworkPolicy that is needed";
-  if (silence.not_asked) message += ". Until one is heard new pods do not wait for an answer";
+      ": their caches are not saved. Let pods of this namespace reach it; "
+      "docs/run/network-policy.md has the NetworkPolicy that is needed";
+  if (silence.not_asked) message += ". Until one calls, new pods do not wait for an answer";
+  if (!silence.astray.empty()) message += ". Besides, " + astray_message(silence);
   return message;
 }
 
@@ -62,28 +81,44 @@ bool update_conditions(std::vector<api::Condition>& conditions, const ConditionI
     return api::set_condition(conditions, {type, status, reason, message, {}, input.generation},
                               now);
   };
-  auto set_abnormal = [&](const char* type, bool is_so) {
+  auto set_abnormal = [&](const char* type, bool is_so, const char* as_expected) {
     return is_so ? set(type, "True", summary.reason, summary.message)
-                 : set(type, "False", "AsExpected", "");
+                 : set(type, "False", "AsExpected", as_expected);
   };
   bool changed = set(api::kReadyCondition, summary.status, summary.reason, summary.message);
   changed |= set(
       api::kStorageReadyCondition, input.storage.status.empty() ? "Unknown" : input.storage.status,
       input.storage.reason.empty() ? "NotChecked" : input.storage.reason, input.storage.message);
-  changed |= set_abnormal(api::kReconcilingCondition, reconciling);
-  changed |= set_abnormal(api::kStalledCondition, summary.stalled);
+  changed |= set_abnormal(api::kReconcilingCondition, reconciling, "nothing is left to do");
+  changed |= set_abnormal(api::kStalledCondition, summary.stalled, "nothing needs a change by you");
   return changed;
 }
 
 bool update_unheard(std::vector<api::Condition>& conditions, const Silence& silence,
                     int64_t generation, const std::string& now) {
-  const bool is_so = !silence.unheard.empty() || silence.not_asked;
-  if (!is_so) {
-    return api::set_condition(
-        conditions, {api::kPodsUnheardCondition, "False", "AsExpected", "", {}, generation}, now);
+  const bool denied = !silence.unheard.empty() || silence.not_asked;
+  if (!denied && !silence.astray.empty()) {
+    return api::set_condition(conditions,
+                              {api::kPodsUnheardCondition,
+                               "True",
+                               api::kAddressChangedReason,
+                               astray_message(silence),
+                               {},
+                               generation},
+                              now);
+  }
+  if (!denied) {
+    return api::set_condition(conditions,
+                              {api::kPodsUnheardCondition,
+                               "False",
+                               "AsExpected",
+                               "injected pods reach the operator",
+                               {},
+                               generation},
+                              now);
   }
   std::string message = unheard_message(silence);
-  // Which pods a previous leader did not hear of only that leader knew.
+  // Only a previous leader knew its unheard pods.
   const api::Condition* before = api::find_condition(conditions, api::kPodsUnheardCondition);
   if (silence.unheard.empty() && before != nullptr && before->reason == api::kNotAskedReason) {
     message = before->message;
@@ -93,6 +128,25 @@ bool update_unheard(std::vector<api::Condition>& conditions, const Silence& sile
                              "True",
                              silence.not_asked ? api::kNotAskedReason : "Unheard",
                              std::move(message),
+                             {},
+                             generation},
+                            now);
+}
+
+bool update_registry_trouble(std::vector<api::Condition>& conditions,
+                             const std::optional<OwnRegistryTrouble>& trouble, int64_t generation,
+                             const std::string& now) {
+  if (!trouble) {
+    return std::erase_if(conditions, [](const auto& condition) {
+             return condition.type == kRegistryTroubleCondition;
+           }) > 0;
+  }
+  const bool is_so = !trouble->reason.empty();
+  return api::set_condition(conditions,
+                            {kRegistryTroubleCondition,
+                             is_so ? "True" : "False",
+                             is_so ? trouble->reason : "AsExpected",
+                             is_so ? trouble->message : "the installation's registry works",
                              {},
                              generation},
                             now);
@@ -149,6 +203,40 @@ bool update_copied(std::vector<api::Condition>& conditions, const api::CompileCa
   api::Condition condition = copied_condition(cache, from, facts);
   condition.type = api::kArchivesCopiedCondition;
   condition.observed_generation = cache.metadata.generation;
+  return api::set_condition(conditions, std::move(condition), now);
+}
+
+bool update_savers(std::vector<api::Condition>& conditions, const api::CompileCache& cache,
+                   const std::vector<std::shared_ptr<const api::CompileCacheArchive>>& archives,
+                   const std::string& now) {
+  constexpr size_t kMostNamed = 5;
+  const auto& allowed = cache.spec.save.allowed_service_accounts;
+  if (allowed.empty()) {
+    return std::erase_if(conditions, [](const auto& condition) {
+             return condition.type == api::kSaversAllowedCondition;
+           }) > 0;
+  }
+  std::vector<std::string> withheld;
+  size_t count = 0;
+  for (const auto& archive : archives) {
+    if (!archive->head.exists() || api::saved_by_allowed(archive->head, allowed)) continue;
+    if (++count > kMostNamed) continue;
+    std::vector<std::string> accounts = archive->head.earlier_accounts;
+    accounts.push_back(archive->head.service_account);
+    withheld.push_back(archive->metadata.name + " (" + join(accounts, ", ") + ")");
+  }
+  api::Condition condition{.type = api::kSaversAllowedCondition,
+                           .status = count == 0 ? "True" : "False",
+                           .reason = count == 0 ? "AsExpected" : "SaverNotAllowed",
+                           .message = "allowed service accounts have saved all archives",
+                           .observed_generation = cache.metadata.generation};
+  if (count > 0) {
+    condition.message =
+        "no pod is given the newest generation of archives that may hold files of other service "
+        "accounts than spec.save.allowedServiceAccounts names: " +
+        join(withheld, ", ") + (count > kMostNamed ? " and others" : "") +
+        "; the next save of an allowed account replaces it";
+  }
   return api::set_condition(conditions, std::move(condition), now);
 }
 

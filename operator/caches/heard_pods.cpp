@@ -1,12 +1,16 @@
 #include "operator/caches/heard_pods.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "api/names.hpp"
 #include "operator/cluster/earliest_requeue.hpp"
 
 namespace compilecache::controller {
 namespace {
+
+// How long other replicas may go on giving pods the old address: they look every few seconds.
+constexpr std::chrono::seconds kOthersNotice{15};
 
 // Its loader came to its end; one that was killed need not have asked. The kubelet tells of a
 // sidecar that it runs when its hook, which loads, has ended.
@@ -18,6 +22,14 @@ bool has_loaded(const PodView& pod) {
     return container.name == api::kLoaderContainer && !container.running &&
            container.waiting_reason.empty() && container.ended_reason == "Completed";
   });
+}
+
+// A loader's report is lost while there is no leader, and another replica may have answered it. A
+// saver retries until the leader answers; a pod without one may never reach it.
+bool has_saver(const PodView& pod) {
+  if (pod.injection == nullptr) return false;
+  const auto& names = pod.injection->init_containers;
+  return std::find(names.begin(), names.end(), api::kSaverContainer) != names.end();
 }
 
 }  // namespace
@@ -41,7 +53,10 @@ void HeardPods::seen(const PodView& pod, Monotonic now) {
   const MutexLock lock(mutex_);
   auto [found, is_new] = namespaces_[pod.ns].pods.try_emplace(pod.uid);
   Pod& known = found->second;
-  if (is_new) known = {.cache = pod.cache, .name = pod.name, .judged = begun_};
+  if (is_new) {
+    known = {.cache = pod.cache, .name = pod.name, .judged = begun_ && has_saver(pod)};
+    known.astray = !reachable_ || (moved_ && now - *moved_ < kOthersNotice);
+  }
   if (!known.loaded && has_loaded(pod)) known.loaded = now;
 }
 
@@ -69,6 +84,15 @@ void HeardPods::spoke(const PodView& pod) {
   if (ask_again && on_change_) on_change_(pod.ns);
 }
 
+void HeardPods::moved(bool reachable, Monotonic now) {
+  const MutexLock lock(mutex_);
+  reachable_ = reachable;
+  moved_ = now;
+  for (auto& [ns, where] : namespaces_) {
+    for (auto& [uid, pod] : where.pods) pod.astray = true;
+  }
+}
+
 bool HeardPods::is_unheard(const Pod& pod, Monotonic now) const {
   return pod.judged && !pod.spoke && pod.loaded && now - *pod.loaded >= rules_.unheard_after;
 }
@@ -76,7 +100,7 @@ bool HeardPods::is_unheard(const Pod& pod, Monotonic now) const {
 bool HeardPods::count(Namespace& where, Monotonic now) const {
   const int before = where.in_a_row;
   for (auto& [uid, pod] : where.pods) {
-    if (pod.counted || !is_unheard(pod, now)) continue;
+    if (pod.counted || pod.astray || !is_unheard(pod, now)) continue;
     pod.counted = true;
     ++where.in_a_row;
   }
@@ -93,7 +117,7 @@ Silence HeardPods::silence(const std::string& ns, const std::string& cache, Mono
   for (const auto& [uid, pod] : where->second.pods) {
     if (pod.cache != cache) continue;
     if (is_unheard(pod, now)) {
-      silence.unheard.push_back(pod.name);
+      (pod.astray ? silence.astray : silence.unheard).push_back(pod.name);
     } else if (pod.spoke) {
       ++silence.heard;
     } else if (pod.judged && pod.loaded) {
@@ -101,6 +125,7 @@ Silence HeardPods::silence(const std::string& ns, const std::string& cache, Mono
     }
   }
   std::sort(silence.unheard.begin(), silence.unheard.end());
+  std::sort(silence.astray.begin(), silence.astray.end());
   return silence;
 }
 

@@ -52,13 +52,16 @@ StatusDecision decide_status(const StatusInput& seen, const Settings::Breaker& r
   }
 
   update_copied(status.conditions, seen.cache, {status.last_copy, seen.copy_trouble}, now);
+  update_registry_trouble(status.conditions, seen.own_registry, generation, now);
+  update_savers(status.conditions, seen.cache, seen.archives, now);
   update_unheard(status.conditions, seen.silence, generation, now);
   update_conditions(
       status.conditions,
       {.generation = generation,
        .invalid = unknown_frameworks(seen.cache.spec.frameworks, seen.known_frameworks),
        .invalid_reason = "UnknownFramework",
-       .storage = seen.storage},
+       .storage = seen.storage,
+       .unreachable = seen.unreachable},
       now);
   decided.again = earliest_requeue(seen.breaker.again, decided.breaker.again);
   decided.again = earliest_requeue(decided.again, seen.silence.again);

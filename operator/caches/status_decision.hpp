@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ struct StatusInput {
   std::vector<std::shared_ptr<const api::CompileCacheArchive>> archives = {};
   size_t active_pods = 0;
   StorageVerdict storage = {};
-  std::string copy_trouble = {};  // of StorageFacts
+  std::string unreachable = {};                         // why nobody can reach the operator
+  std::string copy_trouble = {};                        // of StorageFacts
+  std::optional<OwnRegistryTrouble> own_registry = {};  // likewise
   BreakerSight breaker = {};
   Silence silence = {};
   std::vector<std::string> known_frameworks = {};  // by the settings

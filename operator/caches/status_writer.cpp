@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-// What is no more has to be said in a merge patch.
+// A merge patch has to name removed members.
 void say_what_is_gone(json& wanted, const json& present) {
   for (const auto& [name, value] : present.items()) {
     if (!wanted.contains(name)) {
@@ -33,20 +33,23 @@ Result<Duration> StatusWriter::write(const api::CompileCache& cache,
   const json present = api::to_json(cache.status);
   if (wanted == present) return Duration::zero();
   say_what_is_gone(wanted, present);
-  return patch(cache, std::move(wanted));
+  const bool at_once = status.sweep_job != cache.status.sweep_job;
+  return patch(cache, std::move(wanted), at_once);
 }
 
 Result<Duration> StatusWriter::write_conditions(const api::CompileCache& cache,
                                                 const std::vector<api::Condition>& conditions) {
   json wanted = api::conditions_json(conditions);
   if (wanted == api::conditions_json(cache.status.conditions)) return Duration::zero();
-  return patch(cache, {{"observedGeneration", cache.metadata.generation},
-                       {"conditions", std::move(wanted)}});
+  return patch(
+      cache, {{"observedGeneration", cache.metadata.generation}, {"conditions", std::move(wanted)}},
+      false);
 }
 
-Result<Duration> StatusWriter::patch(const api::CompileCache& cache, json status) {
+Result<Duration> StatusWriter::patch(const api::CompileCache& cache, json status, bool at_once) {
   const std::string key = cache.metadata.key();
-  if (const Duration wait = left(key); wait > Duration::zero()) return wait;
+  const Duration wait = at_once ? Duration::zero() : left(key);
+  if (wait > Duration::zero()) return wait;
   const json change = {{"metadata", {{"resourceVersion", cache.metadata.resource_version}}},
                        {"status", std::move(status)}};
   auto written = client_.patch(resources::kCompileCaches, cache.metadata.ns, cache.metadata.name,

@@ -13,7 +13,7 @@
 #include "kube/client.hpp"
 
 // Writes the status of CompileCaches: only what has changed, and each at most once in an interval,
-// however many reports come in.
+// however many reports come in. Only the uid of our sweep Job is written at once.
 //
 //   auto wait = writer.write(cache, status);
 //   if (!wait) ...                      // kConflict: the object has changed, read it again
@@ -36,7 +36,7 @@ class StatusWriter {
   void flush_immediately() { flush_immediately_ = true; }
 
  private:
-  Result<Duration> patch(const api::CompileCache& cache, nlohmann::json status);
+  Result<Duration> patch(const api::CompileCache& cache, nlohmann::json status, bool at_once);
   Duration left(const std::string& cache) const;
 
   const kube::Client client_;

@@ -10,14 +10,14 @@
 #include "operator/certificates/certificate_source.hpp"
 
 // A certificate in a folder, such as a mounted Secret of cert-manager: tls.crt, tls.key, and in
-// ca.crt the authority that agents are to trust. Whoever renews it also writes caBundle; this class
+// ca.crt the authority that agents are to trust. Its renewer also writes caBundle; this class
 // writes nothing.
 //
 //   CertificateFiles files("/etc/compilecache/certificates");
 //
 // The folder is read again every `poll`: the kubelet replaces a mounted Secret as a whole within a
-// minute or so of its change, long before a certificate ends. What is read in the middle of that
-// does not belong together; the certificate in use then stays until the next look.
+// minute or so of its change, long before a certificate ends. Files read in the middle of that
+// do not belong together; the certificate in use then stays until the next look.
 
 namespace compilecache::controller {
 

@@ -117,7 +117,7 @@ Status CertificateKeeper::round() {
   const MutexLock lock(round_);
   auto secret = read_or_make_secret();
   if (!secret) return unexpected(secret.error());
-  publish(certificates_of(*secret));
+  publish_usable(*secret);
   if (!is_leader_()) return look_at_bundle();
   const Status before = keep_bundle();
   auto rotated = rotate_as_leader(std::move(*secret), before.has_value());
@@ -125,14 +125,32 @@ Status CertificateKeeper::round() {
   return keep_bundle();
 }
 
+bool CertificateKeeper::is_usable(const Certificates& certificates) const {
+  return next_rotation(certificates, names_, options_.policy, clock_.wall()) !=
+         RotationStep::kStartAnew;
+}
+
+// The served certificates, or new ones if there are none or they are too old. Running pods trust
+// the authority that they were created with and no other, so it outlives a Secret that somebody
+// deleted.
+Result<Certificates> CertificateKeeper::kept_or_made() const {
+  Certificates kept = current();
+  if (is_usable(kept)) {
+    log_warn("the certificates' Secret is missing or damaged; writing what is being served",
+             {{"secret", options_.secret}});
+    return kept;
+  }
+  log_info("making an authority and a certificate", {{"secret", options_.secret}});
+  return make_certificates(names_, options_.policy, clock_.wall());
+}
+
 Result<json> CertificateKeeper::read_or_make_secret() {
   auto secret = client_.get(kube::resources::kSecrets, options_.ns, options_.secret);
   if (secret || secret.error().code != ErrorCode::kNotFound) return secret;
-  auto made = make_certificates(names_, options_.policy, clock_.wall());
+  auto made = kept_or_made();
   if (!made) return unexpected(made.error());
   auto created =
       client_.create(kube::resources::kSecrets, secret_object(options_.ns, options_.secret, *made));
-  if (created) log_info("made an authority and a certificate", {{"secret", options_.secret}});
   if (created || created.error().code != ErrorCode::kAlreadyExists) return created;
   return client_.get(kube::resources::kSecrets, options_.ns, options_.secret);
 }
@@ -145,7 +163,9 @@ Status CertificateKeeper::rotate_as_leader(json secret, bool bundle_is_right) {
     if (!step) return {};
     // Nobody would trust what the new authority signs.
     if (*step == RotationStep::kSwitchCa && !bundle_is_right) return {};
-    const auto after = rotate(before, *step, names_, options_.policy, now);
+    const auto after = *step == RotationStep::kStartAnew
+                           ? kept_or_made()
+                           : rotate(before, *step, names_, options_.policy, now);
     if (!after) return unexpected(after.error());
     secret["data"] = secret_object(options_.ns, options_.secret, *after).at("data");
     auto written = client_.update(kube::resources::kSecrets, secret);
@@ -184,6 +204,12 @@ Status CertificateKeeper::look_at_bundle() {
   if (!patch) return unexpected(patch.error());
   if (patch->empty()) trusted_ = true;
   return {};
+}
+
+// A damaged Secret changes nothing: the last served certificates stay until it is repaired.
+void CertificateKeeper::publish_usable(const json& secret) {
+  const Certificates read = certificates_of(secret);
+  if (is_usable(read) || !is_usable(current())) publish(read);
 }
 
 void CertificateKeeper::publish(const Certificates& certificates) {

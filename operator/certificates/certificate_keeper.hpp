@@ -16,15 +16,19 @@
 #include "kube/client.hpp"
 #include "operator/certificates/certificate_source.hpp"
 
-// Keeps our certificates in a Secret of the operator's namespace, shared by all replicas: the first
-// replica makes them, the leader rotates them and keeps the caBundle of the webhook's configuration
-// right, every replica serves what the Secret holds.
+// Keeps our certificates in a Secret of the operator's namespace, shared by all replicas. The first
+// replica makes them. The leader rotates them and keeps the caBundle of the webhook's configuration
+// right. Every replica serves the Secret's content.
 //
 //   CertificateKeeper keeper(client, {.ns = ns}, [&] { return elector.is_leader(); });
 //
 // A rotation writes the Secret first, then caBundle in the same round. A new authority must have
 // been in caBundle for RotationPolicy::ca_min_trusted before a certificate signed by it is served;
 // so it is not used while caBundle cannot be written.
+//
+// Running pods trust the authority that they were created with and no other. A Secret that is
+// deleted or damaged while a replica runs is therefore written again with what is served. A new
+// authority is made where no replica has a usable one.
 
 namespace compilecache::controller {
 
@@ -57,11 +61,14 @@ class CertificateKeeper : public CertificateSource {
   [[nodiscard]] Certificates current() const;
 
  private:
+  [[nodiscard]] bool is_usable(const Certificates& certificates) const;
+  [[nodiscard]] Result<Certificates> kept_or_made() const;
   Result<nlohmann::json> read_or_make_secret();
   Status rotate_as_leader(nlohmann::json secret, bool bundle_is_right);
   Result<nlohmann::json> due_bundle_patch();
   Status keep_bundle();
   Status look_at_bundle();
+  void publish_usable(const nlohmann::json& secret);
   void publish(const Certificates& certificates);
   void run();
 
@@ -79,7 +86,7 @@ class CertificateKeeper : public CertificateSource {
   std::thread thread_;
 };
 
-// The JSON Patch that gives every webhook of ours in the configuration this caBundle (PEM); empty
+// The JSON Patch that gives each of our webhooks in the configuration this caBundle (PEM); empty
 // when they have it. Others in the same configuration are left alone. Pure.
 nlohmann::json bundle_patch(const nlohmann::json& configuration,
                             const std::string& service_namespace, const std::string& bundle);

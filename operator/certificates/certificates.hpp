@@ -52,7 +52,7 @@ struct RotationPolicy {
   std::chrono::seconds ca_min_trusted = std::chrono::minutes(10);  // between those two at least
   std::chrono::seconds leaf_life = Hours(24 * 90);
   std::chrono::seconds leaf_renew_before = Hours(24 * 30);
-  // Certificates are valid from this long before now, for clocks that are behind ours.
+  // Certificates are valid from this long before now, for clocks that are behind this one.
   std::chrono::seconds backdate = Hours(1);
 
   // The policy for other lifetimes, in the same proportions; the leaf's is at most an eighth of the
@@ -77,7 +77,7 @@ std::vector<std::string> service_names(const std::string& ns);
 Result<Certificates> make_certificates(const std::vector<std::string>& names,
                                        const RotationPolicy& policy, WallTime now);
 
-// What is due now, one step at a time; nothing when all is well.
+// The step that is due now, one at a time; nothing when all is well.
 std::optional<RotationStep> next_rotation(const Certificates& certificates,
                                           const std::vector<std::string>& names,
                                           const RotationPolicy& policy, WallTime now);

@@ -107,7 +107,7 @@ const PublishedDevice* find(const std::vector<PublishedDevice>& published, const
   return nullptr;
 }
 
-// "" where it cannot be told.
+// "" where it is unknown.
 std::string product_of(const PublishedDevice& device, const api::DeviceDriver& driver) {
   const std::string product = as_label(attribute(device, driver.product), driver.blank);
   const auto& whole = driver.whole_types;

@@ -20,7 +20,8 @@
 //   for (const json& slice : slices) add_slice(slice, devices.published);
 //   Result<api::DeviceFacts> facts = device_facts(devices);
 //
-// What cannot be told for certain is an error whose `reason` is a word of docs/reasons.md:
+// Anything uncertain is an error whose `reason` is a word of
+// docs/troubleshoot/reasons.md:
 //
 // - claim_not_allocated, kUnavailable: a claim is not there or has no devices
 // - device_not_published, kUnavailable: no slice of the pool's newest generation has the device

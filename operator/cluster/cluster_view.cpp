@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "api/injection_bounds.hpp"
 #include "api/names.hpp"
+#include "base/sha256.hpp"
 #include "base/shared_values.hpp"
 #include "base/strings.hpp"
 
@@ -11,6 +13,16 @@ namespace compilecache::controller {
 namespace {
 
 using nlohmann::json;
+
+// The kept length of texts. Names have 253 characters in Kubernetes, words a few dozen; people are
+// shown the first 240 bytes of a container's message.
+constexpr size_t kLongestName = 253, kLongestWord = 64, kLongestMessage = 256;
+// The scheduler writes a sentence for each of its reasons, and we search them.
+constexpr size_t kLongestUnschedulable = 2048;
+// For containers that are not injected and do not use the cache.
+constexpr size_t kMostOtherContainers = 16;
+// Of any list of a pod. The webhook looks at no pod with more containers of one kind.
+constexpr size_t kMostElements = 500;
 
 // The API server's objects are well-formed; what is missing or odd reads as empty, never as an
 // error, so that one strange object cannot blind us.
@@ -20,9 +32,10 @@ const json& at(const json& object, const char* key) {
   return object.is_object() && found != object.end() ? *found : kNothing;
 }
 
-std::string text(const json& object, const char* key) {
+std::string text(const json& object, const char* key, size_t most = kLongestName) {
   const json& value = at(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
+  if (!value.is_string()) return {};
+  return std::string(first_bytes(value.get_ref<const std::string&>(), most));
 }
 
 int number(const json& object, const char* key) {
@@ -35,36 +48,76 @@ bool flag(const json& object, const char* key) {
   return value.is_boolean() && value.get<bool>();
 }
 
-ContainerView container_view(const json& status, bool init) {
+bool is_ours(const std::string& name) {
+  return name == api::kLoaderContainer || name == api::kSaverContainer;
+}
+
+// Whether a container counts by itself: injected ones, and those that use the cache.
+bool matters(const std::string& name, const api::InjectionStatus& injection) {
+  const auto& chosen = injection.containers;
+  return is_ours(name) || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+}
+
+ContainerView container_view(const json& status, bool init, const api::InjectionStatus* injection) {
   ContainerView container;
   container.name = text(status, "name");
-  container.image_id = text(status, "imageID");
   container.init = init;
   container.restarts = number(status, "restartCount");
   const json& state = at(status, "state");
   container.running = at(state, "running").is_object();
   const json& waiting = at(state, "waiting");
-  container.waiting_reason = text(waiting, "reason");
-  container.waiting_message = text(waiting, "message");
+  container.waiting_reason = text(waiting, "reason", kLongestWord);
   const json& ended = at(state, "terminated").is_object()
                           ? at(state, "terminated")
                           : at(at(status, "lastState"), "terminated");
-  container.ended_reason = text(ended, "reason");
+  container.ended_reason = text(ended, "reason", kLongestWord);
   container.exit_code = number(ended, "exitCode");
+  // In a sweep Job's pod all are the operator's, and in an application's the first image counts.
+  if (injection == nullptr || is_ours(container.name)) {
+    container.waiting_message = text(waiting, "message", kLongestMessage);
+  } else if (!injection->containers.empty() && container.name == injection->containers.front()) {
+    container.image_id = text(status, "imageID", kLongestMessage);
+  }
   return container;
 }
 
-void add_containers(std::vector<ContainerView>& containers, const json& statuses, bool init) {
-  if (!statuses.is_array()) return;
-  for (const json& status : statuses) containers.push_back(container_view(status, init));
+// The lower, the more can be concluded from it where not all are kept.
+int rank_of(const ContainerView& container) {
+  if (container.running) return 0;
+  if (container.restarts > 0 || !container.ended_reason.empty()) return 1;
+  return container.waiting_reason.empty() ? 3 : 2;
 }
 
-std::shared_ptr<const std::vector<ContainerView>> containers_of(const json& status) {
+// Drops the surplus of the containers that do not matter.
+void drop_others(std::vector<ContainerView>& containers, const api::InjectionStatus* injection) {
+  const auto is_other = [&](const ContainerView& container) {
+    return injection == nullptr || !matters(container.name, *injection);
+  };
+  const auto others = std::count_if(containers.begin(), containers.end(), is_other);
+  if (static_cast<size_t>(others) <= kMostOtherContainers) return;
+  std::stable_sort(containers.begin(), containers.end(), [&](const auto& a, const auto& b) {
+    return std::pair(is_other(a), rank_of(a)) < std::pair(is_other(b), rank_of(b));
+  });
+  containers.resize(containers.size() - static_cast<size_t>(others) + kMostOtherContainers);
+}
+
+void add_containers(std::vector<ContainerView>& containers, const json& statuses, bool init,
+                    const api::InjectionStatus* injection) {
+  if (!statuses.is_array()) return;
+  for (const json& status : statuses) {
+    if (containers.size() == 2 * kMostElements) return;
+    containers.push_back(container_view(status, init, injection));
+  }
+}
+
+std::shared_ptr<const std::vector<ContainerView>> containers_of(
+    const json& status, const api::InjectionStatus* injection) {
   static SharedValues<std::vector<ContainerView>> known;
   std::vector<ContainerView> containers;
-  add_containers(containers, at(status, "initContainerStatuses"), true);
-  add_containers(containers, at(status, "containerStatuses"), false);
+  add_containers(containers, at(status, "initContainerStatuses"), true, injection);
+  add_containers(containers, at(status, "containerStatuses"), false, injection);
   if (containers.empty()) return nullptr;
+  drop_others(containers, injection);
   containers.shrink_to_fit();
   return known.get(std::move(containers));
 }
@@ -81,31 +134,40 @@ std::shared_ptr<const OwnerView> owner_of(const json& metadata) {
   return nullptr;
 }
 
-// An annotation and what it says, so that it is read once for all pods that carry it.
+// A parsed annotation, by a digest of its text, so that it is read once for all pods that carry
+// it.
 struct Annotation {
-  std::string text;
+  Sha256Digest digest;
   std::optional<api::InjectionStatus> status;
 };
-
-struct ByText {
+struct ByDigest {
   using is_transparent = void;
-  static const std::string& text_of(const Annotation& annotation) { return annotation.text; }
-  static const std::string& text_of(const std::string& text) { return text; }
+  static const Sha256Digest& digest_of(const Annotation& annotation) { return annotation.digest; }
+  static const Sha256Digest& digest_of(const Sha256Digest& digest) { return digest; }
   template <typename A, typename B>
   bool operator()(const A& a, const B& b) const {
-    return text_of(a) < text_of(b);
+    return digest_of(a) < digest_of(b);
   }
 };
 
+std::optional<api::InjectionStatus> read_injection(const std::string& text) {
+  auto status = api::parse_injection_status(text);
+  if (!status || api::exceeds_bounds(*status)) return std::nullopt;
+  api::drop_removal_lists(*status);
+  return std::move(*status);
+}
+
 std::shared_ptr<const api::InjectionStatus> injection_of(const json& annotations) {
-  static SharedValues<Annotation, ByText> known;
+  static SharedValues<Annotation, ByDigest> known;
   const json& annotation = at(annotations, api::kStatusAnnotation);
   if (!annotation.is_string()) return nullptr;
   const auto& injected = annotation.get_ref<const std::string&>();
-  const auto read = known.find_or_make(injected, [&] {
-    Annotation made{injected, std::nullopt};
-    if (auto parsed = api::parse_injection_status(injected)) made.status = std::move(*parsed);
-    return made;
+  if (injected.size() > api::kLongestInjectionStatus) return nullptr;
+  Sha256 hash;
+  hash.update(injected);
+  const Sha256Digest digest = hash.finish();
+  const auto read = known.find_or_make(digest, [&] {
+    return Annotation{digest, read_injection(injected)};
   });
   if (!read->status) return nullptr;
   return {read, &*read->status};
@@ -117,21 +179,24 @@ std::string unschedulable_message(const json& status) {
   for (const json& condition : conditions) {
     if (text(condition, "type") == "PodScheduled" && text(condition, "status") == "False" &&
         text(condition, "reason") == "Unschedulable") {
-      return text(condition, "message");
+      return text(condition, "message", kLongestUnschedulable);
     }
   }
   return "";
 }
 
-// Nobody's fault but the cluster's: DisruptionTarget says that a pod is being evicted, the status'
-// reason that it was ended ("Evicted", "DeadlineExceeded").
-bool is_disrupted(const json& status) {
-  if (!text(status, "reason").empty()) return true;
+bool is_true(const json& status, const char* type) {
   const json& conditions = at(status, "conditions");
   if (!conditions.is_array()) return false;
-  return std::any_of(conditions.begin(), conditions.end(), [](const json& condition) {
-    return text(condition, "type") == "DisruptionTarget" && text(condition, "status") == "True";
+  return std::any_of(conditions.begin(), conditions.end(), [&](const json& condition) {
+    return text(condition, "type") == type && text(condition, "status") == "True";
   });
+}
+
+// The cluster's fault: DisruptionTarget says that a pod is being evicted, the status'
+// reason that it was ended ("Evicted", "DeadlineExceeded").
+bool is_disrupted(const json& status) {
+  return !text(status, "reason").empty() || is_true(status, "DisruptionTarget");
 }
 
 // Labels that make one value together ("a.b/major+a.b/minor"): those that the node has, joined by
@@ -193,6 +258,14 @@ std::string PodView::image_id() const {
   return "";
 }
 
+bool PodView::runs() const {
+  if (injection == nullptr || containers == nullptr || ended()) return false;
+  return std::any_of(containers->begin(), containers->end(), [&](const ContainerView& container) {
+    return container.running && std::count(injection->containers.begin(),
+                                           injection->containers.end(), container.name) > 0;
+  });
+}
+
 std::vector<ContainerEnd> PodView::ends() const {
   std::vector<ContainerEnd> ends;
   if (injection == nullptr || containers == nullptr) return ends;
@@ -229,51 +302,73 @@ Result<PodView> parse_pod(const json& object) {
   pod.injection = injection_of(at(metadata, "annotations"));
   pod.owner = owner_of(metadata);
   pod.unschedulable = unschedulable_message(status);
-  pod.containers = containers_of(status);
+  pod.ready = is_true(status, "ContainersReady");
+  pod.containers = containers_of(status, pod.injection.get());
   return pod;
 }
 
 const kube::Fields& pod_fields() {
-  static const kube::Fields kFields{"/metadata/uid",
-                                    "/metadata/creationTimestamp",
-                                    "/metadata/deletionTimestamp",
-                                    "/metadata/labels/compilecache.dev~1cache",
-                                    "/metadata/labels/compilecache.dev~1sweep",
-                                    "/metadata/labels/leaderworkerset.sigs.k8s.io~1group-key",
-                                    "/metadata/labels/leaderworkerset.sigs.k8s.io~1worker-index",
-                                    "/metadata/labels/jobset.sigs.k8s.io~1jobset-uid",
-                                    "/metadata/labels/jobset.sigs.k8s.io~1job-global-index",
-                                    "/metadata/labels/batch.kubernetes.io~1job-completion-index",
-                                    "/metadata/labels/apps.kubernetes.io~1pod-index",
-                                    "/metadata/labels/ray.io~1cluster",
-                                    "/metadata/labels/volcano.sh~1job-name",
-                                    "/metadata/labels/scheduling.x-k8s.io~1pod-group",
-                                    "/metadata/labels/kueue.x-k8s.io~1pod-group-name",
-                                    "/metadata/annotations/compilecache.dev~1status",
-                                    "/metadata/ownerReferences",
-                                    "/spec/nodeName",
-                                    "/spec/serviceAccountName",
-                                    "/status/phase",
-                                    "/status/reason",
-                                    "/status/conditions/type",
-                                    "/status/conditions/status",
-                                    "/status/conditions/reason",
-                                    "/status/conditions/message",
-                                    "/status/initContainerStatuses/name",
-                                    "/status/initContainerStatuses/imageID",
-                                    "/status/initContainerStatuses/restartCount",
-                                    "/status/initContainerStatuses/state",
-                                    "/status/initContainerStatuses/lastState/terminated",
-                                    "/status/containerStatuses/name",
-                                    "/status/containerStatuses/imageID",
-                                    "/status/containerStatuses/restartCount",
-                                    "/status/containerStatuses/state",
-                                    "/status/containerStatuses/lastState/terminated"};
+  static const kube::Fields kFields =
+      kube::Fields{"/metadata/uid",
+                   "/metadata/creationTimestamp",
+                   "/metadata/deletionTimestamp",
+                   "/metadata/labels/compilecache.dev~1cache",
+                   "/metadata/labels/compilecache.dev~1sweep",
+                   "/metadata/labels/leaderworkerset.sigs.k8s.io~1group-key",
+                   "/metadata/labels/leaderworkerset.sigs.k8s.io~1worker-index",
+                   "/metadata/labels/jobset.sigs.k8s.io~1jobset-uid",
+                   "/metadata/labels/jobset.sigs.k8s.io~1job-global-index",
+                   "/metadata/labels/batch.kubernetes.io~1job-completion-index",
+                   "/metadata/labels/apps.kubernetes.io~1pod-index",
+                   "/metadata/labels/ray.io~1cluster",
+                   "/metadata/labels/volcano.sh~1job-name",
+                   "/metadata/labels/scheduling.x-k8s.io~1pod-group",
+                   "/metadata/labels/kueue.x-k8s.io~1pod-group-name",
+                   "/metadata/annotations/compilecache.dev~1status",
+                   "/metadata/ownerReferences",
+                   "/spec/nodeName",
+                   "/spec/serviceAccountName",
+                   "/status/phase",
+                   "/status/reason",
+                   "/status/conditions/type",
+                   "/status/conditions/status",
+                   "/status/conditions/reason",
+                   "/status/conditions/message",
+                   "/status/initContainerStatuses/name",
+                   "/status/initContainerStatuses/imageID",
+                   "/status/initContainerStatuses/restartCount",
+                   "/status/initContainerStatuses/state",
+                   "/status/initContainerStatuses/lastState/terminated",
+                   "/status/containerStatuses/name",
+                   "/status/containerStatuses/imageID",
+                   "/status/containerStatuses/restartCount",
+                   "/status/containerStatuses/state",
+                   "/status/containerStatuses/lastState/terminated"}
+          .with_elements(kMostElements);
   return kFields;
 }
 
-const kube::Fields& node_fields() {
-  static const kube::Fields kFields{"/metadata/labels"};
+kube::Fields node_fields(const api::NodeLabels& names) {
+  kube::Fields fields{"/metadata/labels/kubernetes.io~1arch",
+                      "/metadata/labels/beta.kubernetes.io~1arch"};
+  for (const auto* list : {&names.gpu_product, &names.driver_version, &names.cpu_features}) {
+    for (const std::string& joined : *list) {
+      for (const std::string& name : split(joined, '+')) {
+        fields.add("/metadata/labels/" + kube::escaped(name));
+      }
+    }
+  }
+  return fields;
+}
+
+const kube::Fields& own_object_fields() {
+  static const kube::Fields kFields{"/metadata/uid",
+                                    "/metadata/generation",
+                                    "/metadata/creationTimestamp",
+                                    "/metadata/deletionTimestamp",
+                                    "/metadata/ownerReferences",
+                                    "/spec",
+                                    "/status"};
   return kFields;
 }
 

@@ -15,7 +15,8 @@
 #include "kube/fields.hpp"
 #include "kube/resource.hpp"
 #include "kube/store.hpp"
-#include "operator/cluster/known_registry.hpp"
+#include "operator/cluster/agent_service.hpp"
+#include "operator/cluster/known.hpp"
 #include "operator/cluster/pod_group.hpp"
 #include "operator/cluster/refusals.hpp"
 
@@ -69,7 +70,8 @@ struct ContainerEnd {
 };
 
 // A pod that carries our label, or belongs to a sweep Job. There are many, so what the pods of a
-// workload have in common is in memory once.
+// workload have in common is in memory once. Anyone may write such pods, as large as the API server
+// accepts: of each, some 30 kB are kept at most.
 struct PodView {
   std::string ns, name, uid;
   std::string node;
@@ -81,15 +83,21 @@ struct PodView {
   std::string cache;  // our label: the CompileCache that was injected; empty: none
   std::string sweep;  // the CompileCache whose sweep Job this is; empty: an application
   PodGroup group;
-  // The status annotation, where it can be read.
+  // The status annotation, where it can be read and is within its bounds, without the lists that
+  // say how to take the injection out (api/injection_bounds.hpp).
   std::shared_ptr<const api::InjectionStatus> injection;
   std::shared_ptr<const OwnerView> owner;  // the controller
   std::string unschedulable;               // message of PodScheduled=False, reason Unschedulable
-  std::shared_ptr<const std::vector<ContainerView>> containers;  // null: none has a status yet
+  bool ready = false;                      // all containers are, whatever its readiness gates say
+  // Injected ones, those that use the cache, and some of the others: those first that run or have
+  // run. Null: none has a status yet.
+  std::shared_ptr<const std::vector<ContainerView>> containers;
 
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   // The last end of each container that uses the cache.
   [[nodiscard]] std::vector<ContainerEnd> ends() const;
+  // Whether a container that uses the cache runs.
+  [[nodiscard]] bool runs() const;
   // The image of the first chosen container; empty before it was pulled.
   [[nodiscard]] std::string image_id() const;
 };
@@ -105,7 +113,9 @@ Result<PodView> parse_pod(const nlohmann::json& object);
 const kube::Fields& pod_fields();
 // Reads only metadata, so PartialObjectMetadata is enough.
 Result<NodeView> parse_node(const nlohmann::json& object, const api::NodeLabels& names);
-const kube::Fields& node_fields();
+kube::Fields node_fields(const api::NodeLabels& names);
+// Of our own kinds: all but labels and annotations, which are for others.
+const kube::Fields& own_object_fields();
 
 // Keys are "namespace/name", nodes' only the name; what indexes go by is "namespace/value".
 struct ClusterStores {
@@ -116,7 +126,9 @@ struct ClusterStores {
   kube::Store<api::CompileCacheArchive> archives;
   kube::Store<Refusal> refusals;  // field selector: reason=FailedCreate
 
-  KnownRegistry registry;  // the installation's own
+  Known<api::OwnRegistry> registry;  // the installation's own
+  Known<AgentService> agents;        // where agents reach the operator
+  Known<std::string> load_address;   // where they reach any replica; "": nowhere
 
   // By the CompileCache that they are of, and CompileCaches by their claim.
   const kube::Store<PodView>::Index pods_by_cache{
@@ -175,6 +187,7 @@ class ClusterView {
     return api::copy_source_of(cache, stores_.registry.get());
   }
   [[nodiscard]] api::OwnRegistry own_registry() const { return stores_.registry.get(); }
+  [[nodiscard]] AgentService agent_service() const { return stores_.agents.get(); }
   // Pods of the namespace that were not admitted, for whatever reason.
   [[nodiscard]] std::vector<std::shared_ptr<const Refusal>> refusals(std::string_view ns) const {
     return stores_.refusals.list(ns);

@@ -5,8 +5,8 @@
 
 // The group that a pod belongs to, whose pods run only together, and its place in it: by the labels
 // of the controllers that make such groups. Seen on the pods of LeaderWorkerSet 0.8 and of
-// Kubernetes' own controllers; the others are read in their sources. Who reads another label here
-// has to name it in pod_fields(), too.
+// Kubernetes' own controllers; the others are read in their sources. Code that reads another label
+// here has to name it in pod_fields(), too.
 //
 //   const std::string group = pod_group(labels).id;       // empty: none
 //   const std::string place = pod_group(labels).member;   // empty: not known

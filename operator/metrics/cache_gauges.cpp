@@ -73,6 +73,17 @@ std::vector<CacheGauges> cache_gauges(const ClusterView& view) {
   return all;
 }
 
+std::vector<MetricFamily> gauge_families(const std::vector<RegistryGauge>& registry) {
+  std::vector<MetricFamily> families;
+  for (const RegistryGauge& gauge : registry) {
+    families.push_back(family(gauge.name, gauge.help));
+    ClientMetric metric;
+    metric.gauge.value = gauge.value;
+    families.back().metric.push_back(std::move(metric));
+  }
+  return families;
+}
+
 std::vector<MetricFamily> gauge_families(const std::vector<CacheGauges>& caches) {
   std::vector<MetricFamily> families{
       family("condition", "Conditions of CompileCaches: 1 is True, 0 is False or Unknown"),

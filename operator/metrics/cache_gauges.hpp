@@ -34,6 +34,14 @@ struct CacheGauges {
   std::map<std::string, double> values;     // by the metric's name without its prefix
 };
 
+// Of the installation's own registry (registry_care.hpp), without labels.
+struct RegistryGauge {
+  std::string name;  // without "compilecache_"
+  std::string help;
+  double value = 0;
+};
+std::vector<prometheus::MetricFamily> gauge_families(const std::vector<RegistryGauge>& registry);
+
 std::vector<CacheGauges> cache_gauges(const ClusterView& view);
 std::vector<prometheus::MetricFamily> gauge_families(const std::vector<CacheGauges>& caches);
 

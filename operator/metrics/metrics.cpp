@@ -7,8 +7,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "api/reasons.hpp"
@@ -19,6 +22,29 @@ namespace compilecache::controller {
 namespace {
 
 using prometheus::Histogram;
+
+// What agents say is bounded: words of docs/troubleshoot/reasons.md that tell operators of a
+// cluster something.
+std::string cold_reason(const std::string& said) {
+  constexpr std::array<std::string_view, 16> kKnown{"no_archive",
+                                                    "cpu_mismatch",
+                                                    "cpu_unknown",
+                                                    "suspect",
+                                                    "corrupt",
+                                                    "blob_missing",
+                                                    "timeout",
+                                                    "too_slow",
+                                                    "too_large",
+                                                    "too_many_loads",
+                                                    "waited_enough",
+                                                    "gpu_product_unknown",
+                                                    "loader_killed",
+                                                    "io",
+                                                    "registry_unreachable",
+                                                    "operator_unreachable"};
+  const bool known = std::find(kKnown.begin(), kKnown.end(), said) != kKnown.end();
+  return known ? said : "other";
+}
 
 // Buckets for loads and for saves.
 const Histogram::BucketBoundaries kTransferSeconds{0.05, 0.1, 0.25, 0.5, 1,  2.5,
@@ -36,6 +62,11 @@ struct Metrics::Impl {
           .Name("compilecache_loads_total")
           .Help("What pods found when they asked for an archive")
           .Register(registry);
+  prometheus::Family<prometheus::Counter>& cold_starts =
+      prometheus::BuildCounter()
+          .Name("compilecache_cold_starts_total")
+          .Help("Pods that were given no archive, by why")
+          .Register(registry);
   prometheus::Family<Histogram>& load_seconds = prometheus::BuildHistogram()
                                                     .Name("compilecache_load_seconds")
                                                     .Help("How long loading an archive took")
@@ -52,7 +83,7 @@ struct Metrics::Impl {
           .Register(registry);
   prometheus::Family<prometheus::Counter>& saves = prometheus::BuildCounter()
                                                        .Name("compilecache_saves_total")
-                                                       .Help("What became of saves")
+                                                       .Help("Results of saves")
                                                        .Register(registry);
   prometheus::Family<prometheus::Counter>& effects =
       prometheus::BuildCounter()
@@ -62,7 +93,7 @@ struct Metrics::Impl {
   prometheus::Family<prometheus::Counter>& webhook =
       prometheus::BuildCounter()
           .Name("compilecache_webhook_requests_total")
-          .Help("Admission requests by what came of them")
+          .Help("Admission requests by result")
           .Register(registry);
   Histogram& webhook_seconds = prometheus::BuildHistogram()
                                    .Name("compilecache_webhook_seconds")
@@ -107,6 +138,7 @@ struct Metrics::Impl {
   std::function<bool()> is_leader GUARDED_BY(mutex);
   std::function<double()> depth GUARDED_BY(mutex);
   std::function<std::vector<CacheGauges>()> caches GUARDED_BY(mutex);
+  std::function<std::vector<RegistryGauge>()> own_registry GUARDED_BY(mutex);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
@@ -131,6 +163,11 @@ void Metrics::load(const LoadMetric& load) {
   with_outcome["outcome"] = api::metric_label(load.outcome);
   const MutexLock lock(impl_->series_mutex);
   impl_->series_of(impl_->loads, with_outcome).Increment();
+  if (!api::is_warm(load.outcome)) {
+    auto with_reason = labels;
+    with_reason["reason"] = cold_reason(load.reason);
+    impl_->series_of(impl_->cold_starts, with_reason).Increment();
+  }
   if (api::is_warm(load.outcome)) {
     impl_->series_of(impl_->load_seconds, labels, kTransferSeconds).Observe(load.seconds);
     impl_->series_of(impl_->loaded_bytes, labels).Increment(static_cast<double>(load.bytes));
@@ -202,16 +239,24 @@ void Metrics::set_caches(std::function<std::vector<CacheGauges>()> caches) {
   impl_->caches = std::move(caches);
 }
 
+void Metrics::set_registry(std::function<std::vector<RegistryGauge>()> registry) {
+  const MutexLock lock(impl_->mutex);
+  impl_->own_registry = std::move(registry);
+}
+
 std::string Metrics::text() const {
   std::vector<CacheGauges> caches;
+  std::vector<RegistryGauge> own_registry;
   {
     const MutexLock lock(impl_->mutex);
     if (impl_->is_leader) impl_->leader.Set(impl_->is_leader() ? 1 : 0);
     if (impl_->depth) impl_->queue_depth.Set(impl_->depth());
     if (impl_->caches) caches = impl_->caches();
+    if (impl_->own_registry) own_registry = impl_->own_registry();
   }
   auto families = impl_->registry.Collect();
   for (auto& family : gauge_families(caches)) families.push_back(std::move(family));
+  for (auto& family : gauge_families(own_registry)) families.push_back(std::move(family));
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, families);
   return out.str();

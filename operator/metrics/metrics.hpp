@@ -26,7 +26,7 @@
 //   compilecache_leader, compilecache_workqueue_depth
 //   compilecache_build_info{version}
 //
-// and gauges of each CompileCache's status (cache_gauges.hpp).
+// and gauges of each CompileCache's status and of the installation's registry (cache_gauges.hpp).
 //
 // Thread-safe.
 
@@ -37,6 +37,7 @@ struct LoadMetric {
   api::LoadOutcome outcome = api::LoadOutcome::kMissing;
   double seconds = 0;  // of those that were loaded
   int64_t bytes = 0;   // likewise
+  std::string reason;  // of a cold start, as an agent said it
 };
 
 class Metrics {
@@ -57,13 +58,14 @@ class Metrics {
   void sweep(const std::string& ns, const std::string& cache, api::SweepOutcome outcome);
   void reconcile(bool succeeded);
 
-  // Removes the series of a CompileCache that is gone.
+  // Removes the series of a deleted CompileCache.
   void forget(const std::string& ns, const std::string& cache);
 
   // Functions for present values, called whenever /metrics is read.
   void set_leader(std::function<bool()> is_leader);
   void set_queue_depth(std::function<double()> depth);
   void set_caches(std::function<std::vector<CacheGauges>()> caches);
+  void set_registry(std::function<std::vector<RegistryGauge>()> registry);
 
   // The exposition format, text version 0.0.4.
   [[nodiscard]] std::string text() const;

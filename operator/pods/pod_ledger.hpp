@@ -14,11 +14,11 @@
 
 #include "base/mutex.hpp"
 
-// What the leader knows of each injected pod, by uid: one map for all who know something, so that
-// there is one place where a pod ends and one where what is known of pods is bounded. Each concern
-// has a section of its own, a struct that is declared beside the rules that judge it: what the
-// status counts a pod for (CacheStats), what it started with and how it ended (CrashWatch), in what
-// trouble it is (PodTroubles), which save it told of last (EffectService).
+// The leader's facts about each injected pod, by uid, in one map. So there is one place where a pod
+// ends, and one that bounds the facts. Each concern has a section of its own, a struct that is
+// declared beside the rules that judge it. These are the counts of the status (CacheStats), the
+// pod's start and end (CrashWatch), its troubles (PodTroubles) and its last save
+// (EffectService).
 //
 //   PodLedger ledger;
 //   ledger.edit<StartedPod>("uid-1", [&](StartedPod& pod) { pod.manifest = manifest; });
@@ -26,12 +26,12 @@
 //   ledger.on_end([&](const std::string& ns, const std::string& uid) { ...
 //   ledger.end("ml", "uid-1");      // it was deleted: nothing is known of it any more
 //
-// A pod may be reported before the watch has shown it, and after it is gone; at `most` pods the one
-// that nobody has written about for longest is forgotten. It is then as unknown as after a change
-// of leader, and nobody is told.
+// A pod may be reported before the watch has shown it, and after its deletion. At `most` pods the
+// one that nobody has written about for longest is forgotten. It is then as unknown as after a
+// change of leader, and no callback runs.
 //
-// Thread-safe. Its lock is the innermost: others call with a lock of their own held, and what runs
-// under it (the functions given to edit() and drop_if()) takes no lock, and does not call it.
+// Thread-safe. Its lock is the innermost: others call with a lock of their own held. The functions
+// given to edit() and drop_if() run under it, take no lock, and do not call it.
 
 namespace compilecache::controller {
 

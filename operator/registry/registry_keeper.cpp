@@ -18,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kPoll{10};
+constexpr std::chrono::seconds kPoll{10}, kRestartingPoll{2};
+constexpr char kReaderSuffix[] = "-reader";
 constexpr char kOpaque[] = "Opaque";
 constexpr char kTls[] = "kubernetes.io/tls";
 
@@ -66,14 +67,6 @@ std::string mounted_hash(const std::string& accepted, const std::string& served)
   return sha256_hex(sha256_hex(accepted) + sha256_hex(served)).substr(0, 32);
 }
 
-bool runs_as_written(const json& deployment) {
-  const json status = deployment.value("status", json::object());
-  const auto number = [&](const char* name) { return status.value(name, 0); };
-  return status.value("observedGeneration", 0) >=
-             deployment.value("metadata", json::object()).value("generation", 1) &&
-         number("replicas") == 1 && number("updatedReplicas") == 1 && number("readyReplicas") == 1;
-}
-
 RegistryKeeper::RegistryKeeper(kube::Client client, RegistryKeeperOptions options,
                                RegistryKeeperParts parts, const Clock& clock)
     : client_(std::move(client)),
@@ -88,7 +81,7 @@ void RegistryKeeper::start() {
     do {
       if (auto done = round(); !done)
         log_warn("keeping the registry", {{"error", done.error().message}});
-    } while (!stop_.wait_for(kPoll));
+    } while (!stop_.wait_for(restarting_ ? kRestartingPoll : kPoll));
   });
 }
 
@@ -104,6 +97,7 @@ Status RegistryKeeper::round() {
   // One that is of no use is the leader's to replace; others go on with the key that they have.
   const bool leads = parts_.is_leader();
   if (auto used = parts_.minter.use(*authority); !used && !leads) return used;
+  if (!leads) restarting_ = false;
   return leads ? rotate(std::move(*authority)) : Status();
 }
 
@@ -145,8 +139,8 @@ Status RegistryKeeper::keep_authority(const TokenAuthority& authority, Authority
   if (step == AuthorityStep::kStartAnew) {
     log_warn(
         "the authority of the registry's tokens had ended or could not be read, and is replaced; "
-        "the registry is started anew. Unless it was you, find out who wrote to that Secret: "
-        "whoever may can mint tokens",
+        "the registry is restarted. Unless it was you, find out who wrote to that Secret: "
+        "anyone who may do that can mint tokens",
         {{"secret", name}});
   } else {
     log_info("rotated the authority of the registry's tokens", {{"step", to_string(step)}});
@@ -190,7 +184,7 @@ Status RegistryKeeper::write_secret(json secret, const json& data) {
     const std::string name = kube::string_at(secret, {"metadata", "name"});
     return unexpected(written.error().with(
         "the Secret " + name + " is immutable, and cannot be renewed before somebody deletes it " +
-        "(kubectl delete secret -n " + options_.ns + " " + name + "); it is then made anew"));
+        "(kubectl delete secret -n " + options_.ns + " " + name + "); it is then recreated"));
   }
   return unexpected(written.error());
 }
@@ -245,45 +239,127 @@ Result<std::string> RegistryKeeper::keep_served() {
   return entry({{"data", *data}}, "tls.crt");
 }
 
-// Whether the registry that runs has read what it is to run with.
+// Whether the registry that runs has read what it is to run with. Takes one step of a restart.
 Result<bool> RegistryKeeper::keep_pod(const std::string& mounted) {
   const auto deployment = client_.get(kube::resources::kDeployments, options_.ns, options_.name);
   if (!deployment) {
     if (deployment.error().code == ErrorCode::kNotFound) return false;
     return unexpected(deployment.error());
   }
-  const auto annotation = [&](const char* name) {
-    return kube::string_at(*deployment, {"spec", "template", "metadata", "annotations", name});
-  };
-  const bool runs = annotation(kMountedAnnotation) == mounted && runs_as_written(*deployment);
-  const auto told = parse_time(annotation(kStartedAnnotation));
-  {
-    const MutexLock lock(mutex_);
-    started_ = runs && told ? std::optional(*told) : std::nullopt;
-  }
-  if (annotation(kMountedAnnotation) == mounted) return runs;
-  if (auto written = write_template({{kMountedAnnotation, mounted}}); !written) {
-    return unexpected(written.error());
-  }
-  log_info("the registry is started anew, since what it mounts has changed",
-           {{"deployment", options_.name}});
-  return false;
+  const auto reader = read_reader();
+  if (!reader) return unexpected(reader.error());
+  const RestartFacts facts = restart_facts(*deployment, *reader, mounted, clock_.wall());
+  set_started(facts.runs && !facts.due ? facts.told : std::nullopt);
+  const RestartStep step = next_restart_step(facts);
+  if (auto taken = take(step, facts, mounted); !taken) return unexpected(taken.error());
+  restarting_ = step != RestartStep::kNone;
+  return facts.runs && facts.mounted;
 }
 
-Status RegistryKeeper::write_template(json annotations) {
-  annotations[kStartedAnnotation] = format_time(clock_.wall());
+// Null: there is none.
+Result<json> RegistryKeeper::read_reader() {
+  auto reader =
+      client_.get(kube::resources::kDeployments, options_.ns, options_.name + kReaderSuffix);
+  if (reader || !is_missing(reader.error())) return reader;
+  return json();
+}
+
+// Not installed, or the operator's Role is of a release that had none.
+bool RegistryKeeper::is_missing(const Error& error) {
+  if (error.code == ErrorCode::kForbidden && !told_refused_.exchange(true)) {
+    log_warn("the registry is restarted without a pod that serves reads meanwhile",
+             {{"error", error.message}});
+  }
+  return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kForbidden;
+}
+
+Status RegistryKeeper::take(RestartStep step, const RestartFacts& facts,
+                            const std::string& mounted) {
+  switch (step) {
+    case RestartStep::kNone:
+    case RestartStep::kWait:
+      return {};
+    case RestartStep::kStartReader:
+      return start_reader(facts, mounted);
+    case RestartStep::kRestart:
+      return restart(facts, mounted);
+    case RestartStep::kRestartAlone:
+      if (facts.reader_left) {
+        log_warn(
+            "the registry is restarted without the pod that serves reads meanwhile, which did not "
+            "become ready: pods that start now start cold; see its events",
+            {{"deployment", options_.name + kReaderSuffix}});
+        if (auto stopped = stop_reader(); !stopped) return stopped;
+      }
+      return restart(facts, mounted);
+    case RestartStep::kStopReader:
+      return stop_reader();
+  }
+  return {};
+}
+
+Status RegistryKeeper::start_reader(const RestartFacts& facts, const std::string& mounted) {
+  const json annotations = {{kMountedAnnotation, mounted}};
+  const auto started = patch_reader(
+      {{"metadata", {{"annotations", {{kAskedAnnotation, format_time(clock_.wall())}}}}},
+       {"spec", {{"replicas", 1}, {"template", {{"metadata", {{"annotations", annotations}}}}}}}});
+  if (!started) return unexpected(started.error());
+  if (!*started) return restart(facts, mounted);
+  log_info("a second pod is started, which serves reads while the registry is restarted",
+           {{"deployment", options_.name + kReaderSuffix}});
+  return {};
+}
+
+Status RegistryKeeper::stop_reader() {
+  const auto stopped = patch_reader({{"spec", {{"replicas", 0}}}});
+  return stopped ? Status() : unexpected(stopped.error());
+}
+
+// False: there is no reader.
+Result<bool> RegistryKeeper::patch_reader(const json& patch) {
+  const auto patched = client_.patch(kube::resources::kDeployments, options_.ns,
+                                     options_.name + kReaderSuffix, kube::PatchType::kMerge, patch);
+  if (patched) return true;
+  if (is_missing(patched.error())) return false;
+  return unexpected(patched.error().with("scaling the registry's reader"));
+}
+
+// Not before the time at which the restart was asked for, by the clock of whichever replica: one
+// that is behind would restart it again and again.
+Status RegistryKeeper::restart(const RestartFacts& facts, const std::string& mounted) {
+  auto done = write_template({{kMountedAnnotation, mounted}},
+                             std::max(facts.now, facts.asked.value_or(facts.now)));
+  if (done && !facts.mounted) {
+    log_info("the registry is restarted, since what it mounts has changed",
+             {{"deployment", options_.name}});
+  }
+  return done;
+}
+
+Status RegistryKeeper::write_template(json annotations, WallTime started) {
+  annotations[kStartedAnnotation] = format_time(started);
   const auto patched = client_.patch(
       kube::resources::kDeployments, options_.ns, options_.name, kube::PatchType::kMerge,
       {{"spec", {{"template", {{"metadata", {{"annotations", std::move(annotations)}}}}}}}});
-  if (!patched) return unexpected(patched.error().with("starting the registry anew"));
-  const MutexLock lock(mutex_);
-  started_.reset();
+  if (!patched) return unexpected(patched.error().with("restarting the registry"));
+  set_started(std::nullopt);
   return {};
 }
 
 Status RegistryKeeper::start_anew() {
   const MutexLock lock(round_);
-  return write_template(json::object());
+  const WallTime now = clock_.wall();
+  const auto asked =
+      patch_reader({{"metadata", {{"annotations", {{kAskedAnnotation, format_time(now)}}}}}});
+  if (!asked) return unexpected(asked.error());
+  if (!*asked) return write_template(json::object(), now);
+  set_started(std::nullopt);
+  return {};
+}
+
+void RegistryKeeper::set_started(std::optional<WallTime> started) {
+  const MutexLock lock(mutex_);
+  started_ = started;
 }
 
 std::optional<WallTime> RegistryKeeper::started() const {

@@ -15,6 +15,7 @@
 #include "kube/cancellation.hpp"
 #include "kube/client.hpp"
 #include "operator/certificates/certificates.hpp"
+#include "operator/registry/registry_restart.hpp"
 #include "operator/registry/token_authority.hpp"
 #include "operator/registry/token_minter.hpp"
 
@@ -31,13 +32,10 @@
 // Every replica follows, the leader rotates and writes, and replaces an authority that cannot be
 // read (not one that it could not ask for).
 // The pod's template carries a hash of what it shall run with (kMountedAnnotation); changing it is
-// what makes the pod anew. Thread-safe after construction.
+// what makes the pod anew. Meanwhile the Deployment NAME-reader serves reads, if it is installed
+// and can mount the volume (registry_restart.hpp). Thread-safe after construction.
 
 namespace compilecache::controller {
-
-inline constexpr char kMountedAnnotation[] = "compilecache.dev/mounted";
-// When the pod was told to start, which collects its garbage: RFC 3339.
-inline constexpr char kStartedAnnotation[] = "compilecache.dev/started";
 
 struct RegistryKeeperOptions {
   std::string ns;
@@ -67,10 +65,10 @@ class RegistryKeeper {
   void stop();
   // Looks now, and does what is due.
   Status round();
-  // Has the pod made anew.
+  // Has the pod made anew: in the next rounds, once the reader serves.
   Status start_anew();
   // When the pod that runs was told to start, as of the last round of a leader; nothing: none is
-  // ready.
+  // ready, or it is about to be restarted.
   [[nodiscard]] std::optional<WallTime> started() const;
 
  private:
@@ -84,7 +82,15 @@ class RegistryKeeper {
   Result<std::string> keep_accepted(const TokenAuthority& authority);
   Result<std::string> keep_served();
   Result<bool> keep_pod(const std::string& mounted);
-  Status write_template(nlohmann::json annotations);
+  Result<nlohmann::json> read_reader();
+  bool is_missing(const Error& error);
+  Status take(RestartStep step, const RestartFacts& facts, const std::string& mounted);
+  Status start_reader(const RestartFacts& facts, const std::string& mounted);
+  Status stop_reader();
+  Result<bool> patch_reader(const nlohmann::json& patch);
+  Status restart(const RestartFacts& facts, const std::string& mounted);
+  Status write_template(nlohmann::json annotations, WallTime started);
+  void set_started(std::optional<WallTime> started);
 
   const kube::Client client_;
   const RegistryKeeperOptions options_;
@@ -93,6 +99,8 @@ class RegistryKeeper {
   Mutex round_;  // one at a time
   mutable Mutex mutex_;
   std::optional<WallTime> started_ GUARDED_BY(mutex_);
+  std::atomic<bool> restarting_ = false;  // so that the next step is taken soon
+  std::atomic<bool> told_refused_ = false;
   kube::Cancellation stop_;
   std::thread thread_;
 };
@@ -102,8 +110,5 @@ std::vector<std::string> registry_names(const std::string& ns, const std::string
 
 // What the pod's template says about what it mounts; the same for the same contents. Pure.
 std::string mounted_hash(const std::string& accepted, const std::string& served);
-
-// Whether the pod that runs is of the Deployment's present template, and is ready. Pure.
-bool runs_as_written(const nlohmann::json& deployment);
 
 }  // namespace compilecache::controller

@@ -23,8 +23,14 @@ uint64_t bytes_of(const ClusterView& view, const api::CompileCache& cache) {
 
 }  // namespace
 
-RegistryUse registry_use(const ClusterView& view, const api::CompileCache& cache) {
+RegistryUse registry_use(const ClusterView& view, const api::CompileCache& cache,
+                         const RegistryUsage* usage) {
   RegistryUse use{.of_cache = bytes_of(view, cache)};
+  const auto found = usage != nullptr ? usage->of_namespace(cache.metadata.ns) : std::nullopt;
+  if (found) {
+    use.of_namespace = *found;
+    return use;
+  }
   for (const auto& other : view.caches_of(cache.metadata.ns)) {
     if (is_kept_there(view, *other)) use.of_namespace += bytes_of(view, *other);
   }
@@ -47,8 +53,10 @@ std::optional<QuotaExceeded> over_quota(const api::CompileCache& cache, const Re
         api::kQuotaExceeded,
         "the namespace " + cache.metadata.ns + " keeps " + format_bytes(use.of_namespace) +
             " in the installation's registry, and its share is " + format_bytes(namespace_share) +
-            ": nothing is saved until it keeps less; delete CompileCacheArchives that are "
-            "not needed, lower spec.retention.maxTotalSize, or have registry.namespaceShare "
+            ": nothing is saved until it keeps less. Delete CompileCacheArchives that are "
+            "not needed (what was deleted counts until it is swept, and archives of deleted "
+            "CompileCaches for registry.keepDeleted), lower spec.retention.maxTotalSize, or have "
+            "registry.namespaceShare "
             "raised in the operator's settings"};
   }
   return std::nullopt;

@@ -29,8 +29,7 @@ std::string token_header(const std::string& leaf_der) {
 std::string token_payload(const TokenClaims& claims) {
   Json access = Json::array();
   for (const TokenAccess& one : claims.access) {
-    access.push_back(
-        Json{{"type", "repository"}, {"name", one.repository}, {"actions", one.actions}});
+    access.push_back(Json{{"type", one.type}, {"name", one.repository}, {"actions", one.actions}});
   }
   // The audience is a text: distribution 2.8 knows no list of them.
   return dump(Json{{"iss", kTokenIssuer},

@@ -30,6 +30,7 @@ inline constexpr std::chrono::seconds kTokenBackdate{30};
 struct TokenAccess {
   std::string repository;            // "ml/transformer"
   std::vector<std::string> actions;  // "pull", "push", "delete"
+  std::string type = "repository";   // "registry" for the registry's own resource "catalog"
   bool operator==(const TokenAccess&) const = default;
 };
 

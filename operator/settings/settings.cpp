@@ -248,6 +248,13 @@ void read_framework(const YAML::Node& node, const std::string& path, Problems& p
             {"buildDirectories", texts(target.build_directories)},
             {"completions", completions(target.completions)},
             {"elfFiles", texts(target.elf_files)},
+            {"indexFiles", texts(target.index_files)},
+            {"onlyFromWarm", texts(target.only_from_warm)},
+            {"mustAgree", texts(target.must_agree)},
+            {"streamFiles", texts(target.stream_files)},
+            {"unitDirectories", texts(target.unit_directories)},
+            {"portableFiles", texts(target.portable_files)},
+            {"cpuVariables", texts(target.cpu_variables)},
             {"keyFactors", texts(target.key_factors)},
             {"keyParts", texts(target.key_parts)}});
   if (!target.directory_variable.empty() && !target.env.contains(target.directory_variable)) {
@@ -368,7 +375,10 @@ Read own_registry(Settings::Registry& target) {
               {"namespaceShare", bytes(target.namespace_share)},
               {"collectAbove", bytes(target.collect_above)},
               {"collectInterval", duration(target.collect_interval, hours(1), hours(24 * 365))},
-              {"quietFor", duration(target.quiet_for, seconds(1), hours(24))}});
+              {"quietFor", duration(target.quiet_for, seconds(1), hours(24))},
+              {"collectWithin", duration(target.collect_within, seconds(0), hours(24 * 7))},
+              {"checkInterval", duration(target.check_interval, seconds(10), hours(24))},
+              {"keepDeleted", duration(target.keep_deleted, seconds(0), hours(24 * 365))}});
   };
 }
 

@@ -123,11 +123,16 @@ struct Settings {
     bool enabled = false;  // there is one; --registry says so too
     // How many bytes a namespace may keep there; 0: no bound.
     uint64_t namespace_share = 25ULL << 30;
-    // When its garbage is collected, for which its pod is made anew: so much of it, at most so
+    // When its garbage is collected, for which its pod is recreated: so much of it, at most so
     // often, and after no save for so long.
     uint64_t collect_above = 5ULL << 30;
     std::chrono::milliseconds collect_interval{std::chrono::hours(24)};
     std::chrono::milliseconds quiet_for{2 * 60'000};
+    // Where there is no such moment: so long after it is due.
+    std::chrono::milliseconds collect_within{std::chrono::hours(1)};
+    // How often it is looked at what is in there, and how long what no CompileCache needs stays.
+    std::chrono::milliseconds check_interval{std::chrono::minutes(10)};
+    std::chrono::milliseconds keep_deleted{std::chrono::hours(24)};
     bool operator==(const Registry&) const = default;
   } registry;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "api/repository_name.hpp"
@@ -18,13 +19,22 @@ bool has_mode(const ClaimView& claim, const char* mode) {
          claim.access_modes.end();
 }
 
-std::vector<std::string> strings_at(const json& object, const json::json_pointer& where) {
-  std::vector<std::string> values;
-  if (!object.contains(where) || !object.at(where).is_array()) return values;
+// Each once; a claim may repeat them as often as a megabyte holds.
+std::vector<std::string> access_modes_at(const json& object, const json::json_pointer& where) {
+  constexpr size_t kMost = 8;  // Kubernetes has four
+  std::vector<std::string> modes;
+  if (!object.contains(where) || !object.at(where).is_array()) return modes;
   for (const json& value : object.at(where)) {
-    if (value.is_string()) values.push_back(value.get<std::string>());
+    if (!value.is_string() || modes.size() == kMost) continue;
+    std::string mode(first_bytes(value.get_ref<const std::string&>(), 64));
+    if (std::find(modes.begin(), modes.end(), mode) == modes.end()) modes.push_back(mode);
   }
-  return values;
+  return modes;
+}
+
+// Kubernetes' longest name: what is longer is none.
+std::string name_at(const json& object, std::initializer_list<const char*> path) {
+  return std::string(first_bytes(kube::string_at(object, path), 253));
 }
 
 StorageVerdict refuse(const char* reason, std::string message) {
@@ -42,13 +52,13 @@ std::optional<StorageVerdict> check_claim(const api::CompileCacheSpec::Storage& 
   }
   const ClaimView& claim = *facts.claim;
   if (claim.deleting) {
-    return refuse("ClaimDeleting", name + " is being deleted: create it anew, or name another in " +
+    return refuse("ClaimDeleting", name + " is being deleted: recreate it, or name another in " +
                                        "spec.storage.claimName");
   }
   if (claim.phase == "Lost") {
     return refuse("ClaimLost",
                   name + " has lost its volume (phase Lost): restore the PersistentVolume, or " +
-                      "delete the claim and create it anew");
+                      "delete the claim and recreate it");
   }
   const bool shared = has_mode(claim, "ReadWriteMany");
   if (!shared && has_mode(claim, "ReadWriteOncePod")) {
@@ -91,6 +101,15 @@ StorageVerdict cannot_prepare(const StorageFacts& facts) {
   return unusable("CannotPrepare", "the store cannot be prepared: " + facts.job_trouble);
 }
 
+// Pods go on loading and saving, so it is ready.
+StorageVerdict not_swept(const StorageFacts& facts) {
+  return {"True", kNotSwept,
+          "pods load and save, but the store is not swept: " + facts.sweep_trouble +
+              "; it is tried again after pauses that grow to ten minutes, at the latest with the "
+              "next sweep (spec.retention.sweepInterval)",
+          true, false};
+}
+
 StorageVerdict check_volume(const api::CompileCacheSpec::Storage& storage,
                             const StorageFacts& facts) {
   if (auto refused = check_claim(storage, facts)) return *refused;
@@ -109,15 +128,17 @@ StorageVerdict check_volume(const api::CompileCacheSpec::Storage& storage,
                        storage.claim_name);
   }
   if (!facts.volume) {
-    return waiting("VolumeUnknown", "reading the PersistentVolume \"" + claim.volume_name + "\"");
+    return waiting(api::kVolumeUnknownReason,
+                   "reading the PersistentVolume \"" + claim.volume_name + "\"");
   }
   if (!facts.prepared) {
-    return waiting("Preparing", "a Job is preparing the store and trying it");
+    return waiting(api::kPreparingReason, "a Job is preparing the store and trying it");
   }
+  if (!facts.sweep_trouble.empty()) return not_swept(facts);
   return {"True", "Ready", "the store is prepared and the volume does what is needed", true, false};
 }
 
-// What the Job found wrong, and what can be done about it. Objects are those that spec.storage
+// The Job's finding, and the remedy. Objects are those that spec.storage
 // names.
 struct TroubleText {
   api::RegistryTrouble trouble;
@@ -140,7 +161,7 @@ constexpr std::array kTroubles{
                 "create the Secret that spec.storage.registry.secretName names (kubectl create "
                 "secret docker-registry)"},
     TroubleText{kSecretWrongType, "SecretWrongType",
-                "make the Secret anew with the type kubernetes.io/dockerconfigjson (kubectl create "
+                "recreate the Secret with the type kubernetes.io/dockerconfigjson (kubectl create "
                 "secret docker-registry)"},
     TroubleText{kSecretUnusable, "SecretUnusable",
                 "give the Secret an entry with user and password, or a token, for that host"},
@@ -164,7 +185,9 @@ StorageVerdict told_by_the_job(const api::RegistryRef& registry, const StorageFa
   for (const TroubleText& text : kTroubles) {
     if (text.trouble != facts.storage_trouble) continue;
     std::string remedy(registry.own ? kOwnRemedy : text.remedy);
-    if (registry.own && text.trouble == kFull) remedy.insert(0, kOwnFullRemedy);
+    // Pods continue to load the existing archives, whatever their origin.
+    if (registry.own && text.trouble == kFull)
+      return {"True", kRegistryFull, what + "; " + remedy.insert(0, kOwnFullRemedy), true, false};
     return unusable(text.reason.data(), what + "; " + remedy);
   }
   return unusable("StoreUnusable", what);
@@ -191,10 +214,14 @@ StorageVerdict check_registry(const api::CompileCacheSpec::Storage& storage,
   if (!facts.storage_error.empty()) return told_by_the_job(*registry, facts);
   if (!facts.job_trouble.empty()) return cannot_prepare(facts);
   if (!facts.prepared) {
-    return waiting("Preparing", "a Job is preparing the store and trying the registry");
+    return waiting(api::kPreparingReason, "a Job is preparing the store and trying the registry");
   }
   // Pods go on loading, so it is ready.
   if (!facts.over_quota.empty()) return {"True", "QuotaExceeded", facts.over_quota, true, false};
+  if (facts.own_registry && facts.own_registry->reason == kRegistryFull) {
+    return {"True", kRegistryFull, facts.own_registry->message, true, false};
+  }
+  if (!facts.sweep_trouble.empty()) return not_swept(facts);
   return {"True", "Ready", "the store is prepared and the registry does what is needed", true,
           false};
 }
@@ -207,21 +234,22 @@ Result<ClaimView> parse_claim(const json& object) {
   claim.name = kube::string_at(object, {"metadata", "name"});
   claim.uid = kube::string_at(object, {"metadata", "uid"});
   claim.phase = kube::string_at(object, {"status", "phase"});
-  claim.access_modes = strings_at(object, "/status/accessModes"_json_pointer);
+  claim.access_modes = access_modes_at(object, "/status/accessModes"_json_pointer);
   if (claim.access_modes.empty()) {
-    claim.access_modes = strings_at(object, "/spec/accessModes"_json_pointer);
+    claim.access_modes = access_modes_at(object, "/spec/accessModes"_json_pointer);
   }
-  claim.volume_name = kube::string_at(object, {"spec", "volumeName"});
-  claim.storage_class = kube::string_at(object, {"spec", "storageClassName"});
+  claim.volume_name = name_at(object, {"spec", "volumeName"});
+  claim.storage_class = name_at(object, {"spec", "storageClassName"});
   claim.deleting = object.contains("/metadata/deletionTimestamp"_json_pointer);
   return claim;
 }
 
 const kube::Fields& claim_fields() {
-  static const kube::Fields kFields{"/metadata/uid",         "/metadata/deletionTimestamp",
-                                    "/status/phase",         "/status/accessModes",
-                                    "/spec/accessModes",     "/spec/volumeName",
-                                    "/spec/storageClassName"};
+  static const kube::Fields kFields =
+      kube::Fields{"/metadata/uid",         "/metadata/deletionTimestamp", "/status/phase",
+                   "/status/accessModes",   "/spec/accessModes",           "/spec/volumeName",
+                   "/spec/storageClassName"}
+          .with_elements(64);
   return kFields;
 }
 

@@ -14,8 +14,8 @@
 
 // Checks whether a CompileCache's store can hold archives, and whether its claim can be mounted
 // into any pod of its namespace without harm. The verdict becomes the condition StorageReady,
-// without which no pod is injected. Users' Secrets are nobody's here: what is wrong with one the
-// sweep Job tells, which mounts it.
+// without which no pod is injected. The operator does not read users' Secrets: the
+// sweep Job, which mounts one, reports its faults.
 //
 //   StorageFacts facts{.store = ..., .claim = ..., .volume = ..., .prepared = true};
 //   StorageVerdict verdict = check_storage(cache.spec.storage, facts);
@@ -42,6 +42,19 @@ struct VolumeView {
 };
 VolumeView parse_volume(const nlohmann::json& object);
 
+inline constexpr char kRegistryTroubleCondition[] = "RegistryTrouble";
+// Its reasons.
+inline constexpr char kRegistryFull[] = "RegistryFull";
+inline constexpr char kRegistryDamaged[] = "RegistryDamaged";
+inline constexpr char kRegistryNotCollected[] = "RegistryNotCollected";
+inline constexpr char kRegistryNotChecked[] = "RegistryNotChecked";
+
+// The fault of the installation's own registry.
+struct OwnRegistryTrouble {
+  std::string reason;   // of the condition RegistryTrouble: "RegistryFull"; empty: nothing is
+  std::string message;  // for people: what, and what to do
+};
+
 struct StorageFacts {
   std::optional<api::StoreRef> store;  // nothing: it has none (yet)
   std::optional<ClaimView> claim;
@@ -52,11 +65,18 @@ struct StorageFacts {
   std::optional<api::RegistryTrouble> storage_trouble;  // the same as a registry's word
   // Why nothing more may be saved, though all that is there can be loaded. Empty: there is room.
   std::string over_quota;
+  // Where the store is in the installation's own registry.
+  std::optional<OwnRegistryTrouble> own_registry;
   // Why no Job ends: "its pod cannot be scheduled: ...". Empty: there is no trouble.
   std::string job_trouble;
+  // Why a store that can be used is not swept. Empty: there is no trouble.
+  std::string sweep_trouble;
   // Why the last Job that was to copy archives did not get to it. Empty: there is no trouble.
   std::string copy_trouble;
 };
+
+// The reason where the store is ready, but is not swept.
+inline constexpr char kNotSwept[] = "NotSwept";
 
 struct StorageVerdict {
   std::string status;   // of the condition: True, False, Unknown
@@ -74,7 +94,7 @@ struct StorageVerdict {
 StorageVerdict check_storage(const std::optional<api::CompileCacheSpec::Storage>& storage,
                              const StorageFacts& facts);
 
-// Whether the reason is a fault that waiting alone will seldom mend; an Event tells it as a
+// Whether the reason is a fault that waiting alone will seldom fix; an Event reports it as a
 // warning.
 bool is_fault(std::string_view reason);
 

@@ -7,6 +7,7 @@
 
 #include "api/agent_config.hpp"
 #include "api/names.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
 #include "podspec/environment.hpp"
@@ -20,6 +21,8 @@ using podspec::SecretKeys;
 
 constexpr char kPrivilegeAnnotation[] = "compilecache.dev/sweep-privilege";
 constexpr char kStoreAnnotation[] = "compilecache.dev/sweep-store";
+// Of a Job that somebody else wrote.
+constexpr size_t kLongestStore = 1024, kLongestJobFailure = 512;
 
 // Root with what it takes to make, own and clean directories of pods with other users. All three
 // are among those that Pod Security "baseline" lets a pod add.
@@ -58,7 +61,9 @@ api::AgentConfig agent_config(const api::CompileCache& cache, const SweepJobInpu
     config.sweep.copy_time = settings.sweep.deadline / 2;  // the rest is the last archive's
   }
   config.sweep.trusted_keys = cache.spec.trust.public_keys;
-  config.sweep.adopt = cache.spec.storage && cache.spec.storage->adopt;
+  const bool adopt = cache.spec.storage && cache.spec.storage->adopt;
+  config.sweep.adopt = adopt && !input.adopted;
+  config.sweep.adopted = adopt && input.adopted;
   return config;
 }
 
@@ -147,7 +152,7 @@ json pod_spec(const api::CompileCache& cache, const SweepJobInput& input,
   return spec;
 }
 
-// Of which store it is shows in the claim that it mounts, or else in an annotation.
+// Its store shows in the claim that it mounts, or in an annotation.
 json annotations(const SweepJobInput& input) {
   json texts = {{kPrivilegeAnnotation, kPrivileges.at(input.privilege).name}};
   if (input.store.registry() != nullptr) texts[kStoreAnnotation] = input.store.id();
@@ -165,6 +170,11 @@ std::optional<std::string> true_condition(const json& object, const char* type) 
   return std::nullopt;
 }
 
+// As far as Kubernetes' names go.
+std::string name_in(const json& object, const char* member) {
+  return std::string(first_bytes(object.value(member, ""), 253));
+}
+
 SweepJob read_sweep_job(const json& object) {
   SweepJob job;
   job.ns = kube::string_at(object, {"metadata", "namespace"});
@@ -176,7 +186,7 @@ SweepJob read_sweep_job(const json& object) {
   }
   job.cache = object.at("metadata").at("labels").at(api::kSweepLabel).get<std::string>();
   for (const json& owner : object.at("metadata").value("ownerReferences", json::array())) {
-    if (owner.value("kind", "") == "CompileCache") job.cache_uid = owner.value("uid", "");
+    if (owner.value("kind", "") == "CompileCache") job.cache_uid = name_in(owner, "uid");
   }
   const json annotations = object.at("metadata").value("annotations", json::object());
   const std::string privilege = annotations.value(kPrivilegeAnnotation, "");
@@ -184,11 +194,11 @@ SweepJob read_sweep_job(const json& object) {
     if (privilege == kPrivileges[i].name) job.privilege = i;
   }
   const std::string registry = annotations.value(kStoreAnnotation, "");
-  if (!registry.empty()) job.store = registry;
+  if (!registry.empty() && registry.size() <= kLongestStore) job.store = registry;
   for (const json& volume : object.at("/spec/template/spec/volumes"_json_pointer)) {
     if (volume.contains("persistentVolumeClaim") &&
         volume.value("name", "") != api::kSourceVolume) {
-      const std::string claim = volume.at("persistentVolumeClaim").value("claimName", "");
+      const std::string claim = name_in(volume.at("persistentVolumeClaim"), "claimName");
       job.store = api::StoreRef{api::VolumeRef{.ns = job.ns, .claim = claim}}.id();
     }
   }
@@ -197,7 +207,7 @@ SweepJob read_sweep_job(const json& object) {
   if (true_condition(object, "Complete")) job.state = SweepJob::State::kSucceeded;
   if (auto failure = true_condition(object, "Failed")) {
     job.state = SweepJob::State::kFailed;
-    job.failure = *failure;
+    job.failure = first_bytes(*failure, kLongestJobFailure);
   }
   return job;
 }
@@ -249,6 +259,28 @@ Result<SweepJob> parse_sweep_job(const json& object) try {
   return read_sweep_job(object);
 } catch (const json::exception& error) {
   return fail(ErrorCode::kInvalid, std::string("reading a sweep Job: ") + error.what());
+}
+
+// Anyone may write a Job with our label; a sweep Job has four volumes.
+const kube::Fields& sweep_job_fields() {
+  static const kube::Fields kFields =
+      kube::Fields{"/metadata/uid",
+                   "/metadata/creationTimestamp",
+                   "/metadata/deletionTimestamp",
+                   std::string("/metadata/labels/") + kube::escaped(api::kSweepLabel),
+                   std::string("/metadata/annotations/") + kube::escaped(kPrivilegeAnnotation),
+                   std::string("/metadata/annotations/") + kube::escaped(kStoreAnnotation),
+                   "/metadata/ownerReferences/kind",
+                   "/metadata/ownerReferences/uid",
+                   "/spec/template/spec/volumes/name",
+                   "/spec/template/spec/volumes/persistentVolumeClaim/claimName",
+                   "/status/active",
+                   "/status/conditions/type",
+                   "/status/conditions/status",
+                   "/status/conditions/reason",
+                   "/status/conditions/message"}
+          .with_elements(64);
+  return kFields;
 }
 
 std::string pod_trouble(const PodView& pod) {

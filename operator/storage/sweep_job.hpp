@@ -47,6 +47,7 @@ struct SweepJobInput {
   std::string agent_address, agent_name, agent_ca;  // of the agent API
   int agent_port = 443;
   std::vector<podspec::Variable> proxy = {};  // that leads to a user's registry
+  bool adopted = false;                       // spec.storage.adopt has been done for this store
 };
 nlohmann::json sweep_job(const api::CompileCache& cache, const SweepJobInput& input,
                          const Settings& settings);
@@ -67,6 +68,7 @@ struct SweepJob {
   std::string failure;  // "BackoffLimitExceeded: ..."
 };
 Result<SweepJob> parse_sweep_job(const nlohmann::json& object);
+const kube::Fields& sweep_job_fields();  // what it looks at
 
 // The sweep Jobs that there are, found by their store's id too.
 struct SweepJobs {

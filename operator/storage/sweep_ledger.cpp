@@ -38,7 +38,7 @@ std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts) {
   std::vector<api::CondemnedBlob> listed;
   std::set<std::string> known;
   for (const api::CondemnedBlob& blob : facts.listed) {
-    if (facts.referenced.contains(blob.digest)) continue;
+    if (facts.referenced.contains(blob.digest) || facts.kept.contains(blob.digest)) continue;
     const bool gone = is_told(blob.digest) && !present.contains(blob.digest);
     if (gone && !facts.saves_in_flight) continue;
     if (!known.insert(blob.digest).second) continue;
@@ -48,6 +48,7 @@ std::vector<api::CondemnedBlob> condemn(const LedgerFacts& facts) {
   for (const std::string& digest : present) {
     if (listed.size() >= facts.limit) break;
     if (facts.referenced.contains(digest) || known.contains(digest)) continue;
+    if (facts.kept.contains(digest)) continue;
     listed.push_back({digest, now});
   }
   return listed;

@@ -16,7 +16,7 @@
 // A blob that no head reaches is condemned: put on a list with the time when that was first seen.
 // The list is in the CompileCache's status (status.condemned). A starting Job gets the blobs that
 // have been on it for a grace, which outlasts any extraction by a loader that was given a head
-// before; that are still unreferenced; and that are on the list in the API server, so that the next
+// before. They are still unreferenced, and on the list in the API server, so that the next
 // leader knows them too. From then on sweep_guard.hpp refuses commits that name them.
 //
 //   Job begins:  deletable_digests(listed in the status, referenced, now, grace)
@@ -30,9 +30,10 @@ namespace compilecache::controller {
 std::set<std::string> referenced_digests(const std::vector<api::CompileCacheArchive>& archives);
 
 struct LedgerFacts {
-  // What the Job found at its end among the digests greater than `after`, up to `up_to` (empty: to
-  // the last). What is listed outside of that range stays as it is.
+  // The Job's inventory at its end of the digests greater than `after`, up to `up_to` (empty: to
+  // the last). Listed digests outside of that range stay as they are.
   std::vector<std::string> inventory;
+  std::set<std::string> kept;  // likewise there, but never to be deleted
   std::string after, up_to;
   std::set<std::string> referenced;        // at the same time
   std::vector<api::CondemnedBlob> listed;  // before

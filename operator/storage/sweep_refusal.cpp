@@ -20,23 +20,31 @@ constexpr std::array<std::string_view, 4> kAboutPrivileges{
 }  // namespace
 
 Result<std::string> read_refusal(const kube::Client& client, const SweepJob& job) {
-  const auto events =
-      client.list_all(kube::resources::kEvents,
-                      {.ns = job.ns,
-                       .field_selector = "involvedObject.uid=" + job.uid + ",reason=FailedCreate",
-                       .limit = kMostEvents});
-  if (!events)
-    return unexpected(events.error().with("reading why Job " + job.name + " has no pod"));
+  static const kube::Fields kFields{
+      "/involvedObject/uid", "/reason",    "/message",
+      "/lastTimestamp",      "/eventTime", "/series/lastObservedTime"};
   WallTime newest{};
   std::string refusal;
-  for (const json& event : events->at("items")) {
-    if (kube::string_at(event, {"involvedObject", "uid"}) != job.uid) continue;
-    if (kube::string_at(event, {"reason"}) != "FailedCreate") continue;
-    const WallTime time = time_of_event(event).value_or(WallTime{});
-    if (time < newest) continue;
-    newest = time;
-    refusal = first_bytes(kube::string_at(event, {"message"}), kLongestRefusal);
-  }
+  const kube::Client::PageHandler page{
+      [&] {
+        newest = {};
+        refusal.clear();
+      },
+      [&](const json& event) {
+        if (kube::string_at(event, {"involvedObject", "uid"}) != job.uid) return;
+        if (kube::string_at(event, {"reason"}) != "FailedCreate") return;
+        const WallTime time = time_of_event(event).value_or(WallTime{});
+        if (time < newest) return;
+        newest = time;
+        refusal = first_bytes(kube::string_at(event, {"message"}), kLongestRefusal);
+      }};
+  const auto read =
+      client.list(kube::resources::kEvents,
+                  {.ns = job.ns,
+                   .field_selector = "involvedObject.uid=" + job.uid + ",reason=FailedCreate",
+                   .limit = kMostEvents},
+                  kFields, page);
+  if (!read) return unexpected(read.error().with("reading why Job " + job.name + " has no pod"));
   return refusal;
 }
 

@@ -15,7 +15,7 @@ struct SweepNeeds {
   bool running = false;                 // a Job of this store has not ended
   bool prepared = false;                // a Job has found the volume usable
   std::optional<WallTime> last_start;   // of the newest Job that is known
-  std::optional<WallTime> last_report;  // when a Job last told the operator how it ended
+  std::optional<WallTime> last_report;  // when a Job last reported its end
   int failures = 0;                     // Jobs in a row that ended without a report
   int repeats = 0;                      // Jobs in a row that were started for the last one's reason
   // Reasons to sweep before the interval is over.

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "base/time_format.hpp"
 #include "kube/json.hpp"
 #include "operator/archives/archive_trust.hpp"
@@ -25,11 +27,25 @@ constexpr seconds kJobPatience{20};
 // from may be a claim that nobody can mount.
 constexpr seconds kCopyPatience{180};
 constexpr seconds kRecheck{5};
+// A Job's message ends up in a condition.
+constexpr size_t kLongestWhy = 1000;
 
 std::optional<WallTime> time_of(const std::string& text) {
   auto time = parse_time(text);
   if (text.empty() || !time) return std::nullopt;
   return *time;
+}
+
+bool adopts(const api::CompileCache& cache) {
+  return cache.spec.storage && cache.spec.storage->adopt;
+}
+
+// One name for each store; StoreRef::id() is shared by those of one volume or registry.
+std::string name_of(const api::StoreRef& store) {
+  if (const api::VolumeRef* volume = store.volume())
+    return "claim " + volume->claim + ", " + volume->path;
+  const api::RegistryRef* registry = store.registry();
+  return registry->host + "/" + registry->repository;
 }
 
 }  // namespace
@@ -56,6 +72,54 @@ void Sweeper::take_over(const api::CompileCache& cache) {
   // swept again without pausing injection.
   state.asked = state.prepared && ready->observed_generation != cache.metadata.generation;
   state.last_report = time_of(cache.status.last_sweep.time);
+  state.noted_job = cache.status.sweep_job;
+  state.noted_none = state.noted_job.empty() && state.last_report.has_value();
+  state.adopted = cache.status.adopted_store;
+  // Releases before 0.3 did not note it.
+  if (!state.asked) note_adopted(state, cache);
+}
+
+// A store that was prepared has our marker. If another owner's is found there later, somebody took
+// the store from us: two CompileCaches with `adopt` would take it from each other forever.
+void Sweeper::note_adopted(State& state, const api::CompileCache& cache) {
+  if (!adopts(cache)) {
+    state.adopted.clear();
+  } else if (state.prepared && state.store) {
+    state.adopted = name_of(*state.store);
+  }
+}
+
+std::string Sweeper::adopted(const std::string& cache) const {
+  const MutexLock lock(mutex_);
+  const auto found = states_.find(cache);
+  return found == states_.end() ? "" : found->second.adopted;
+}
+
+bool Sweeper::knows(const State& state, const std::string& job) {
+  return !job.empty() && (job == state.job || job == state.last_job || job == state.noted_job);
+}
+
+bool Sweeper::created(const std::string& cache, const std::string& job) const {
+  const MutexLock lock(mutex_);
+  const auto found = states_.find(cache);
+  return found != states_.end() && knows(found->second, job);
+}
+
+std::string Sweeper::newest_job(const std::string& cache) const {
+  const MutexLock lock(mutex_);
+  const auto found = states_.find(cache);
+  return found == states_.end() ? "" : found->second.last_job;
+}
+
+// For any CompileCache of the namespace.
+bool Sweeper::is_created(const std::string& ns, const std::string& job) const {
+  const MutexLock lock(mutex_);
+  const std::string prefix = ns + "/";
+  for (auto each = states_.lower_bound(prefix);
+       each != states_.end() && each->first.starts_with(prefix); ++each) {
+    if (knows(each->second, job)) return true;
+  }
+  return false;
 }
 
 void Sweeper::forget(const std::string& cache) {
@@ -68,7 +132,19 @@ void Sweeper::reported(const std::string& cache, const std::string& job,
                        const std::string& storage_error,
                        std::optional<api::RegistryTrouble> trouble) {
   const MutexLock lock(mutex_);
-  mails_[cache].reports.push_back({job, storage_error, trouble, clock_.wall()});
+  mails_[cache].reports.push_back({.job = job,
+                                   .storage_error = storage_error,
+                                   .storage_trouble = trouble,
+                                   .time = clock_.wall()});
+}
+
+void Sweeper::reported_failure(const std::string& cache, const std::string& job,
+                               const std::string& why, bool again) {
+  std::string failure = printable(first_bytes(why, kLongestWhy));
+  if (failure.empty()) failure = "the Job did not say what failed";
+  const MutexLock lock(mutex_);
+  mails_[cache].reports.push_back(
+      {.job = job, .time = clock_.wall(), .failure = std::move(failure), .again = again});
 }
 
 void Sweeper::ask(const std::string& cache) {
@@ -100,7 +176,12 @@ void Sweeper::fill(const std::string& cache, StorageFacts& facts) const {
   facts.storage_error = found->second.storage_error;
   facts.storage_trouble = found->second.storage_trouble;
   // A store that works stays open while a later Job has trouble.
-  if (!facts.prepared) facts.job_trouble = found->second.trouble;
+  if (facts.prepared) {
+    facts.sweep_trouble =
+        found->second.failure.empty() ? found->second.trouble : found->second.failure;
+  } else {
+    facts.job_trouble = found->second.trouble;
+  }
   facts.copy_trouble = found->second.copy_trouble;
 }
 
@@ -130,9 +211,12 @@ void Sweeper::end_job(State& state, bool good) {
 
 void Sweeper::read(State& state, const Mail& mail) const {
   for (const Report& report : mail.reports) {
-    const bool good = report.storage_error.empty();
+    const bool usable = report.storage_error.empty();
+    const bool good = usable && !report.again;
     state.last_report = report.time;
-    state.prepared = good;
+    state.prepared = usable;
+    state.failure = report.failure;
+    state.asked |= report.again;
     state.storage_error = report.storage_error;
     state.storage_trouble = report.storage_trouble;
     state.trouble.clear();
@@ -150,12 +234,21 @@ void Sweeper::read(State& state, const Mail& mail) const {
 
 Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
                                  const std::optional<ClaimView>& claim) {
+  notice_change_of_spec(state, cache);
   notice_change_of_store(state, cache, claim);
-  const auto jobs = jobs_of_store(cache);
+  notice_change_of_address(state);
+  const auto jobs = jobs_of_store(state, cache);
   if (const SweepJob* mine = job_under_way(state, cache, jobs)) {
+    if (is_astray(state, *mine)) {
+      if (auto done = give_up_astray(state, *mine); !done) return unexpected(done.error());
+      return Duration(seconds(1));
+    }
     if (mine->state == SweepJob::State::kRunning) return watch_over(state, cache, *mine);
     account(state, cache, *mine);
+    note_adopted(state, cache);
   }
+  // No Job could report; a change of that calls us again.
+  if (!state.agents.trouble.empty()) return Duration::zero();
   want_copy(state, cache);
   const bool running =
       !state.job.empty() || std::any_of(jobs.begin(), jobs.end(), [](const SweepJob& job) {
@@ -172,15 +265,16 @@ Result<Duration> Sweeper::decide(State& state, const api::CompileCache& cache,
   return kPodPatience;
 }
 
-// The Job that we wait for, as our store has it; one that a previous leader started becomes ours.
+// The Job that we wait for, as our store has it; one of a previous leader becomes this one's.
 const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& cache,
                                        const std::vector<SweepJob>& jobs) const {
   for (const SweepJob& job : jobs) {
     const bool running = job.state == SweepJob::State::kRunning;
     if (state.job.empty() && !running) continue;
-    if (job.cache_uid != cache.metadata.uid) continue;
+    if (job.cache_uid != cache.metadata.uid || !knows(state, job.uid)) continue;
     if (state.job.empty() && job.uid != state.last_job) {
       state.job = state.last_job = job.uid;
+      state.job_address.clear();
       state.job_since = clock_.monotonic();
     }
     if (job.uid != state.job) continue;
@@ -188,11 +282,19 @@ const SweepJob* Sweeper::job_under_way(State& state, const api::CompileCache& ca
     return &job;
   }
   if (state.job.empty()) return nullptr;
-  // Somebody deleted it; or it has not reached our store yet, or was gone before it did.
+  // Somebody deleted it; or it has not reached our store yet, or was deleted before it did.
   if (state.job_seen || clock_.monotonic() - state.job_since > kJobPatience) {
     failed(state, cache, "a Job was deleted before it ended");
   }
   return nullptr;
+}
+
+// It may fix the cause of failed Jobs, so the next one does not wait for their back-off.
+void Sweeper::notice_change_of_spec(State& state, const api::CompileCache& cache) {
+  const int64_t before = std::exchange(state.generation, cache.metadata.generation);
+  if (before == 0 || before == cache.metadata.generation) return;
+  state.failures = 0;
+  state.repeats = 0;
 }
 
 void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cache,
@@ -205,22 +307,58 @@ void Sweeper::notice_change_of_store(State& state, const api::CompileCache& cach
     state.storage_error.clear();
     state.storage_trouble.reset();
     state.trouble.clear();
+    state.failure.clear();
     state.failures = 0;
     state.last_start.reset();
     state.privilege.reset();
+    state.adopted.clear();
   }
   state.claim = uid;
   state.store = store;
+  note_adopted(state, cache);
 }
 
-// Those of its namespace alone: whoever may create Jobs there can write what we read of them, and
-// must not hold up the sweeps of others in a registry that namespaces share.
-std::vector<SweepJob> Sweeper::jobs_of_store(const api::CompileCache& cache) const {
+// Jobs that failed because they could not reach us say nothing of the next one.
+void Sweeper::notice_change_of_address(State& state) const {
+  const AgentService now = view_.agent_service();
+  const AgentService before = std::exchange(state.agents, now);
+  if (before == AgentService() || before == now || !now.trouble.empty()) return;
+  state.failures = 0;
+  state.last_start.reset();
+}
+
+// Whether we gave it an address that no longer leads to us, so that it cannot report.
+bool Sweeper::is_astray(const State& state, const SweepJob& job) {
+  return job.state != SweepJob::State::kSucceeded && !state.job_address.empty() &&
+         state.job_address != state.agents.address;
+}
+
+Status Sweeper::give_up_astray(State& state, const SweepJob& job) const {
+  log_info("a sweep Job has an old address of the operator; starting another",
+           {{"job", job.ns + "/" + job.name}, {"address", state.job_address}});
+  if (job.state == SweepJob::State::kRunning) {
+    if (auto removed = remove_job(job); !removed) return removed;
+  }
+  state.job.clear();
+  state.job_address.clear();
+  state.asked = true;
+  state.trouble.clear();
+  state.failure.clear();
+  return {};
+}
+
+// Those that we created, of its namespace alone: authors of Jobs can write all else that we
+// read of them. Until a Job is noted after a release that noted none, those of that release count,
+// too.
+std::vector<SweepJob> Sweeper::jobs_of_store(const State& state,
+                                             const api::CompileCache& cache) const {
   std::vector<SweepJob> found;
   const auto store = view_.store_of(cache);
   if (!store) return found;
   for (const auto& job : jobs_.by_store.list(store->id())) {
-    if (!job->deleting && job->ns == cache.metadata.ns) found.push_back(*job);
+    if (job->deleting || job->ns != cache.metadata.ns) continue;
+    const bool ours = state.noted_none || knows(state, job->uid) || is_created(job->ns, job->uid);
+    if (ours) found.push_back(*job);
   }
   return found;
 }
@@ -230,7 +368,7 @@ void Sweeper::failed(State& state, const api::CompileCache& cache,
   metrics_.sweep(cache.metadata.ns, cache.metadata.name, api::SweepOutcome::kFailed);
   ++state.failures;
   state.asked = true;  // what it was for is still to be done
-  state.trouble = trouble;
+  state.trouble = state.failure = trouble;
   if (state.copies) state.copy_trouble = trouble;
   end_job(state, false);
   log_warn("a sweep failed", {{"cache", cache.metadata.key()}, {"why", trouble}});
@@ -244,15 +382,17 @@ void Sweeper::account(State& state, const api::CompileCache& cache, const SweepJ
     state.storage_error.clear();
     state.storage_trouble.reset();
     state.trouble.clear();
+    state.failure.clear();
     state.failures = 0;
     return end_job(state, true);
   }
-  failed(state, cache,
-         "Job \"" + job.name + "\" ended without a report" +
-             (job.failure.empty() ? "" : " (" + job.failure + ")") + "; see kubectl logs job/" +
-             job.name +
-             ". Where a NetworkPolicy keeps it from the operator, docs/network-policy.md has what "
-             "is needed");
+  failed(
+      state, cache,
+      "Job \"" + job.name + "\" ended without a report" +
+          (job.failure.empty() ? "" : " (" + job.failure + ")") + "; see kubectl logs job/" +
+          job.name +
+          ". Where a NetworkPolicy keeps it from the operator, docs/run/network-policy.md has what "
+          "is needed");
 }
 
 Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cache,
@@ -273,7 +413,7 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
                     "; see kubectl describe job " + job.name;
   } else if (age >= kJobPatience) {
     state.trouble.clear();
-    for (const auto& pod : view_.sweep_pods_of(job.ns, cache.metadata.name)) {
+    for (const auto& pod : pods_of(cache, job)) {
       if (pod->ended()) continue;
       if (const std::string why = pod_trouble(*pod); !why.empty()) {
         state.trouble = "Job \"" + job.name + "\": " + why;
@@ -288,8 +428,17 @@ Result<Duration> Sweeper::watch_over(State& state, const api::CompileCache& cach
   return Duration(kRecheck);
 }
 
+// Its own alone: the label may be on any pod.
+std::vector<std::shared_ptr<const PodView>> Sweeper::pods_of(const api::CompileCache& cache,
+                                                             const SweepJob& job) const {
+  auto pods = view_.sweep_pods_of(job.ns, cache.metadata.name);
+  std::erase_if(
+      pods, [&](const auto& pod) { return pod->owner == nullptr || pod->owner->uid != job.uid; });
+  return pods;
+}
+
 bool Sweeper::has_begun(const api::CompileCache& cache, const SweepJob& job) const {
-  const auto pods = view_.sweep_pods_of(job.ns, cache.metadata.name);
+  const auto pods = pods_of(cache, job);
   return std::any_of(pods.begin(), pods.end(),
                      [](const auto& pod) { return pod->phase == "Running"; });
 }
@@ -297,7 +446,7 @@ bool Sweeper::has_begun(const api::CompileCache& cache, const SweepJob& job) con
 Status Sweeper::copy_no_more(State& state, const api::CompileCache& cache, const SweepJob& job) {
   const std::string why =
       state.trouble.empty() ? "its pod does not start: see kubectl get events -n " + job.ns +
-                                  ". Where the claim that is copied from cannot be mounted, mend it"
+                                  ". Where the claim that is copied from cannot be mounted, fix it"
                             : state.trouble;
   if (auto removed = remove_job(job); !removed) return removed;
   failed(state, cache,
@@ -349,8 +498,8 @@ SweepNeeds Sweeper::needs(const State& state, const api::CompileCache& cache, bo
   return needs;
 }
 
-// The store comes first, and after a Job that failed one that copies nothing: what is copied from
-// may be what keeps a Job from starting, and must keep no store from being swept, nor a probe from
+// The store comes first, and after a failed Job one that copies nothing. The source of a copy may
+// keep a Job from starting. It must keep no store from being swept, nor a probe from
 // succeeding.
 bool Sweeper::may_copy(const State& state, const api::CompileCache& cache) {
   const std::string from = api::copy_source_in_words(cache);
@@ -358,13 +507,14 @@ bool Sweeper::may_copy(const State& state, const api::CompileCache& cache) {
          !api::copies_from_itself(cache) && !cache.status.last_copy.done(from);
 }
 
-// At once, and again at once as long as each attempt gets further; otherwise it goes along with
-// sweeps that are due anyway.
+// At once, and again at once as long as each attempt gets further or the keys are others;
+// otherwise it goes along with sweeps that are due anyway.
 void Sweeper::want_copy(State& state, const api::CompileCache& cache) {
   if (!may_copy(state, cache)) return;
   const std::string from = api::copy_source_in_words(cache);
   const api::LastCopy& last = cache.status.last_copy;
-  std::string copy = from + ", " + std::to_string(last.from == from ? last.archives : 0);
+  std::string copy = from + ", " + std::to_string(last.from == from ? last.archives : 0) + ", " +
+                     join(cache.spec.trust.public_keys, ", ");
   if (state.copy == copy) return;
   state.copy = std::move(copy);
   state.asked = true;
@@ -382,11 +532,12 @@ Status Sweeper::start(State& state, const api::CompileCache& cache,
       .cluster_uid = environment_.cluster_uid,
       .privilege = *state.privilege,
       .node = claim && is_single_node(*claim) ? node_of(cache) : state.node,
-      .agent_address = environment_.agent_address,
+      .agent_address = state.agents.address,
       .agent_name = environment_.agent_name,
       .agent_ca = environment_.agent_ca(),
       .agent_port = environment_.agent_port,
-      .proxy = environment_.proxy};
+      .proxy = environment_.proxy,
+      .adopted = state.adopted == name_of(*state.store)};
   state.copies = input.copy_from.has_value();
   if (state.copies) state.copy_trouble.clear();
   auto created = client_.create(kube::resources::kJobs, sweep_job(cache, input, settings_));
@@ -400,14 +551,16 @@ Status Sweeper::start(State& state, const api::CompileCache& cache,
     return unexpected(created.error().with("creating a sweep Job for " + cache.metadata.key()));
   }
   state.job = state.last_job = kube::string_at(*created, {"metadata", "uid"});
+  state.noted_none = false;
   state.job_since = clock_.monotonic();
   state.job_seen = false;
+  state.job_address = state.agents.address;
   state.asked = false;
   state.node.clear();
   return {};
 }
 
-// What was found to be let through holds for one level of Pod Security.
+// A successful admission holds for one level of Pod Security.
 Status Sweeper::choose_privilege(State& state, const std::string& ns) const {
   auto found = client_.get(kube::resources::kNamespaces, "", ns, {.metadata_only = true});
   if (!found) return unexpected(found.error().with("reading the Pod Security level of " + ns));

@@ -30,7 +30,9 @@
 //
 // Its state is in memory; a new leader starts from the CompileCache's status and the Jobs that run.
 // Jobs are identified by uid, and all times are by our own clock, not the API server's. A Job that
-// disappears before it has ended counts as failed. Thread-safe; reconcile() calls the API server,
+// disappears before it has ended counts as failed. Jobs that the operator has not created (by uid:
+// the status names the newest for the next leader) do not count, whatever their labels and owners
+// say: authors of Jobs write those. Thread-safe; reconcile() calls the API server,
 // and runs in one thread at a time for each CompileCache.
 
 namespace compilecache::controller {
@@ -39,7 +41,7 @@ namespace compilecache::controller {
 struct SweepEnvironment {
   std::string image;
   std::string cluster_uid;
-  std::string agent_address, agent_name;
+  std::string agent_name;
   int agent_port = 443;
   std::function<std::string()> agent_ca;  // the bundle as it is now
   std::vector<podspec::Variable> proxy;   // the operator's own, which leads out of the cluster
@@ -59,7 +61,16 @@ class Sweeper {
   // `trouble`: the same as a registry's word.
   void reported(const std::string& cache, const std::string& job, const std::string& storage_error,
                 std::optional<api::RegistryTrouble> trouble = std::nullopt);
+  // A Job has reported that it could use the store, but that something failed. `again`: what it was
+  // for is still to be done, and it counts as a failed Job.
+  void reported_failure(const std::string& cache, const std::string& job, const std::string& why,
+                        bool again);
   void ask(const std::string& cache);
+  // Whether we created that Job (its uid), and it is the newest for that CompileCache or the one
+  // before; also one that a previous leader noted in the status.
+  [[nodiscard]] bool created(const std::string& cache, const std::string& job) const;
+  // The uid of the newest Job that was created, for the status; empty: none was by us.
+  [[nodiscard]] std::string newest_job(const std::string& cache) const;
   // Sweeps soon, on that node (empty: on any), to find out whether what pods need works there. Pass
   // the result to probed().
   int64_t probe(const std::string& cache, const std::string& node);
@@ -71,7 +82,9 @@ class Sweeper {
   // `claim`: of a store on a volume.
   Result<Duration> reconcile(const api::CompileCache& cache, const std::optional<ClaimView>& claim);
 
-  // Fills in prepared, storage_error, storage_trouble, job_trouble and copy_trouble.
+  // The store that spec.storage.adopt has been done for, for status.adoptedStore; "": none.
+  [[nodiscard]] std::string adopted(const std::string& cache) const;
+  // Fills in prepared, storage_error, storage_trouble, job_trouble, sweep_trouble and copy_trouble.
   void fill(const std::string& cache, StorageFacts& facts) const;
 
  private:
@@ -80,6 +93,8 @@ class Sweeper {
     std::string job, storage_error;
     std::optional<api::RegistryTrouble> storage_trouble;
     WallTime time{};
+    std::string failure;  // although the store can be used
+    bool again = false;
   };
   struct Mail {
     std::vector<Report> reports;
@@ -91,12 +106,15 @@ class Sweeper {
     std::string storage_error;
     std::optional<api::RegistryTrouble> storage_trouble;
     std::string trouble;                 // with the last Job
+    std::string failure;                 // of the last Job that ended; empty: it did all
+    std::string adopted;                 // status.adoptedStore
     std::string claim;                   // uid of the claim that was prepared
     std::optional<api::StoreRef> store;  // that was prepared
     std::optional<WallTime> last_start, last_report;
     int failures = 0;
-    std::string reason;  // of the last Job
-    int repeats = 0;     // Jobs in a row that were started again for that reason
+    int64_t generation = 0;  // of the CompileCache when it was last looked at; 0: not yet
+    std::string reason;      // of the last Job
+    int repeats = 0;         // Jobs in a row that were started again for that reason
     bool asked = false;
     std::string copy;                 // what a Job was last asked to copy
     bool copies = false;              // the last Job
@@ -106,24 +124,37 @@ class Sweeper {
     std::string level;                // of Pod Security, when that was found
     // The Job that runs, by uid; empty: it has reported or ended, or there is none.
     std::string job;
-    std::string last_job;   // the one before, or the same
-    Monotonic job_since{};  // when we first knew of it
-    bool job_seen = false;  // our store has had it
-    int64_t started = 0;    // Jobs, by us
-    int64_t ended = 0;      // how many of them when the last one came to its end
-    bool good = false;      // how it ended
+    std::string last_job;     // the one before, or the same
+    std::string noted_job;    // the one that the status named when we took over
+    bool noted_none = false;  // an earlier release wrote that status, and noted none
+    Monotonic job_since{};    // when we first knew of it
+    bool job_seen = false;    // our store has had it
+    AgentService agents;      // by which Jobs reached us when we last looked
+    std::string job_address;  // that the Job we started last was given
+    int64_t started = 0;      // Jobs, by us
+    int64_t ended = 0;        // how many of them when the last one came to its end
+    bool good = false;        // how it ended
   };
 
   static void end_job(State& state, bool good);
   void read(State& state, const Mail& mail) const;
+  static void notice_change_of_spec(State& state, const api::CompileCache& cache);
+  void notice_change_of_address(State& state) const;
+  static bool is_astray(const State& state, const SweepJob& job);
+  Status give_up_astray(State& state, const SweepJob& job) const;
   void notice_change_of_store(State& state, const api::CompileCache& cache,
                               const std::optional<ClaimView>& claim);
-  std::vector<SweepJob> jobs_of_store(const api::CompileCache& cache) const;
+  static void note_adopted(State& state, const api::CompileCache& cache);
+  std::vector<SweepJob> jobs_of_store(const State& state, const api::CompileCache& cache) const;
+  [[nodiscard]] static bool knows(const State& state, const std::string& job);
+  [[nodiscard]] bool is_created(const std::string& ns, const std::string& job) const;
   const SweepJob* job_under_way(State& state, const api::CompileCache& cache,
                                 const std::vector<SweepJob>& jobs) const;
   void failed(State& state, const api::CompileCache& cache, const std::string& trouble) const;
   void account(State& state, const api::CompileCache& cache, const SweepJob& job) const;
   Result<Duration> watch_over(State& state, const api::CompileCache& cache, const SweepJob& job);
+  [[nodiscard]] std::vector<std::shared_ptr<const PodView>> pods_of(const api::CompileCache& cache,
+                                                                    const SweepJob& job) const;
   [[nodiscard]] bool has_begun(const api::CompileCache& cache, const SweepJob& job) const;
   Status copy_no_more(State& state, const api::CompileCache& cache, const SweepJob& job);
   Status step_down(State& state, const SweepJob& job);

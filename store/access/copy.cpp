@@ -13,7 +13,9 @@ namespace {
 using archive::BlobStore;
 using archive::Descriptor;
 
-// What cannot be read is as good as missing: it is written anew.
+constexpr int kMostTries = 3;
+
+// An unreadable blob counts as missing: it is written again.
 bool has_whole(const BlobStore& store, const Descriptor& blob) {
   if (!archive::check_blob_size(store, blob)) return false;
   const auto reader = store.open(blob);
@@ -30,9 +32,25 @@ class Copy {
     if (!done_.insert(blob.digest).second || has_whole(to_, blob)) return {};
     return put(blob);
   }
-  // Whether it is there or not: where a registry has it without a tag, it gets one.
-  Status manifest(const archive::Manifest& manifest) {
-    return put({archive::kManifestMediaType, manifest.digest, manifest.size});
+  // All but the manifest.
+  Status blobs_of(const archive::Manifest& manifest) {
+    for (const Descriptor& layer : manifest.layers) {
+      if (auto copied = blob(layer); !copied) return copied;
+    }
+    return blob(manifest.config);
+  }
+  // Whether it is there or not: where a registry has it without a tag, it gets one. kUnavailable,
+  // with `lost`: the store has no longer what the manifest names.
+  Status manifest(const archive::Manifest& manifest, bool& lost) {
+    const Descriptor blob{archive::kManifestMediaType, manifest.digest, manifest.size};
+    auto copied = put(blob);
+    lost = !copied && copied.error().code == ErrorCode::kNotFound &&
+           archive::check_blob_size(from_, blob).has_value();
+    if (!lost) return copied;
+    done_.clear();
+    Error error = copied.error();
+    error.code = ErrorCode::kUnavailable;
+    return unexpected(error);
   }
 
   CopyReport report;
@@ -83,33 +101,35 @@ Result<CopyReport> copy_archive(const BlobStore& from, Store& to,
   copy.report.archive = archive::describe(*manifest, *config);
   copy.report.annotations = manifest->annotations;
   copy.report.newest_file_ns = newest_file(*config);
-  for (const Descriptor& layer : manifest->layers) {
-    if (auto copied = copy.blob(layer); !copied) return unexpected(copied.error().with(context));
+  // A registry that is collected in between deletes blobs that no manifest names yet.
+  Status copied;
+  for (int tries = 1;; ++tries) {
+    bool lost = false;
+    copied = copy.blobs_of(*manifest);
+    // No manifest is there before its blobs are.
+    if (copied) copied = to.sync();
+    if (copied) copied = copy.manifest(*manifest, lost);
+    if (!lost || tries == kMostTries) break;
   }
-  if (auto copied = copy.blob(manifest->config); !copied)
-    return unexpected(copied.error().with(context));
-  // No manifest is there before its blobs are.
-  if (auto synced = to.sync(); !synced) return unexpected(synced.error().with(context));
-  if (auto copied = copy.manifest(*manifest); !copied)
-    return unexpected(copied.error().with(context));
-  if (auto synced = to.sync(); !synced) return unexpected(synced.error().with(context));
+  if (copied) copied = to.sync();
+  if (!copied) return unexpected(copied.error().with(context));
   return std::move(copy.report);
 }
 
 Result<size_t> copy_signatures(Store& from, Store& to, const std::string& manifest_digest) {
   Signatures *source = from.signatures(), *target = to.signatures();
   if (source == nullptr || target == nullptr) return 0;
-  const auto found = source->of(manifest_digest);
-  if (!found) return unexpected(found.error());
-  const auto there = target->of(manifest_digest);
-  if (!there) return unexpected(there.error());
+  const FoundSignatures found = source->of(manifest_digest);
+  const FoundSignatures there = target->of(manifest_digest);
+  if (there.unread) return unexpected(*there.unread);
   size_t added = 0;
-  for (const Signature& one : *found) {
-    // Whoever pushes there can put any signature beside any archive.
-    if (one.subject != manifest_digest || has(*there, one)) continue;
+  for (const Signature& one : found.all) {
+    // Anyone who pushes there can put any signature beside any archive.
+    if (one.subject != manifest_digest || has(there.all, one)) continue;
     if (auto put = target->add(one); !put) return unexpected(put.error());
     ++added;
   }
+  if (found.unread) return unexpected(*found.unread);
   return added;
 }
 

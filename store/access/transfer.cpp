@@ -206,7 +206,9 @@ Result<ImportReport> import_archive(Store& store, const std::string& path,
   added.annotations[kAnnotationName] = name;
   if (added.generation() == 0) added.annotations[kAnnotationGeneration] = "1";
   ImportReport report{std::move(*whole), name, added.generation(), false};
-  for (const IndexEntry& other : index->read_index().entries) {
+  const auto present = index->read_index();
+  if (!present) return unexpected(present.error().with(context));
+  for (const IndexEntry& other : present->entries) {
     if (other.name() != name) continue;
     if (other.digest == added.digest) {
       report.existed = true;

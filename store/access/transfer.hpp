@@ -51,7 +51,7 @@ struct ImportReport {
 
 // Puts the archive into the store, checks every byte of it as a load does, and only then adds it to
 // the index. kConflict: the index has another archive of that name with the same or a higher
-// generation; kInvalid: the file has not exactly one archive of ours, or the store has no index;
+// generation. kInvalid: the file does not have exactly one archive, or the store has no index.
 // kCorrupt. After any error nothing is left but blobs that no head reaches, which later sweeps
 // delete. `path` "-": from standard input.
 Result<ImportReport> import_archive(Store& store, const std::string& path,

@@ -36,7 +36,7 @@ Status own(const Status& status) {
   return {};
 }
 
-// Whether the file has these very bytes. If one had flipped since it was written, a new archive
+// Whether the file has exactly these bytes. If one had flipped since it was written, a new archive
 // that used this blob could not be loaded. Seldom called, as few blobs are equal.
 bool has_blob(const std::string& path, const archive::WrittenBlob& blob) {
   const auto file = archive::open_regular(path);

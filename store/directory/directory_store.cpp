@@ -77,7 +77,7 @@ Trouble DirectoryStore::trouble(const Error& error, Use use) const {
   return Trouble::kOther;
 }
 
-Index DirectoryStore::read_index() const { return store::read_index(path_); }
+Result<Index> DirectoryStore::read_index() const { return store::read_index(path_); }
 
 Status DirectoryStore::write_index(const std::vector<IndexEntry>& entries) {
   return store::write_index(path_, entries);
@@ -85,6 +85,10 @@ Status DirectoryStore::write_index(const std::vector<IndexEntry>& entries) {
 
 Status DirectoryStore::update_index(const IndexEntry& entry) {
   return store::update_index(path_, entry);
+}
+
+Status DirectoryStore::extend_index(const std::string& expected, const IndexEntry& entry) {
+  return store::extend_index(path_, expected, entry);
 }
 
 Status DirectoryStore::note_node_product(const std::string& node, const std::string& product) {

@@ -43,9 +43,10 @@ class DirectoryStore : public Store, public OfflineIndex, public Upkeep {
   Upkeep* upkeep() override { return this; }
   [[nodiscard]] Trouble trouble(const Error& error, Use use) const override;
 
-  [[nodiscard]] Index read_index() const override;
+  [[nodiscard]] Result<Index> read_index() const override;
   Status write_index(const std::vector<IndexEntry>& entries) override;
   Status update_index(const IndexEntry& entry) override;
+  Status extend_index(const std::string& expected, const IndexEntry& entry) override;
   Status note_node_product(const std::string& node, const std::string& product) override;
   [[nodiscard]] Result<std::string> node_product(const std::string& node) const override;
 

@@ -34,7 +34,7 @@ constexpr const char* kLayoutName = "oci-layout";
 constexpr const char* kLayout = R"({"imageLayoutVersion":"1.0.0"})";
 constexpr mode_t kOpenToAll = 0777;
 
-// Not knowing is an error, as files that seem to be missing would be made anew.
+// Not knowing is an error, as files that seem to be missing would be recreated.
 Result<bool> exists(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0) return true;
@@ -135,7 +135,7 @@ Status make_store_directory(const std::string& store, bool is_store) {
     if (!empty) return unexpected(empty.error());
     if (!*empty) {
       return fail(ErrorCode::kConflict, store +
-                                            " holds files that are not ours; choose another "
+                                            " holds files of another owner; choose another "
                                             "spec.storage.subPath, or name for the CompileCache");
     }
   }

@@ -125,9 +125,9 @@ Trouble MemoryStore::trouble(const Error&, Use) const {
   return owner_ ? Trouble::kOther : Trouble::kMissing;
 }
 
-Index MemoryStore::read_index() const {
+Result<Index> MemoryStore::read_index() const {
   const MutexLock lock(mutex_);
-  if (!owner_) return {{}, {check_prepared().error().message}};
+  if (!owner_) return Index{{}, {check_prepared().error().message}};
   return parse_index(index_, kIndexSource);
 }
 
@@ -144,6 +144,16 @@ Status MemoryStore::update_index(const IndexEntry& entry) {
   if (auto prepared = check_prepared(); !prepared) return prepared;
   std::vector<IndexEntry> entries = parse_index(index_, kIndexSource).entries;
   if (put_entry(entries, entry)) index_ = index_text(entries);
+  return {};
+}
+
+Status MemoryStore::extend_index(const std::string& expected, const IndexEntry& entry) {
+  if (auto usable = check_entry(entry, describe()); !usable) return usable;
+  const MutexLock lock(mutex_);
+  if (auto prepared = check_prepared(); !prepared) return prepared;
+  std::vector<IndexEntry> entries = parse_index(index_, kIndexSource).entries;
+  if (auto extended = extend_entry(entries, expected, entry); !extended) return extended;
+  index_ = index_text(entries);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "archive/format.hpp"
@@ -16,8 +17,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostReferrers = 64;
-constexpr size_t kMostIndexBytes = 1U << 20;
+// A pusher can name any number; each takes a request.
+constexpr size_t kMostReferrers = 1000;
+constexpr size_t kMostIndexBytes = kMostManifestBytes;
+// Of a list of so many bytes, which is some 20,000 manifests.
+constexpr size_t kMostJsonValues = 200'000;
 // Of archives and of the owner's marker.
 constexpr std::string_view kOurTypes = "application/vnd.compilecache.";
 
@@ -25,56 +29,85 @@ std::string index_tag(const std::string& digest) {
   return "sha256-" + digest.substr(digest.find(':') + 1);
 }
 
-// An index's descriptors; none of what is no index.
-Json descriptors_in(const std::string& index) {
-  const auto json = parse_json(index, "the list of what is attached to an archive");
-  if (!json || !json->is_object()) return Json::array();
-  const auto list = json->find("manifests");
+// An index's descriptors; none of what is another kind of manifest.
+Result<Json> descriptors_in(const std::string& index) {
+  const auto json =
+      parse_json(index, "the list of what is attached to an archive", kMostJsonValues);
+  if (!json) return unexpected(json.error());
+  const auto list = json->is_object() ? json->find("manifests") : json->end();
   return list == json->end() || !list->is_array() ? Json::array() : *list;
 }
 
-// The manifests that an index names.
-std::vector<std::string> named_in(const std::string& index) {
-  std::vector<std::string> digests;
-  for (const Json& descriptor : descriptors_in(index)) {
-    const auto digest = string_member(descriptor, "digest");
-    if (!digest || !archive::is_digest(*digest)) continue;
-    if (digests.size() == kMostReferrers) break;
-    digests.push_back(*digest);
-  }
-  return digests;
+struct Named {
+  std::string digest;
+  bool may_sign = false;  // by what is said of it
+};
+
+bool may_sign(const Json& descriptor) {
+  const std::string type = string_member(descriptor, "artifactType").value_or("");
+  return type.starts_with("application/vnd.dev.sigstore.") ||
+         type.starts_with("application/vnd.dev.cosign.");
 }
 
-// What the registry says refers to the manifest; nothing where it does not know that question.
-Result<std::vector<std::string>> told_referrers(RegistryClient& client, const std::string& digest) {
+// Adds the manifests that an index names.
+Status add_named(const std::string& index, std::vector<Named>& all) {
+  const auto descriptors = descriptors_in(index);
+  if (!descriptors) return unexpected(descriptors.error());
+  for (const Json& descriptor : *descriptors) {
+    const auto digest = string_member(descriptor, "digest");
+    if (digest && archive::is_digest(*digest)) all.push_back({*digest, may_sign(descriptor)});
+  }
+  return {};
+}
+
+// The manifest's referrers, by the registry; nothing where it does not know that question.
+Result<std::vector<Named>> told_referrers(RegistryClient& client, const std::string& digest) {
   const auto told = client.send_whole(
       {.target = "referrers/" + digest, .doing = "asking what refers to " + digest},
       kMostIndexBytes);
-  if (told) return named_in(told->body);
-  const int status = told.error().status;
-  if (status < 400 || status >= 500 || status == 429) return unexpected(told.error().error);
-  return std::vector<std::string>();
+  std::vector<Named> named;
+  if (!told) {
+    const int status = told.error().status;
+    if (status < 400 || status >= 500 || status == 429) return unexpected(told.error().error);
+    return named;
+  }
+  if (auto added = add_named(told->body, named); !added) return unexpected(added.error());
+  return named;
 }
 
-// Those that refer to the manifest, as the registry or whoever pushed them says.
-Result<std::vector<std::string>> named_referrers(RegistryClient& client,
-                                                 const std::string& digest) {
-  auto told = told_referrers(client, digest);
-  if (!told || !told->empty()) return told;
+// The same by the index that their pusher keeps, as clients do where the registry does not
+// know that question, or did not when they pushed.
+Result<std::vector<Named>> indexed_referrers(RegistryClient& client, const std::string& digest) {
   const auto index = attached_at(client, index_tag(digest));
   if (!index) return unexpected(index.error());
-  return *index ? named_in((*index)->manifest) : std::vector<std::string>();
+  std::vector<Named> named;
+  if (!*index) return named;
+  if (auto added = add_named((*index)->manifest, named); !added) return unexpected(added.error());
+  return named;
 }
 
-// Whoever may push can name any manifest in any index.
+// Those that may be signatures first, each once.
+std::vector<std::string> in_order(const std::vector<Named>& named) {
+  std::vector<std::string> digests;
+  std::set<std::string> known;
+  for (const bool signs : {true, false}) {
+    for (const Named& one : named) {
+      if (one.may_sign == signs && known.insert(one.digest).second) digests.push_back(one.digest);
+    }
+  }
+  if (digests.size() > kMostReferrers) digests.resize(kMostReferrers);
+  return digests;
+}
+
+// A pusher can name any manifest in any index.
 bool is_about(const std::string& manifest, const std::string& digest) {
-  const auto json = parse_json(manifest, "what is attached to an archive");
-  if (!json) return false;
+  const auto json = parse_json(manifest, "what is attached to an archive", kMostJsonValues);
+  if (!json || !json->is_object()) return false;
   const auto subject = json->find("subject");
   return subject != json->end() && string_member(*subject, "digest") == digest;
 }
 
-// What an index says of a manifest.
+// An index's entry of a manifest.
 Json described(const std::string& manifest) {
   Json descriptor = {{"mediaType", archive::kManifestMediaType},
                      {"digest", digest_of(manifest)},
@@ -90,14 +123,15 @@ Status add_to_index(RegistryClient& client, const std::string& subject,
                     const std::string& manifest) {
   const auto index = attached_at(client, index_tag(subject));
   if (!index) return unexpected(index.error());
-  Json descriptors = *index ? descriptors_in((*index)->manifest) : Json::array();
+  auto descriptors = *index ? descriptors_in((*index)->manifest) : Result<Json>(Json::array());
+  if (!descriptors) return unexpected(descriptors.error());
   const std::string digest = digest_of(manifest);
-  for (const Json& one : descriptors) {
+  for (const Json& one : *descriptors) {
     if (string_member(one, "digest") == digest) return {};
   }
-  descriptors.push_back(described(manifest));
+  descriptors->push_back(described(manifest));
   const Json whole = {
-      {"schemaVersion", 2}, {"mediaType", kIndexMediaType}, {"manifests", descriptors}};
+      {"schemaVersion", 2}, {"mediaType", kIndexMediaType}, {"manifests", std::move(*descriptors)}};
   if (auto put = put_index(client, index_tag(subject), whole.dump()); !put)
     return unexpected(write_error(put.error()));
   return {};
@@ -106,7 +140,7 @@ Status add_to_index(RegistryClient& client, const std::string& subject,
 void remove(RegistryClient& client, const std::string& digest) {
   const auto deleted = delete_manifest(client, digest);
   if (deleted || deleted.error().status == 404) return;
-  log_warn("what was attached to an archive that is gone stays in the registry",
+  log_warn("the attachment of a deleted archive stays in the registry",
            {{"digest", digest}, {"error", deleted.error().error.message}});
 }
 
@@ -117,8 +151,9 @@ std::string signature_tag(const std::string& digest) { return index_tag(digest) 
 Result<std::optional<Attached>> attached_at(RegistryClient& client, const std::string& reference) {
   auto text = get_manifest(client, reference);
   if (!text && text.error().status == 404) return std::nullopt;
+  if (!text && text.error().error.code == ErrorCode::kTooLarge) return std::nullopt;
   if (!text) return unexpected(text.error().error);
-  const auto json = parse_json(*text, "what is attached to an archive");
+  const auto json = parse_json(*text, "what is attached to an archive", kMostJsonValues);
   if (!json || !json->is_object()) return std::nullopt;
   if (string_member(*json, "artifactType").value_or("").starts_with(kOurTypes)) return std::nullopt;
   Attached found{digest_of(*text), std::move(*text)};
@@ -126,14 +161,24 @@ Result<std::optional<Attached>> attached_at(RegistryClient& client, const std::s
   return found;
 }
 
-Result<std::vector<Attached>> referrers_of(RegistryClient& client, const std::string& digest) {
-  const auto named = named_referrers(client, digest);
-  if (!named) return unexpected(named.error());
-  std::vector<Attached> referrers;
-  for (const std::string& one : *named) {
+Referrers referrers_of(RegistryClient& client, const std::string& digest) {
+  Referrers referrers;
+  const auto note = [&](const Error& error) {
+    if (!referrers.unread) referrers.unread = error;
+  };
+  std::vector<Named> named;
+  for (const auto ask : {told_referrers, indexed_referrers}) {
+    const auto some = ask(client, digest);
+    if (!some) note(some.error());
+    if (some) named.insert(named.end(), some->begin(), some->end());
+  }
+  for (const std::string& one : in_order(named)) {
     auto found = attached_at(client, one);
-    if (!found) return unexpected(found.error());
-    if (*found && is_about((*found)->manifest, digest)) referrers.push_back(std::move(**found));
+    if (!found) {
+      note(found.error());
+    } else if (*found && is_about((*found)->manifest, digest)) {
+      referrers.found.push_back(std::move(**found));
+    }
   }
   return referrers;
 }
@@ -144,18 +189,18 @@ Status attach(RegistryClient& client, const std::string& subject, const std::str
     return unexpected(write_error(put.error()));
   const auto told = told_referrers(client, subject);
   if (!told) return unexpected(told.error());
-  if (std::find(told->begin(), told->end(), digest) != told->end()) return {};
+  const auto is_it = [&](const Named& one) { return one.digest == digest; };
+  if (std::any_of(told->begin(), told->end(), is_it)) return {};
   return add_to_index(client, subject, manifest);
 }
 
 void remove_attached(RegistryClient& client, const std::string& digest) {
-  const auto referrers = referrers_of(client, digest);
-  if (!referrers) {
-    log_warn("what is attached to an archive that is gone stays in the registry",
-             {{"archive", digest}, {"error", referrers.error().message}});
-    return;
+  const Referrers referrers = referrers_of(client, digest);
+  if (referrers.unread) {
+    log_warn("the attachments of a deleted archive stay in the registry",
+             {{"archive", digest}, {"error", referrers.unread->message}});
   }
-  for (const Attached& one : *referrers) remove(client, one.digest);
+  for (const Attached& one : referrers.found) remove(client, one.digest);
   for (const char* kind : {".sig", ".att", ".sbom", ""}) {
     const auto found = attached_at(client, index_tag(digest) + kind);
     if (found && *found) remove(client, (*found)->digest);

@@ -5,6 +5,7 @@
 
 #include "base/base64.hpp"
 #include "base/checked_json.hpp"
+#include "base/strings.hpp"
 #include "store/registry/refusal.hpp"
 
 namespace compilecache::store {
@@ -44,6 +45,16 @@ Result<Token> parse_token(const std::string& text) {
   return token;
 }
 
+// The actions on this repository that a challenge's scope names: "delete" of
+// "repository:ml/a:delete"; nothing where it names none.
+std::optional<std::string> actions_in(const std::string& scope, const std::string& repository) {
+  const std::string prefix = "repository:" + repository + ":";
+  for (const std::string& one : split(scope, ' ')) {
+    if (one.starts_with(prefix) && one.size() > prefix.size()) return one.substr(prefix.size());
+  }
+  return std::nullopt;
+}
+
 Error with_reason(Error error) {
   if (error.reason.empty()) error.reason = kReasonUnauthorized;
   return error;
@@ -51,8 +62,23 @@ Error with_reason(Error error) {
 
 }  // namespace
 
-bool Authorization::usable(bool push) const {
-  return held_ && (held_->push || !push) && clock_.monotonic() < held_->good_until;
+// Token services differ in what they call the right to delete ("delete", "*", "push"), and some
+// refuse to answer at all when they do not know the word. Therefore the registry is asked first,
+// with the token for pulling or pushing, and its challenge says what to ask for. A token of the
+// caller's covers deleting where it covers pushing.
+Right Authorization::asked_as(Right right) const {
+  if (right != Right::kDelete) return right;
+  if (options_.tokens) return Right::kPush;
+  return delete_actions_.empty() ? Right::kPull : Right::kDelete;
+}
+
+std::optional<Authorization::Held>& Authorization::held_for(Right right) {
+  return right == Right::kDelete ? deleting_ : held_;
+}
+
+bool Authorization::usable(Right right) {
+  const auto& held = held_for(right);
+  return held && (held->push || right != Right::kPush) && clock_.monotonic() < held->good_until;
 }
 
 Result<Credentials> Authorization::credentials() const {
@@ -66,45 +92,50 @@ Result<Credentials> Authorization::credentials() const {
   return unexpected(error);
 }
 
-Result<std::string> Authorization::header(bool push) {
+Result<std::string> Authorization::header(Right wanted) {
   const MutexLock lock(mutex_);
   const bool bearer = options_.tokens || (challenge_ && challenge_->scheme == "bearer");
   if (!bearer) return basic_;
-  if (!usable(push)) {
-    if (auto got = get_token(push); !got) return unexpected(got.error());
+  const Right right = asked_as(wanted);
+  if (!usable(right)) {
+    if (auto got = get_token(right); !got) return unexpected(got.error());
   }
-  return "Bearer " + held_->token.value;
+  return "Bearer " + held_for(right)->token.value;
 }
 
-Status Authorization::get_token(bool push) {
-  // Who has pushed once goes on to: one token for both is enough.
-  push = push || (held_ && held_->push);
+Status Authorization::get_token(Right right) {
+  auto& held = held_for(right);
+  // A client that has pushed once will push again: one token for both is enough.
+  const bool push = right == Right::kPush || (held && held->push);
   if (cutoff_.passed()) {
     return fail(ErrorCode::kCancelled, "a token is not asked for, as the time for it is up");
   }
-  auto token = options_.tokens ? options_.tokens(push, cutoff_.at()) : ask_realm(push);
+  const std::string actions = right == Right::kDelete ? delete_actions_
+                              : push                  ? "pull,push"
+                                                      : "pull";
+  auto token = options_.tokens ? options_.tokens(push, cutoff_.at()) : ask_realm(actions);
   if (!token) return unexpected(token.error());
   const std::chrono::milliseconds life = token->lifetime;
   const auto before = std::min<std::chrono::milliseconds>(kBefore, life / 5);
-  held_ = Held{std::move(*token), push, clock_.monotonic() + life - before};
+  held = Held{std::move(*token), push, clock_.monotonic() + life - before};
   return {};
 }
 
 // As https://distribution.github.io/distribution/spec/auth/token/ says; with an identity token the
 // OAuth2 form of it.
-Result<Token> Authorization::ask_realm(bool push) {
+Result<Token> Authorization::ask_realm(const std::string& actions) {
   const std::string realm = challenge_->parameter("realm");
   const std::string doing = "getting a token for " + options_.repository.host + " from " + realm;
   auto known = credentials();
   if (!known) return unexpected(known.error().with(doing));
-  const std::string scope =
-      "repository:" + options_.repository.repository + (push ? ":pull,push" : ":pull");
+  const std::string scope = "repository:" + options_.repository.repository + ":" + actions;
   std::string query =
       "service=" + query_encode(challenge_->parameter("service")) + "&scope=" + query_encode(scope);
   http::SessionRequest request{.url = realm};
   request.deadline = std::chrono::steady_clock::now() + kTokenTime;
   if (!known->identity_token.empty()) {
     request.method = "POST";
+    request.same_origin = true;
     request.headers = {{"Content-Type", "application/x-www-form-urlencoded"}};
     request.body = "grant_type=refresh_token&client_id=compilecache&refresh_token=" +
                    query_encode(known->identity_token) + "&" + query;
@@ -122,7 +153,7 @@ Result<Token> Authorization::ask_realm(bool push) {
   if (!text) return unexpected(no_answer(text.error(), doing).error);
   if ((*answer)->status() != 200) {
     Refusal refusal = refusal_of({(*answer)->status(), (*answer)->headers(), *text}, doing);
-    // Whatever the token service lacks, no blob is missing.
+    // If the token service lacks something, still no blob is missing.
     if (refusal.error.code == ErrorCode::kNotFound) refusal.error.code = ErrorCode::kUnauthorized;
     return unexpected(with_reason(refusal.error));
   }
@@ -131,14 +162,16 @@ Result<Token> Authorization::ask_realm(bool push) {
   return token;
 }
 
+Status Authorization::replace(const std::string& sent, Right right) {
+  // Another thread may have renewed it already.
+  if (usable(right) && sent != "Bearer " + held_for(right)->token.value) return {};
+  return get_token(right);
+}
+
 Status Authorization::renew(const std::string& sent, const std::vector<Challenge>& challenges,
-                            bool push) {
+                            Right wanted) {
   const MutexLock lock(mutex_);
-  if (options_.tokens) {
-    // Another thread may have renewed it already.
-    if (held_ && sent != "Bearer " + held_->token.value && usable(push)) return {};
-    return get_token(push);
-  }
+  if (options_.tokens) return replace(sent, asked_as(wanted));
   const auto find = [&](const char* scheme) {
     return std::find_if(challenges.begin(), challenges.end(),
                         [&](const Challenge& one) { return one.scheme == scheme; });
@@ -150,9 +183,12 @@ Status Authorization::renew(const std::string& sent, const std::vector<Challenge
   };
   if (const auto bearer = find("bearer");
       bearer != challenges.end() && !bearer->parameter("realm").empty()) {
-    if (held_ && sent != "Bearer " + held_->token.value && usable(push)) return {};
     challenge_ = *bearer;
-    return get_token(push);
+    if (wanted == Right::kDelete) {
+      const auto asked = actions_in(bearer->parameter("scope"), options_.repository.repository);
+      delete_actions_ = asked.value_or("pull,delete");
+    }
+    return replace(sent, wanted);
   }
   if (find("basic") == challenges.end())
     return nothing("asks for credentials in a way that is not known here (no Basic, no Bearer)");

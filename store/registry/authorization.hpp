@@ -17,11 +17,14 @@
 // What requests to one repository show to be let in: nothing, a name and password, or a token that
 // the registry's token service gives for these; or a token from the caller.
 //
-//   auto header = authorization.header(push);               // "" or "Bearer ..."
+//   auto header = authorization.header(Right::kPush);       // "" or "Bearer ..."
 //   ...                                                     // the registry answers 401
-//   if (auto renewed = authorization.renew(*header, challenges_of(headers), push); !renewed) ...
+//   auto renewed = authorization.renew(*header, challenges_of(headers), Right::kPush);
 
 namespace compilecache::store {
+
+// The permission that a request needs. Pushing includes pulling.
+enum class Right { kPull, kPush, kDelete };
 
 struct Token {
   std::string value;
@@ -49,11 +52,12 @@ class Authorization {
 
   // The value of the header Authorization; empty: to be sent without. A token that expires soon is
   // replaced first.
-  Result<std::string> header(bool push);
+  Result<std::string> header(Right right);
   // After a 401 to a request with the header `sent`: does what the challenges ask for, so that
-  // header() is another one. kUnauthorized: there is nothing else to try. Otherwise the errors of
-  // the token's source.
-  Status renew(const std::string& sent, const std::vector<Challenge>& challenges, bool push);
+  // header() is another one. They have to be the registry's own: a challenge names
+  // the server that gets the password. kUnauthorized: there is nothing else to try. Otherwise the
+  // errors of the token's source.
+  Status renew(const std::string& sent, const std::vector<Challenge>& challenges, Right right);
 
  private:
   struct Held {
@@ -62,10 +66,15 @@ class Authorization {
     Monotonic good_until{};
   };
 
-  Status get_token(bool push) REQUIRES(mutex_);
-  Result<Token> ask_realm(bool push) REQUIRES(mutex_);
+  Status get_token(Right right) REQUIRES(mutex_);
+  // Gets a token in place of the one that was sent.
+  Status replace(const std::string& sent, Right right) REQUIRES(mutex_);
+  Result<Token> ask_realm(const std::string& actions) REQUIRES(mutex_);
   [[nodiscard]] Result<Credentials> credentials() const;
-  [[nodiscard]] bool usable(bool push) const REQUIRES(mutex_);
+  [[nodiscard]] Right asked_as(Right right) const REQUIRES(mutex_);
+  // The token for requests that need this right.
+  std::optional<Held>& held_for(Right right) REQUIRES(mutex_);
+  [[nodiscard]] bool usable(Right right) REQUIRES(mutex_);
 
   const AuthorizationOptions options_;
   http::Session& session_;
@@ -74,7 +83,10 @@ class Authorization {
   Mutex mutex_;
   std::optional<Challenge> challenge_ GUARDED_BY(mutex_);  // the registry's, once it is known
   std::string basic_ GUARDED_BY(mutex_);
-  std::optional<Held> held_ GUARDED_BY(mutex_);
+  std::optional<Held> held_ GUARDED_BY(mutex_);      // to pull, or to pull and push
+  std::optional<Held> deleting_ GUARDED_BY(mutex_);  // to delete
+  // The scope that the registry asked of a token to delete with; empty: it has not asked yet.
+  std::string delete_actions_ GUARDED_BY(mutex_);
 };
 
 }  // namespace compilecache::store

@@ -30,7 +30,7 @@ struct BlobAnswer {
 };
 
 // Gets the blob from `first` on, up to `end` (not included) if there is one. A server that does not
-// know ranges sends all of it, and what is before `first` is passed over.
+// know ranges sends all of it, and bytes before `first` are skipped.
 Reply<BlobAnswer> get_blob(RegistryClient& client, const std::string& digest, uint64_t first,
                            std::optional<uint64_t> end);
 

@@ -7,7 +7,7 @@
 
 #include "http/message.hpp"
 
-// What a server that answers 401 asks for (RFC 9110, 11.6.1). Pure.
+// The demands of a server that answers 401 (RFC 9110, 11.6.1). Pure.
 //
 //   for (const Challenge& challenge : challenges_of(headers)) {
 //     if (challenge.scheme == "bearer") realm = challenge.parameter("realm");
@@ -24,7 +24,7 @@ struct Challenge {
   bool operator==(const Challenge&) const = default;
 };
 
-// One header field may have several, and there may be several fields. What cannot be read is left
+// One header field may have several, and there may be several fields. Unreadable ones are left
 // out.
 std::vector<Challenge> parse_challenges(std::string_view field);
 std::vector<Challenge> challenges_of(const http::Headers& headers);

@@ -34,7 +34,7 @@ Reply<void> put_as(RegistryClient& client, const char* media_type, const std::st
                           .target = "manifests/" + reference,
                           .headers = {{"Content-Type", media_type}},
                           .body = text,
-                          .push = true,
+                          .right = Right::kPush,
                           .doing = doing_to("pushing", reference)});
   if (!put) return tl::unexpected(put.error());
   finish(**put);
@@ -113,7 +113,7 @@ Reply<void> put_index(RegistryClient& client, const std::string& reference,
 Reply<void> delete_manifest(RegistryClient& client, const std::string& digest) {
   auto deleted = client.send({.method = "DELETE",
                               .target = "manifests/" + digest,
-                              .push = true,
+                              .right = Right::kDelete,
                               .doing = doing_to("deleting", digest)});
   if (!deleted) return tl::unexpected(deleted.error());
   finish(**deleted);

@@ -20,7 +20,7 @@ inline constexpr char kIndexMediaType[] = "application/vnd.oci.image.index.v1+js
 inline constexpr char kEmptyMediaType[] = "application/vnd.oci.empty.v1+json";
 inline constexpr char kEmpty[] = "{}";
 
-// What a manifest says of itself. Pure.
+// A manifest's description of itself. Pure.
 struct ManifestFacts {
   std::string artifact_type;
   uint64_t generation = 0;                              // 0: it has none

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "http/url.hpp"
+
 namespace compilecache::store {
 namespace {
 
@@ -122,7 +124,9 @@ std::string api_host(const std::string& host) {
 
 bool is_loopback(const std::string& host) {
   const std::string name = without_port(host);
-  return name == "localhost" || name == "::1" || name.rfind("127.", 0) == 0;
+  if (name == "localhost" || name == "::1") return true;
+  // "127.example.com" is a name like any other.
+  return http::is_address(name) && name.rfind("127.", 0) == 0;
 }
 
 }  // namespace compilecache::store

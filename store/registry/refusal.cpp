@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostWords = 300;
 
-// What the body's errors say: "DENIED: requested access to the resource is denied".
+// The body's errors: "DENIED: requested access to the resource is denied".
 struct Said {
   std::vector<std::string> codes;
   std::string words;
@@ -54,6 +54,12 @@ bool says_full(int status, const std::string& body) {
          has("\"err\":28}") || has("\"err\":122}") || has("disk full");
 }
 
+// EFBIG: files have a bound there, as in the installation's own registry.
+bool says_too_large(int status, const std::string& body) {
+  return status >= 500 && (body.find("file too large") != std::string::npos ||
+                           body.find("\"Err\":27}") != std::string::npos);
+}
+
 struct Verdict {
   ErrorCode code;
   const char* reason;
@@ -65,6 +71,11 @@ Verdict verdict(int status, const Said& said, const std::string& body) {
     return {ErrorCode::kIo, kReasonFull,
             "it has no room, or a quota or limit of its own: make room there, or keep less "
             "(spec.retention)"};
+  }
+  if (says_too_large(status, body)) {
+    return {ErrorCode::kTooLarge, "",
+            "no blob may be so large there (UPLOAD_LIMIT of the installation's own registry): have "
+            "that raised, or keep less (spec.save.maxArchiveSize)"};
   }
   const auto has = [&](const char* code) {
     return std::find(said.codes.begin(), said.codes.end(), code) != said.codes.end();
@@ -91,6 +102,10 @@ Verdict verdict(int status, const Said& said, const std::string& body) {
     default:
       break;
   }
+  if (status < 400)
+    return {ErrorCode::kInvalid, kReasonUnreachable,
+            "it redirects to where this is not followed: name the registry's own host in "
+            "spec.storage.registry.repository"};
   if (status >= 500)
     return {ErrorCode::kUnavailable, kReasonUnreachable, "see the registry's own log"};
   return {ErrorCode::kInvalid, kReasonUnreachable,
@@ -128,6 +143,21 @@ Refusal refusal_of(const Unwelcome& answer, const std::string& doing) {
   Refusal refusal{answer.status, std::move(said.codes), retry_after_of(answer.headers),
                   challenges_of(answer.headers), Error{is.code, message + ": " + is.next}};
   refusal.error.reason = is.reason;
+  return refusal;
+}
+
+Refusal refusal_elsewhere(const std::string& host, const Unwelcome& answer,
+                          const std::string& doing) {
+  Refusal refusal = refusal_of(answer, doing + ", redirected to " + host);
+  refusal.elsewhere = true;
+  refusal.challenges.clear();
+  if (answer.status != 401) return refusal;
+  // The registry gives a new address, with a new signature, each time it is asked.
+  refusal.error.code = ErrorCode::kUnavailable;
+  refusal.error.reason = kReasonUnreachable;
+  refusal.error.message = doing + ": the registry redirects to " + host +
+                          ", which answered 401: the redirect has to carry its own permission; "
+                          "see how the registry's storage is configured";
   return refusal;
 }
 

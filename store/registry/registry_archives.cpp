@@ -11,7 +11,9 @@
 namespace compilecache::store {
 namespace {
 
-// Nothing: no archive of ours, or one that nobody can name.
+constexpr size_t kMostProblems = 5;
+
+// Nothing: no archive, or one that nobody can name.
 std::optional<IndexEntry> entry_of(const std::string& manifest) {
   const auto facts = manifest_facts(manifest);
   if (!facts || facts->artifact_type != archive::kArtifactType) return std::nullopt;
@@ -29,19 +31,27 @@ std::optional<IndexEntry> entry_of(const std::string& manifest) {
 
 }  // namespace
 
-Result<std::vector<IndexEntry>> RegistryUpkeep::archives() const {
-  const auto all = tags();
+Result<Index> RegistryUpkeep::archives() const {
+  const auto all = all_tags();
   if (!all) return unexpected(all.error());
-  std::vector<IndexEntry> entries;
+  Index index;
   for (const std::string& tag : *all) {
     if (!is_our_tag(tag)) continue;
     const auto manifest = get_manifest(client_, tag);
-    if (!manifest && manifest.error().status == 404) continue;  // deleted in the meantime
-    if (!manifest) return unexpected(manifest.error().error);
-    if (auto entry = entry_of(*manifest)) entries.push_back(std::move(*entry));
+    if (!manifest) {
+      const Refusal& refusal = manifest.error();
+      if (refusal.status == 404) continue;                          // deleted in the meantime
+      if (refusal.error.code == ErrorCode::kTooLarge) continue;     // no archive
+      if (refusal.status != 500) return unexpected(refusal.error);  // of all of them
+      if (index.problems.size() < kMostProblems)
+        index.problems.push_back("the tag " + tag +
+                                 " cannot be read; repair or delete it: " + refusal.error.message);
+      continue;
+    }
+    if (auto entry = entry_of(*manifest)) index.entries.push_back(std::move(*entry));
   }
-  keep_newest(entries);
-  return entries;
+  sort_entries(index.entries);
+  return index;
 }
 
 }  // namespace compilecache::store

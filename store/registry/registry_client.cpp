@@ -2,13 +2,12 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <utility>
 
 #include "archive/fs.hpp"
+#include "http/url.hpp"
 #include "store/registry/reference.hpp"
 
 namespace compilecache::store {
@@ -17,20 +16,7 @@ namespace {
 constexpr size_t kMostErrorBytes = 64U << 10;
 constexpr uint64_t kMostConfigBytes = 1U << 20;
 
-bool same_text(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
-
-// "https://host:port" of a URL.
-std::string_view origin_of(std::string_view url) {
-  const size_t scheme = url.find("://");
-  if (scheme == std::string_view::npos) return {};
-  return url.substr(0, std::min(url.find_first_of("/?#", scheme + 3), url.size()));
-}
-
-// What could not be read where it is to be mounted: never a missing blob.
+// An unreadable source of a mount: never a missing blob.
 tl::unexpected<Error> not_mounted(const Error& why, const std::string& what, const char* reason) {
   Error error = why.with("reading " + what);
   error.code = ErrorCode::kInvalid;
@@ -94,6 +80,11 @@ std::string RegistryClient::origin() const {
   return (options_.plain_http ? "http://" : "https://") + api_host(options_.host);
 }
 
+bool RegistryClient::is_registry(const std::string& url) const {
+  const auto other = http::parse_url(url), own = http::parse_url(origin());
+  return other && own && other->same_origin(*own);
+}
+
 std::string RegistryClient::doing(const RegistryRequest& request) const {
   return request.doing + " in " + name();
 }
@@ -135,6 +126,9 @@ Result<std::shared_ptr<RegistryClient::Connected>> RegistryClient::connect() {
 }
 
 std::shared_ptr<RegistryClient::Connected> RegistryClient::make_connected(std::string ca_pem) {
+  // "127.0.0.1" without a port means the scheme's.
+  const auto own = http::parse_url(origin());
+  const std::string host = own ? own->host_port() : options_.host;
   http::SessionOptions session{.ca_pem = std::move(ca_pem),
                                .system_authorities = options_.system_authorities,
                                .plain_hosts = options_.plain_hosts,
@@ -143,10 +137,10 @@ std::shared_ptr<RegistryClient::Connected> RegistryClient::make_connected(std::s
                                .stall_timeout = options_.stall_timeout,
                                .cutoff = &cutoff_};
   if (!options_.address.empty()) {
-    session.fixed_host = options_.host;
+    session.fixed_host = host;
     session.fixed_address = options_.address;
   }
-  if (options_.plain_http) session.plain_hosts.push_back(options_.host);
+  if (options_.plain_http) session.plain_hosts.push_back(host);
   AuthorizationOptions authorization{{options_.host, options_.repository}, options_.tokens, {}};
   if (!options_.docker_config_file.empty()) {
     authorization.docker_config = [path = options_.docker_config_file] {
@@ -158,46 +152,60 @@ std::shared_ptr<RegistryClient::Connected> RegistryClient::make_connected(std::s
 }
 
 Reply<AnswerPtr> RegistryClient::exchange(Connected& to, const RegistryRequest& request,
-                                          const std::string& authorization) {
+                                          const std::string& authorization, ConnectBy connect_by) {
   http::SessionRequest sent{.method = request.method,
                             .url = request.url,
                             .headers = request.headers,
                             .body = request.body,
-                            .source = request.source};
+                            .source = request.source,
+                            .connect_by = connect_by};
   if (sent.url.empty()) sent.url = origin() + "/v2/" + options_.repository + "/" + request.target;
   // An upload may be on another host, which is not to see them.
-  if (!authorization.empty() && same_text(origin_of(sent.url), origin()))
+  if (!authorization.empty() && is_registry(sent.url))
     sent.headers.emplace_back("Authorization", authorization);
   if (!request.streamed && request.source == nullptr)
     sent.deadline = std::chrono::steady_clock::now() + options_.answer_timeout;
   auto answer = to.session.start(sent);
   if (!answer) {
     Refusal refusal = no_answer(answer.error(), doing(request));
-    // The URL is ours.
+    // We made the URL.
     if (answer.error().code == ErrorCode::kInvalid && request.url.empty() &&
         !options_.ca_file.empty())
       refusal.error.reason = kReasonCaUnusable;
     return tl::unexpected(std::move(refusal));
   }
-  if ((*answer)->status() < 400) return std::move(*answer);
-  auto body = http::read_all(**answer, kMostErrorBytes);
-  return tl::unexpected(
-      refusal_of({(*answer)->status(), (*answer)->headers(), body.value_or("")}, doing(request)));
+  // A redirect that was not followed has done nothing.
+  if ((*answer)->status() / 100 == 2) return std::move(*answer);
+  return tl::unexpected(refused(**answer, request));
 }
 
-Reply<AnswerPtr> RegistryClient::send_once(Connected& to, const RegistryRequest& request) {
+Refusal RegistryClient::refused(http::Answer& answer, const RegistryRequest& request) const {
+  const auto body = http::read_all(answer, kMostErrorBytes);
+  const Unwelcome unwelcome{answer.status(), answer.headers(), body.value_or("")};
+  if (is_registry(answer.url())) return refusal_of(unwelcome, doing(request));
+  const auto url = http::parse_url(answer.url());
+  return refusal_elsewhere(url ? url->authority() : "another host", unwelcome, doing(request));
+}
+
+Reply<AnswerPtr> RegistryClient::send_once(Connected& to, const RegistryRequest& request,
+                                           ConnectBy connect_by) {
   for (bool renewed = false;;) {
-    const auto authorization = to.authorization.header(request.push);
+    const auto asked = std::chrono::steady_clock::now();
+    const auto authorization = to.authorization.header(request.right);
+    // The time for a token is not the registry's.
+    if (connect_by) *connect_by += std::chrono::steady_clock::now() - asked;
     if (!authorization) return tl::unexpected(no_answer(authorization.error(), doing(request)));
-    auto answer = exchange(to, request, *authorization);
-    if (answer || answer.error().status != 401 || renewed) return answer;
-    auto got = to.authorization.renew(*authorization, answer.error().challenges, request.push);
+    auto answer = exchange(to, request, *authorization, connect_by);
+    if (answer || answer.error().status != 401 || answer.error().elsewhere || renewed)
+      return answer;
+    connect_by.reset();  // it is there
+    auto got = to.authorization.renew(*authorization, answer.error().challenges, request.right);
     if (!got) {
       Refusal refusal = answer.error();
       refusal.error = got.error().with(doing(request));
       return tl::unexpected(std::move(refusal));
     }
-    // What was asked for the first time may be outdated the next moment.
+    // The first answer may be outdated the next moment.
     renewed = !authorization->empty();
     // Not from the middle of an upload that the registry may have ended.
     if (request.source != nullptr && request.once) return answer;
@@ -209,7 +217,7 @@ Reply<AnswerPtr> RegistryClient::send(const RegistryRequest& request) {
   if (!to) return tl::unexpected(Refusal{0, {}, std::nullopt, {}, to.error().with(doing(request))});
   Retries tries = retries();
   for (;;) {
-    auto answer = send_once(**to, request);
+    auto answer = send_once(**to, request, tries.connect_by());
     if (answer || request.once || !tries.again(answer.error())) return answer;
   }
 }
@@ -228,24 +236,24 @@ Reply<RegistryClient::Whole> RegistryClient::send_whole(const RegistryRequest& r
 }
 
 Result<std::string> RegistryClient::location(const http::Answer& answer) const {
-  const auto field = answer.header("Location");
-  if (!field || field->empty()) {
+  const auto nowhere = [&](const std::string& why) {
     Error error{ErrorCode::kUnavailable,
-                "the registry " + options_.host + " does not say where to push to (no Location)"};
+                "the registry " + options_.host + " does not say where to push to (" + why + ")"};
     error.reason = kReasonUnreachable;
     return unexpected(error);
-  }
-  std::string url(*field);
-  if (url.rfind("//", 0) == 0) return origin().substr(0, origin().find("//")) + url;
-  if (url.front() == '/') return std::string(origin_of(answer.url())) + url;
-  if (url.find("://") == std::string::npos)
-    return answer.url().substr(0, answer.url().find_last_of('/') + 1) + url;
+  };
+  const auto field = answer.header("Location");
+  if (!field || field->empty()) return nowhere("no Location");
+  const auto base = http::parse_url(answer.url()), own = http::parse_url(origin());
+  auto url = base ? http::follow(*base, *field) : base;
+  if (!url) return nowhere(url.error().message);
   // A registry behind a front that ends TLS often does not know that it is spoken to by HTTPS.
-  constexpr std::string_view kPlain = "http://";
-  if (!options_.plain_http && url.rfind(kPlain, 0) == 0 &&
-      same_text(origin_of(url).substr(kPlain.size()), api_host(options_.host)))
-    url.replace(0, kPlain.size(), "https://");
-  return url;
+  const bool same_port = own && (url->port == own->port || (url->port == 80 && own->port == 443));
+  if (own && own->tls() && !url->tls() && url->host == own->host && same_port) {
+    url->scheme = own->scheme;
+    url->port = own->port;
+  }
+  return url->text();
 }
 
 void finish(http::Answer& answer) {

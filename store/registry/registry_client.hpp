@@ -34,7 +34,7 @@ struct RegistryRequest {
   http::Headers headers;
   std::string body;
   http::BodySource* source = nullptr;  // instead of a body
-  bool push = false;                   // needs the right to push
+  Right right = Right::kPull;          // what it needs permission for
   bool once = false;                   // not tried again here, but for a 401
   bool streamed = false;               // the answer's body may take its time
   std::string doing;                   // "reading blob sha256:...", for messages
@@ -47,7 +47,7 @@ class RegistryClient {
   explicit RegistryClient(RegistryOptions options);
   ~RegistryClient();
 
-  // Any status below 400. After a 401 it gets what is asked for and repeats the request, once.
+  // An answer of success, 2xx. After a 401 it gets what is asked for and repeats the request, once.
   Reply<AnswerPtr> send(const RegistryRequest& request);
   // The whole body of a small answer, also where one answer is cut off. kTooLarge: more than
   // `limit` bytes.
@@ -61,7 +61,7 @@ class RegistryClient {
   // Requests, also those under way, end by then with kCancelled.
   void end_by(http::SteadyTime time) { cutoff_.set(time); }
 
-  // Where an answer's Location leads to: a whole URL. kUnavailable: there is none.
+  // Where an answer's Location leads to: a whole URL. kUnavailable: there is none that can be used.
   [[nodiscard]] Result<std::string> location(const http::Answer& answer) const;
 
   // "harbor.example.com/ml/caches"
@@ -78,12 +78,17 @@ class RegistryClient {
 
   Result<std::shared_ptr<Connected>> connect();
   std::shared_ptr<Connected> make_connected(std::string ca_pem);
-  // What is trusted, with the file as it is now.
+  // The trusted authorities, with the file as it is now.
   [[nodiscard]] Result<std::string> authorities() const;
-  Reply<AnswerPtr> send_once(Connected& to, const RegistryRequest& request);
+  using ConnectBy = std::optional<Cutoff::Time>;
+  Reply<AnswerPtr> send_once(Connected& to, const RegistryRequest& request, ConnectBy connect_by);
   Reply<AnswerPtr> exchange(Connected& to, const RegistryRequest& request,
-                            const std::string& authorization);
+                            const std::string& authorization, ConnectBy connect_by);
   [[nodiscard]] std::string origin() const;
+  // Whether this URL is the registry itself, and not where it leads to.
+  [[nodiscard]] bool is_registry(const std::string& url) const;
+  // Why an answer that is no success is none.
+  Refusal refused(http::Answer& answer, const RegistryRequest& request) const;
   [[nodiscard]] std::string doing(const RegistryRequest& request) const;
 
   const RegistryOptions options_;

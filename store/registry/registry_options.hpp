@@ -15,7 +15,7 @@
 namespace compilecache::store {
 
 // Blobs of up to this size are in the manifest too. A request for a blob costs distribution 3 ms of
-// CPU however small it is, and a KiB of a blob in a manifest 65 us, as it parses the JSON; at 16
+// CPU however small it is. A KiB of a blob in a manifest costs 65 us, as it parses the JSON; at 16
 // KiB that is two thirds of it, and a roundtrip less. With its config and four layers a manifest
 // stays below 128 KiB.
 inline constexpr uint64_t kCarriedUpTo = 16U << 10;
@@ -28,7 +28,7 @@ struct RegistryOptions {
   // to be the host's.
   std::string address;
   std::string ca_pem;                    // trusted too
-  std::string ca_file;                   // the same, read anew when it has changed
+  std::string ca_file;                   // the same, read again when it has changed
   bool system_authorities = true;        // false: what these two have is trusted alone
   bool plain_http = false;               // instead of HTTPS: for a registry on this machine
   std::vector<std::string> plain_hosts;  // others ("host:port") that it may lead to by http://

@@ -17,7 +17,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostSignatures = 64;
+constexpr size_t kMostSignatures = 1000;
+// Of a manifest with that many layers.
+constexpr size_t kMostLayerValues = 200'000;
 constexpr char kSimpleLayer[] = "application/vnd.dev.cosign.simplesigning.v1+json";
 constexpr char kSimpleAnnotation[] = "dev.cosignproject.cosign/signature";
 constexpr char kBundleLayer[] = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -28,13 +30,13 @@ constexpr char kPredicateAnnotation[] = "dev.sigstore.bundle.predicateType";
 
 // The layers of a manifest; none of what is none.
 Json layers_of(const std::string& manifest) {
-  const auto json = parse_json(manifest, "what stands beside an archive");
+  const auto json = parse_json(manifest, "what stands beside an archive", kMostLayerValues);
   if (!json || !json->is_object()) return Json::array();
   const auto layers = json->find("layers");
   return layers == json->end() || !layers->is_array() ? Json::array() : *layers;
 }
 
-// The blob of a layer; nothing where it is another's, is gone, or is not what it should be.
+// The blob of a layer; nothing where it is another's, is missing, or is wrong.
 Result<std::optional<std::string>> small_blob(RegistryClient& client, const Json& layer) {
   const auto digest = string_member(layer, "digest");
   if (!digest || !archive::is_digest(*digest)) return std::nullopt;
@@ -65,19 +67,19 @@ std::optional<Signature> read_layer(const Json& layer, const std::string& blob) 
   return std::move(*signature);
 }
 
-// Adds those in the layers of `manifest`.
-Status add_layers(RegistryClient& client, const std::string& manifest,
-                  std::vector<Signature>& found) {
+// Adds those in the layers of `manifest`. One that cannot be read hides no other.
+void add_layers(RegistryClient& client, const std::string& manifest, FoundSignatures& found) {
   for (const Json& layer : layers_of(manifest)) {
     const auto type = string_member(layer, "mediaType");
     if (type != kSimpleLayer && type != kBundleLayer) continue;
-    if (found.size() == kMostSignatures) break;
+    if (found.all.size() == kMostSignatures) break;
     const auto blob = small_blob(client, layer);
-    if (!blob) return unexpected(blob.error());
-    if (!*blob) continue;
-    if (auto signature = read_layer(layer, **blob)) found.push_back(std::move(*signature));
+    if (!blob) {
+      if (!found.unread) found.unread = blob.error();
+    } else if (*blob) {
+      if (auto signature = read_layer(layer, **blob)) found.all.push_back(std::move(*signature));
+    }
   }
-  return {};
 }
 
 // Bytes that the manifest of a signature needs as its config, for tools that take it for an image.
@@ -102,17 +104,14 @@ Status push(RegistryClient& client, const std::string& bytes) {
 
 }  // namespace
 
-Result<std::vector<Signature>> RegistrySignatures::of(const std::string& manifest) {
+FoundSignatures RegistrySignatures::of(const std::string& manifest) {
+  FoundSignatures found;
   const auto simple = attached_at(client_, signature_tag(manifest));
-  if (!simple) return unexpected(simple.error());
-  auto all = referrers_of(client_, manifest);
-  if (!all) return unexpected(all.error());
-  if (*simple) all->push_back(**simple);
-  std::vector<Signature> found;
-  for (const Attached& one : *all) {
-    if (auto added = add_layers(client_, one.manifest, found); !added)
-      return unexpected(added.error());
-  }
+  if (!simple) found.unread = simple.error();
+  if (simple && *simple) add_layers(client_, (*simple)->manifest, found);
+  const Referrers referrers = referrers_of(client_, manifest);
+  if (!found.unread) found.unread = referrers.unread;
+  for (const Attached& one : referrers.found) add_layers(client_, one.manifest, found);
   return found;
 }
 

@@ -6,6 +6,7 @@
 
 #include "archive/format.hpp"
 #include "base/sha256.hpp"
+#include "store/checked_blob.hpp"
 #include "store/registry/blob_reader.hpp"
 #include "store/registry/manifests.hpp"
 #include "store/registry/upload.hpp"
@@ -43,7 +44,7 @@ class RegistryStore::SpooledWriter : public archive::BlobWriter {
       : store_(store), file_(std::move(file)), pushing_(pushing) {}
   Status write(std::span<const uint8_t> bytes) override {
     auto written = file_->write(bytes);
-    // What is being pushed gives its room back.
+    // A running push gives its room back.
     if (!written && written.error().code == ErrorCode::kTooLarge && store_.pushes_.wait())
       written = file_->write(bytes);
     return written;
@@ -146,10 +147,15 @@ Result<WrittenBlob> RegistryStore::commit_blob(std::shared_ptr<SpoolFile> file, 
     if (!size && size.error().code != ErrorCode::kNotFound) return unexpected(size.error());
     written.existed = size && *size == written.size;
   }
-  if (!written.existed && pushing == Pushing::kMeanwhile) {
+  const bool anew = contains(rewrite, written.digest);
+  if (!written.existed && pushing == Pushing::kMeanwhile && !anew) {
     pushes_.begin(written.digest, file);
   } else if (!written.existed) {
-    if (auto pushed = push_blob(client_, written.digest, *file); !pushed) {
+    auto pushed = push_blob(client_, written.digest, *file);
+    // Smaller ones are read from their manifest.
+    if (pushed && anew && written.size > carried_up_to())
+      pushed = read_back(written.digest, written.size);
+    if (!pushed) {
       pushes_.forget();
       spool_.forget();
       return unexpected(pushed.error());
@@ -162,7 +168,19 @@ Result<WrittenBlob> RegistryStore::commit_blob(std::shared_ptr<SpoolFile> file, 
   return written;
 }
 
-// Whatever the manifest names and the registry lacks.
+Status RegistryStore::read_back(const std::string& digest, uint64_t size) {
+  const archive::Descriptor blob{archive::kLayerMediaType, digest, size};
+  auto reader = open_registry_blob(client_, blob);
+  if (!reader) return unexpected(reader.error());
+  const auto checked = check_blob(blob, **reader);
+  if (checked || checked.error().code != ErrorCode::kCorrupt) return checked;
+  return fail(ErrorCode::kAlreadyExists,
+              "blob " + digest + " is damaged in " + client_.name() +
+                  ", and stays so although it was pushed again; the archive is written in other "
+                  "bytes");
+}
+
+// All blobs that the manifest names and the registry lacks.
 Status RegistryStore::push_again(const std::vector<std::string>& blobs) {
   for (const std::string& digest : blobs) {
     if (const auto file = spool_.find(digest)) {
@@ -211,12 +229,21 @@ Result<WrittenBlob> RegistryStore::commit_manifest(const std::string& text,
     }
     return done;
   };
-  // What has a tag can be asked for by its digest too.
+  // A tagged manifest is available by its digest too.
   auto done = put(tag_of(facts->generation, written.digest));
   if (!done) {
     spool_.forget();
     const bool parent = done.error().status == 0 && !done.error().error.digest.empty();
     return unexpected(parent ? done.error().error : write_error(done.error()));
+  }
+  if (contains(rewrite, written.digest)) {
+    const auto there = get_manifest(client_, written.digest);
+    if (!there) return unexpected(write_error(there.error()));
+    if (*there != text) {
+      return fail(ErrorCode::kAlreadyExists, "manifest " + written.digest + " is damaged in " +
+                                                 client_.name() +
+                                                 ", and stays so although it was pushed again");
+    }
   }
   note(written.digest, blobs);
   return written;

@@ -25,17 +25,18 @@ namespace compilecache::store {
 //                        .spool_folder = "/compilecache/cache/control"});
 //   auto saved = archive::write_archive(store, request);
 //
-// A blob is spooled while it is written, and pushed by its commit() unless the registry has it; a
-// layer while what comes after it is made and pushed. A manifest, known by its media type, is
-// pushed when all of these are there, under a tag of its own, "g<generation>-<12 digits of the
-// digest>", by which registries make it known by its digest too; where the registry then misses
-// blobs, those that are still spooled are pushed again. sync() looks whether manifest and blobs are
-// all there. A blob of which the registry says that it is there is not read to see whether it is
-// right.
+// A blob is spooled while it is written, and pushed by its commit() unless the registry has it. A
+// layer is pushed while the next blobs are made and pushed. A manifest, known by its media type, is
+// pushed after all of these, under a tag of its own, "g<generation>-<12 digits of the digest>". By
+// it registries make the manifest known by its digest too. If the registry then misses
+// blobs, those that are still spooled are pushed again. sync() checks that manifest and blobs are
+// all there. Existing blobs are not read to check them, but for those that are to be
+// written again: registries keep the file that they have. Where
+// they do, the commit fails with kAlreadyExists.
 //
-// Nothing is connected to before the first call. Errors have a reason of docs/reasons.md; a failed
-// write is never kNotFound or kCorrupt, but for a blob of a parent that the registry has lost
-// (kNotFound, when the manifest is pushed). Thread-safe.
+// Nothing is connected to before the first call. Errors have a reason of
+// docs/troubleshoot/reasons.md; a failed write is never kNotFound or kCorrupt, but for a blob of a
+// parent that the registry has lost (kNotFound, when the manifest is pushed). Thread-safe.
 class RegistryStore : public Store {
  public:
   explicit RegistryStore(RegistryOptions options);
@@ -72,6 +73,8 @@ class RegistryStore : public Store {
                                            const std::vector<std::string>& rewrite);
   Result<archive::WrittenBlob> commit_manifest(const std::string& text,
                                                const std::vector<std::string>& rewrite);
+  // Whether the registry has these bytes now; kAlreadyExists: it has others.
+  Status read_back(const std::string& digest, uint64_t size);
   Status push_again(const std::vector<std::string>& blobs);
   Status end_pushes(const Result<Pushes::Digests>& pushed);
   bool any_pushed(const std::vector<std::string>& blobs);

@@ -26,8 +26,10 @@ constexpr char kOwnerTag[] = "compilecache-owner";
 constexpr char kOwnerType[] = "application/vnd.compilecache.owner.v1";
 constexpr char kOwnerAnnotation[] = "dev.compilecache.owner.";
 constexpr size_t kTagsInAPage = 1000;
-constexpr size_t kMostPages = 100;
-constexpr size_t kMostTagBytes = 1U << 20;
+// All answers together, which hold 200,000 tags of archives.
+constexpr size_t kMostTagBytes = 4U << 20;
+// Where more tags cannot be read the whole registry is amiss.
+constexpr size_t kMostUnreadable = 32;
 
 std::string owner_text(const StoreOwner& owner) {
   const std::string prefix = kOwnerAnnotation;
@@ -49,8 +51,9 @@ std::string owner_text(const StoreOwner& owner) {
 Result<StoreOwner> parse_owner(const std::string& text) {
   const std::string prefix = kOwnerAnnotation;
   const auto json = parse_json(text, "the owner's marker");
-  if (json && json->is_object() && string_member(*json, "artifactType") == kOwnerType) {
-    const Json& annotations = (*json)["annotations"];
+  const bool is_marker = json && string_member(*json, "artifactType") == kOwnerType;
+  if (is_marker && json->contains("annotations")) {
+    const Json& annotations = json->at("annotations");
     const auto cluster = string_member(annotations, (prefix + "cluster").c_str());
     const auto ns = string_member(annotations, (prefix + "namespace").c_str());
     const auto cache = string_member(annotations, (prefix + "cache").c_str());
@@ -62,14 +65,16 @@ Result<StoreOwner> parse_owner(const std::string& text) {
 
 // The tags of a page; "tags" is null where there are none.
 Result<std::vector<std::string>> tags_in(const std::string& text) {
-  const auto json = parse_json(text, "the list of tags", 4 * kTagsInAPage);
-  if (!json || !json->is_object())
-    return fail(ErrorCode::kUnavailable, "the list of tags cannot be read");
+  const auto json = parse_json(text, "the list of tags", text.size());  // bounded by its bytes
+  const bool readable = json && json->is_object() && json->contains("tags");
+  if (readable && json->at("tags").is_null()) return std::vector<std::string>();
+  if (!readable || !json->at("tags").is_array())
+    return fail(ErrorCode::kUnavailable, "what the registry sent is no list of tags");
   std::vector<std::string> tags;
-  const auto list = json->find("tags");
-  if (list == json->end() || !list->is_array()) return tags;
-  for (const auto& tag : *list) {
-    if (tag.is_string()) tags.push_back(tag.get<std::string>());
+  for (const auto& tag : json->at("tags")) {
+    if (!tag.is_string())
+      return fail(ErrorCode::kUnavailable, "the registry's list of tags has something else");
+    tags.push_back(tag.get<std::string>());
   }
   return tags;
 }
@@ -83,16 +88,15 @@ WallTime saved_at(const std::string& manifest) {
   return text ? parse_time(*text).value_or(WallTime{}) : WallTime{};
 }
 
-// What is kept by tags of ours, and what by others'.
+// The blobs kept by tags of archives, and those kept by others.
 class Inventory {
  public:
   explicit Inventory(RegistryClient& client) : client_(client) {}
 
   Status add(const std::string& tag) {
     if (!is_our_tag(tag)) return keep(tag);
-    auto text = get_manifest(client_, tag);
-    if (!text && text.error().status == 404) return {};  // deleted in the meantime
-    if (!text) return unexpected(text.error().error);
+    const auto text = get_manifest(client_, tag);
+    if (!text) return leave_out(tag, text.error());
     const auto facts = manifest_facts(*text);
     if (!facts || facts->artifact_type != archive::kArtifactType) return {};
     const WallTime modified = saved_at(*text);
@@ -108,10 +112,9 @@ class Inventory {
       for (const StoredBlob& blob : blobs) all.emplace(blob.digest, blob);
     }
     // What these need too stays with them.
-    for (const std::string& manifest : kept_) {
-      const auto archive = archives_.find(manifest);
-      if (archive == archives_.end()) continue;
-      for (const StoredBlob& blob : archive->second) all.erase(blob.digest);
+    for (const auto& [manifest, blobs] : archives_) {
+      if (!keeps_all_ && !kept_.contains(manifest)) continue;
+      for (const StoredBlob& blob : blobs) all.at(blob.digest).kept = true;
     }
     std::vector<StoredBlob> sorted;
     sorted.reserve(all.size());
@@ -121,16 +124,57 @@ class Inventory {
 
  private:
   Status keep(const std::string& tag) {
-    auto head = head_manifest(client_, tag);
-    if (!head && head.error().status == 404) return {};
-    if (!head) return unexpected(head.error().error);
-    kept_.insert(head->digest);
+    const auto head = head_manifest(client_, tag);
+    if (!head) return leave_out(tag, head.error());
+    std::string digest = head->digest;
+    if (!archive::is_digest(digest)) {
+      const auto text = get_manifest(client_, tag);
+      if (!text) return leave_out(tag, text.error());
+      digest = digest_of(*text);
+    }
+    kept_.insert(std::move(digest));
+    return {};
+  }
+
+  // A manifest that is known to be missing, or too large for an archive, keeps nothing. A tag that
+  // the registry itself cannot read keeps what it names: an archive, which is then not listed, or
+  // anything else.
+  Status leave_out(const std::string& tag, const Refusal& refusal) {
+    if (refusal.status == 404) return {};
+    const bool too_large = refusal.error.code == ErrorCode::kTooLarge;
+    const bool damaged = refusal.status == 500 && ++unreadable_ <= kMostUnreadable;
+    if (!too_large && !damaged) return unexpected(refusal.error);
+    keeps_all_ |= damaged && !is_our_tag(tag);
+    log_warn(!damaged ? "a tag looks like an archive's, but names none"
+             : is_our_tag(tag)
+                 ? "a tag cannot be read, so what it names stays; repair or delete it"
+                 : "a tag cannot be read, so no archive is deleted; repair or delete it",
+             {{"repository", client_.name()}, {"tag", tag}, {"error", refusal.error.message}});
     return {};
   }
 
   RegistryClient& client_;
   std::map<std::string, std::vector<StoredBlob>> archives_;  // by manifest, which comes first
   std::set<std::string> kept_;
+  bool keeps_all_ = false;  // nobody knows which
+  size_t unreadable_ = 0;
+};
+
+// Archives that the registry keeps, as Harbor does those with an immutable tag; others may go.
+class Refused {
+ public:
+  void add(const Refusal& refusal) {
+    if (count_++ == 0) first_ = refusal.error.message;
+  }
+  void tell(SweepCounts& counts) const {
+    if (count_ == 0) return;
+    counts.failures.push_back("the registry does not let " + std::to_string(count_) +
+                              " archives be deleted, so they stay; the first: " + first_);
+  }
+
+ private:
+  size_t count_ = 0;
+  std::string first_;
 };
 
 }  // namespace
@@ -174,32 +218,49 @@ Result<StoreProbe> RegistryUpkeep::probe() {
 }
 
 Result<std::vector<std::string>> RegistryUpkeep::tags() const {
+  const std::string doing = "listing the tags of " + client_.name();
   std::vector<std::string> all;
-  const std::string first = "tags/list?n=" + std::to_string(kTagsInAPage);
-  std::string last;
-  for (size_t page = 0; page < kMostPages; ++page) {
-    auto whole = client_.send_whole(
-        {.target = first + (last.empty() ? "" : "&last=" + last), .doing = "listing the tags"},
-        kMostTagBytes);
+  size_t room = kMostTagBytes;
+  for (std::string last;;) {
+    const std::string target = "tags/list?n=" + std::to_string(kTagsInAPage);
+    auto page = client_.send_whole(
+        {.target = last.empty() ? target : target + "&last=" + last, .doing = "listing the tags"},
+        room);
+    if (!page && page.error().error.code == ErrorCode::kTooLarge)
+      return fail(ErrorCode::kTooLarge, doing + ": they take more than " +
+                                            std::to_string(kMostTagBytes) +
+                                            " bytes: delete those that nobody needs");
     // Nothing was pushed yet.
-    if (!whole && whole.error().status == 404) return all;
-    if (!whole) return unexpected(whole.error().error);
-    auto tags = tags_in(whole->body);
-    if (!tags) return unexpected(tags.error().with("listing the tags of " + client_.name()));
+    if (!page && page.error().status == 404 && all.empty()) return all;
+    if (!page) return unexpected(page.error().error);
+    auto tags = tags_in(page->body);
+    if (!tags) return unexpected(tags.error().with(doing));
+    room -= page->body.size();
     // Some send all at once, whatever is asked for.
-    const bool more = http::find_header(whole->headers, "Link").has_value() && !tags->empty() &&
-                      tags->back() != last;
+    const bool more = http::find_header(page->headers, "Link").has_value() && !tags->empty();
+    if (more && tags->back() == last)
+      return fail(ErrorCode::kUnavailable, doing + ": the registry sends the same page again");
     if (more) last = tags->back();
     std::move(tags->begin(), tags->end(), std::back_inserter(all));
     if (!more) return all;
   }
-  return fail(ErrorCode::kTooLarge, client_.name() + " has more than " +
-                                        std::to_string(kMostPages * kTagsInAPage) +
-                                        " tags: delete some");
+}
+
+// Proxies answer 404 to what they do not know, and lists may lag: what has an owner has at least
+// the owner's tag.
+Result<std::vector<std::string>> RegistryUpkeep::all_tags() const {
+  auto all = tags();
+  if (!all || std::find(all->begin(), all->end(), kOwnerTag) != all->end()) return all;
+  const auto marker = owner();
+  if (!marker && marker.error().code == ErrorCode::kNotFound) return all;
+  if (!marker && marker.error().code != ErrorCode::kCorrupt) return unexpected(marker.error());
+  return fail(ErrorCode::kUnavailable,
+              "listing the tags of " + client_.name() + ": the list lacks " + kOwnerTag +
+                  ", which is there, so it is not whole; see the registry's own log");
 }
 
 Result<std::vector<StoredBlob>> RegistryUpkeep::list() const {
-  const auto all = tags();
+  const auto all = all_tags();
   if (!all) return unexpected(all.error());
   Inventory inventory(client_);
   for (const std::string& tag : *all) {
@@ -218,9 +279,11 @@ Result<SweepCounts> RegistryUpkeep::remove(const std::vector<std::string>& diges
       return unexpected(good.error().with("deleting archives; nothing was deleted"));
   }
   SweepCounts counts;
+  std::map<std::string, uint64_t> named;  // by what is deleted
+  Refused refused;
   for (const std::string& digest : digests) {
     // Asked first, as 2.8 answers to the DELETE of what is no manifest, such as a condemned blob,
-    // that it was done. Whatever it answers when asked for one, it is not to be deleted.
+    // that it was done. If it answers otherwise, it is not to be deleted.
     const auto manifest = get_manifest(client_, digest, Tries::kOne);
     const auto facts = manifest ? manifest_facts(*manifest) : Result<ManifestFacts>();
     if (!manifest || !facts || facts->artifact_type != archive::kArtifactType) {
@@ -232,22 +295,43 @@ Result<SweepCounts> RegistryUpkeep::remove(const std::vector<std::string>& diges
       remove_attached(client_, digest);
       ++counts.removed;
       counts.freed_bytes += manifest->size();
+      named.insert(facts->blobs.begin(), facts->blobs.end());
       continue;
     }
     const Refusal& refusal = deleted.error();
     if (refusal.status == 404) {
       ++counts.missing;
-    } else if (refusal.status >= 400 && refusal.status < 500 && refusal.status != 429) {
+    } else if (refusal.status == 405) {  // it lets nobody delete anything
       log_warn(
           "the registry does not let archives be deleted, so they stay; delete them there, or "
           "let it expire what is old",
           {{"error", refusal.error.message}});
-      return counts;
-    } else {
+      break;
+    } else if (refusal.may_pass()) {
       counts.failures.push_back(refusal.error.message);
+    } else {
+      refused.add(refusal);
     }
   }
+  counts.freed_bytes += unnamed_bytes(std::move(named));
+  refused.tell(counts);
   return counts;
+}
+
+// How many bytes of these blobs no manifest names any more. A manifest that cannot be read protects
+// nothing here: then the number is too large, and the registry is collected a little early.
+uint64_t RegistryUpkeep::unnamed_bytes(std::map<std::string, uint64_t> blobs) const {
+  if (blobs.empty()) return 0;
+  const auto remaining = tags();
+  for (const std::string& tag : remaining.value_or(std::vector<std::string>())) {
+    const auto manifest = get_manifest(client_, tag);
+    const auto facts = manifest ? manifest_facts(*manifest) : Result<ManifestFacts>();
+    if (!facts) continue;
+    for (const auto& [digest, size] : facts->blobs) blobs.erase(digest);
+  }
+  uint64_t bytes = 0;
+  for (const auto& [digest, size] : blobs) bytes += size;
+  return bytes;
 }
 
 }  // namespace compilecache::store

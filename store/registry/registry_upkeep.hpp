@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,12 +10,13 @@
 
 namespace compilecache::store {
 
-// Looks after a repository, with the credentials of whoever does.
+// Maintains a repository, with the caller's credentials.
 //
 // Only manifests can be deleted, by digest; their blobs are the registry's to collect, and where it
-// refuses to delete at all, that is logged once and harms nothing. What is listed are the archives
-// under tags of ours (tag_of()), with their blobs; an archive that somebody gave a tag of their own
-// is left out, and so kept. The owner's marker is a small manifest of its own, with the tag
+// refuses to delete at all, that is logged once and harms nothing. It lists the archives
+// under their own tags (tag_of()), with their blobs; an archive that somebody gave a tag of their
+// own is kept. A tag that the registry answers for with 500 is skipped, with a warning: what it
+// names is kept. The owner's marker is a small manifest of its own, with the tag
 // "compilecache-owner".
 class RegistryUpkeep : public Upkeep {
  public:
@@ -26,20 +28,26 @@ class RegistryUpkeep : public Upkeep {
   // Asks for the API and begins an upload, which is given up. Free bytes: 0, as registries do not
   // say; the time is this machine's.
   Result<StoreProbe> probe() override;
-  // Of a repository that is not there yet: nothing. A blob's time is when its archive was saved.
+  // Nothing for a repository that is not there yet. A blob's time is when its archive was saved.
   [[nodiscard]] Result<std::vector<StoredBlob>> list() const override;
-  // Of each archive the newest save that has a tag of ours, and is named by its manifest.
-  [[nodiscard]] Result<std::vector<IndexEntry>> archives() const override;
+  // Each save that has its own tag, named by its manifest.
+  [[nodiscard]] Result<Index> archives() const override;
   // Registries forget uploads that were given up by themselves.
   Result<SweepCounts> remove_incomplete(std::chrono::milliseconds older_than,
                                         WallTime now) override;
-  // With what is attached to them (attached.hpp). Freed bytes are those of the manifests alone.
-  // What is no archive of ours is left alone, and counts as missing.
+  // With what is attached to them (attached.hpp). Freed bytes are those of the manifests and of the
+  // blobs that no remaining manifest names; the registry frees them when it is collected. Other
+  // artifacts are left alone, and count as missing.
   Result<SweepCounts> remove(const std::vector<std::string>& digests) override;
 
- private:
+  // All tags of all owners. None for a repository that is not there yet.
   [[nodiscard]] Result<std::vector<std::string>> tags() const;
+
+ private:
+  // kUnavailable: the registry did not send all of them.
+  [[nodiscard]] Result<std::vector<std::string>> all_tags() const;
   Status write_owner(const StoreOwner& owner);
+  [[nodiscard]] uint64_t unnamed_bytes(std::map<std::string, uint64_t> blobs) const;
 
   RegistryClient& client_;
 };

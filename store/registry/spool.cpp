@@ -102,7 +102,7 @@ Result<std::shared_ptr<SpoolFile>> Spool::create() {
   int fd = archive::uninterrupted(
       [&] { return ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
   if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    // Some file systems have no unnamed files: one whose name is gone at once is as good.
+    // Some file systems have no unnamed files: one whose name is removed at once is as good.
     std::string name = folder_ + "/spool.XXXXXX";
     fd = ::mkostemp(name.data(), O_CLOEXEC);
     if (fd >= 0) ::unlink(name.c_str());

@@ -20,7 +20,7 @@
 //   session.start({.method = "PUT", .url = url, .source = file->get()});
 //   spool.keep(digest, *file);          // it may have to be pushed again
 //
-// What is kept makes room for what is written, oldest first.
+// Kept files make room for written ones, oldest first.
 
 namespace compilecache::store {
 

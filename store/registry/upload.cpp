@@ -6,11 +6,11 @@ namespace compilecache::store {
 namespace {
 
 RegistryRequest begin_upload(const std::string& doing) {
-  return {.method = "POST", .target = "blobs/uploads/", .push = true, .doing = doing};
+  return {.method = "POST", .target = "blobs/uploads/", .right = Right::kPush, .doing = doing};
 }
 
-// What is worth another try from the beginning: also an upload that the registry has forgotten, or
-// whose bytes arrived as others.
+// Errors worth another try from the beginning: also an upload that the registry has forgotten, or
+// whose bytes arrived changed.
 bool worth_another(Refusal& refusal) {
   const bool anew = refusal.status == 404 || refusal.has("BLOB_UPLOAD_UNKNOWN") ||
                     refusal.has("BLOB_UPLOAD_INVALID") || refusal.has("DIGEST_INVALID") ||
@@ -36,7 +36,7 @@ Reply<AnswerPtr> push_once(RegistryClient& client, const std::string& digest,
                       .url = std::move(*url),
                       .headers = {{"Content-Type", "application/octet-stream"}},
                       .source = &content,
-                      .push = true,
+                      .right = Right::kPush,
                       .once = true,
                       .doing = doing});
 }
@@ -76,9 +76,12 @@ Status try_upload(RegistryClient& client) {
   auto url = client.location(**begun);
   if (!url) return unexpected(url.error().with(doing));
   finish(**begun);
-  // Who cannot cancel it forgets it in time.
-  auto cancelled = client.send(
-      {.method = "DELETE", .url = std::move(*url), .push = true, .once = true, .doing = doing});
+  // A registry that cannot cancel it forgets it in time.
+  auto cancelled = client.send({.method = "DELETE",
+                                .url = std::move(*url),
+                                .right = Right::kDelete,
+                                .once = true,
+                                .doing = doing});
   if (cancelled) finish(**cancelled);
   return {};
 }

@@ -9,7 +9,7 @@
 namespace compilecache::store {
 
 // Pushes one blob, whether it is there or not: POST, then one PUT of all of it, which is what every
-// registry takes. Nothing is resumed: where a PUT fails the blob is pushed anew, as often as the
+// registry takes. Nothing is resumed: where a PUT fails the blob is pushed again, as often as the
 // client's limits say. Errors are not about content: never kNotFound, never kCorrupt.
 Status push_blob(RegistryClient& client, const std::string& digest, http::BodySource& content);
 

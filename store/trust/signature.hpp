@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 
-// One signature of cosign's, whoever made it. Read and checked for its form here; who has signed is
-// for TrustedKeys to say. Pure.
+// One signature in cosign's form, by any signer. Read and checked for its form here; who has signed
+// is for TrustedKeys to say. Pure.
 //
 //   const auto of_cosign_3 = bundle_signature(blob);
 //   const auto of_cosign_2_and_ours = simple_signature(blob, base64);
@@ -29,10 +29,10 @@ inline constexpr size_t kMostSignatureBytes = 64U << 10;
 // A layer of "application/vnd.dev.cosign.simplesigning.v1+json", with the text of its annotation
 // "dev.cosignproject.cosign/signature". kInvalid: it is not that.
 Result<Signature> simple_signature(const std::string& payload, const std::string& base64);
-// What is signed of a manifest with that name in a registry ("harbor.example.com/ml/llama").
+// The signed text of a manifest with that name in a registry ("harbor.example.com/ml/llama").
 std::string simple_payload(const std::string& name, const std::string& digest);
 
-// What a statement says when something was signed. Other statements of the same key, such as an
+// The type of a statement that signs something. Other statements of the same key, such as an
 // SBOM's, vouch for nothing.
 inline constexpr char kSignPredicate[] = "https://sigstore.dev/cosign/sign/v1";
 

@@ -9,7 +9,7 @@
 
 namespace compilecache::store {
 
-// Whose word is good for archives that come from elsewhere: spec.trust.publicKeys. Pure;
+// The keys that vouch for external archives: spec.trust.publicKeys. Pure;
 // thread-safe.
 //
 //   const auto keys = TrustedKeys::parse(public_keys);

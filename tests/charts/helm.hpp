@@ -42,8 +42,8 @@ Objects objects_of(const std::string& yaml);
 // rolled where kustomize has names with hashes.
 nlohmann::json without_helms_own(nlohmann::json object);
 
-// What differs: JSON pointer to the value after, null where it is gone. Lists of different lengths
-// differ as a whole.
+// The differences: JSON pointer to the value after, null where it was removed. Lists of different
+// lengths differ as a whole.
 std::map<std::string, nlohmann::json> changes(const nlohmann::json& before,
                                               const nlohmann::json& after,
                                               const std::string& path = "");

@@ -9,9 +9,9 @@
 #include "tests/support/kubectl.hpp"
 #include "tests/support/paths.hpp"
 
-// The chart makes the objects that config/ makes, with every set of its components. What may
-// differ: the Namespace, which is `helm install --create-namespace`'s; names of ConfigMaps that end
-// in a hash; and what is Helm's own (without_helms_own).
+// The chart makes the objects that config/ makes, with every set of its components. Allowed
+// differences: the Namespace, which `helm install --create-namespace` makes; names of ConfigMaps
+// that end in a hash; and Helm's own additions (without_helms_own).
 
 namespace compilecache::testing {
 namespace {
@@ -49,7 +49,7 @@ json values_of(unsigned set) {
   return {
       {"registry", enabled(kRegistry)},           {"monitoring", enabled(kPrometheus)},
       {"metricsAccess", enabled(kMetricsAccess)}, {"replaceStuckPods", enabled(kReplaceStuckPods)},
-      {"certManager", enabled(kCertManager)},     {"crds", {{"install", false}}}};
+      {"certManager", enabled(kCertManager)},     {"crds", {{"enabled", false}}}};
 }
 
 std::string without_resources(const std::string& yaml) {

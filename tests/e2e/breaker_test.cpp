@@ -10,7 +10,7 @@
 #include "tests/e2e/sandbox.hpp"
 #include "tests/support/paths.hpp"
 
-// What is injected keeps pods from starting: later ones start without, until it works again.
+// The injection keeps pods from starting: later ones start without, until it works again.
 
 namespace compilecache::e2e {
 namespace {

@@ -32,7 +32,7 @@ TEST_F(Collection, TakesWhatIsUnusedAndLeavesWhatIsInUse) {
     return !kept.is_null();
   }));
 
-  // What a killed save leaves.
+  // Leftovers of a killed save.
   const fs::path leftover =
       fs::path(volume()) / "transformer/blobs/sha256/0123456789abcdef.incomplete";
   if (!place().in_registry()) std::ofstream(leftover) << "half a layer";
@@ -54,7 +54,7 @@ TEST_F(Collection, TakesWhatIsUnusedAndLeavesWhatIsInUse) {
   EXPECT_TRUE(eventually(seconds(60), [&] { return !fs::exists(leftover); }));
 
   const json still = get_json({"cca", at(kept, "/metadata/name").get<std::string>(), "-n", ns()});
-  ASSERT_TRUE(still.is_object()) << "the archive in use is gone";
+  ASSERT_TRUE(still.is_object()) << "the archive in use was deleted";
   for (const json& digest : at(still, "/status/head/blobs")) {
     EXPECT_TRUE(fs::exists(blob_path(digest))) << digest;
   }

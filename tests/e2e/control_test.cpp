@@ -1,8 +1,8 @@
 #include "tests/e2e/sandbox.hpp"
 #include "tests/support/paths.hpp"
 
-// What applications do themselves, by the files of examples/: they ask for a save and read what
-// became of it.
+// Applications by the files of examples/: they ask for a save and read its
+// result.
 
 namespace compilecache::e2e {
 namespace {

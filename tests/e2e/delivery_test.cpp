@@ -48,7 +48,7 @@ TEST_F(Delivery, OneSidecarLoadsBeforeTheApplicationStartsAndNotAgainBesideIt) {
   EXPECT_TRUE(eventually(seconds(30), [&] {
     return at(explain("two"), "/load/outcome") == "exact";
   })) << explain("two");
-  // Whatever the application did to the directories, they are its own now.
+  // The directories are the application's own now, whatever it did to them.
   ASSERT_TRUE(kill_saver(pod("two"), SaverProcess::kSupervisor));
   ASSERT_TRUE(eventually(seconds(60), [&] {
     const json status = saver_status(pod("two"));

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 
 #include "tests/e2e/sandbox.hpp"
@@ -44,7 +45,7 @@ class Faults : public Sandbox {
 
 TEST_F(Faults, WithoutTheOperatorPodsStartAndInjectedOnesLoadFromTheIndex) {
   save_one();
-  // Injected while the operator is there, held back by a scheduling gate until it is gone.
+  // Injected while the operator is there, held back by a scheduling gate until it is away.
   json gated = manifest({"gated", {}});
   gated["spec"]["schedulingGates"] = {{{"name", "tests/wait"}}};
   ASSERT_EQ(testing::apply(gated), "");
@@ -70,20 +71,24 @@ TEST_F(Faults, WithoutTheOperatorPodsStartAndInjectedOnesLoadFromTheIndex) {
 
 TEST_F(Faults, AFlippedByteMeansAColdStartAndACorruptArchive) {
   save_one();
+  ASSERT_FALSE(archives().empty());
   const json archive = archives().front();
   const json manifest =
       json::parse(std::ifstream(blob_path(at(archive, "/status/head/manifestDigest"))));
-  const std::string layer = blob_path(at(manifest, "/layers/0/digest"));
+  // The last layer: a load need not read what a later one replaced, and a slow compiler is saved in
+  // several.
+  const std::string layer = blob_path(at(manifest.at("layers").back(), "/digest"));
   {
+    const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(layer) / 2);
     std::fstream file(layer, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(1000);
+    file.seekg(middle);
     const char byte = static_cast<char>(file.get());
-    file.seekp(1000);
+    file.seekp(middle);
     file.put(static_cast<char>(byte ^ 1));
   }
   const json result = run_to_ready({"two", {}});
   EXPECT_GE(at(result, "/misses").get<int>(), 1);
-  // It may have been saved anew by now, which ends the condition.
+  // It may have been saved again by now, which ends the condition.
   json condition = json::object();
   EXPECT_TRUE(eventually(seconds(120), [&] {
     for (const json& archived : archives()) {
@@ -134,7 +139,7 @@ TEST_F(Faults, ASaverKilledInASaveHarmsNobody) {
   const json before = archives().front();
   run_to_ready({"two", {"--shapes", "8,16,24"}});
   for (const std::string kill : {"first", "second"}) {
-    // Something that takes a while to write; for each kill anew, as the saver is back at once.
+    // Something that takes a while to write; again for each kill, as the saver is back at once.
     exec("two", {"sh", "-c",
                  "d=$TORCHINDUCTOR_CACHE_DIR/fxgraph/zz/LARGE; mkdir -p $d; "
                  "head -c 100000000 /dev/urandom > $d/" +

@@ -5,15 +5,15 @@ namespace {
 
 class Injection : public Sandbox {};
 
-json deployment(const json& pod, const std::string& ns) {
-  json labels{{"app", "web"}};
+json deployment(const json& pod, const std::string& ns, const std::string& name = "web") {
+  json labels{{"app", name}};
   json metadata = pod["metadata"];
   metadata.erase("name");
   metadata.erase("namespace");
   metadata["labels"] = labels;
   return {{"apiVersion", "apps/v1"},
           {"kind", "Deployment"},
-          {"metadata", {{"name", "web"}, {"namespace", ns}}},
+          {"metadata", {{"name", name}, {"namespace", ns}}},
           {"spec",
            {{"selector", {{"matchLabels", labels}}},
             {"template", {{"metadata", metadata}, {"spec", pod["spec"]}}}}}};
@@ -32,6 +32,32 @@ json dry_run(json object, const std::string& ns) {
       kubectl({"create", "--dry-run=server", "-o", "json", "-f", "-"}, object.dump());
   EXPECT_EQ(result.exit_code, 0) << result.err;
   return json::parse(result.out, nullptr, false);
+}
+
+// In one `kubectl apply`, in any order, on a claim and in the installation's registry.
+TEST_F(Injection, AppliedWithItsCompileCacheTheFirstPodIsSaved) {
+  const std::vector<std::pair<std::string, json>> storages{{"claim", {{"claimName", "caches"}}},
+                                                           {"registry", json::object()}};
+  for (const auto& [storage, spec] : storages) {
+    for (const bool cache_first : {true, false}) {
+      const std::string name = storage + (cache_first ? "-cache-first" : "-pod-first");
+      SCOPED_TRACE(name);
+      const json cache{{"apiVersion", "compilecache.dev/v1alpha1"},
+                       {"kind", "CompileCache"},
+                       {"metadata", {{"name", name}, {"namespace", ns()}}},
+                       {"spec", {{"storage", spec}, {"save", {{"quietPeriod", "3s"}}}}}};
+      TorchPod pod{"web", {}};
+      pod.cache = name;
+      const json app = deployment(manifest(pod), ns(), name);
+      const json items = cache_first ? json{cache, app} : json{app, cache};
+      ASSERT_EQ(testing::apply({{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}}), "");
+      EXPECT_TRUE(eventually(seconds(120), [&] {
+        return at(this->cache(name), "/status/archives") == 1;
+      })) << at(this->cache(name), "/status");
+      const auto scaled = kubectl({"delete", "deployment", name, "-n", ns(), "--wait=false"});
+      EXPECT_EQ(scaled.exit_code, 0) << scaled.err;
+    }
+  }
 }
 
 TEST_F(Injection, ADeploymentWithTheOneAnnotationGetsEverything) {

@@ -37,6 +37,9 @@ void remove_release() {
 }
 
 void free_registry_volume() {
+  // The volume of a claim that is there is not free: without its uid the claim would lose it.
+  if (!testing::get_json({"pvc", "compilecache-registry", "-n", kOperatorNamespace}).is_null())
+    return;
   kubectl({"patch", "pv", "compilecache-registry", "--type=json", "-p",
            R"([{"op":"replace","path":"/spec/claimRef","value":)"
            R"({"namespace":"compilecache-system","name":"compilecache-registry"}}])"});

@@ -4,9 +4,9 @@
 #include "tests/e2e/sandbox.hpp"
 #include "tests/e2e/saver_work.hpp"
 
-// LeaderWorkerSet's controller makes a whole group anew when any container of one of its pods was
-// started again, init containers too (its default policy, RecreateGroupOnPodRestart). What becomes
-// of a saver's work is nothing that it sees.
+// LeaderWorkerSet's controller recreates a whole group when any container of one of its pods was
+// started again, init containers too (its default policy, RecreateGroupOnPodRestart). It does not
+// see the end of a saver's worker process.
 
 namespace compilecache::e2e {
 namespace {
@@ -32,7 +32,7 @@ class LeaderWorkerSet : public Sandbox {
     for (const json& pod : group()) all.insert(at(pod, "/metadata/uid"));
     return all;
   }
-  // The controller hears of the pods, and would act: a container that was started again ends the
+  // The controller watches the pods, and would act: a container that was started again ends the
   // group.
   void expect_that_a_restart_would_end_it() {
     const std::set<std::string> before = uids();

@@ -138,7 +138,7 @@ TEST_F(Modes, AndTheOtherAnnotationsDecideWhatIsLoadedAndSaved) {
          {"--import-only"},
          "transformer",
          {{"compilecache.dev/frameworks", "triton"}}});
-  // Who asks first goes ahead; the loader of another one then waits.
+  // The first pod goes ahead; the loader of another one then waits.
   ASSERT_TRUE(eventually(seconds(60), [&] {
     return logs("first", "compilecache-load").find("starting cold") != std::string::npos;
   }));
@@ -164,7 +164,7 @@ TEST_F(Modes, AndTheOtherAnnotationsDecideWhatIsLoadedAndSaved) {
   EXPECT_EQ(at(refreshed, "/status/head/savedBy"), "refresh");
   EXPECT_EQ(keys_in(refreshed), keys_of(refresh)) << "of the second shape nothing is saved";
   for (const std::string& layer : layers_of(refreshed)) {
-    EXPECT_FALSE(seed_layers_.contains(layer)) << "it was extended, not made anew";
+    EXPECT_FALSE(seed_layers_.contains(layer)) << "it was extended, not written from scratch";
   }
 
   EXPECT_EQ(at(wait_for_result("first", kLimit), "/misses"), 1) << "another version is not loaded";

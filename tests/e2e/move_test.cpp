@@ -22,7 +22,7 @@ class Move : public Sandbox {
     std::filesystem::remove_all(folder_);
     Sandbox::TearDown();
   }
-  // With the cluster's kubectl on the PATH, as for whoever types `kubectl compilecache`.
+  // With the cluster's kubectl on the PATH, as for a user of `kubectl compilecache`.
   [[nodiscard]] std::vector<std::string> command(std::vector<std::string> arguments) const {
     const std::string kubectl = file("kubectl");
     if (!std::filesystem::exists(kubectl))
@@ -42,7 +42,7 @@ class Move : public Sandbox {
     }
     return json::object();
   }
-  // What the namespace's Jobs of the plugin are, those that go already left out.
+  // The namespace's Jobs of the plugin, without those that are being deleted.
   [[nodiscard]] json tools() const {
     json found = json::array();
     for (const json& job : get_json(
@@ -84,7 +84,7 @@ class Move : public Sandbox {
   std::string folder_;
 };
 
-// docs/move.md, from a claim into the installation's own registry.
+// docs/how-to/storage/move.md, from a claim into the installation's own registry.
 TEST_F(Move, ArchivesGoAlongFromAVolumeToTheRegistry) {
   create_cache("old", on_the_claim());
   wait_until_ready("old");
@@ -97,7 +97,7 @@ TEST_F(Move, ArchivesGoAlongFromAVolumeToTheRegistry) {
   EXPECT_EQ(verified.exit_code, 0) << verified.err << verified.out;
   EXPECT_NE(verified.out.find("whole    old/"), std::string::npos) << verified.out;
 
-  const auto copied = plugin({"copy", "old", "--to", "new", "--timeout", "180"});
+  const auto copied = plugin({"copy", "old", "--to", "new", "--timeout", "180s"});
   ASSERT_EQ(copied.exit_code, 0) << copied.err << cache("new");
   EXPECT_EQ(at(archive_of("new"), "/status/head/manifestDigest"),
             at(saved, "/status/head/manifestDigest"));
@@ -122,12 +122,12 @@ TEST_F(Move, AnArchiveGoesByAFileFromAVolumeToAnother) {
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_NE(exported.out.find(digest), std::string::npos) << exported.out;
   EXPECT_EQ(plugin({"export", "old/" + name, "-f", tar}).exit_code, 1) << "it is there already";
-  const auto image = plugin({"export", "old/" + name, "-f", file("image.tar"), "--image"});
+  const auto image = plugin({"export", "old/" + name, "-f", file("image.tar"), "--as-image"});
   EXPECT_EQ(image.exit_code, 0) << image.err;
 
   const auto signed_too = plugin({"import", tar, "--to", "new", "--key", tar});
   EXPECT_EQ(signed_too.exit_code, 1);
-  // What is not taken leaves nothing.
+  // Rejected archives leave nothing.
   const auto trust = [&](const json& keys) {
     const json patch{{"spec", {{"trust", {{"publicKeys", keys}}}}}};
     EXPECT_EQ(
@@ -135,18 +135,18 @@ TEST_F(Move, AnArchiveGoesByAFileFromAVolumeToAnother) {
         0);
   };
   trust({"no key"});
-  const auto refused = plugin({"import", tar, "--to", "new", "--timeout", "180"});
+  const auto refused = plugin({"import", tar, "--to", "new", "--timeout", "180s"});
   EXPECT_EQ(refused.exit_code, 1) << refused.out;
   EXPECT_NE(refused.err.find("spec.trust.publicKeys[0]"), std::string::npos) << refused.err;
   EXPECT_EQ(at(cache("new"), "/spec/storage/copyFrom"), json());
   trust(nullptr);
   expect_nothing_left();
-  EXPECT_EQ(interrupted({"import", tar, "--to", "new", "--timeout", "180"}), 128 + SIGINT);
+  EXPECT_EQ(interrupted({"import", tar, "--to", "new", "--timeout", "180s"}), 128 + SIGINT);
   // Its Job clears the folder as it ends.
   EXPECT_TRUE(eventually(seconds(90), [&] { return inboxes().empty(); }));
   expect_nothing_left();
   EXPECT_EQ(at(cache("new"), "/spec/storage/copyFrom"), json());
-  const auto imported = plugin({"import", tar, "--to", "new", "--timeout", "180"});
+  const auto imported = plugin({"import", tar, "--to", "new", "--timeout", "180s"});
   ASSERT_EQ(imported.exit_code, 0) << imported.err << cache("new");
   EXPECT_EQ(at(archive_of("new"), "/status/head/manifestDigest"), digest);
   EXPECT_EQ(at(run_to_ready({"warm", {}, "new"}), "/misses"), 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# After all tests: none of their namespaces is held back by anything of ours.
+# After all tests: the operator's objects hold back none of their namespaces.
 set -euo pipefail
 
 for _ in $(seq 60); do

@@ -7,8 +7,8 @@
 #include "tests/e2e/sandbox.hpp"
 #include "tests/e2e/saver_work.hpp"
 
-// docs/ranks.md with the groups of LeaderWorkerSet's controller: two groups, and eight pods in each
-// with $CC_E2E_LONG. An application keeps a folder for its rank where vLLM does.
+// docs/how-to/ranks.md with the groups of LeaderWorkerSet's controller: two groups, and eight pods
+// in each with $CC_E2E_LONG. An application keeps a folder for its rank where vLLM does.
 
 namespace compilecache::e2e {
 namespace {
@@ -50,7 +50,7 @@ class Ranks : public Sandbox {
              });
     })) << pods();
   }
-  // The controller makes a group anew when one of its pods is gone.
+  // The controller recreates a group when one of its pods was deleted.
   void replace_groups() {
     std::set<std::string> before;
     for (const json& pod : pods()) before.insert(at(pod, "/metadata/uid"));
@@ -63,7 +63,7 @@ class Ranks : public Sandbox {
   static std::string index_of(const json& pod) {
     return at(pod, "/metadata/labels/leaderworkerset.sigs.k8s.io~1worker-index");
   }
-  // What was in the layout's folder when its application began.
+  // The content of the layout's folder when its application began.
   std::string found_by(const json& pod) const {
     return exec(at(pod, "/metadata/name"), {"cat", "/tmp/found"});
   }

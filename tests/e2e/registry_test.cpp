@@ -1,6 +1,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -126,9 +127,41 @@ TEST_F(Registry, ThatIsKilledAgainAndAgainLeavesPodsColdAtWorst) {
   EXPECT_GT(saver_kills, 0);
   scale_registry(1);
 
-  // What a head names is there, so a pod that compiles no more than the first did is warm.
+  // A head's blobs are there, so a pod that compiles no more than the first did is warm.
   EXPECT_EQ(at(run_to_ready({"later", {}}), "/misses"), 0) << logs("later", "compilecache-load");
   EXPECT_FALSE(archived_files(archives().front()).empty());
+}
+
+// The operator restarts it, as it does for a collection, while pods start one after the other.
+TEST_F(Registry, ServesLoadsWhileItIsCollected) {
+  save_one();
+  const std::string reader = std::string(kRegistryDeployment) + "-reader";
+  const auto told = [] {
+    return at(get_json({"deployment", kRegistryDeployment, "-n", kOperatorNamespace}),
+              "/spec/template/metadata/annotations/compilecache.dev~1started");
+  };
+  const auto of_reader = [&] { return get_json({"deployment", reader, "-n", kOperatorNamespace}); };
+  const json before = told();
+  const std::time_t now = std::time(nullptr);
+  char asked[32];
+  std::strftime(asked, sizeof(asked), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  const auto annotated =
+      kubectl({"annotate", "deployment", reader, "-n", kOperatorNamespace, "--overwrite",
+               std::string("compilecache.dev/restart-asked=") + asked});
+  ASSERT_EQ(annotated.exit_code, 0) << annotated.err;
+  ASSERT_TRUE(
+      eventually(seconds(90), [&] { return of_reader()["status"].value("readyReplicas", 0) == 1; }))
+      << "no second pod: " << of_reader()["status"];
+  const auto is_over = [&] { return told() != before && at(of_reader(), "/spec/replicas") == 0; };
+  for (int pods = 0; pods == 0 || !is_over(); ++pods) {
+    ASSERT_LT(pods, 30) << of_reader()["status"];
+    const std::string name = "pod-" + std::to_string(pods);
+    EXPECT_EQ(at(run_to_ready({name, {}}), "/misses"), 0) << logs(name, "compilecache-load");
+    expect_started_at_once(name);
+    remove_pod(name);
+  }
+  wait_for_registry();
+  EXPECT_EQ(at(run_to_ready({"afterwards", {}}), "/misses"), 0);
 }
 
 class UpgradedRegistry : public Registry {

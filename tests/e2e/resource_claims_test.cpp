@@ -1,7 +1,7 @@
 #include "tests/e2e/sandbox.hpp"
 
 // GPUs that pods get by resourceClaims. Scheduler and kubelet are real, and so is the library that
-// speaks to both; the driver of the devices (devices.json, as NVIDIA's tells them) has none.
+// speaks to both; the driver of the devices (devices.json, as NVIDIA's publishes them) has none.
 
 namespace compilecache::e2e {
 namespace {

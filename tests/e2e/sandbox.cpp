@@ -33,7 +33,7 @@ std::string volumes_root() {
   return root == nullptr ? "/var/tmp/compilecache-e2e" : root;
 }
 
-// A name for the namespace that tells which test it belongs to.
+// A name for the namespace with that of its test.
 std::string namespace_name() {
   std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::transform(name.begin(), name.end(), name.begin(),
@@ -93,7 +93,7 @@ std::string Sandbox::make_volume() const {
 void Sandbox::TearDown() {
   if (HasFailure()) dump();
   kubectl({"delete", "namespace", namespace_, "--wait=false"});
-  // What held the node is gone then; that the namespace ends is looked at once, after all tests.
+  // The node is free then; the end of the namespace is checked once, after all tests.
   const auto deleted =
       kubectl({"delete", "pods", "--all", "-n", namespace_, "--grace-period=1", "--timeout=60s"});
   EXPECT_EQ(deleted.exit_code, 0) << deleted.err;

@@ -65,7 +65,7 @@ class Sandbox : public ::testing::Test {
   json wait_for_result(const std::string& pod, seconds limit = seconds(180));
   json run_to_ready(const TorchPod& pod, seconds limit = seconds(180));
   void remove_pod(const std::string& pod);
-  // A CompileCache with one archive, of a pod "one" that is gone.
+  // A CompileCache with one archive, of a deleted pod "one".
   void save_one();
 
   json pod(const std::string& name) const { return get_json({"pod", name, "-n", namespace_}); }
@@ -89,10 +89,10 @@ class Sandbox : public ::testing::Test {
 
   // What `kubectl compilecache explain POD -o json` tells.
   json explain(const std::string& pod) const;
-  // What the leader tells Prometheus, or nothing.
+  // The leader's metrics, or nothing.
   static std::string metrics();
   std::string logs(const std::string& pod, const std::string& container) const;
-  // What the command prints in the pod's container "app"; it must succeed.
+  // The command's output in the pod's container "app"; it must succeed.
   std::string exec(const std::string& pod, const std::vector<std::string>& command) const;
   // A ConfigMap of that name with these files.
   void create_files(const std::string& name, const std::vector<std::string>& paths) const;
@@ -108,7 +108,7 @@ class Sandbox : public ::testing::Test {
 
 // The operator's replicas that are not on their way out.
 std::vector<std::string> operator_pods();
-// Whether the last of them is gone; one that is told to end serves on for a while.
+// Whether the last of them has ended; a terminating one still serves for a while.
 bool operator_is_gone();
 std::string leader_pod();
 std::string operator_logs();

@@ -1,8 +1,8 @@
 #include "tests/e2e/sandbox.hpp"
 #include "tests/e2e/saver_work.hpp"
 
-// A saver that crashes or has too little memory is nothing that the kubelet, the pod's Service or a
-// controller hears of: its container goes on, and the pod stays ready.
+// A saver that crashes or has too little memory is invisible to the kubelet, the pod's Service and
+// controllers: its container goes on, and the pod stays ready.
 
 namespace compilecache::e2e {
 namespace {

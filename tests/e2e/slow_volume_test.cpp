@@ -57,7 +57,7 @@ TEST_F(SlowVolumes, ThePodStartsColdWhenTheBudgetIsOverAndTheNextOneLoads) {
     return at(told, "/load/outcome") == "failed";
   })) << told;
   EXPECT_EQ(at(told, "/load/reason"), "timeout") << told;
-  // Of two containers the loader has ended well; one sidecar, which loaded in its hook, runs on.
+  // With two containers the loader has ended well; one sidecar, which loaded in its hook, runs on.
   const json ours = at(pod("two"), "/status/initContainerStatuses/0");
   if (std::getenv("CC_E2E_DELIVERY") == nullptr) {
     EXPECT_EQ(at(ours, "/state/terminated/exitCode"), 0) << ours;

@@ -41,10 +41,13 @@ def compile_and_run(arguments):
     start = time.monotonic()
     with torch.set_grad_enabled(arguments.train):
         for length in arguments.shapes:
-            output = compiled(torch.ones(2, length, 64, requires_grad=arguments.train))
+            given = torch.ones(2, length, 64, requires_grad=arguments.train)
+            output = compiled(given)
             if arguments.train:
                 output.sum().backward()
     seconds = time.monotonic() - start
+    with torch.no_grad():
+        right = torch.allclose(output, model(given), atol=1e-3)
     inductor = counters["inductor"]
     root = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
     return {
@@ -52,6 +55,7 @@ def compile_and_run(arguments):
         "hits": inductor["fxgraph_cache_hit"],
         "misses": inductor["fxgraph_cache_miss"],
         "aot_hits": counters["aot_autograd"]["autograd_cache_hit"],
+        "right": right,
         "torch": torch.__version__,
         "keys": sorted(os.path.relpath(path, root) for path in glob.glob(root + "/fxgraph/*/*")),
     }

@@ -19,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the model's file has mode 0600 the first pod, whose saver is not root, saves all but it;
-// and vLLM 0.32 writes some kernels more at the first start that loads it.
+// Where the model's file has mode 0600 the first pod, whose saver is not root, saves all but it.
+// vLLM 0.32 writes some kernels more at the first start that loads it.
 constexpr int kMostPods = 6;
 constexpr seconds kLongestStart(1500);
-// Of some twenty: headers are compiled before kernels.
+// Some twenty in all: headers are compiled before kernels.
 constexpr size_t kCompilersBefore = 5;
 
-// A completion of these tokens, told by its tokens, as there is no tokenizer.
+// A completion of these tokens, as tokens, since there is no tokenizer.
 constexpr char kComplete[] = R"(
 import json, urllib.request
 asked = {"model": "/model", "prompt": [1, 2, 3], "max_tokens": 8, "temperature": 0, "ignore_eos": True,
@@ -224,7 +224,7 @@ TEST_F(Vllm, AServerThatIsKilledAndReplacedCompilesNothing) {
     generation = saved_by(name);
     saves = generation != before;
   }
-  EXPECT_FALSE(saves) << "each pod saves anew";
+  EXPECT_FALSE(saves) << "each pod saves again";
   expect_effect(name, "full");
   EXPECT_NE(logs(name, "vllm").find("Directly load AOT compilation"), std::string::npos)
       << logs(name, "vllm");

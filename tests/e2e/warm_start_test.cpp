@@ -59,8 +59,10 @@ TEST_F(WarmStart, ColdSaveWarm) {
       << told;
 
   const auto listed = kubectl({"get", "cc", "-n", ns()});
-  EXPECT_NE(listed.out.find(place().shown()), std::string::npos) << listed.out;
-  EXPECT_NE(listed.out.find("True"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("True    Ready    1          50%    full"), std::string::npos)
+      << listed.out;
+  const auto wide = kubectl({"get", "cc", "-n", ns(), "-o", "wide"});
+  EXPECT_NE(wide.out.find(place().shown()), std::string::npos) << wide.out;
 }
 
 TEST_F(WarmStart, APodOfAnotherUserExtendsWhatItWasGiven) {

@@ -5,7 +5,7 @@
 #include "tests/unit/webhook/fake_cluster.hpp"
 #include "webhook/admission.hpp"
 
-// What the webhook is sent: a whole AdmissionReview, and a pod inside a review that is otherwise
+// Inputs of the webhook: a whole AdmissionReview, and a pod inside a review that is otherwise
 // as it should be.
 
 namespace compilecache::fuzz {

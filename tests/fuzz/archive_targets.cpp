@@ -124,13 +124,13 @@ void seek_table(Bytes input) {
   require(encode_seek_table(*parsed).size() == table.size(), "a table stays as long");
 }
 
-// Remembers what it is told, and that it is told what it may be.
+// Remembers the reported entries, and checks that they are allowed.
 class Recorder : public LayerSink {
  public:
   Status begin_file(const TarEntry& entry) override {
     require(left_ == 0, "files come one after the other");
     require(check_archive_path(entry.path).has_value(), "paths can be in an archive");
-    require(entry.type == TarType::kFile, "only files are told");
+    require(entry.type == TarType::kFile, "only files are reported");
     left_ = entry.size;
     heard_ += entry.path + "\n";
     return {};
@@ -193,7 +193,7 @@ void layer(Bytes input) {
     bytes = frames + encode_seek_table(table);
   }
   const Blob blob(bytes);
-  // On this very thread: the same input always takes the same way.
+  // On this thread: the same input always takes the same way.
   ReadSession session({0, 2U << 20, small_limits(), nullptr});
   Recorder recorder;
   (void)read_layer(session, memory(), {kLayerMediaType, blob.digest(), bytes.size()}, recorder);

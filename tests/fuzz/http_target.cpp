@@ -30,7 +30,7 @@ http::Limits small_limits() {
   return limits;
 }
 
-// What one connection came to.
+// The result of one connection.
 struct Story {
   std::vector<std::string> methods, requests;
   std::string answers;

@@ -6,7 +6,7 @@
 namespace compilecache::fuzz {
 namespace {
 
-// Made by whoever comes first: registrations of other files run before main, in any order.
+// Created by the first caller: registrations of other files run before main, in any order.
 std::map<std::string, Target>& known() {
   static std::map<std::string, Target> all;
   return all;

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-// What the fuzzers feed. Each target reads bytes as the program would read them from a volume or
+// The fuzzers' targets. Each target reads bytes as the program would read them from a volume or
 // from the network, and aborts when what was accepted is not what it should be. A sanitizer sees
 // the rest.
 //

@@ -6,7 +6,7 @@
 #include "http/url.hpp"
 #include "targets.hpp"
 
-// What a server tells a client: where to go, and how long its answer is.
+// A server's directions to a client: where to go, and how long its answer is.
 
 namespace compilecache::fuzz {
 namespace {
@@ -15,7 +15,7 @@ bool is_same(const http::Url& a, const http::Url& b) {
   return a.same_origin(b) && a.target == b.target;
 }
 
-// What goes into a request can be nothing but a host and a path.
+// Only a host and a path can go into a request.
 void check_url(const http::Url& url) {
   for (const char c : url.text()) require(c > ' ' && c <= '~', "a URL is visible characters");
   require(url.target.starts_with('/'), "a target begins with a slash");
@@ -40,7 +40,7 @@ void any_url(Bytes input) {
   (void)proxy.applies("fd00::1", 5000);
 }
 
-// The body, how it ended, and what is left.
+// The body, how it ended, and the rest.
 std::string read_body(std::string_view input, size_t piece) {
   http::ChunkReader chunks;
   std::vector<uint8_t> buffer(piece);

@@ -14,8 +14,8 @@
 #include "api/agent_config.hpp"
 #include "tests/integration/operator_process.hpp"
 
-// Many pods of one key, each with an agent that asks the operator as the real one does (its own
-// code: choose_archive() and the operator's client), but loads and compiles as the test says.
+// Many pods of one key, each with an agent that asks the operator by the real code:
+// choose_archive() and the operator's client. The test says how it loads and compiles.
 //
 //   AgentCrowd crowd(process, ns, injected_pod, 1000, "60s");
 //   crowd.run([&](CrowdPod& pod, const agent::LoadChoice& choice) { ... });
@@ -30,7 +30,7 @@ struct CrowdPod {
   std::string name;
   api::AgentConfig config;
   std::unique_ptr<agent::Coordinator> coordinator;
-  // What it got: "exact", "compatible", or why it starts cold; and for how long it waited.
+  // Its answer: "exact", "compatible", or why it starts cold; and for how long it waited.
   std::string outcome;
   std::chrono::milliseconds waited{0};
 };
@@ -49,7 +49,7 @@ class AgentCrowd {
   void run(const std::function<void(CrowdPod& pod, const agent::LoadChoice& choice)>& go_on);
 
   [[nodiscard]] std::vector<CrowdPod>& pods() { return pods_; }
-  // For files of theirs; gone at the end.
+  // For the pods' files; removed at the end.
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // "exact 99, no_archive 1"
   [[nodiscard]] std::map<std::string, int> outcomes() const;

@@ -122,7 +122,7 @@ TEST_F(BreakerTest, AnImageThatCannotBePulledPausesUntilItsPodStarts) {
   ASSERT_TRUE(goes_on()) << status("transformer") << process->log();
   EXPECT_EQ(condition("InjectionPaused").at("reason"), "PodsRecovered");
   EXPECT_TRUE(becomes("transformer", "Ready", "True"));
-  EXPECT_EQ(at(status("transformer"), "/stuckPods"), json::array());
+  EXPECT_EQ(at(status("transformer"), "/stuckPods"), json());
   EXPECT_TRUE(eventually(seconds(10), [&] { return answer().contains("patch"); }));
 }
 
@@ -183,7 +183,7 @@ TEST_F(BreakerTest, WhatIsThePodsOwnAffairDoesNotPause) {
   tell_failed_mount("config", uid,
                     "MountVolume.SetUp failed for volume \"settings\" : configmap not found");
   EXPECT_TRUE(stays_open(seconds(8))) << status("transformer");
-  EXPECT_EQ(at(status("transformer"), "/stuckPods"), json::array());
+  EXPECT_EQ(at(status("transformer"), "/stuckPods"), json());
   EXPECT_TRUE(answer().contains("patch"));
 }
 

@@ -13,7 +13,7 @@
 #include "tests/support/paths.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
-// What the kustomize components make of config/.
+// The kustomize components' changes to config/.
 
 namespace compilecache {
 namespace {

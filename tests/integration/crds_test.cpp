@@ -1,7 +1,9 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -13,7 +15,7 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
-// What the real API server makes of config/install.yaml: defaults, refusals and their sentences,
+// The real API server's view of config/install.yaml: defaults, refusals and their sentences,
 // columns. The policy that confines the operator's Jobs is job_policy_test.cpp's.
 
 namespace compilecache {
@@ -22,11 +24,18 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 using testing::at;
+using ::testing::ElementsAre;
 using testing::eventually;
 using testing::get_json;
+using ::testing::HasSubstr;
 using testing::kubectl;
 
 const std::string kInstall = testing::in_tree("config/install.yaml");
+
+std::vector<std::string> words(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
 
 // A namespace with one CompileCache called "one".
 class Installed : public ::testing::Test {
@@ -63,7 +72,7 @@ class Installed : public ::testing::Test {
               {"path", "one"}}}};
   }
 
-  // What the API server says to a change of "one"; empty when it accepts it. Nothing is changed.
+  // The API server's answer to a change of "one"; empty when it accepts it. Nothing is changed.
   [[nodiscard]] std::string refusal(const std::string& spec) const {
     const auto patched = kubectl({"patch", "cc", "one", "-n", namespace_, "--type=merge",
                                   "--dry-run=server", "-p", R"({"spec":)" + spec + "}"});
@@ -101,7 +110,7 @@ TEST_F(Installed, DefaultsAppear) {
   EXPECT_EQ(at(spec, "/compression"), (json{{"level", 9}, {"threads", 2}, {"window", "16Mi"}}));
 }
 
-// Older API servers tell the value's type, or nothing, where newer ones tell the value.
+// Older API servers name the value's type, or nothing, where newer ones name the value.
 std::string without_values(const std::string& text) {
   static const std::regex value(R"(Invalid value: ("[^"]*"|[0-9]+): )");
   return std::regex_replace(text, value, "Invalid value: ");
@@ -187,6 +196,7 @@ TEST_F(Installed, AWrongValueIsRefusedWithASentence) {
       {R"({"storage": {"claimName": null, "subPath": "a"}})", "are of a claim; name one"},
       {R"({"storage": {"claimName": null, "allowReadWriteOnce": true}})", "are of a claim"},
       {R"({"storage": {"claimName": null, "allowNodeAffinity": true}})", "are of a claim"},
+      {R"({"storage": {"claimName": null, "allowUserNamespaces": true}})", "are of a claim"},
       {R"({"storage": {"claimName": null, "registry": {}}})",
        "spec.storage.registry.repository: Required value"},
       {R"({"storage": {"claimName": null, "registry": {"repository": "r.io/a",
@@ -322,13 +332,26 @@ TEST_F(Installed, ColumnsTellWhatThereIs) {
       "cc/one",
       R"({"archives": 2, "gpuProducts": 1, "totalBytes": 606208, "lastSaveTime": "2026-01-01T00:00:00Z",
                            "summary": {"store": "claim caches", "size": "592Ki", "loads": "3 exact, 1 missing", "effect": "2 full",
-                                       "saves": "4 committed, 1 failed"},
-                           "conditions": [{"type": "Ready", "status": "True"}]})");
+                                       "saves": "4 committed, 1 failed", "hits": "75%", "mainEffect": "full", "saved": "5h12m"},
+                           "conditions": [{"type": "Ready", "status": "False", "reason": "RegistryNotInstalled"}]})");
   const std::string caches = kubectl({"get", "cc", "-n", namespace_}).out;
-  for (const char* text : {"STORE", "claim caches", "ARCHIVES", "GPUS", "SIZE", "LOADS", "EFFECT",
-                           "SAVES", "LAST SAVE", "READY", "AGE", "592Ki", "3 exact, 1 missing",
-                           "2 full", "4 committed, 1 failed", "True"}) {
-    EXPECT_NE(caches.find(text), std::string::npos) << text << " is not in\n" << caches;
+  std::istringstream lines(caches);
+  std::string header, row;
+  std::getline(lines, header);
+  std::getline(lines, row);
+  EXPECT_THAT(words(header),
+              ElementsAre("NAME", "READY", "REASON", "ARCHIVES", "HITS", "EFFECT", "SAVED", "AGE"));
+  const std::vector<std::string> shown = words(row);
+  ASSERT_EQ(shown.size(), 8U) << caches;
+  EXPECT_THAT(std::vector<std::string>(shown.begin(), shown.end() - 1),
+              ElementsAre("one", "False", "RegistryNotInstalled", "2", "75%", "full", "5h12m"));
+  EXPECT_LE(header.size(), 100U);
+  EXPECT_LE(row.size(), 100U);
+  const std::string wide = kubectl({"get", "cc", "-n", namespace_, "-o", "wide"}).out;
+  for (const char* text :
+       {"STORE", "claim caches", "GPUS", "SIZE", "LOADS", "EFFECTS", "SAVES", "LAST SAVE", "PODS",
+        "592Ki", "3 exact, 1 missing", "2 full", "4 committed, 1 failed"}) {
+    EXPECT_THAT(wide, HasSubstr(text));
   }
   ASSERT_EQ(testing::apply(archive()), "");
   set_status("cca/one-0123456789",
@@ -363,8 +386,7 @@ TEST_F(Installed, AnArchiveIsInOnePlace) {
 
 TEST_F(Installed, ExplainTeaches) {
   const std::string text = kubectl({"explain", "cc.spec.load"}).out;
-  EXPECT_NE(text.find("What a pod gets when there is no archive for exactly its key"),
-            std::string::npos)
+  EXPECT_NE(text.find("The archive of a pod without one for exactly its key"), std::string::npos)
       << text;
 }
 

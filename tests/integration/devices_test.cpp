@@ -25,7 +25,7 @@ class DevicesTest : public OperatorTest {
     return {{"name", name}, {"attributes", attributes}};
   }
 
-  // Of a pool of its own; without `node` all nodes reach it.
+  // In a pool of its own; without `node` all nodes reach it.
   void publish(const std::string& pool, const std::string& node, const std::vector<json>& devices,
                int generation = 1) const {
     json spec = {{"driver", kDriver},

@@ -125,7 +125,7 @@ TEST_F(Explain, APodsStoryIsInTheApiServer) {
            std::string::npos;
   })) << status("llama");
 
-  // An archive is of the CompileCache that its spec names, whoever changes its labels.
+  // An archive is of the CompileCache that its spec names, whatever its labels.
   const ProcessResult unlabelled =
       kubectl({"label", "compilecachearchives", "--all", "-n", ns, "compilecache.dev/cache-"});
   ASSERT_EQ(unlabelled.exit_code, 0) << unlabelled.err;
@@ -144,7 +144,7 @@ TEST_F(Explain, APodsStoryIsInTheApiServer) {
        {"injected  yes, by version", "GPUProduct    NVIDIA-H100-80GB-HBM3",
         "archive   exact: llama-", "generation 1", "5000 ms  for the pod that was compiling",
         "effect    none: nothing of what was loaded was used", "differs   VLLM_HOST_IP",
-        "change    the variable VLLM_HOST_IP", "CacheNotEffective: pod second",
+        "change    the variable VLLM_HOST_IP", "CacheNotEffective: loaded archive",
         "unread    node node-h100"}) {
     EXPECT_NE(warm.out.find(told), std::string::npos) << told << " is missing in\n" << warm.out;
   }
@@ -171,7 +171,8 @@ TEST_F(Explain, WhyAPodWasNotInjectedAndWhoMayNotRead) {
 
   const ProcessResult missing = kubeconfig.explain("nobody");
   EXPECT_EQ(missing.exit_code, 1);
-  EXPECT_NE(missing.err.find("pods \"nobody\" not found"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.err.find("pod \"nobody\" not found in namespace"), std::string::npos)
+      << missing.err;
   const ProcessResult elsewhere = kubeconfig.explain("plain", {"-n", "kube-system"});
   EXPECT_EQ(elsewhere.exit_code, 1);
   EXPECT_NE(elsewhere.err.find("forbidden"), std::string::npos) << elsewhere.err;

@@ -17,8 +17,8 @@
 #include "tests/unit/webhook/golden_case.hpp"
 #include "tests/unit/webhook/some_pod.hpp"
 
-// Every golden case of the injection, and pods that are made up, before a real API server: it
-// accepts the injected pod wherever it accepted the plain one, at the same level of Pod Security
+// Every golden case of the injection, and made-up pods, before a real API server. It accepts the
+// injected pod wherever it accepted the plain one, at the same level of Pod Security
 // and with the same QoS class. All by server-side dry run; a golden case whose plain pod it refuses
 // fails.
 
@@ -143,7 +143,7 @@ void expect_no_worse(Judged& judged, const GoldenCase& golden, const json& pod, 
   const std::string worse = worsened(judged.before, after);
   if (!worse.empty()) judged.wrong.push_back(what + worse);
   if (!after.accepted() || result.report.reason != api::InjectionReason::kInjected) return;
-  // What the API server fills in is no reason to inject anew.
+  // The API server's defaults are no reason to inject again.
   if (golden.run(after.pod).report.outcome != InjectionOutcome::kUnchanged) {
     judged.wrong.push_back(std::string(what) + "injected again");
   }

@@ -1,4 +1,4 @@
-// Whoever steals the operator's account can create nothing but what the operator creates: each
+// A thief of the operator's account can create nothing but the operator's own Jobs: each
 // change of its Job is refused by the policy that config/ installs.
 
 #include "base/strings.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kAccount[] = "system:serviceaccount:compilecache-system:compilecache-operator";
 
-// What the API server says when the operator creates it; empty: it would.
+// The API server's answer when the operator creates it; empty: accepted.
 std::string refusal(const json& object) {
   const ProcessResult result = kubectl(
       {"create", "--dry-run=server", std::string("--as=") + kAccount, "-f", "-"}, object.dump());
@@ -179,7 +179,7 @@ TEST_F(JobPolicy, OfARegistryItMountsWhatTheCompileCacheNames) {
   }
 }
 
-// What it may create it may not change into something else. Of a Job only some fields can be
+// It may not change its Jobs into something else. Only some fields of a Job can be
 // changed.
 TEST_F(JobPolicy, ChangesAreConfinedToo) {
   make_ready_cache("transformer");
@@ -266,6 +266,63 @@ TEST_F(JobPolicy, JobsOfOthersAreCreatedAndChangedWithOrWithoutACompileCache) {
     EXPECT_EQ(changed.exit_code, 0) << where << ": " << changed.err;
   }
   kubectl({"delete", "namespace", elsewhere, "--wait=false"});
+}
+
+// Users who may create Jobs in a namespace may give them the label, an owner and a claim.
+TEST_F(JobPolicy, AJobOfSomebodyElseIsNotBelievedByTheOperator) {
+  make_ready_cache("transformer");
+  json forged = operators_job();
+  forged["metadata"]["name"] = "forged";
+  ASSERT_EQ(apply(forged), "");
+  json created;
+  for (const json& job : jobs("transformer")) {
+    if (job.at("metadata").at("name") == "forged") created = job;
+  }
+  ASSERT_TRUE(created.is_object());
+  const std::string token = pod_token(ns, make_sweep_pod(created));
+  for (const json& message :
+       {json{{"cache", "transformer"}, {"phase", "begin"}},
+        json{{"cache", "transformer"}, {"phase", "end"}, {"corrupt", {"sha256:1"}}}}) {
+    const auto [status, answer] = process->call("POST", "/v1/sweeps", token, message);
+    EXPECT_EQ(status, 403) << answer;
+  }
+}
+
+// The operator goes by the Job's uid, and a pod names its owner itself.
+TEST_F(JobPolicy, OnlyTheJobControllerMakesPodsOfSweepJobs) {
+  make_ready_cache("transformer");
+  const std::string user = "mallory";
+  // The role "edit" has nothing here: no controller manager aggregates it.
+  ASSERT_EQ(kubectl({"create", "role", "edits", "-n", ns, "--verb=create,get,update,patch,delete",
+                     "--resource=pods"})
+                .exit_code,
+            0);
+  ASSERT_EQ(kubectl({"create", "rolebinding", "edits", "-n", ns, "--role=edits", "--user=" + user})
+                .exit_code,
+            0);
+  const auto refused = [&](const std::string& as, const json& pod) {
+    const ProcessResult result =
+        kubectl({"create", "--dry-run=server", "--as=" + as, "-f", "-"}, pod.dump());
+    return result.exit_code == 0 ? "" : result.err;
+  };
+  const json plain = plain_pod("pod", "transformer");
+  ASSERT_TRUE(eventually(seconds(20), [&] { return refused(user, plain).empty(); }))
+      << refused(user, plain);
+  json forged = plain;
+  forged["metadata"]["labels"][api::kSweepLabel] = "transformer";
+  EXPECT_NE(refused(user, forged).find("'compilecache-operator-sweep-pods'"), std::string::npos);
+  EXPECT_EQ(refused("system:serviceaccount:kube-system:job-controller", forged), "");
+  ASSERT_EQ(apply(plain), "");
+  const auto changed = [&](const std::string& patch) {
+    const ProcessResult result =
+        kubectl({"patch", "pod", "pod", "-n", ns, "--as=" + user, "--type=merge", "-p", patch});
+    return result.exit_code == 0 ? "" : result.err;
+  };
+  EXPECT_EQ(changed(R"({"metadata": {"labels": {"mine": "yes"}}})"), "")
+      << "others' pods are left alone";
+  EXPECT_NE(changed(R"({"metadata": {"labels": {"compilecache.dev/sweep": "transformer"}}})")
+                .find("'compilecache-operator-sweep-pods'"),
+            std::string::npos);
 }
 
 TEST_F(JobPolicy, OtherKindsAreNotItsToCreate) {

@@ -239,7 +239,7 @@ TEST_F(KubeTest, AReflectorFollowsTheServer) {
   }
 }
 
-// What the server says of a pod is the same in both encodings, at the beginning and in changes.
+// The server's pod is the same in both encodings, at the beginning and in changes.
 TEST_F(KubeTest, PodsCanBeFollowedInProtobuf) {
   const Json pod = {
       {"apiVersion", "v1"},
@@ -289,7 +289,7 @@ TEST_F(KubeTest, PodsCanBeFollowedInProtobuf) {
   EXPECT_TRUE(eventually([&] { return frames.size() == 0 && texts.size() == 0; }));
 }
 
-// What cannot be is said in words, in whatever encoding it came.
+// Errors are in words, in whatever encoding they came.
 TEST_F(KubeTest, ARefusedWatchInProtobufSaysWhy) {
   const StreamEnd end = client.watch(
       resources::kPods, {.ns = ns, .label_selector = "no selector", .protobuf = true},

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <iostream>
 #include <thread>
@@ -31,7 +32,8 @@ class LeadershipTest : public OperatorTest {
     while (!serves && Clock::now() < since + seconds(90)) {
       std::this_thread::sleep_for(milliseconds(50));
       if (!next.leads()) continue;
-      serves = next.call("POST", "/v1/load", token, {{"cache", "app"}}).first == 200;
+      // Every replica answers loads; only the leader answers saves.
+      serves = next.call("PUT", "/v1/saves/none-1", token, {{"fence", 1}}).first != 503;
     }
     EXPECT_TRUE(serves) << next.log();
     std::cout << "the next leader serves " << after << " after "
@@ -45,6 +47,27 @@ class LeadershipTest : public OperatorTest {
   [[nodiscard]] int counted() const {
     const json missing = at(status("app"), "/loads/missing");
     return missing.is_number() ? missing.get<int>() : 0;
+  }
+
+  // Of ten new pods, by that replica: how many are to load `manifest`.
+  [[nodiscard]] int warm_by(const OperatorProcess& replica, const std::vector<std::string>& tokens,
+                            const json& manifest) const {
+    int warm = 0;
+    for (const std::string& token : tokens) {
+      const auto [status, answer] = replica.call("POST", "/v1/load", token, {{"cache", "app"}});
+      if (status == 200 && at(answer, "/decision") == "load" &&
+          at(answer, "/manifest_digest") == manifest) {
+        ++warm;
+      }
+    }
+    return warm;
+  }
+  [[nodiscard]] std::vector<std::string> ten_pods(const std::string& name) const {
+    std::vector<std::string> tokens;
+    for (int i = 0; i < 10; ++i) {
+      tokens.push_back(run_pod(name + "-" + std::to_string(i), "app"));
+    }
+    return tokens;
   }
 
   void report_cold(const std::string& token) const {
@@ -144,6 +167,58 @@ TEST_F(LeadershipTest, WhoeverLeadsNextGoesOnAndWhoLedBeforeStops) {
   EXPECT_TRUE(eventually(seconds(20), [&] {
     return at(status("app"), "/saves/committed") == 2 && counted() == 3;
   })) << status("app");
+}
+
+TEST_F(LeadershipTest, WhileTheLeaderIsGoneTheOtherReplicaAnswersLoads) {
+  make_ready_cache("app");
+  const std::string first = run_pod("first", "app");
+  const auto [committed, head] = commit(first, granted(first, "app", "a1"), "one");
+  ASSERT_EQ(committed, 200) << head;
+  auto other = standby();
+  const json manifest = head.at("manifest_digest");
+  const std::vector<std::string> before = ten_pods("before");
+  ASSERT_TRUE(eventually(seconds(20), [&] { return warm_by(*other, before, manifest) == 10; }))
+      << other->log();
+  ASSERT_TRUE(leads());
+  EXPECT_EQ(other->call("POST", "/v1/saves", first, {{"cache", "app"}, {"attempt", "x"}}).first,
+            503)
+      << "saves are the leader's";
+
+  const std::vector<std::string> stopped = ten_pods("stopped");
+  process->send_signal(SIGSTOP);
+  EXPECT_EQ(warm_by(*other, stopped, manifest), 10) << other->log();
+  process->send_signal(SIGCONT);
+  ASSERT_TRUE(eventually(seconds(20), [] { return leads(); })) << process->log();
+
+  const std::vector<std::string> killed = ten_pods("killed");
+  process->send_signal(SIGKILL);
+  process->wait();
+  EXPECT_EQ(warm_by(*other, killed, manifest), 10) << other->log();
+  process = std::move(other);
+  ASSERT_TRUE(eventually(seconds(60), [] { return leads(); })) << process->log();
+}
+
+TEST_F(LeadershipTest, AContainerThatIsStartedAgainResumesItsLease) {
+  ASSERT_EQ(process->end(), 0);
+  ::setenv("POD_NAME", "compilecache-operator-0", 1);
+  ::setenv("POD_UID", "5b1b9a2e-0000-4000-8000-000000000001", 1);
+  process = standby();
+  ASSERT_TRUE(eventually(seconds(60), [] { return leads(); })) << process->log();
+  const auto lease = [] {
+    return at(read({"lease", "compilecache-operator", "-n", kOperatorNamespace}), "/spec");
+  };
+  const json before = lease();
+  EXPECT_EQ(at(before, "/holderIdentity"),
+            "compilecache-operator-0_5b1b9a2e-0000-4000-8000-000000000001");
+  process->send_signal(SIGKILL);
+  process->wait();
+  process->start_again();
+  ASSERT_TRUE(eventually(seconds(60), [] { return process->ready() && leads(); }))
+      << process->log();
+  EXPECT_EQ(at(lease(), "/acquireTime"), at(before, "/acquireTime")) << "it waited for itself";
+  EXPECT_EQ(at(lease(), "/leaseTransitions"), at(before, "/leaseTransitions"));
+  ::unsetenv("POD_NAME");
+  ::unsetenv("POD_UID");
 }
 
 }  // namespace

@@ -1,5 +1,10 @@
-// Objects as nobody should write them: each is told what is wrong with it, and the next one works.
+// Objects as nobody should write them: each gets its fault reported, and the next one works.
 
+#include <unistd.h>
+
+#include <fstream>
+
+#include "api/agent_config.hpp"
 #include "tests/integration/operator_fixture.hpp"
 
 namespace compilecache::testing {
@@ -54,6 +59,39 @@ TEST_F(OperatorTest, ArchivesThatNobodySavedHarmNobody) {
   const auto [code, load] = process->call("POST", "/v1/load", token, {{"cache", "app"}});
   EXPECT_EQ(code, 200) << load;
   EXPECT_EQ(load.value("decision", ""), "load") << load;
+}
+
+// Anyone may write pods with our label, and annotations as large as the API server accepts.
+TEST_F(OperatorTest, ThreeHundredPodsWithHugeAnnotationsCostNoMemory) {
+  make_ready_cache("app");
+  const auto resident = [] {
+    int64_t size = 0, pages = 0;
+    std::ifstream("/proc/" + std::to_string(process->pid()) + "/statm") >> size >> pages;
+    return pages * sysconf(_SC_PAGESIZE) >> 20;
+  };
+  const int64_t before = resident();
+  json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", json::array()}};
+  for (int i = 0; i < 300; ++i) {
+    api::InjectionStatus status;
+    status.version = std::to_string(i);
+    for (int j = 0; j < 20'000; ++j) status.variables.emplace_back("app:A");
+    list["items"].push_back({{"apiVersion", "v1"},
+                             {"kind", "Pod"},
+                             {"metadata",
+                              {{"name", "huge-" + std::to_string(i)},
+                               {"namespace", ns},
+                               {"labels", {{api::kCacheLabel, "app"}}},
+                               {"annotations", {{api::kStatusAnnotation, api::dump(status)}}}}},
+                             {"spec", {{"containers", {{{"name", "app"}, {"image", "app:1"}}}}}}});
+    if (list["items"].size() < 20) continue;
+    const ProcessResult made = kubectl({"create", "-f", "-"}, list.dump());
+    ASSERT_EQ(made.exit_code, 0) << made.err.substr(0, 1000);
+    list["items"].clear();
+  }
+  const std::string token = run_pod("web", "app");
+  EXPECT_EQ(commit(token, granted(token, "app", "a1"), "one").first, 200) << process->log();
+  EXPECT_TRUE(eventually(seconds(60), [&] { return resident() < before + 64; }))
+      << before << " MiB became " << resident();
 }
 
 }  // namespace

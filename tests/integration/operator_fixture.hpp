@@ -167,6 +167,7 @@ class OperatorTest : public ::testing::Test {
     EXPECT_EQ(begin_status, 200) << begin;
     report["cache"] = cache;
     report["phase"] = "end";
+    report["listed"] = true;
     auto [end_status, end] = process->call("POST", "/v1/sweeps", token, report);
     EXPECT_EQ(end_status, 200) << end;
     complete(job);

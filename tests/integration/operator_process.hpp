@@ -8,16 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "base/release.hpp"
 #include "http/client.hpp"
 
-// The operator as a process of its own, outside the cluster but with the rights that config/ gives
-// it, and what tests need around it: the installation, and a cluster's objects that no controller
+// The operator as a process of its own, outside the cluster but with the rights of config/. Around
+// it the tests' needs: the installation, and a cluster's objects that no controller
 // makes here.
 
 namespace compilecache::testing {
 
 inline constexpr char kOperatorNamespace[] = "compilecache-system";
-inline constexpr char kImage[] = "docker.io/library/compilecache:0.2.0";  // as config/operator says
+// As config/operator says.
+inline const std::string kImage = std::string(image_repository()) + ":" + release();
 
 // CustomResourceDefinitions, rights, Services, the Jobs' policy and the webhook's configuration,
 // which here matches no namespace, since this API server reaches no Service. The error; empty when

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/operator_fixture.hpp"
+#include "tests/support/paths.hpp"
 
 // The operator as users meet it, on a real API server.
 
@@ -283,7 +284,7 @@ TEST_F(OperatorTest, LeavesNothingToWaitForWhenItEnds) {
   OperatorProcess second(kSettings);
   ASSERT_TRUE(eventually(seconds(60), [&] { return second.ready(); })) << second.log();
   EXPECT_NE(second.get("/metrics").second.find("\ncompilecache_leader 0"), std::string::npos);
-  EXPECT_EQ(second.call("POST", "/v1/load", "x", {{"cache", "c"}}).first, 503);
+  EXPECT_EQ(second.call("POST", "/v1/saves", "x", {{"cache", "c"}}).first, 503);
   EXPECT_EQ(second.end(), 0) << second.log();
 }
 
@@ -305,6 +306,74 @@ TEST_F(OperatorTest, ZHandsOverAtOnceAndKeepsTheCounters) {
     return at(slice, "/ports/0/port") == process->agent_port();
   }));
   EXPECT_TRUE(becomes("transformer", "Ready", "True"));
+}
+
+// Pods reach the operator by the ClusterIP of its Service, as config/ installs it.
+class AgentServiceTest : public OperatorTest {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_EQ(install_operator(), "");
+    make_node("node-h100", "NVIDIA-H100-80GB-HBM3");
+    process =
+        std::make_unique<OperatorProcess>(kSettings, OperatorProcessOptions{.agent_address = ""});
+    ASSERT_TRUE(eventually(seconds(60), [] { return process->ready() && leads(); }))
+        << process->log();
+  }
+  static void TearDownTestSuite() {
+    kubectl({"delete", "service", "in-its-place", "-n", kOperatorNamespace});
+    OperatorTest::TearDownTestSuite();
+  }
+  static std::string address_of_service() {
+    const json address =
+        at(read({"service", api::kAgentService, "-n", kOperatorNamespace}), "/spec/clusterIP");
+    return address.is_string() ? address.get<std::string>() : "";
+  }
+  // Nobody else gets that address for now.
+  static void take_address(const std::string& address) {
+    ASSERT_EQ(
+        apply({{"apiVersion", "v1"},
+               {"kind", "Service"},
+               {"metadata", {{"name", "in-its-place"}, {"namespace", kOperatorNamespace}}},
+               {"spec", {{"clusterIP", address}, {"ports", json::array({{{"port", 443}}})}}}}),
+        "");
+  }
+};
+
+TEST_F(AgentServiceTest, DeletedAndAppliedAgainPodsAndJobsGetItsNewAddress) {
+  make_ready_cache("transformer");
+  const std::string before = address_of_service();
+  const auto pod = process->injected(plain_pod("first", "transformer"), ns);
+  ASSERT_TRUE(pod);
+  EXPECT_NE(pod->dump().find(before), std::string::npos);
+
+  kubectl({"delete", "service", api::kAgentService, "-n", kOperatorNamespace});
+  kubectl({"delete", "endpointslice", api::kAgentService, "-n", kOperatorNamespace});
+  take_address(before);
+  ASSERT_EQ(make_cache("another", json::object()), "");
+  ASSERT_TRUE(eventually(seconds(30), [&] {
+    const json ready = cache_condition(ns, "transformer", "Ready");
+    return ready.is_object() && ready.at("reason") == "OperatorUnreachable";
+  })) << status("transformer");
+  EXPECT_NE(cache_condition(ns, "transformer", "Ready").dump().find("compilecache-agent-api"),
+            std::string::npos);
+
+  const auto applied = kubectl({"apply", "-f", in_tree("config/operator/services.yaml")});
+  ASSERT_EQ(applied.exit_code, 0) << applied.err;
+  const std::string now = address_of_service();
+  ASSERT_NE(now, before);
+  EXPECT_TRUE(becomes("transformer", "Ready", "True")) << status("transformer");
+  const auto next = process->injected(plain_pod("second", "transformer"), ns);
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->dump().find(now), std::string::npos) << *next;
+  EXPECT_TRUE(eventually(seconds(30), [&] {
+    for (const json& job : jobs("another")) {
+      if (job.dump().find(now) != std::string::npos) return true;
+    }
+    return false;
+  })) << process->log();
+  EXPECT_TRUE(eventually(seconds(30), [] {
+    return read({"endpointslice", api::kAgentService, "-n", kOperatorNamespace}).is_object();
+  }));
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class Prewarm : public OperatorTest {
       return tried.out.find(api::kStatusAnnotation) != std::string::npos;
     }));
   }
-  // What the kubelet does once the pod is told to end.
+  // The kubelet's part after the pod's deletion.
   void let_it_go(const std::string& pod) const {
     EXPECT_TRUE(eventually(seconds(30), [&] {
       return at(read({"pod", pod, "-n", ns}), "/metadata/deletionTimestamp").is_string();
@@ -111,14 +111,14 @@ class Prewarm : public OperatorTest {
 };
 
 TEST_F(Prewarm, SaysWhatIsMissingAndMakesNothing) {
-  expect(prewarm({"deployment/web"}), 2, "reading Deployment " + ns + "/web");
+  expect(prewarm({"deployment/web"}), 2, "Error: Deployment \"web\" not found in namespace");
   expect(prewarm({"service/web"}), 2, "names no workload");
   expect(prewarm({}), 2, "WORKLOAD or -f");
   expect(prewarm({"deployment/web", "--timeout", "soon"}), 2, "--timeout");
   ASSERT_EQ(apply(deployment({{"a", "b"}})), "");
   expect(prewarm({"deployment/web"}), 1, "no annotation compilecache.dev/cache");
   ASSERT_EQ(apply(deployment({{api::kCacheAnnotation, "llama"}})), "");
-  expect(prewarm({"deployment/web"}), 1, "reading CompileCache " + ns + "/llama");
+  expect(prewarm({"deployment/web"}), 1, "Error: CompileCache \"llama\" not found in namespace");
   ASSERT_EQ(make_cache("llama", {{"storage", {{"claimName", "nowhere"}}}}), "");
   ASSERT_TRUE(becomes("llama", "Ready", "False"));
   expect(prewarm({"deployment/web"}), 1, "CompileCache llama is not ready");

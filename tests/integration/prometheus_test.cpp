@@ -46,7 +46,7 @@ class Prometheus {
   Prometheus(const Prometheus&) = delete;
   Prometheus& operator=(const Prometheus&) = delete;
 
-  // What it answers now: a series a line.
+  // Its answer now: a series a line.
   [[nodiscard]] std::string ask(const std::string& query) const {
     return run_process(
                {"promtool", "query", "instant", "http://127.0.0.1:" + std::to_string(port_), query})

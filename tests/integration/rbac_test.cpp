@@ -1,5 +1,5 @@
-// The operator has no right that it does not need: each one that config/operator grants
-// is taken away in turn, and something fails for the want of it, by the API server's own words.
+// The operator has no right that it does not need. Each one that config/operator grants
+// is taken away in turn, and something fails without it, by the API server's own words.
 
 #include <gtest/gtest.h>
 
@@ -154,11 +154,11 @@ class RbacTest : public OperatorTest {
                                     {"namespace", name}}})}}));
   }
 
-  // What the operator finds at its start, so that it has something to change.
+  // Objects that exist at the operator's start, so that it has something to change.
   void make_surroundings(const Lane& lane) const {
     const std::string& verb = lane.without.verb;
     const std::string& resource = lane.without.resource;
-    if (resource == "secrets" && verb == "update") {  // certificates that have to be made anew
+    if (resource == "secrets" && verb == "update") {  // certificates that have to be renewed
       must(client->create(
           kube::resources::kSecrets,
           {{"apiVersion", "v1"},
@@ -251,7 +251,7 @@ class RbacTest : public OperatorTest {
 std::unique_ptr<kube::Client> RbacTest::client;
 std::vector<Grant> RbacTest::grants;
 
-// What an operator uses when it starts and leads.
+// The rights that an operator uses when it starts and leads.
 const std::set<std::string> kUsedAtStart{
     "get namespaces",
     "get mutatingwebhookconfigurations",
@@ -268,8 +268,8 @@ const std::set<std::string> kUsedAtStart{
     "get endpointslices",
     "update endpointslices",
 };
-// Reflectors get the present objects by a watch where the API server can do that; then these wait
-// for one that cannot (Kubernetes 1.30 and 1.31 by default), which is not what runs here.
+// Reflectors get the present objects by a watch where the API server can do that. These wait for
+// one that cannot (Kubernetes 1.30 and 1.31 by default), which does not run here.
 const std::set<std::string> kForOlderServers{
     "list compilecaches", "list persistentvolumeclaims", "list limitranges", "list resourcequotas",
     "list jobs",
@@ -341,18 +341,22 @@ class RegistryRbacTest : public RbacTest {
   }
 
   // A registry of which nothing is as it should be: its certificate, whose tokens it accepts, an
-  // authority that ends soon, and its pod.
+  // authority that ends soon, and its pod. The reader was left scaled up.
   static void make_registry(const std::string& ns) {
     const auto authority = must(controller::make_token_authority(
         {.ca_life = std::chrono::hours(24 * 30)}, SystemClock::instance().wall()));
     make_secret(ns, "authority", "Opaque", controller::authority_entries(authority));
     make_secret(ns, "auth", "Opaque", {{"ca.crt", "old"}});
     make_secret(ns, "tls", "kubernetes.io/tls", {{"tls.crt", "old"}, {"tls.key", "old"}});
-    const json labels = {{"app", "compilecache-registry"}};
+    make_deployment(ns, "compilecache-registry");
+    make_deployment(ns, "compilecache-registry-reader");
+  }
+  static void make_deployment(const std::string& ns, const std::string& name) {
+    const json labels = {{"app", name}};
     must(client->create(kube::resources::kDeployments,
                         {{"apiVersion", "apps/v1"},
                          {"kind", "Deployment"},
-                         {"metadata", {{"name", "compilecache-registry"}, {"namespace", ns}}},
+                         {"metadata", {{"name", name}, {"namespace", ns}}},
                          {"spec",
                           {{"selector", {{"matchLabels", labels}}},
                            {"template",
@@ -371,7 +375,7 @@ class RegistryRbacTest : public RbacTest {
          {"type", type},
          {"stringData", entries}}));
   }
-  // What somebody is told who logs in.
+  // The answer to a login.
   static std::string log_in(const Lane& lane) {
     try {
       return lane.process
@@ -389,8 +393,8 @@ class RegistryRbacTest : public RbacTest {
 };
 
 TEST_F(RegistryRbacTest, NothingThatTheRegistryNeedsCanBeTakenAway) {
-  ASSERT_EQ(of_registry.size(), 9U) << "two for each of three Secrets, two for the Deployment, one "
-                                       "for who logs in";
+  ASSERT_EQ(of_registry.size(), 9U)
+      << "two for each of three Secrets, two for its Deployments, one for who logs in";
   expect_each_missed(of_registry, [](const Lane& lane) {
     if (lane.without.resource == "subjectaccessreviews")
       return lane.without.refused_in(log_in(lane));
@@ -517,14 +521,14 @@ TEST_F(WorkingRbacTest, NothingThatALeaderNeedsToWorkCanBeTakenAway) {
   waiting = waiting.patch(json::parse(
       run_process({"base64", "-d"}, process->review(waiting, ns).at("patch").get<std::string>())
           .out));
-  ASSERT_EQ(apply(waiting), "");  // and no kubelet tells what it waits for
+  ASSERT_EQ(apply(waiting), "");  // and no kubelet reports what it waits for
   expect_missed("list events", [] { return std::string(); });
   kubectl({"delete", "pod", "waiting", "-n", ns, "--grace-period=0", "--force"});
 
   expect_missed("patch events", [&] { return call("/v1/loaded", web, failed); });
   expect_missed("create events", [&] { return act_on_new_cache(); });
   expect_missed("get persistentvolumes", [&] { return act_on_new_cache(); });
-  // What can be told to people is not in the log.
+  // Messages for people are not in the log.
   expect_missed("create jobs", [&] {
     act_on_new_cache();
     return eventually(seconds(3),

@@ -17,7 +17,7 @@ class RegistryAccess : public OperatorTest {
     EXPECT_EQ(done.exit_code, 0) << done.err;
     return done.out;
   }
-  // What a token of the registry opens.
+  // The rights of a token of the registry.
   static json access_in(const std::string& token) {
     std::string claims = split(token, '.').at(1);
     for (char& c : claims) c = c == '-' ? '+' : c == '_' ? '/' : c;

@@ -14,8 +14,8 @@
 #include "tests/support/paths.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// People with `skopeo login` and a token of the cluster: the operator gives the tokens, by the
-// Secrets it made the registry runs, both under their names in the cluster, and a real API server
+// People with `skopeo login` and a token of the cluster. The operator gives the tokens, and the
+// registry runs with its Secrets, both under their names in the cluster. A real API server
 // says what an account may see.
 
 namespace compilecache::testing {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "base/sha256.hpp"
@@ -65,31 +66,46 @@ void RegistryPod::serve(const controller::KeyPair& leaf) {
   write_text(folder_ / "tls/tls.key", leaf.key);
 }
 
-std::map<std::string, std::string> RegistryPod::environment() const {
-  return {{"PATH", (folder_ / "bin").string() + ":/usr/bin:/bin"},
-          {"OTEL_TRACES_EXPORTER", "none"},  // as in the image
-          {"REGISTRY_HTTP_SECRET", "of this installation"},
-          {"REGISTRY_HTTP_ADDR", "127.0.0.1:" + std::to_string(port_)},
-          {"REGISTRY_HTTP_TLS_CERTIFICATE", (folder_ / "tls/tls.crt").string()},
-          {"REGISTRY_HTTP_TLS_KEY", (folder_ / "tls/tls.key").string()},
-          {"REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE", (folder_ / "auth/ca.crt").string()},
-          {"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", data().string()}};
+std::vector<std::string> RegistryPod::script(const std::string& name,
+                                             const fs::path& volume) const {
+  const std::map<std::string, std::string> environment{
+      {"PATH", (folder_ / "bin").string() + ":/usr/bin:/bin"},
+      {"OTEL_TRACES_EXPORTER", "none"},  // as in the image
+      {"UPLOAD_LIMIT", "16"},            // MiB
+      {"REGISTRY_HTTP_SECRET", "of this installation"},
+      {"REGISTRY_HTTP_ADDR", "127.0.0.1:" + std::to_string(port_)},
+      {"REGISTRY_HTTP_TLS_CERTIFICATE", (folder_ / "tls/tls.crt").string()},
+      {"REGISTRY_HTTP_TLS_KEY", (folder_ / "tls/tls.key").string()},
+      {"REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE", (folder_ / "auth/ca.crt").string()},
+      {"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", volume.string()}};
+  std::vector<std::string> command{"/usr/bin/env", "-i"};
+  for (const auto& [variable, value] : environment) command.push_back(variable + "=" + value);
+  command.insert(command.end(), {"sh", kComponent + "/" + name, kComponent + "/config.yml"});
+  return command;
 }
 
 std::string RegistryPod::start() {
-  std::vector<std::string> collect{"/usr/bin/env", "-i"};
-  for (const auto& [name, value] : environment()) collect.push_back(name + "=" + value);
-  std::vector<std::string> serve = collect;
-  const std::string config = std::string(kComponent) + "/config.yml";
-  collect.insert(collect.end(), {"sh", std::string(kComponent) + "/collect.sh", config});
-  serve.insert(serve.end(), {"registry", "serve", config});
-
-  const ProcessResult done = run_process(collect);
+  const ProcessResult done = run_process(script("collect.sh", data()));
   collected_ = done.out + done.err;
   if (done.exit_code != 0) return "the init container fails: " + collected_;
+  return serve(script("serve.sh", data()));
+}
 
+std::string RegistryPod::start_reader(const fs::path& volume) {
+  std::vector<std::string> command{
+      "unshare",
+      "--mount",
+      "sh",
+      "-c",
+      "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"",
+      volume.string()};
+  for (std::string& word : script("serve.sh", volume)) command.push_back(std::move(word));
+  return serve(std::move(command));
+}
+
+std::string RegistryPod::serve(std::vector<std::string> command) {
   std::vector<char*> arguments;
-  for (std::string& argument : serve) arguments.push_back(argument.data());
+  for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   const std::string log = (folder_ / "log").string();
   pid_ = ::fork();
@@ -98,7 +114,7 @@ std::string RegistryPod::start() {
     ::dup2(out, 1);
     ::dup2(out, 2);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::execv(arguments[0], arguments.data());
+    ::execvp(arguments[0], arguments.data());
     ::_exit(127);
   }
   // As the readiness probe.

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "http/session.hpp"
 #include "operator/certificates/certificates.hpp"
@@ -44,9 +44,12 @@ class RegistryPod {
 
   // Collects, then serves; the error, with the log.
   std::string start();
+  // As the Deployment compilecache-registry-reader has it: serves this volume, which is read-only
+  // for it. Only root may mount that.
+  std::string start_reader(const std::filesystem::path& volume);
   // SIGTERM; waits for its end.
   void stop();
-  // What it accepts from the next start on.
+  // The authority that it accepts from the next start on.
   void accept(const std::string& authorities);
   // And what it serves.
   void serve(const controller::KeyPair& leaf);
@@ -63,7 +66,10 @@ class RegistryPod {
 
  private:
   [[nodiscard]] std::string url(const std::string& path) const;
-  [[nodiscard]] std::map<std::string, std::string> environment() const;
+  // The command of a container.
+  [[nodiscard]] std::vector<std::string> script(const std::string& name,
+                                                const std::filesystem::path& volume) const;
+  std::string serve(std::vector<std::string> command);
 
   const std::filesystem::path folder_;
   const std::string authority_;

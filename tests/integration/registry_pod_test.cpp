@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <openssl/hmac.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "base/sha256.hpp"
@@ -12,6 +14,7 @@
 #include "operator/registry/registry_tokens.hpp"
 #include "operator/registry/token_authority.hpp"
 #include "operator/registry/token_claims.hpp"
+#include "tests/support/small_disk.hpp"
 
 // The installation's own registry as it is shipped, with a real distribution v3: whose tokens it
 // takes, and what a collection leaves.
@@ -103,7 +106,7 @@ class OwnRegistry : public ::testing::Test {
     return pod->send("GET", root + "/manifests/" + digest, loader()).status == 200 &&
            pod->send("GET", root + "/blobs/" + layers.at(digest), loader()).status == 200;
   }
-  // What a request for the tags, with that token, is answered.
+  // The answer to a request for the tags with that token.
   [[nodiscard]] int list_tags(const std::string& with) const {
     return pod->send("GET", "/v2/" + std::string(kMine) + "/tags/list", with).status;
   }
@@ -182,7 +185,7 @@ TEST_F(OwnRegistry, NobodyElsesTokenIsTaken) {
     return controller::base64url(header.dump()) + "." + claims;
   };
   EXPECT_EQ(list_tags(without({{"typ", "JWT"}, {"alg", "none"}}) + "."), 401);
-  // Whoever knows the certificate knows this key.
+  // Everyone with the certificate knows this key.
   for (const std::string& key : {leaf.certificate, authority.bundle()}) {
     const std::string text = without({{"typ", "JWT"}, {"alg", "HS256"}});
     unsigned char mac[EVP_MAX_MD_SIZE];
@@ -258,11 +261,53 @@ TEST_F(OwnRegistry, ARestartFreesWhatNoSaveHasAndKeepsTheRest) {
   EXPECT_TRUE(loads(head)) << pod->collected();
   EXPECT_FALSE(loads(died));
   EXPECT_LT(bytes_below(pod->data()), needed + big.size() / 2) << pod->collected();
-  // Whoever was saving pushes all again.
+  // The interrupted saver pushes all again.
   push("died before its tag" + big, "g3-0123456789ab");
   EXPECT_TRUE(loads(died));
   restart();
   EXPECT_TRUE(loads(head) && loads(died));
+}
+
+TEST_F(OwnRegistry, AnUploadHasABoundAndEndsForItself) {
+  std::string blob;
+  EXPECT_GE(pod->push_blob(kMine, saver(), std::string(17 << 20, 'x'), blob), 500);
+  EXPECT_EQ(pod->push_blob(kMine, saver(), std::string(15 << 20, 'y'), blob), 201);
+  EXPECT_TRUE(loads(push("layer", "g1-0123456789ab")));
+}
+
+// One that failed for want of room would take it until the registry is restarted.
+TEST_F(OwnRegistry, AnUploadThatFillsTheVolumeIsDropped) {
+  SmallDisk disk((folder / "disk").string(), 8 << 20);
+  if (!disk.problem().empty()) GTEST_SKIP() << disk.problem();
+  RegistryPod small(std::filesystem::path(disk.folder()) / "pod", serving, authority.bundle());
+  ASSERT_EQ(small.start(), "");
+  std::string blob;
+  EXPECT_GE(small.push_blob("evil/app", saver("evil/app"), std::string(12 << 20, 'x'), blob), 500);
+  int status = 0;
+  for (int tries = 0; tries < 300 && status != 201; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    status = small.push_blob(kMine, saver(), std::string(1 << 20, 'y'), blob);
+  }
+  EXPECT_EQ(status, 201);
+}
+
+TEST_F(OwnRegistry, OneDamagedManifestKeepsNothingElseFromBeingCollected) {
+  const std::string big(1 << 20, 'x');
+  const std::string head = push("kept" + big, "g2-0123456789ab");
+  const std::string damaged = push("theirs" + big, "g1-0123456789ab", "other/model");
+  const std::string old = push("old" + big, "g1-0123456789ab");
+  ASSERT_EQ(pod->send("DELETE", "/v2/ml/transformer/manifests/" + old, sweeper()).status, 202);
+  const auto storage = pod->data() / "docker/registry/v2";
+  std::ofstream(storage / "blobs/sha256" / damaged.substr(7, 2) / damaged.substr(7) / "data")
+      << "{";
+  std::ofstream(storage / "repositories/ml/transformer/_layers/sha256" / layers.at(head).substr(7) /
+                "link")
+      << "";
+  restart();
+  EXPECT_NE(pod->collected().find("collected\n"), std::string::npos) << pod->collected();
+  EXPECT_TRUE(loads(head)) << "its link is repaired; " << pod->collected();
+  EXPECT_LT(bytes_below(pod->data()), 3 * big.size() / 2) << "the old and the damaged are deleted";
+  EXPECT_FALSE(std::filesystem::exists(storage / "repositories/other"));
 }
 
 TEST_F(OwnRegistry, StartsWithALostOrDamagedVolume) {

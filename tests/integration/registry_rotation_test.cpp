@@ -7,6 +7,7 @@
 #include "agent/registry_access.hpp"
 #include "base/mutex.hpp"
 #include "base/random.hpp"
+#include "operator/registry/own_repositories.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/registry_tokens.hpp"
 #include "operator/registry/token_authority.hpp"
@@ -15,9 +16,10 @@
 #include "tests/integration/registry_pod.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// Pods load from the installation's registry all the time, as agents do, while what signs tokens
-// and what the registry serves is replaced, step by step as RegistryKeeper does it. None starts
-// cold, though the registry's process is made anew for it.
+// Agents read from the installation's registry all the time while its keys and its certificate are
+// replaced, step by step as RegistryKeeper does it. They have the patience of saves and sweeps,
+// which bridges the restart of the registry's process. A load that meets the restart gives up
+// after two seconds (agent::loading_options), and its pod starts cold.
 
 namespace compilecache::testing {
 namespace {
@@ -143,7 +145,7 @@ class RotatedRegistry : public ::testing::Test {
 TEST_F(RotatedRegistry, NoLoadFails) {
   start_loading();
   some_loads();
-  // The next authority is told first, and then signs, for one replica before the other.
+  // The next authority is published first, and then signs, for one replica before the other.
   pod_->accept(rotate(AuthorityStep::kAddNext).bundle());
   make_pod_anew();
   rotate(AuthorityStep::kSwitch);
@@ -163,6 +165,37 @@ TEST_F(RotatedRegistry, NoLoadFails) {
   stop();
   const MutexLock lock(mutex_);
   for (const std::string& what : wrong_) ADD_FAILURE() << what;
+}
+
+// As the leader does it: no pod's token opens so much.
+TEST_F(RotatedRegistry, TheOperatorLooksIntoItWithTokensOfItsOwn) {
+  const std::string port = ":" + std::to_string(pod_->port());
+  const controller::OwnRepositories repositories(
+      {.place =
+           [&] {
+             return api::OwnRegistry{"compilecache-registry.compilecache-system.svc" + port,
+                                     "127.0.0.1" + port};
+           },
+       .authorities = [this] { return serving_.bundle(); },
+       .minter = replicas_[0]});
+  const auto names = repositories.list();
+  ASSERT_TRUE(names) << names.error().message;
+  EXPECT_EQ(*names, std::vector<std::string>{kRepository});
+  const auto found = repositories.find_save(kRepository, manifest_);
+  ASSERT_TRUE(found) << found.error().message;
+  const auto use = repositories.use(kRepository);
+  ASSERT_TRUE(use) << use.error().message;
+  EXPECT_EQ(use->bytes, found->bytes);
+  const WallTime since{std::chrono::hours(24 * 20'000)};
+  ASSERT_TRUE(repositories.mark_unneeded(kRepository, since));
+  EXPECT_EQ(repositories.use(kRepository)->unneeded_since, since);
+  const auto emptied = repositories.empty(kRepository);
+  ASSERT_TRUE(emptied) << emptied.error().message;
+  EXPECT_EQ(repositories.use(kRepository)->bytes, 0U);
+  EXPECT_EQ(repositories.find_save(kRepository, manifest_).error().code, ErrorCode::kNotFound);
+  pod_->stop();
+  ASSERT_EQ(pod_->start(), "");
+  EXPECT_TRUE(repositories.list()->empty());
 }
 
 }  // namespace

@@ -25,14 +25,14 @@ class SaverUserTest : public OperatorTest {
     EXPECT_EQ(status, 200) << answer;
   }
   json owners() const { return at(status("transformer"), "/fileOwners"); }
-  // The securityContext of an injected container of ours.
+  // The securityContext of an injected container.
   static json security(const json& pod, const std::string& name) {
     for (const json& container : at(pod, "/spec/initContainers")) {
       if (container.at("name") == name) return container.at("securityContext");
     }
     return nullptr;
   }
-  // As the webhook answers once it has heard.
+  // As the webhook answers once it knows.
   bool saver_gets(const json& pod, const json& user) const {
     return eventually(seconds(20), [&] {
       const auto injected = process->injected(pod, ns);
@@ -75,7 +75,7 @@ TEST_F(SaverUserTest, IsLearnedFromAPodAndGivenWhereTheNextAdmitsIt) {
   tell_unreadable(token, 0);
   ASSERT_TRUE(eventually(seconds(20), [&] { return owners().size() == 1; })) << process->log();
   EXPECT_EQ(owners()[0].at("image"), "example.com/app:1");
-  EXPECT_EQ(owners()[0].at("user"), 0) << "no such user was told before";
+  EXPECT_EQ(owners()[0].at("user"), 0) << "no such user was reported before";
 
   enforce("baseline");
   const json next = plain_pod("next", "transformer");
@@ -142,8 +142,8 @@ TEST_F(SaverUserTest, ThatAPolicyRefusesPausesAndIsGivenNoMore) {
   EXPECT_TRUE(saver_gets(next, nullptr)) << "with the cache again, but not with that user";
 }
 
-// What only says the index of an init container is about ours where ours are, which is not always
-// first.
+// A message with only the index of an init container means the injected ones at their place, which
+// is not always first.
 TEST_F(SaverUserTest, ThatAPolicyRefusesPausesInAMeshToo) {
   const std::string web = "0b4a7b6e-0000-4000-8000-000000000000";
   const auto message = [](int place) {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <set>
 
-// What a Service and kube-proxy do, for processes on this machine: every new connection goes to one
-// of the ready backends, in turns; connections that are open stay where they are.
+// Stands in for a Service and kube-proxy, for processes on this machine: every new connection goes
+// to one of the ready backends, in turns; connections that are open stay where they are.
 //
 //   LoopbackService service;            // listens on 127.0.0.1
 //   service.set_backends({9443, 9543});

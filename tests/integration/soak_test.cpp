@@ -69,7 +69,7 @@ class SoakTest : public OperatorTest {
     return result.exit_code == 0;
   }
 
-  // The service account is made anew: its tokens so far are void.
+  // The service account is recreated: its tokens so far are void.
   static void void_tokens() {
     kubectl({"delete", "serviceaccount", "compilecache-operator", "-n", kOperatorNamespace});
     kubectl({"create", "serviceaccount", "compilecache-operator", "-n", kOperatorNamespace});
@@ -161,9 +161,9 @@ TEST_F(SoakTest, EndsAsItShouldAndNoLarger) {
   EXPECT_GT(commits, 0);
   EXPECT_LE(given_up, restarts) << "the operator gave up without cause";
   ASSERT_TRUE(process->running()) << process->log();
-  // What the operator believes is what the API server has.
+  // The operator's view equals the API server's.
   for (const char* cache : {"even", "odd"}) {
-    EXPECT_TRUE(eventually(seconds(60), [&] { return at(status(cache), "/activePods") == 0; }))
+    EXPECT_TRUE(eventually(seconds(60), [&] { return at(status(cache), "/activePods").is_null(); }))
         << status(cache) << process->log();
   }
   EXPECT_TRUE(read_list({"pods", "-n", ns, "-l", api::kCacheLabel}).empty());
@@ -185,7 +185,7 @@ TEST_F(SoakTest, EndsAsItShouldAndNoLarger) {
     EXPECT_TRUE(at(archive, "/metadata/ownerReferences/0/uid").is_string());
   }
   EXPECT_EQ(read_list({"compilecachearchives", "-n", ns}).size(), 2u);
-  // Buffers of the first pods and connections to a server that is gone are not growth.
+  // Buffers of the first pods and connections to an ended server are not growth.
   EXPECT_LT(memory(), before + 12 * 1024);
 }
 

@@ -42,7 +42,9 @@ TEST_F(Status, AnArchiveIsToldAndWhoseStorageIsMissing) {
 
   const ProcessResult missing = tell({"nobody", "-n", ns});
   EXPECT_EQ(missing.exit_code, 1);
-  EXPECT_NE(missing.err.find("reading CompileCache " + ns + "/nobody"), std::string::npos)
+  EXPECT_NE(
+      missing.err.find("Error: CompileCache \"nobody\" not found in namespace \"" + ns + "\"\n"),
+      std::string::npos)
       << missing.err;
   const ProcessResult none = tell({"-n", "no-such-namespace"});
   EXPECT_EQ(none.exit_code, 0);
@@ -50,6 +52,20 @@ TEST_F(Status, AnArchiveIsToldAndWhoseStorageIsMissing) {
             std::string::npos)
       << none.err;
   EXPECT_EQ(tell({"llama", "-A"}).exit_code, 2);
+}
+
+// kubectl finds kubectl_complete-compilecache on the PATH, beside the plugin.
+TEST_F(Status, IsCompletedByKubectl) {
+  make_ready_cache("llama");
+  const std::string path = in_build("cli") + ":" + std::getenv("PATH");
+  const auto complete = [&](std::vector<std::string> words) {
+    const char* own = std::getenv("KUBECTL");
+    words.insert(words.begin(), {"env", "PATH=" + path, own != nullptr ? own : "kubectl",
+                                 "__complete", "compilecache"});
+    return run_process(words).out;
+  };
+  EXPECT_NE(complete({"stat"}).find("status\t"), std::string::npos) << complete({"stat"});
+  EXPECT_EQ(complete({"status", "-n", ns, "lla"}), "llama\n:4\n");
 }
 
 }  // namespace

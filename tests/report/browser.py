@@ -36,7 +36,7 @@ def missing():
 class Browser:
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="report-browser-")
-        # What the browser leaves behind becomes a child of this process, which ends it. A home of its own: crash reports go there.
+        # A process that the browser leaves behind becomes a child of this process, which ends it. A home of its own: crash reports go there.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                        env=os.environ | {"HOME": self.folder})
@@ -61,10 +61,14 @@ class Browser:
 
     def open(self, path, width, height=844):
         """The file, on a screen of that size, by day; what the console said before is forgotten."""
-        self._devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+        self.show(f"file://{path}", width, height)
+
+    def show(self, url, width, height=844, scheme="light"):
+        """The same of a URL, by day or by night ("dark")."""
+        self._devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self._devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.console()
-        self._call("/url", {"url": f"file://{path}"})
+        self._call("/url", {"url": url})
 
     def run(self, script, *arguments):
         """What the script returns."""
@@ -101,6 +105,7 @@ class Browser:
     def _end(self):
         self.driver.stdout.close()
         end_children()
+        self.driver.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A reader of archives, written from docs/archive-format.md alone: what the document lacks, this lacks.
+"""A reader of archives, written from docs/design/archive-format.md alone: what the document lacks, this lacks.
 
   archive_reader.py STORE MANIFEST_DIGEST DIRECTORY
 

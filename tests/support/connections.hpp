@@ -26,7 +26,7 @@ class Connection {
   std::string read_head();
   bool send(std::string_view bytes);
   // Sends `first` to that port of this machine, then passes on what either side sends until one of
-  // them ends, or until so many bytes have gone either way. False: nobody listens there, and
+  // them ends, or until so many bytes were sent either way. False: nobody listens there, and
   // nothing was sent.
   bool relay(uint16_t port, std::string_view first, std::atomic<int64_t>* bytes_left = nullptr);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kLevels[] = {"restricted", "baseline", "privileged"};
 
-// What the injection adds to, and nothing else of it.
+// The parts that the injection adds to, and nothing else.
 json rest_of(const json& pod) {
   json spec = pod.at("spec");
   for (const char* list : {"containers", "initContainers", "volumes"}) spec.erase(list);

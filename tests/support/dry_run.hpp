@@ -7,7 +7,7 @@
 
 #include "kube/client.hpp"
 
-// What a real API server says of a pod, without making it (server-side dry run), in namespaces of
+// A real API server's verdict on a pod, without creating it (server-side dry run), in namespaces of
 // the three levels of Pod Security that are made for it and removed again.
 //
 //   const DryRun dry_run(client);
@@ -36,8 +36,8 @@ class DryRun {
   DryRun& operator=(const DryRun&) = delete;
 
   [[nodiscard]] Verdict strictest(const nlohmann::json& pod) const;
-  // What became of a pod that was judged `before`, at that level or in that namespace. (Of more
-  // containers the level never gets stricter.)
+  // The verdict on a changed pod that was judged `before`, at that level or in that namespace. More
+  // containers never make the level stricter.
   [[nodiscard]] Verdict again(const nlohmann::json& pod, const Verdict& before) const;
   // In a namespace of the caller's; the level is "".
   [[nodiscard]] Verdict in_namespace(nlohmann::json pod, const std::string& ns) const;
@@ -52,8 +52,8 @@ class DryRun {
   std::vector<std::string> namespaces_;
 };
 
-// A difference between what was accepted and what became of it by the injection that a user would
-// feel: it is refused, its QoS class, anything of the spec beside containers and volumes. Empty:
+// A difference between an accepted pod and the injected one that a user would notice. It is
+// refused, or its QoS class or anything but containers and volumes has changed. Empty:
 // none.
 std::string worsened(const Verdict& before, const Verdict& after);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 // An API server in the test's own process, on 127.0.0.1 without TLS: it holds objects of any kind,
-// lists them in pages, watches, checks resource versions, and does wrong what a script says.
+// lists them in pages, watches and checks resource versions. A script makes it fail.
 //
 //   FakeApiServer server;
 //   server.put("/api/v1/pods", {{"metadata", {{"namespace", "a"}, {"name", "p"}}}});
@@ -34,7 +34,7 @@ struct FakeRequest {
   [[nodiscard]] bool is_list() const;  // a GET of a whole collection that is no watch
 };
 
-// What can be done to one request. Everything after the peer has gone does nothing.
+// The possible answers to one request. After the peer has closed they do nothing.
 class FakeConnection {
  public:
   virtual ~FakeConnection() = default;

@@ -66,13 +66,13 @@ class FakeObjects::HistoryWatch : public FakeObjects::Watch {
       initial_.pop_front();
       return {std::move(line)};
     }
-    auto found = objects_.history_.end();
+    History& history = objects_.history_[place_.collection];
+    const Event* found = nullptr;
     const auto news = [&] {
-      found = find();
-      return found != objects_.history_.end() || objects_.ends_ != ends_ ||
-             at_ < objects_.compacted_;
+      found = find(history);
+      return found != nullptr || objects_.ends_ != ends_ || at_ < objects_.compacted_;
     };
-    if (!objects_.changed_.wait_for(lock, time, news)) return {};
+    if (!history.changed.wait_for(lock, time, news)) return {};
     if (objects_.ends_ != ends_) return end();
     if (at_ < objects_.compacted_) return gone();
     at_ = found->version;
@@ -80,12 +80,18 @@ class FakeObjects::HistoryWatch : public FakeObjects::Watch {
   }
 
  private:
-  [[nodiscard]] std::vector<Event>::iterator find() const {
-    return std::find_if(objects_.history_.begin(), objects_.history_.end(), [&](const Event& e) {
-      if (e.version <= at_ || e.collection != place_.collection) return false;
-      return place_.ns.empty() || e.type == "BOOKMARK" ||
-             text_at(e.object, "/metadata/namespace") == place_.ns;
-    });
+  // The first event after `at_` that is for this watch.
+  [[nodiscard]] const Event* find(const History& history) const {
+    auto event =
+        std::upper_bound(history.events.begin(), history.events.end(), at_,
+                         [](int64_t version, const Event& each) { return version < each.version; });
+    for (; event != history.events.end(); ++event) {
+      if (place_.ns.empty() || event->type == "BOOKMARK" ||
+          text_at(event->object, "/metadata/namespace") == place_.ns) {
+        return &*event;
+      }
+    }
+    return nullptr;
   }
   static Next gone() {
     const std::string status = fake_status(410, "Expired", "too old resource version");
@@ -144,9 +150,18 @@ Json FakeObjects::put_locked(const std::string& collection, Json object) {
   object["metadata"]["uid"] =
       fresh ? "uid-" + std::to_string(++uids_) : text_at(before->second, "/metadata/uid");
   objects[key] = object;
-  history_.push_back({version_, fresh ? "ADDED" : "MODIFIED", collection, object});
-  changed_.notify_all();
+  add_event(collection, fresh ? "ADDED" : "MODIFIED", object);
   return object;
+}
+
+void FakeObjects::add_event(const std::string& collection, std::string type, Json object) {
+  History& history = history_[collection];
+  history.events.push_back({version_, std::move(type), std::move(object)});
+  history.changed.notify_all();
+}
+
+void FakeObjects::wake_all_watches() {
+  for (auto& [collection, history] : history_) history.changed.notify_all();
 }
 
 void FakeObjects::erase(const std::string& collection, const std::string& ns,
@@ -162,16 +177,14 @@ void FakeObjects::erase_locked(const std::string& collection, const std::string&
   Json object = std::move(found->second);
   objects.erase(found);
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
-  history_.push_back({version_, "DELETED", collection, std::move(object)});
-  changed_.notify_all();
+  add_event(collection, "DELETED", std::move(object));
 }
 
 void FakeObjects::bookmark(const std::string& collection) {
   std::lock_guard<std::mutex> lock(mutex_);
   ++version_;
   const Json object = {{"metadata", {{"resourceVersion", std::to_string(version_)}}}};
-  history_.push_back({version_, "BOOKMARK", collection, object});
-  changed_.notify_all();
+  add_event(collection, "BOOKMARK", object);
 }
 
 std::map<std::string, Json> FakeObjects::all(const std::string& collection) const {
@@ -187,16 +200,16 @@ int64_t FakeObjects::version() const {
 
 void FakeObjects::compact() {
   std::lock_guard<std::mutex> lock(mutex_);
-  history_.clear();
+  for (auto& [collection, history] : history_) history.events.clear();
   compacted_ = ++version_;
-  changed_.notify_all();
+  wake_all_watches();
 }
 
 void FakeObjects::end_watches(FakeApiServer::End how) {
   std::lock_guard<std::mutex> lock(mutex_);
   ++ends_;
   how_ = how;
-  changed_.notify_all();
+  wake_all_watches();
 }
 
 FakeAnswer FakeObjects::answer(const FakeRequest& request) {

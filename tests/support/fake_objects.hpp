@@ -56,8 +56,12 @@ class FakeObjects {
   struct Event {
     int64_t version;
     std::string type;
-    std::string collection;
     Json object;
+  };
+  // What happened in one collection, oldest first, and who waits for it.
+  struct History {
+    std::vector<Event> events;
+    std::condition_variable changed;
   };
   // "/api/v1/namespaces/ns/pods/name/status" is collection "/api/v1/pods" and the rest.
   struct Place {
@@ -74,14 +78,16 @@ class FakeObjects {
   FakeAnswer patch_locked(const FakeRequest& request, const Place& place);
   FakeAnswer delete_locked(const FakeRequest& request, const Place& place);
 
+  void add_event(const std::string& collection, std::string type, Json object);
+  void wake_all_watches();
+
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   int64_t version_ = 100;
   int64_t compacted_ = 0;  // events up to here are forgotten
   int64_t uids_ = 0;
   std::map<std::string, std::map<std::string, Json>> objects_;  // by collection and key
-  std::vector<Event> history_;
-  int64_t ends_ = 0;  // counts end_watches()
+  std::map<std::string, History> history_;                      // by collection
+  int64_t ends_ = 0;                                            // counts end_watches()
   FakeApiServer::End how_ = FakeApiServer::End::kClosed;
 };
 

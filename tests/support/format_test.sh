@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every source is as .clang-format has it. What is not is mended by: clang-format -i FILE
+# Every source is formatted by .clang-format. To fix one: clang-format -i FILE
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

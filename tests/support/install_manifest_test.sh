@@ -6,4 +6,5 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/install_manifest.sh"
 
 image=$(operator_image "$here/../../config/install.yaml")
-[[ $image =~ ^docker\.io/library/compilecache:[0-9.]+$ ]] || { echo "FAILED: the image is '$image'" >&2 && exit 1; }
+repository=$(cat "$here/../../image/repository")
+[[ $image =~ ^"$repository":[0-9.]+$ ]] || { echo "FAILED: the image is '$image'" >&2 && exit 1; }

@@ -5,8 +5,8 @@
 #include <string>
 
 // For a test that a whole run leaves out by choice, since it takes long: it passes, and
-// tests/run.sh counts it as left out. What cannot run is skipped instead (GTEST_SKIP), which CI
-// does not allow.
+// tests/run.sh counts it as left out. A test that cannot run is skipped instead (GTEST_SKIP), which
+// CI does not allow.
 //
 //   if (left_out("CC_E2E_LONG", "takes minutes")) return;
 

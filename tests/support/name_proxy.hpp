@@ -6,8 +6,8 @@
 
 #include "tests/support/connections.hpp"
 
-// A CONNECT proxy on loopback that knows names of a cluster: programs that heed HTTPS_PROXY reach
-// by them what runs on this machine, with TLS to its very end.
+// A CONNECT proxy on loopback that knows names of a cluster: programs that use HTTPS_PROXY reach
+// servers on this machine by them, with TLS from end to end.
 //
 //   NameProxy proxy({{"compilecache-registry.compilecache-system.svc:5000", port}});
 //   run_process({"/usr/bin/env", "HTTPS_PROXY=" + proxy.url(), "skopeo", "inspect", image});

@@ -1,6 +1,6 @@
-// With CC_NO_SKIPS=1 in the environment a test that is skipped fails, with its reason: where all
-// that tests need is there, as in CI, what does not run must not look like what holds. tests/run.sh
-// sets it when it runs all. What is left out by choice is left_out.hpp's.
+// With CC_NO_SKIPS=1 in the environment a skipped test fails, with its reason. CI has everything
+// that tests need, so a test that does not run must not look like one that passes. tests/run.sh
+// sets it when it runs all. left_out.hpp is for tests left out by choice.
 
 #include <gtest/gtest.h>
 

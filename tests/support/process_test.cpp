@@ -9,7 +9,7 @@
 namespace compilecache::testing {
 namespace {
 
-// A program that another thread starts meanwhile holds no end of ours open.
+// A program that another thread starts meanwhile holds no end of this one's pipes open.
 TEST(RunProcess, WaitsForItsOwnProgramAlone) {
   const std::string stay = ::testing::TempDir() + "process_test.stay";
   const auto other = [&stay] {

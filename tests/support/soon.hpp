@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <thread>
 
-// What another thread will do, within a minute: a test that would wait for ever fails instead, and
-// says so.
+// Waits a minute for another thread: a test that would wait forever fails instead, with a
+// message.
 //
 //   const Responder respond = soon(held);                  // a std::promise's value, or it throws
 //   EXPECT_TRUE(soon([&] { return server->idle(); }));

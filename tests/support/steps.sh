@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Long work, told step by step: what is done now, how long it took, how long all will take. Sourced by tests/run.sh and
+# Long work, reported step by step: what is done now, how long it took, how long all will take. Sourced by tests/run.sh and
 # examples/demo.sh.
 #
 #   steps_begin demo "$cache"                     # before all else; $steps_log is where everything is written
@@ -24,7 +24,7 @@ steps_begin() {
   mkdir -p "$steps_times" "${steps_log%/*}"
   find "${steps_log%/*}" -name "$1-*.log" -mtime +14 -delete
   : >"$steps_log"
-  # Cleans up when this shell cannot: it waits until the shell is gone.
+  # Cleans up when this shell cannot: it waits until the shell has ended.
   setsid bash -c 'trap "" INT TERM HUP; tail --pid="$1" -f /dev/null; source "$2"; steps_state=$3; steps_clean_up' \
     guard $$ "${BASH_SOURCE[0]}" "$steps_state" >/dev/null 2>&1 </dev/null &
   disown $!

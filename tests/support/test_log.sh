@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What ctest's log tells of tests that did not run. Sourced by tests/run.sh.
+# Reads from ctest's log which tests did not run. Sourced by tests/run.sh.
 
-# not_run <LastTest.log: a line for each test that was skipped, with its reason (its program may have passed all the same), that
-# says it was left out, or that its script could not run.
+# not_run <LastTest.log: prints a line for each test that was skipped, with its reason; its program may have passed. Also for
+# each test that was left out, or whose script could not run.
 not_run() {
   awk '
     /^[0-9]+\/[0-9]+ Testing: / { program = $3 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What tests/support/tidy looks at, in a tree of its own with two sources: a finding fails and is printed, what was clean is looked at
-# again only when something of it has changed, and what was changed last comes first.
+# tests/support/tidy in a tree of its own with two sources. A finding fails and is printed. A clean source is checked again only after a
+# change, and the last change comes first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)

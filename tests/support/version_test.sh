@@ -60,7 +60,7 @@ if [ -e "$build/compile_commands.json" ] && commit=$(git rev-parse --short=12 HE
 fi
 
 expect "CHANGELOG.md's newest release" "$version" "$(sed -n 's/^## \[*\([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)"
-expect "the image of config/" "$version" "$(sed -n 's/.*image: docker.io\/library\/compilecache:\(.*\)/\1/p' config/operator/deployment.yaml)"
+expect "the image of config/" "$version" "$(sed -n "s#.*image: $(cat image/repository):\(.*\)#\1#p" config/operator/deployment.yaml)"
 for key in version appVersion; do
   expect "the chart's $key" "$version" "$(sed -n "s/^$key: //p" charts/compile-cache/Chart.yaml)"
 done

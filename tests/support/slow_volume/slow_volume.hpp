@@ -9,7 +9,7 @@
 #include "tests/support/slow_volume/state.hpp"
 
 // A mounted volume that stands in for a network file system: a folder seen through FUSE, without
-// any caching by the kernel, that counts operations, delays them, fails them or hangs, as told at
+// any caching by the kernel. It counts operations, delays them, fails them or hangs, as set at
 // run time. /dev/fuse is needed, and root or Debian's fuse3.
 //
 //   if (const auto why = SlowVolume::missing()) GTEST_SKIP() << *why;
@@ -44,7 +44,7 @@ class SlowVolume {
   [[nodiscard]] std::string backing(const std::string& relative = "") const;
 
   void delay(std::chrono::microseconds each);
-  // Sets the clock that gives files their times behind ours.
+  // Sets the clock that gives files their times behind the system's.
   void clock_behind(std::chrono::seconds by);
   // What all readers together get; 0: no limit.
   void throughput(uint64_t bytes_per_second);

@@ -12,7 +12,7 @@
 
 #include "tests/support/soon.hpp"
 
-// What the volume promises to the tests that use it.
+// The volume's promises to the tests that use it.
 
 namespace compilecache::testing {
 namespace {

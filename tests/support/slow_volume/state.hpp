@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// What the file system (server.cpp) and whoever steers it share: a file that both map, so that it
-// works whatever the volume does at the moment.
+// The state that the file system (server.cpp) and its driver share: a file that both map, so that
+// it works whatever the volume does at the moment.
 
 namespace compilecache::testing {
 
@@ -45,7 +45,7 @@ inline constexpr VolumeOperations kDataOperations =
     operations_of(VolumeOperation::kRead, VolumeOperation::kWrite);
 inline constexpr VolumeOperations kMetadataOperations =
     kAllOperations & ~kDataOperations & ~operations_of(VolumeOperation::kSync);
-// What a full or read-only volume refuses.
+// The operations that a full or read-only volume refuses.
 inline constexpr VolumeOperations kChangingOperations =
     operations_of(VolumeOperation::kSetattr, VolumeOperation::kCreate, VolumeOperation::kMkdir,
                   VolumeOperation::kUnlink, VolumeOperation::kRename, VolumeOperation::kLink,
@@ -54,7 +54,7 @@ inline constexpr VolumeOperations kChangingOperations =
 struct VolumeState {
   std::atomic<uint32_t> ready{0};
   std::atomic<uint32_t> delay_us{0};       // before each operation
-  std::atomic<int64_t> clock_behind_s{0};  // files are told to be so much older
+  std::atomic<int64_t> clock_behind_s{0};  // files appear to be so much older
   // The rate of all reads together, as a network's (0: no limit), and until when it is used up.
   std::atomic<uint64_t> bytes_per_second{0};
   std::atomic<int64_t> busy_until_ns{0};

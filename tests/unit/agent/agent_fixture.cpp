@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <chrono>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "agent/cpu_code.hpp"
 #include "archive/format.hpp"
 #include "archive/write/write.hpp"
 #include "base/sha256.hpp"
@@ -53,6 +55,15 @@ std::string read_text(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+std::string zlib_stream(const std::string& text) {
+  uLongf length = ::compressBound(text.size());
+  std::string out(length, '\0');
+  ::compress(reinterpret_cast<Bytef*>(out.data()), &length,
+             reinterpret_cast<const Bytef*>(text.data()), text.size());
+  out.resize(length);
+  return out;
 }
 
 AgentProcess::AgentProcess(std::vector<std::string> command, const std::string& log_file,
@@ -215,6 +226,8 @@ std::string AgentTest::content(const std::string& path) const {
 bool AgentTest::has(const std::string& path) const { return fs::exists(torch_ + "/" + path); }
 
 void AgentTest::read(const std::string& path) const {
+  // File times have the kernel's tick; no application reads or writes within a tick of the load.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   [[maybe_unused]] const std::string text = content(path);
 }
 
@@ -232,6 +245,9 @@ archive::ArchiveInfo AgentTest::put_archive(const std::map<std::string, std::str
                                             const std::string& parent) {
   archive::WriteRequest request;
   request.parent = parent;
+  if (!archive_cpu_.empty()) {
+    request.annotations[std::string(archive::kAnnotationKeyPrefix) + api::kCpuPart] = archive_cpu_;
+  }
   int number = 0;
   for (const auto& [path, text] : files) {
     const std::string local = root_ + "/source" + std::to_string(number++);
@@ -243,6 +259,8 @@ archive::ArchiveInfo AgentTest::put_archive(const std::map<std::string, std::str
   EXPECT_TRUE(written) << written.error().message;
   return written ? written->archive : archive::ArchiveInfo{};
 }
+
+std::string AgentTest::host_cpu() const { return cpu_name(this_host(config_)); }
 
 std::vector<std::string> AgentTest::paths_of(const std::string& digest) const {
   std::vector<std::string> paths;

@@ -26,7 +26,7 @@ class AgentProcess {
   AgentProcess& operator=(AgentProcess&& other) noexcept;
 
   void signal(int number) const;
-  // SIGKILL to it and to whatever it has started; returns when all are gone.
+  // SIGKILL to it and to whatever it has started; returns when all have ended.
   void kill_all();
   // The exit code; 128 + the signal that ended it; -1 when it does not end.
   int wait();
@@ -71,6 +71,8 @@ class AgentTest : public ::testing::Test {
   // An archive of these files ("torch/a" to content), written straight into the store.
   archive::ArchiveInfo put_archive(const std::map<std::string, std::string>& files,
                                    const std::string& parent = "");
+  // The kind of CPU that this machine has for pods of the configuration.
+  [[nodiscard]] std::string host_cpu() const;
   // The paths that an archive holds.
   [[nodiscard]] std::vector<std::string> paths_of(const std::string& digest) const;
   void flip_a_byte_in(const std::string& digest) const;
@@ -79,6 +81,7 @@ class AgentTest : public ::testing::Test {
 
   std::string root_, torch_, store_, token_file_;
   api::AgentConfig config_;
+  std::string archive_cpu_ = api::kAnyCpu;  // of put_archive(); empty: as 0.2 wrote it
   std::map<std::string, std::string> variables_;
   std::string log_;  // of the last run()
   FakeOperator operator_;
@@ -89,5 +92,6 @@ class AgentTest : public ::testing::Test {
 
 bool eventually(const std::function<bool()>& condition);
 std::string read_text(const std::string& path);
+std::string zlib_stream(const std::string& text);
 
 }  // namespace compilecache::agent::testing

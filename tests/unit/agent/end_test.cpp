@@ -11,7 +11,7 @@
 
 #include "tests/unit/agent/agent_fixture.hpp"
 
-// How the loader and the saver end: when they are told to, and when they get nothing they need.
+// How the loader and the saver end: when they are asked to, and when they get nothing they need.
 
 namespace compilecache::agent::testing {
 namespace {
@@ -55,7 +55,7 @@ TEST_F(End, WithoutTimeForALastSaveNoneIsBegun) {
   EXPECT_EQ(end(saver), 0);
   EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty()) << saver.log();
   const auto reports = operator_.calls("POST", "/v1/effect");
-  ASSERT_FALSE(reports.empty()) << "what is lost is told";
+  ASSERT_FALSE(reports.empty()) << "the loss is reported";
   EXPECT_EQ(reports.back().body["save_outcome"], "ERROR");
   EXPECT_EQ(reports.back().body["save_reason"], "out_of_time");
 }

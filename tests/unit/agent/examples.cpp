@@ -5,9 +5,11 @@
 
 #include "agent/load/load.hpp"
 #include "agent/load/subprocess.hpp"
+#include "agent/load_race.hpp"
 #include "agent/registry_access.hpp"
 #include "agent/save/save_machine.hpp"
 #include "agent/sweep/trust_gate.hpp"
+#include "agent/warm_notes.hpp"
 #include "agent/watched.hpp"
 #include "store/access/open.hpp"
 
@@ -19,6 +21,11 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 namespace compilecache::agent::examples {
+
+inline void load_race(const RaceCalls::Ask& ask_leader, const RaceCalls::Ask& ask_any_replica,
+                      Patience patience, const RaceParts& parts) {
+  const Result<std::string> answer = race({ask_leader, ask_any_replica}, patience, parts);
+}
 
 inline void subprocess(const api::AgentConfig& config, store::Store& store,
                        const Process& process) {
@@ -32,10 +39,11 @@ inline void machine(const saver::Settings& settings, const saver::State& state,
   auto [next, actions] = step(settings, state, input, moment);
 }
 
-inline bool watched(Watched& watched, const HeldFiles& head, std::optional<WallTime> saved_at) {
+inline bool watched(Watched& watched, const HeldFiles& head, const Notes& notes,
+                    std::optional<WallTime> saved_at) {
   watched.look();
-  SaveView view = watched.plan(head, saved_at);
-  if (!view.files.empty() && view.busy.empty()) return true;
+  SaveView view = watched.plan(head, notes, saved_at);
+  if (view.anything_new() && view.busy.empty()) return true;
   watched.forget();
   if (*watched.differs()) watched.look();
   return false;
@@ -46,13 +54,19 @@ inline void trust_gate(const api::AgentConfig& config, store::Store& source,
                        const std::function<void(const std::string&)>& copy) {
   const auto gate = TrustGate::of(config.sweep.trusted_keys);
   const auto may = gate->lets_in(source, digest);
-  if (may && *may) copy(digest);
+  if (may && may->let_in) copy(digest);
 }
 
 inline void registry_access(const api::AgentConfig& config, const CoordinatorSource& coordinator) {
   if (const auto* registry = config.store->registry()) {
     auto store = store::open_registry(registry_options(config, *registry, coordinator));
   }
+}
+
+inline bool warm(const archive::Config& config, const archive::FileEntry& file) {
+  WarmFiles warm = warm_files(config.notes, "vllm");
+  if (!is_noted(warm, file)) return false;
+  return true;
 }
 
 }  // namespace compilecache::agent::examples

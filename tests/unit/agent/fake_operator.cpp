@@ -11,6 +11,13 @@ namespace {
 
 const json kKey{{"GPUProduct", "NVIDIA-H100-80GB-HBM3"}, {"Image", "app:1"}};
 
+// As the operator says it: with the kind of CPU that the saver names.
+json key_for(const Call& call) {
+  json key = kKey;
+  key["CPU"] = call.body.value("cpu", "");
+  return key;
+}
+
 }  // namespace
 
 std::chrono::seconds patience() {
@@ -29,9 +36,10 @@ http::Response error_response(int status, const std::string& code) {
   return json_response({{"error", {{"code", code}, {"message", "scripted"}}}}, status);
 }
 
-FakeOperator::FakeOperator() {
+FakeOperator::FakeOperator(const std::string& address, int port) : ca_("CA of " + address) {
   http::ServerOptions options;
-  options.address = "127.0.0.1";
+  options.address = address;
+  options.port = static_cast<uint16_t>(port);
   auto server =
       http::Server::start(options, [this](http::Request request, http::Responder respond) {
         const json body = json::parse(request.body, nullptr, false);
@@ -139,7 +147,7 @@ http::Response FakeOperator::begin_save(const Call& call) {
                         {"fence", fence_},
                         {"lock_timeout_ms", lock_timeout_},
                         {"archive", "demo-1"},
-                        {"key", kKey},
+                        {"key", key_for(call)},
                         {"gpu_product", "NVIDIA-H100-80GB-HBM3"},
                         {"generation", generation_ + 1},
                         {"parent_digest", refresh ? "" : head_}});

@@ -27,14 +27,15 @@ struct Call {
 // test scripts it otherwise. Thread-safe.
 class FakeOperator {
  public:
-  FakeOperator();
+  // At that address and port; 0: any port.
+  explicit FakeOperator(const std::string& address = "127.0.0.1", int port = 0);
   ~FakeOperator();
 
   [[nodiscard]] int port() const;
   [[nodiscard]] std::string ca() const { return ca_.pem(); }
   static constexpr char kName[] = "agent-api.test.svc";
 
-  // Asked first for each call; nothing: the usual answer. What it refers to must live until
+  // Asked first for each call; nothing: the usual answer. Its references must live until
   // wait_until_idle().
   using Script = std::function<std::optional<http::Response>(const Call& call)>;
   void script(Script script);
@@ -57,7 +58,7 @@ class FakeOperator {
   http::Response begin_save(const Call& call);
   http::Response commit(const Call& call);
 
-  http::testing::TestCa ca_{"test CA"};
+  http::testing::TestCa ca_;
   mutable std::mutex mutex_;
   mutable std::condition_variable called_;
   std::vector<Call> calls_;

@@ -143,10 +143,10 @@ TEST_F(Files, ALibraryIsLookedAtAgainWhenItHasChanged) {
   std::ifstream self("/proc/self/exe", std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(self), {}};
   const std::string path = root_ + "/lib.so";
-  ElfCache cache;
+  WholeFiles cache;
   const auto is_whole = [&] {
     const auto scan = scan_directory(root_);
-    return cache.whole(scan->folder, scan->items.at(0));
+    return cache.whole(scan->folder, scan->items.at(0), frameworks::Rules::WholeBy::kElf);
   };
   std::ofstream(path, std::ios::binary) << std::string(whole.size(), 'x');
   ASSERT_TRUE(written_at(path, 1000));
@@ -159,7 +159,7 @@ TEST_F(Files, ALibraryIsLookedAtAgainWhenItHasChanged) {
   EXPECT_EQ(info.st_atim.tv_sec, 1);
 }
 
-// Else nobody would hear of it.
+// Otherwise nobody would notice it.
 TEST_F(Files, ALibraryThatMayNotBeReadIsTakenForWhole) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   std::ofstream(root_ + "/lib.so") << "x";
@@ -167,9 +167,9 @@ TEST_F(Files, ALibraryThatMayNotBeReadIsTakenForWhole) {
   ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
   const auto scan = scan_directory(root_);
   ASSERT_TRUE(scan);
-  ElfCache cache;
+  WholeFiles cache;
   ASSERT_EQ(::seteuid(65534), 0);
-  const bool whole = cache.whole(scan->folder, scan->items.at(0));
+  const bool whole = cache.whole(scan->folder, scan->items.at(0), frameworks::Rules::WholeBy::kElf);
   ASSERT_EQ(::seteuid(0), 0);
   EXPECT_TRUE(whole);
 }

@@ -45,7 +45,7 @@ class HostileApp : public AgentTest {
     }
     return files;
   }
-  // It is told by its length.
+  // Its length shows it.
   [[nodiscard]] bool holds_the_secret(const std::string& digest) const {
     const auto manifest = archive::read_manifest(store::DirectoryStore(store_), digest);
     const auto config = manifest ? archive::read_config(store::DirectoryStore(store_), *manifest)
@@ -57,7 +57,7 @@ class HostileApp : public AgentTest {
     }
     return false;
   }
-  // Whether a saver saves this, in spite of everything.
+  // Whether a saver saves this, despite everything.
   void expect_saves(const std::string& path) {
     AgentProcess saver = start("save");
     write(path, "an entry");
@@ -72,6 +72,7 @@ class HostileApp : public AgentTest {
 };
 
 TEST_F(HostileApp, AFolderThatIsSwappedForALinkWhileASaveReadsItLeaksNothing) {
+  config_.save.quiet_period = std::chrono::milliseconds(1);  // it is never still
   constexpr int kFiles = 20;
   for (int i = 0; i < kFiles; ++i) {
     write("ab/file" + std::to_string(i), "mine " + std::to_string(i));
@@ -94,7 +95,7 @@ TEST_F(HostileApp, AFolderThatIsSwappedForALinkWhileASaveReadsItLeaksNothing) {
     if (operator_.head().empty()) continue;
     ++saved;
     EXPECT_FALSE(holds_the_secret(operator_.head())) << "round " << round;
-    fs::remove(control("saver.json"));  // the next one begins anew
+    fs::remove(control("saver.json"));  // the next one starts over
     operator_.set_head("", 0);
   }
   over = true;

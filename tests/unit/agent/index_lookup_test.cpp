@@ -25,12 +25,12 @@ TEST(IndexLookup, TheExactKeyComesFirst) {
   store::Index index;
   index.entries = {entry("newer", "2026-02-01T00:00:00Z", with("Image", "app:1")),
                    entry("mine", "2026-01-01T00:00:00Z", kPod)};
-  const auto found = find_in_index(index, kPod, true);
+  const auto found = find_in_index(index, {kPod, true});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->entry.name(), "mine");
   EXPECT_EQ(found->match, api::Match::kExact);
   std::reverse(index.entries.begin(), index.entries.end());
-  EXPECT_EQ(find_in_index(index, kPod, true)->entry.name(), "mine") << "in any order";
+  EXPECT_EQ(find_in_index(index, {kPod, true})->entry.name(), "mine") << "in any order";
 }
 
 TEST(IndexLookup, ThenTheNewestOfAnotherImage) {
@@ -38,11 +38,29 @@ TEST(IndexLookup, ThenTheNewestOfAnotherImage) {
   index.entries = {entry("old", "2026-01-01T00:00:00Z", with("Image", "app:0")),
                    entry("new", "2026-02-01T00:00:00Z", with("Image", "app:1")),
                    entry("older", "2025-02-01T00:00:00Z", with("Image", "app:3"))};
-  const auto found = find_in_index(index, kPod, true);
+  const auto found = find_in_index(index, {kPod, true});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->entry.name(), "new");
   EXPECT_EQ(found->match, api::Match::kCompatible);
-  EXPECT_FALSE(find_in_index(index, kPod, false));
+  EXPECT_FALSE(find_in_index(index, {kPod, false}));
+}
+
+TEST(IndexLookup, NeverCodeOfAnotherCpu) {
+  store::Index index;
+  index.entries = {entry("other", "2026-03-01T00:00:00Z", with("CPU", "avx2-1")),
+                   entry("old", "2026-02-01T00:00:00Z", kPod)};
+  IndexWish wish{kPod, true, "avx512-2"};
+  EXPECT_EQ(find_in_index(index, wish)->entry.name(), "old") << "it may turn out to have no code";
+  wish.may_prove = false;
+  EXPECT_FALSE(find_in_index(index, wish));
+  EXPECT_EQ(why_not_found(index, wish), "cpu_mismatch");
+  index.entries.push_back(entry("any", "2026-01-01T00:00:00Z", with("CPU", "any")));
+  EXPECT_EQ(find_in_index(index, wish)->entry.name(), "any");
+  index.entries.push_back(entry("mine", "2026-01-01T00:00:00Z", with("CPU", "avx512-2")));
+  EXPECT_EQ(find_in_index(index, wish)->entry.name(), "mine");
+  EXPECT_EQ(find_in_index(index, wish)->match, api::Match::kExact);
+  index.entries = {entry("old", "", kPod)};
+  EXPECT_EQ(why_not_found(index, wish), "cpu_unknown");
 }
 
 TEST(IndexLookup, NeverAnotherProductOrCount) {
@@ -50,7 +68,7 @@ TEST(IndexLookup, NeverAnotherProductOrCount) {
   index.entries = {entry("a", "", with("GPUProduct", "A100")),
                    entry("b", "", with("GPUCount", "8")),
                    entry("c", "", with("DriverVersion", "550"))};
-  EXPECT_FALSE(find_in_index(index, kPod, true));
+  EXPECT_FALSE(find_in_index(index, {kPod, true}));
 }
 
 TEST(IndexLookup, APodWithoutGpuHasItsArchitectureAsProduct) {

@@ -104,6 +104,26 @@ TEST(LoadChoice, OthersStartAtOnceWithoutAnAnswer) {
   EXPECT_EQ(choice.status.waited_ms, 0);
 }
 
+class UnreadableIndex : public store::MemoryStore {
+ public:
+  using MemoryStore::MemoryStore;
+  Result<store::Index> read_index() const override {
+    return fail(ErrorCode::kIo, "reading the index: Input/output error");
+  }
+};
+
+TEST(LoadChoice, AnIndexThatCannotBeReadIsAnErrorAndNotAnEmptyOne) {
+  api::AgentConfig config;
+  WaitingOperator coordinator(0, 1);
+  UnreadableIndex store(kClock);
+  ASSERT_TRUE(store.prepare({}, false));
+  const LoadChoice choice = choose_archive(
+      config, store, "node-1", coordinator, kClock, [](milliseconds) { return true; }, [] {});
+  EXPECT_FALSE(choice.load);
+  EXPECT_EQ(choice.status.outcome, api::Outcome::kError);
+  EXPECT_EQ(choice.status.reason, "io");
+}
+
 milliseconds budget_said(int64_t budget_ms, int64_t timeout_ms) {
   api::AgentConfig config;
   config.load.timeout = std::chrono::milliseconds(timeout_ms);
@@ -121,7 +141,7 @@ TEST(LoadChoice, TheOperatorsBudgetCountsWhereItIsShorter) {
   EXPECT_EQ(budget_said(0, 60'000), milliseconds(60'000)) << "it knows none";
 }
 
-// What a loader makes of an index that says so of the time that its archive took.
+// How a loader handles an index that says this of the time that its archive took.
 milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout_ms = 60'000,
                              milliseconds silence = milliseconds(0)) {
   api::AgentConfig config;
@@ -129,7 +149,8 @@ milliseconds budget_of_index(const std::string& compile_seconds, int64_t timeout
   config.key_basis.parts = {"Architecture"};
   store::MemoryStore store(kClock);
   EXPECT_TRUE(store.prepare({}, false));
-  auto annotations = index_annotations("demo", 1, "", {{"Architecture", architecture()}});
+  auto annotations = index_annotations(
+      "demo", 1, "", {{"Architecture", architecture()}, {api::kCpuPart, api::kAnyCpu}});
   if (!compile_seconds.empty()) annotations[archive::kAnnotationCompileSeconds] = compile_seconds;
   EXPECT_TRUE(store.update_index({"sha256:" + std::string(64, 'a'), 100, annotations}));
   WaitingOperator coordinator(0, 1);
@@ -158,9 +179,10 @@ TEST(LoadChoice, WithoutTheOperatorNoPodIsSlowerThanCold) {
       << "a small archive takes no longer";
 }
 
-TEST(LoadChoice, AnIndexThatSaysNoUsableTimeLeavesTheTimeout) {
+TEST(LoadChoice, AnIndexThatSaysNoUsableTimeLeavesSomeSeconds) {
   for (const char* text : {"", "0", "-5", "nan", "inf", "1e300", "7 s", "0x10", "\xff"}) {
-    EXPECT_EQ(budget_of_index(text), milliseconds(60'000)) << text;
+    EXPECT_EQ(budget_of_index(text), milliseconds(10'000)) << text;
+    EXPECT_EQ(budget_of_index(text, 4'000), milliseconds(4'000)) << text;
   }
 }
 

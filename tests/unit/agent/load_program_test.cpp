@@ -82,6 +82,90 @@ TEST_F(Load, TheOperatorNamesTheArchive) {
   EXPECT_EQ(reports[0].token, "the-token");
 }
 
+TEST_F(Load, CodeForThisCpuIsLoaded) {
+  with_operator();
+  archive_cpu_ = host_cpu();
+  operator_.set_head(put_archive({{"torch/ab/kernel.so", "machine code"}}).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(status()["archiveCPU"], host_cpu());
+  EXPECT_EQ(operator_.calls("POST", "/v1/load")[0].body["cpu"], host_cpu());
+  EXPECT_EQ(operator_.calls("POST", "/v1/loaded")[0].body["cpu"], host_cpu());
+}
+
+// Any source of the archive's name: an operator of an earlier release does not tell CPUs apart.
+TEST_F(Load, CodeForAnotherCpuIsNeverLoaded) {
+  with_operator();
+  archive_cpu_ = host_cpu();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  config_.cpu_variables = {"ATEN_CPU_CAPABILITY=avx2"};
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "cpu_mismatch");
+  EXPECT_EQ(operator_.calls("POST", "/v1/loaded")[0].body["reason"], "cpu_mismatch");
+}
+
+TEST_F(Load, WithoutTheOperatorCodeForAnotherCpuIsNotLoadedEither) {
+  const auto archive = put_archive(kFiles);
+  const api::ArchiveKey key{{"GPUProduct", "A100"}, {"Image", "app:1"}, {"CPU", "avx2-0"}};
+  ASSERT_TRUE(store::DirectoryStore(store_).update_index(
+      {archive.manifest, archive.manifest_bytes,
+       index_annotations("demo-1", 1, "2026-01-01T00:00:00Z", key)}));
+  ASSERT_TRUE(store::DirectoryStore(store_).note_node_product("node-1", "A100"));
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "cpu_mismatch");
+}
+
+TEST_F(Load, WhereTheApplicationsCpuIsNotKnownNoCodeIsLoaded) {
+  with_operator();
+  archive_cpu_ = host_cpu();
+  config_.cpu_variables = {"ATEN_CPU_CAPABILITY=?"};
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "cpu_mismatch");
+  EXPECT_EQ(operator_.calls("POST", "/v1/load")[0].body["cpu"], "unknown");
+  archive_cpu_ = api::kAnyCpu;
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  remove_cache();
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+}
+
+// As 0.2 wrote it: nothing says for which CPU it is.
+TEST_F(Load, AnOldArchiveIsLoadedWhereNothingInItIsCodeForCpus) {
+  with_operator();
+  archive_cpu_.clear();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(status()["archiveCPU"], "any");
+  struct stat info {};
+  ASSERT_EQ(::stat((torch_ + "/cd/cmodule.py").c_str(), &info), 0);
+  EXPECT_EQ(info.st_atim.tv_sec, 1) << "the look leaves no trace";
+}
+
+TEST_F(Load, AnOldArchiveWithCodeForCpusIsNotLoaded) {
+  with_operator();
+  archive_cpu_.clear();
+  const std::map<std::string, std::string> kinds{
+      {"torch/ab/kernel.so", "machine code"},
+      {"torch/fxgraph/ab/KEY/file", "kernel = async_compile.cpp_pybinding([], "}};
+  for (const auto& [path, text] : kinds) {
+    operator_.set_head(put_archive({{path, text}, {"torch/other", "x"}}).manifest, 1);
+    EXPECT_EQ(run("load"), 0);
+    expect_cold("DOES_NOT_EXIST", "cpu_unknown");
+    remove_cache();
+  }
+}
+
+TEST_F(Load, AnOldArchiveIsNotLoadedIntoAPodThatCompilesForItsCpu) {
+  with_operator();
+  archive_cpu_.clear();
+  config_.key_basis.gpu_resource.clear();
+  operator_.set_head(put_archive(kFiles).manifest, 1);
+  EXPECT_EQ(run("load"), 0);
+  expect_cold("DOES_NOT_EXIST", "cpu_unknown");
+}
+
 TEST_F(Load, OtherRanksFilesStayInTheStore) {
   with_operator();
   config_.directories[0].framework.rank_directories = {"*/rank_*"};
@@ -98,6 +182,79 @@ TEST_F(Load, OtherRanksFilesStayInTheStore) {
   EXPECT_FALSE(has("AB/rank_0_0/model"));
   EXPECT_EQ(read_text(control("loaded.files")).find("rank_0_0"), std::string::npos)
       << "the effect is judged by what was loaded";
+}
+
+// One rank that finds what was tuned, and others that do not, wait for each other forever.
+TEST_F(Load, APodOfAGroupDoesNotGetWhatAllRanksMustHave) {
+  with_operator();
+  config_.directories[0].framework.must_agree = {"tuned/**"};
+  operator_.set_head(
+      put_archive({{"torch/tuned/gemm", "fast"}, {"torch/fxgraph/ab/KEY/f", "entry"}}).manifest, 4);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_TRUE(has("tuned/gemm")) << "a pod by itself";
+  remove_cache();
+  fs::remove_all(control(""));
+  config_.in_group = true;
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_TRUE(has("fxgraph/ab/KEY/f"));
+  EXPECT_FALSE(has("tuned/gemm"));
+}
+
+// vLLM's start-up plan: the first pod compiles, the second measures, the third gets that.
+TEST_F(Load, WhatAColdPodMeasuredIsReplacedByWhatAWarmOneDid) {
+  with_operator();
+  config_.directories[0].framework.only_from_warm = {"plan/**"};
+  operator_.set_head(
+      put_archive({{"torch/plan/p", "3.53 GiB"}, {"torch/fxgraph/ab/KEY/f", "entry"}}).manifest, 4);
+  const auto next_pod = [&] {
+    remove_cache();
+    fs::remove_all(control(""));
+    EXPECT_EQ(run("load"), 0);
+    EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  };
+  next_pod();
+  EXPECT_FALSE(has("plan/p")) << "nobody noted that a warm pod saved it";
+  write("plan/p", "3.53 GiB");
+  write("fxgraph/cd/OTHER/f", "compiled, too");
+  EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+  next_pod();
+  EXPECT_FALSE(has("plan/p")) << "it compiled something";
+  read("fxgraph/ab/KEY/f");
+  write("plan/p", "6.03 GiB");
+  EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+  const std::string said = log_;
+  next_pod();
+  EXPECT_EQ(content("plan/p"), "6.03 GiB") << said;
+}
+
+// A process was killed while it wrote one, and it was saved all the same.
+TEST_F(Load, HalfAStreamStaysOutAndIsSavedWholeOnceItWasMadeAnew) {
+  with_operator();
+  config_.directories[0].framework.entry_directories.clear();
+  config_.directories[0].framework.entry_files = {"*-cache"};
+  config_.directories[0].framework.stream_files = {"*-cache"};
+  const std::string whole = zlib_stream("an entry of JAX");
+  operator_.set_head(put_archive({{"torch/jit_half-cache", whole.substr(0, whole.size() / 2)},
+                                  {"torch/jit_whole-cache", whole},
+                                  {"torch/notes", "of no stream"}})
+                         .manifest,
+                     4);
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
+  EXPECT_EQ(status()["files"], 2);
+  EXPECT_FALSE(has("jit_half-cache"));
+  EXPECT_TRUE(has("notes"));
+  struct stat info {};
+  ASSERT_EQ(::stat((torch_ + "/jit_whole-cache").c_str(), &info), 0);
+  EXPECT_EQ(info.st_atim.tv_sec, 1) << "our look is no read";
+  write("jit_half-cache", whole);
+  EXPECT_EQ(run("save", {"--once"}), 0) << log_;
+  ASSERT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit").size(), 1u) << log_;
+  remove_cache();
+  fs::remove_all(control(""));
+  EXPECT_EQ(run("load"), 0);
+  EXPECT_EQ(content("jit_half-cache"), whole);
 }
 
 TEST_F(Load, LoadedFilesLookUnreadAndAreOpenToEveryUser) {
@@ -349,7 +506,7 @@ TEST_F(Load, SigtermEndsALoadWithSuccess) {
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 0);
   EXPECT_TRUE(fs::is_empty(torch_));
-  EXPECT_TRUE(status().contains("outcome")) << "it has heard of it: " << process.log();
+  EXPECT_TRUE(status().contains("outcome")) << "it has noticed it: " << process.log();
 }
 
 TEST_F(Load, ModeRefreshLoadsNothing) {

@@ -6,7 +6,7 @@
 
 #include "tests/unit/agent/agent_fixture.hpp"
 
-// What the saver takes beside the app for as long as the pod lives.
+// Memory of the saver beside the app for as long as the pod lives.
 
 namespace compilecache::agent::testing {
 namespace {
@@ -20,7 +20,7 @@ class SaverMemory : public AgentTest {
     const char* found = std::strstr(text.c_str(), what);
     return found == nullptr ? -1 : std::atoi(found + std::strlen(what));
   }
-  // What is the process's alone, unlike the pages of programs and libraries.
+  // Memory of the process alone, unlike the pages of programs and libraries.
   static int resident_kib(const AgentProcess& process) { return kib_of(process, "RssAnon:"); }
   static bool says(const AgentProcess& process, const std::string& word) {
     return eventually([&] { return process.log().find(word) != std::string::npos; });

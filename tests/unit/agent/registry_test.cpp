@@ -5,13 +5,16 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <random>
 
 #include "agent/coordinator.hpp"
 #include "agent/registry_access.hpp"
+#include "agent/sweep/sweep.hpp"
 #include "api/registry_trouble.hpp"
 #include "archive/format.hpp"
+#include "archive/manifest.hpp"
 #include "archive/write/write.hpp"
 #include "base/clock.hpp"
 #include "base/p256.hpp"
@@ -85,6 +88,22 @@ TEST_F(Registry, APodStartsColdWithoutIt) {
   EXPECT_TRUE(fs::is_empty(torch_));
 }
 
+// It takes connections and says nothing, as a process that hangs.
+TEST_F(Registry, APodStartsColdLongBeforeItsBudgetIsOverIfItIsSilent) {
+  save_some();
+  remove_cache();
+  config_.load.timeout = std::chrono::seconds(12);  // it would wait longer for a byte
+  std::promise<void> over;
+  registry_.refuse([&, until = over.get_future().share()](const auto&) {
+    until.wait();
+    return FakeRegistry::Answer{.status = 503};
+  });
+  EXPECT_EQ(run("load"), 0);
+  over.set_value();
+  EXPECT_EQ(status()["outcome"], "ERROR") << log_;
+  EXPECT_EQ(status()["reason"], "registry_unreachable") << "not timeout; " << log_;
+}
+
 // It has no index of its own.
 TEST_F(Registry, APodStartsColdWithoutTheOperator) {
   save_some();
@@ -153,7 +172,7 @@ TEST_F(Registry, ARegistryThatAsksForPatienceDoesNotHoldUpThePodsEnd) {
     EXPECT_TRUE(std::any_of(
         reports.begin(), reports.end(),
         [](const Call& call) { return call.body["save_reason"] == "registry_unreachable"; }))
-        << "the operator is told; " << saver.log();
+        << "the operator gets the report; " << saver.log();
     EXPECT_FALSE(operator_.calls("DELETE", "/v1/saves").empty()) << "the lock is free for others";
     EXPECT_TRUE(operator_.head().empty());
   }
@@ -175,6 +194,7 @@ TEST_F(Registry, ARegistryThatStallsDoesNotHoldUpThePodsEnd) {
     EXPECT_TRUE(operator_.head().empty());
   }
   registry_.on_every_call(nullptr);
+  config_.save.quiet_period = std::chrono::milliseconds(200);  // which it waits for
   EXPECT_EQ(run("save", {"--once"}), 0) << log_;
   EXPECT_FALSE(operator_.head().empty());
 }
@@ -204,7 +224,7 @@ TEST_F(Registry, ASweepCopiesFromOneIntoAnother) {
   EXPECT_EQ(told[1]["copy_error"], "");
 }
 
-// A CompileCache that trusts a key, about to take archives of elsewhere. Three are there: one
+// A CompileCache that trusts a key, about to take external archives. Three are there: one
 // signed by the key, one by another, one by nobody.
 class Trusting : public Registry {
  protected:
@@ -221,13 +241,14 @@ class Trusting : public Registry {
     put("unsigned", nullptr);
   }
 
-  std::string put(const std::string& name, const store::test::KeyPair* keys) {
+  std::string put(const std::string& name, const store::test::KeyPair* keys,
+                  const std::string& generation = "3") {
     const std::string local = root_ + "/" + name;
-    std::ofstream(local) << name;
+    std::ofstream(local) << name << generation;
     archive::WriteRequest request;
     request.files = {{local, "torch/" + name}};
     request.annotations = {{archive::kAnnotationName, name},
-                           {archive::kAnnotationGeneration, "3"},
+                           {archive::kAnnotationGeneration, generation},
                            {"dev.compilecache.key.GPUProduct", name}};
     const auto written = archive::write_archive(store_of_others_, std::move(request));
     EXPECT_TRUE(written) << written.error().message;
@@ -238,7 +259,7 @@ class Trusting : public Registry {
         store_of_others_.signatures()->add({payload, *sign_p256(keys->key, payload), digest}));
     return digest;
   }
-  // What the operator was told in that phase.
+  // The reports that the operator got in that phase.
   std::vector<nlohmann::json> told(const char* phase) {
     std::vector<nlohmann::json> all;
     for (const auto& call : operator_.calls("POST", "/v1/sweeps")) {
@@ -283,6 +304,28 @@ TEST_F(Trusting, CopiesWhatItsKeyHasSignedAndSaysWhatItLeaves) {
   EXPECT_EQ(found("copy").size(), 4U) << "without keys all are";
 }
 
+TEST_F(Trusting, AnArchiveThatCannotBeCopiedHidesNoOther) {
+  config_.sweep.copy_from = config_.store;
+  config_.sweep.copy_name = "old";
+  config_.sweep.trusted_keys.clear();
+  config_.store = api::RegistryRef{
+      .host = registry_.host(), .repository = "ml/caches/new", .parent = "ml/caches"};
+  registry_.refuse([&](const auto& call) -> std::optional<FakeRegistry::Answer> {
+    if (!call.target.ends_with("/manifests/" + signed_)) return std::nullopt;
+    return FakeRegistry::Answer{.status = 500};
+  });
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_EQ(found("copy").size(), 2U) << "those that come after it by name";
+  EXPECT_THAT(found("copy"), Not(::testing::Contains(signed_)));
+  const auto last = told("copy").back();
+  EXPECT_EQ(last["copied_archives"], 2);
+  EXPECT_THAT(last["copy_error"], HasSubstr("500")) << "so that it is tried again";
+  registry_.refuse(nullptr);
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("copy"), ::testing::Contains(signed_));
+  EXPECT_EQ(told("copy").back()["copy_error"], "");
+}
+
 TEST_F(Trusting, CopiesSignaturesAlongWhereTheyAreTaken) {
   for (const bool taken : {false, true}) {
     SCOPED_TRACE(taken);
@@ -303,9 +346,9 @@ TEST_F(Trusting, CopiesSignaturesAlongWhereTheyAreTaken) {
                                  .plain_http = true,
                                  .spool_folder = root_});
     const auto signatures = copied.signatures()->of(signed_);
-    ASSERT_TRUE(signatures) << signatures.error().message;
+    ASSERT_FALSE(signatures.unread) << signatures.unread->message;
     const auto keys = store::TrustedKeys::parse(config_.sweep.trusted_keys);
-    EXPECT_EQ(keys->vouch_for(signed_, *signatures), taken);
+    EXPECT_EQ(keys->vouch_for(signed_, signatures.all), taken);
     EXPECT_EQ(log_.find("signatures are not copied along") == std::string::npos, taken) << log_;
   }
 }
@@ -326,12 +369,60 @@ TEST_F(Trusting, TakesOverWhatItsKeyHasSigned) {
   EXPECT_EQ(store_of_others_.upkeep()->owner()->cluster, "here");
 }
 
+// Anyone who may push can put any number of them there.
+TEST_F(Trusting, NewerSavesThatItsKeyHasNotSignedHideNone) {
+  put("signed", nullptr, "4");
+  put("signed", &store::test::anothers(), "5");
+  const auto there = config_.store;
+  config_.sweep.copy_from = config_.store;
+  config_.sweep.copy_name = "old";
+  config_.store = api::RegistryRef{
+      .host = registry_.host(), .repository = "ml/caches/new", .parent = "ml/caches"};
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("copy"), ::testing::ElementsAre(signed_)) << log_;
+  EXPECT_THAT(told("copy").back()["copy_error"], HasSubstr("(unsigned, wrongly-signed)"));
+
+  config_.sweep.copy_from.reset();
+  config_.store = there;
+  config_.sweep.cluster_uid = "here";
+  config_.sweep.adopt = true;
+  ASSERT_TRUE(store_of_others_.upkeep()->prepare({"there", "ml", "uid"}, true));
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("adopt"), ::testing::ElementsAre(signed_)) << log_;
+}
+
+TEST_F(Trusting, ANewerSaveWhoseSignaturesCannotBeReadHidesNone) {
+  const std::string newer = put("signed", &store::test::ours(), "4");
+  config_.sweep.copy_from = config_.store;
+  config_.sweep.copy_name = "old";
+  config_.store = api::RegistryRef{
+      .host = registry_.host(), .repository = "ml/caches/new", .parent = "ml/caches"};
+  const auto refuse_signatures_of = [&](const std::vector<std::string>& digests) {
+    registry_.refuse([digests](const auto& call) -> std::optional<FakeRegistry::Answer> {
+      for (const std::string& digest : digests) {
+        const std::string hex = digest.substr(digest.find(':') + 1);
+        if (call.target.ends_with("/demo/manifests/sha256-" + hex + ".sig"))
+          return FakeRegistry::Answer{.status = 403};
+      }
+      return std::nullopt;
+    });
+  };
+  refuse_signatures_of({newer, signed_});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("copy"), ::testing::IsEmpty()) << "nobody knows, so it is tried again";
+  EXPECT_THAT(told("copy").back()["copy_error"], HasSubstr("looking for who has signed " + newer));
+  refuse_signatures_of({newer});
+  EXPECT_EQ(run("sweep"), 0) << log_;
+  EXPECT_THAT(found("copy"), ::testing::ElementsAre(signed_)) << log_;
+  EXPECT_THAT(log_, HasSubstr("the signer of a later one is unknown"));
+}
+
 TEST_F(Trusting, WithoutKeysARepositoryIsTakenOverWithAllItsArchives) {
   config_.sweep.cluster_uid = "here";
   config_.sweep.adopt = true;
   config_.sweep.trusted_keys.clear();
   ASSERT_TRUE(store_of_others_.upkeep()->prepare({"there", "ml", "uid"}, false));
-  // Until it is given up once; whoever asks then gets an answer.
+  // Until it is given up once; later callers get an answer.
   const int tries = store::RetryLimits().attempts;
   for (const std::string call_for :
        {"tags/list", "/manifests/compilecache-owner", "/manifests/g3-", "/manifests/sha256:"}) {
@@ -352,6 +443,45 @@ TEST_F(Trusting, WithoutKeysARepositoryIsTakenOverWithAllItsArchives) {
   EXPECT_EQ(found("adopt").size(), 3U) << log_;
 }
 
+// In the installation's own registry, whose tokens the operator mints.
+class Recreated : public Trusting {
+ protected:
+  Recreated() {
+    auto registry = *config_.store->registry();
+    registry.own = true;
+    config_.store = registry;
+    config_.sweep.cluster_uid = "here";
+    config_.sweep.trusted_keys.clear();
+    config_.cache_uid = "second";
+  }
+  bool sweep_it() {
+    const auto coordinator =
+        make_operator_client(config_, SystemClock::instance(), seeded_random(1),
+                             [](std::chrono::milliseconds) { return true; });
+    return run_sweep(config_, store_of_others_, nullptr, *coordinator, SystemClock::instance());
+  }
+};
+
+TEST_F(Recreated, ACompileCacheTakesOverItsRepositoryWithItsArchives) {
+  ASSERT_TRUE(store_of_others_.upkeep()->prepare({"here", config_.ns, "first"}, false));
+  EXPECT_TRUE(sweep_it());
+  EXPECT_EQ(found("adopt").size(), 3U);
+  EXPECT_EQ(store_of_others_.upkeep()->owner()->compile_cache, "second");
+  EXPECT_EQ(told("end").back()["storage_error"], "");
+  EXPECT_TRUE(sweep_it());
+  EXPECT_EQ(found("adopt").size(), 3U) << "once";
+}
+
+TEST_F(Recreated, WhatIsAnotherClustersOrAnotherNamespacesIsNot) {
+  for (const store::StoreOwner& owner :
+       {store::StoreOwner{"there", config_.ns, "first"}, {"here", "another", "first"}}) {
+    ASSERT_TRUE(store_of_others_.upkeep()->prepare(owner, true));
+    EXPECT_FALSE(sweep_it());
+    EXPECT_TRUE(found("adopt").empty());
+    EXPECT_THAT(told("end").back()["storage_error"], HasSubstr("spec.storage.adopt"));
+  }
+}
+
 TEST_F(Registry, ASweepPreparesItAndListsIt) {
   save_some();
   const auto report = sweep();
@@ -361,6 +491,66 @@ TEST_F(Registry, ASweepPreparesItAndListsIt) {
   EXPECT_TRUE(registry_.tags().contains("compilecache-owner"));
   registry_.set([](auto& manners) { manners.basic = "me:secret"; });
   EXPECT_EQ(sweep()["storage_trouble"], "registry_unauthorized") << log_;
+}
+
+// One tag that the registry wants to be asked for later is enough.
+TEST_F(Registry, ASweepThatCannotListItConcludesNothing) {
+  save_some();
+  ASSERT_EQ(sweep()["phase"], "end") << log_;
+  const std::string tag = "/manifests/g1-" + operator_.head().substr(7, 12);
+  for (const int status : {429, 503, 403}) {
+    registry_.refuse([&](const auto& call) -> std::optional<FakeRegistry::Answer> {
+      if (!call.target.ends_with(tag) && call.target.find("/token") == std::string::npos)
+        return std::nullopt;
+      return FakeRegistry::Answer{.status = status};
+    });
+    const auto report = sweep();
+    EXPECT_EQ(report["phase"], "fail") << log_;
+    EXPECT_EQ(report["listed"], false);
+    EXPECT_TRUE(report["inventory"].empty());
+    EXPECT_EQ(report["storage_error"], "") << "pods may go on";
+    EXPECT_THAT(report["sweep_error"], HasSubstr(std::to_string(status)));
+  }
+}
+
+// A damaged tag in the registry's storage.
+TEST_F(Registry, AHeadWhoseTagCannotBeReadIsFoundByItsDigest) {
+  save_some();
+  const std::string head = operator_.head();
+  bool digest_too = false;
+  registry_.refuse([&](const auto& call) -> std::optional<FakeRegistry::Answer> {
+    const bool by_tag = call.target.find("/manifests/g1-") != std::string::npos;
+    const bool by_digest = call.target.ends_with("/manifests/" + head);
+    if (!by_tag && !(digest_too && by_digest)) return std::nullopt;
+    return FakeRegistry::Answer{.status = 500};
+  });
+  const auto sweep_with_head = [&] {
+    operator_.script([&](const Call& call) -> std::optional<http::Response> {
+      if (call.path != "/v1/sweeps" || call.body["phase"] != "begin") return {};
+      return json_response({{"archives", {{{"name", "demo-1"}, {"manifest_digest", head}}}}});
+    });
+    run("sweep");
+    return operator_.calls("POST", "/v1/sweeps").back().body;
+  };
+  auto report = sweep_with_head();
+  EXPECT_EQ(report["phase"], "end") << log_;
+  EXPECT_EQ(report["kept"].size(), 3U) << report;
+  EXPECT_TRUE(report["unread"].empty());
+  digest_too = true;
+  report = sweep_with_head();
+  EXPECT_EQ(report["phase"], "end") << log_;
+  EXPECT_TRUE(report["kept"].empty());
+  EXPECT_EQ(report["unread"], nlohmann::json::array({head}));
+}
+
+// Somebody's own tag, as `crane tag` sets it.
+TEST_F(Registry, WhatSomebodyTaggedIsToldAsKept) {
+  save_some();
+  registry_.tag("production", operator_.head());
+  const auto report = sweep();
+  EXPECT_EQ(report["phase"], "end") << log_;
+  EXPECT_TRUE(report["inventory"].empty()) << "what may be deleted";
+  EXPECT_EQ(report["kept"].size(), 3U);
 }
 
 TEST_F(Registry, ASecretThatIsNotMountedIsTold) {
@@ -418,8 +608,29 @@ TEST_F(RegistryAccess, TheInstallationsOwnIsEnteredByTheOperatorsTokens) {
   EXPECT_TRUE(options.proxy.url.empty());
 }
 
-// Its pod is made anew now and then.
-TEST_F(RegistryAccess, TheInstallationsOwnMayBeAwayForSomeSeconds) {
+// Its pod is recreated now and then.
+TEST_F(RegistryAccess, ALoadDoesNotWaitForARegistryThatNobodyAnswersFor) {
+  for (const bool own : {true, false}) {
+    api::RegistryRef to = own_;
+    to.own = own;
+    auto options = loading_options(config_, to, nullptr);
+    EXPECT_LE(options.connect_timeout, std::chrono::seconds(2));
+    options.host = FakeRegistry().host();  // its port is closed again
+    options.address.clear();
+    options.plain_http = true;
+    options.tokens = nullptr;
+    std::chrono::milliseconds slept{0};
+    options.sleep = [&](std::chrono::milliseconds pause) { slept += pause; };
+    const store::RegistryStore store(options);
+    const auto read = archive::read_manifest(store, "sha256:" + std::string(64, 'a'));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().reason, store::kReasonUnreachable) << read.error().message;
+    EXPECT_GT(slept.count(), 0) << "once may happen";
+    EXPECT_LE(slept, std::chrono::seconds(2));
+  }
+}
+
+TEST_F(RegistryAccess, TheInstallationsOwnMayBeAwayForSomeSecondsWhileSomethingIsSaved) {
   FakeRegistry registry;
   auto options = registry_options(config_, own_, nullptr);
   options.host = registry.host();
@@ -436,7 +647,7 @@ TEST_F(RegistryAccess, TheInstallationsOwnMayBeAwayForSomeSeconds) {
   away = std::chrono::hours(1);
   slept = {};
   EXPECT_FALSE(store::RegistryStore(options).upkeep()->probe());
-  EXPECT_LT(slept, std::chrono::seconds(10)) << "then a pod starts cold";
+  EXPECT_LT(slept, std::chrono::seconds(10)) << "then the saver tries later";
 }
 
 TEST_F(RegistryAccess, ATokenThatDoesNotDoHasAReason) {
@@ -499,7 +710,7 @@ TEST_F(RegistryAccess, WhatIsKeptFitsIntoThePod) {
   EXPECT_EQ(registry_options(config_, users, nullptr).spool_limit, 1U << 19);
 }
 
-// What the store says is what the operator understands.
+// The operator understands the store's words.
 TEST(RegistryReasons, AreWordsOfTheApi) {
   for (const char* reason :
        {store::kReasonUnreachable, store::kReasonUnauthorized, store::kReasonFull,

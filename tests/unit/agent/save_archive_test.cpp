@@ -47,14 +47,14 @@ TEST_F(Save, WhereItsOwnArchiveIsGivenUpAllIsSavedAnew) {
   EXPECT_EQ(end(saver), 0);
 }
 
-// What it was given says nothing of the node's other pods.
+// Its configuration says nothing of the node's other pods.
 TEST_F(Save, APodWithDevicesByClaimsNotesNoProductForTheNode) {
   config_.key_basis.gpu_resource = api::kClaimedDevices;
   config_.key_basis.claims = {"gpu"};
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
-  EXPECT_EQ(store::DirectoryStore(store_).read_index().entries.size(), 1U);
+  EXPECT_EQ(store::DirectoryStore(store_).read_index()->entries.size(), 1U);
   EXPECT_FALSE(store::DirectoryStore(store_).node_product("node-1"));
   EXPECT_EQ(end(saver), 0);
 }
@@ -65,7 +65,7 @@ TEST_F(Save, APodWithAPartOfAGpuNotesNoProductForTheNode) {
   AgentProcess saver = start("save");
   write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
-  EXPECT_EQ(store::DirectoryStore(store_).read_index().entries.size(), 1U)
+  EXPECT_EQ(store::DirectoryStore(store_).read_index()->entries.size(), 1U)
       << "which is noted before";
   EXPECT_FALSE(store::DirectoryStore(store_).node_product("node-1"));
   EXPECT_EQ(end(saver), 0);
@@ -108,7 +108,7 @@ TEST_F(Save, SixteenPodsOfTwoGroupsMakeAnArchiveOfEightRanksInEightSaves) {
   EXPECT_EQ(commits, kRanks);
 }
 
-// It has them nowhere, and has to write layers anew that hold them.
+// It has them nowhere, and has to write the layers again that hold them.
 TEST_F(Save, APodOfOneRankTakesNothingFromTheOthers) {
   config_.directories[0].framework.rank_directories = {"*/rank_*"};
   std::string head;
@@ -217,7 +217,7 @@ TEST_F(Save, TheWindowIsThatOfTheSettings) {
   EXPECT_EQ(frames_of_a_save(1 << 20), 4U);
 }
 
-// What a build tool notes of them is saved too: it builds nothing again where they are the same.
+// A build tool's notes of them are saved too: it builds nothing again where they are the same.
 TEST_F(Save, WhenFilesWereWrittenIsSavedAndLoadedToTheNanosecond) {
   std::map<std::string, fs::file_time_type> written;
   for (const char* name : {"build/a.o", "build/b.o", "build/.ninja_log"}) {
@@ -255,7 +255,8 @@ TEST_F(Save, ALoadedFileOfTheFutureIsNotTakenForANewOne) {
   EXPECT_EQ(end(saver), 0);
 }
 
-TEST_F(Save, AfterACompatibleLoadOnlyNewAndReadFilesTravel) {
+// A file that is no entry's is of use as long as it is there: nobody has to have read it.
+TEST_F(Save, AfterACompatibleLoadUnreadEntriesAreLeftOut) {
   const std::string other = load_archive();
   auto noted = status();
   noted["match"] = "compatible";
@@ -267,13 +268,79 @@ TEST_F(Save, AfterACompatibleLoadOnlyNewAndReadFilesTravel) {
   AgentProcess saver = start("save");
   ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
   const auto asked = operator_.calls("POST", "/v1/saves")[0].body;
-  EXPECT_EQ(asked["new_files"], 3);
+  EXPECT_EQ(asked["new_files"], 4);
   EXPECT_EQ(asked["have_digest"], "") << "of its own key it has none";
   EXPECT_THAT(paths_of(operator_.head()),
               UnorderedElementsAre("torch/fxgraph/ab/ONE/file", "torch/ef/cused.py",
-                                   "torch/fxgraph/gh/NEW/file"));
+                                   "torch/ef/cdead.py", "torch/fxgraph/gh/NEW/file"));
   EXPECT_TRUE(last_effect_is("partial"));
   EXPECT_EQ(end(saver), 0);
+}
+
+// Numba's f.nbi says which of f.1.nbc, f.2.nbc is of which types. Two pods add one each, at once.
+TEST_F(Save, AnIndexOfOnePodNeverLeadsToTheFilesOfAnother) {
+  config_.directories[0].framework.entry_directories.clear();
+  config_.directories[0].framework.entry_files = {"**/*.nbc"};
+  config_.directories[0].framework.index_files = {"**/*.nbi"};
+  const auto first = put_archive({{"torch/m/f.nbi", "int:1"}, {"torch/m/f.1.nbc", "int"}});
+  operator_.set_head(first.manifest, 1);
+  ASSERT_EQ(run("load"), 0);
+  const auto theirs = put_archive({{"torch/m/f.nbi", "int:1 float:2 bool:3"},
+                                   {"torch/m/f.2.nbc", "float"},
+                                   {"torch/m/f.3.nbc", "bool"}},
+                                  first.manifest);
+  operator_.set_head(theirs.manifest, 2);
+  write("m/f.nbi", "int:1 complex:2");
+  write("m/f.2.nbc", "complex");
+  ASSERT_EQ(run("save", {"--once"}), 0) << log_;
+  remove_cache();
+  fs::remove_all(control(""));
+  ASSERT_EQ(run("load"), 0);
+  EXPECT_EQ(content("m/f.nbi"), "int:1 complex:2");
+  EXPECT_EQ(content("m/f.1.nbc"), "int");
+  EXPECT_EQ(content("m/f.2.nbc"), "complex");
+  EXPECT_FALSE(has("m/f.3.nbc")) << "the next that Numba makes would have this name";
+}
+
+// vLLM on CPUs by its default flags, whose artifact no later start can use.
+TEST_F(Save, EntriesThatNoPodReadsLeaveTheArchive) {
+  operator_.set_head(put_archive({{"torch/fxgraph/ab/USED/file", "used"}}).manifest, 1);
+  constexpr int kPods = 40;
+  for (int pod = 0; pod < kPods; ++pod) {
+    remove_cache();
+    fs::remove_all(control(""));
+    ASSERT_EQ(run("load"), 0);
+    read("fxgraph/ab/USED/file");
+    write("fxgraph/zz/POD" + std::to_string(pod) + "/file", "of one pod");
+    ASSERT_EQ(run("save", {"--once"}), 0) << log_;
+  }
+  const auto paths = paths_of(operator_.head());
+  EXPECT_LE(paths.size(), 26u);
+  EXPECT_THAT(paths, ::testing::Contains("torch/fxgraph/ab/USED/file"));
+  EXPECT_THAT(paths, ::testing::Contains("torch/fxgraph/zz/POD39/file"));
+  EXPECT_THAT(paths, ::testing::Not(::testing::Contains("torch/fxgraph/zz/POD0/file")));
+}
+
+// One that only reads has nothing to save but that.
+TEST_F(Save, AnEntryThatOnePodReadsStaysHoweverManyDoNot) {
+  operator_.set_head(put_archive({{"torch/fxgraph/ab/RARE/file", "rare"}}).manifest, 1);
+  const auto next_pod = [&](const std::string& makes) {
+    remove_cache();
+    fs::remove_all(control(""));
+    ASSERT_EQ(run("load"), 0);
+    makes.empty() ? read("fxgraph/ab/RARE/file") : write(makes, "of one pod");
+    ASSERT_EQ(run("save", {"--once"}), 0) << log_;
+  };
+  for (int pod = 0; pod < 40; ++pod) {
+    next_pod("fxgraph/zz/POD" + std::to_string(pod) + "/file");
+    if (pod % 20 == 10) next_pod("");
+  }
+  EXPECT_THAT(paths_of(operator_.head()), ::testing::Contains("torch/fxgraph/ab/RARE/file"));
+  const size_t commits = operator_.calls("POST", "/v1/saves/").size();
+  next_pod("");
+  next_pod("");
+  EXPECT_LE(operator_.calls("POST", "/v1/saves/").size(), commits + 1)
+      << "it is noted once, and then there is nothing new";
 }
 
 TEST_F(Save, RefreshReplacesTheArchiveAndThenExtendsItsOwn) {

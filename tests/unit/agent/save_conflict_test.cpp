@@ -317,6 +317,24 @@ TEST_F(SaveConflict, AnArchiveOverTheLimitIsRefusedAndSaidSo) {
   EXPECT_EQ(end(saver), 0);
 }
 
+TEST_F(SaveConflict, WhatWasTooLargeIsNotCompressedAgainToFindOut) {
+  config_.save.max_archive_size = 100'000;
+  write("ab/one", incompressible(70'000));
+  std::string other = incompressible(70'000);
+  std::reverse(other.begin(), other.end());
+  write("ab/two", other);
+  AgentProcess saver = start("save");
+  ASSERT_TRUE(operator_.wait_for("DELETE", "/v1/saves/demo-1.1", 1)) << saver.log();
+  write("ab/three", "x");
+  ASSERT_TRUE(operator_.wait_for("DELETE", "/v1/saves/demo-1.2", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const std::string log = saver.log();
+  const size_t first = log.find("INFO saving ");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("INFO saving ", first + 1), std::string::npos) << log;
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"], "too_large");
+}
+
 TEST_F(SaveConflict, OneFileOverTheLimitIsLeftOutAndSaidSo) {
   config_.save.max_archive_size = 100'000;
   write("ab/huge", incompressible(300'000));

@@ -96,7 +96,7 @@ TEST_F(Save, BadConfigurationDoesNotEndTheSidecar) {
   ASSERT_TRUE(
       eventually([&] { return saver.log().find("nothing will be saved") != std::string::npos; }));
   EXPECT_EQ(end(saver), 0);
-  EXPECT_THAT(saver.log(), HasSubstr("the pod ends")) << "it ended before it was told to";
+  EXPECT_THAT(saver.log(), HasSubstr("the pod ends")) << "it ended before it was asked to";
 }
 
 }  // namespace

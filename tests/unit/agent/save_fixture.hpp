@@ -8,7 +8,7 @@
 
 #include "tests/unit/agent/agent_fixture.hpp"
 
-// What the tests of the saver as a process share: an archive to load, an application's files, and
+// Shared by the tests of the saver as a process: an archive to load, an application's files, and
 // what the saver's log says.
 
 namespace compilecache::agent::testing {
@@ -22,7 +22,7 @@ class Save : public AgentTest {
     const auto archive = put_archive({{"torch/fxgraph/ab/ONE/file", "entry one"},
                                       {"torch/fxgraph/cd/TWO/file", "entry two"},
                                       {"torch/ef/cused.py", "used"},
-                                      {"torch/ef/cdead.py", "dead"}});
+                                      {"torch/ef/cdead.py", "unread"}});
     operator_.set_head(archive.manifest, 1);
     EXPECT_EQ(run("load"), 0);
     EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;

@@ -118,13 +118,13 @@ struct Machine {
   Machine& answer(const SaveResult& result) {
     return answer(result, state.saves + (result.outcome == api::Outcome::kSuccess ? 1 : 0));
   }
-  // A save that is due, and what became of it.
+  // A save that is due, and its result.
   Machine& save(const SaveResult& result) {
     look(made(settings.quiet_period));
     EXPECT_TRUE(has<Save>());
     return answer(result);
   }
-  // What follows a save that is told.
+  // The step after a save is reported.
   Machine& tell() {
     EXPECT_EQ(find<Look>().value_or(Look{}).what, Look::For::kEffect);
     return take(Looked{std::nullopt, wall});

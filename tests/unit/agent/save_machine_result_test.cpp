@@ -2,7 +2,7 @@
 
 #include "tests/unit/agent/save_machine_driver.hpp"
 
-// The saver's machine after a save: who hears of it, and when the next one is tried.
+// The saver's machine after a save: who gets its result, and when the next one is tried.
 
 namespace compilecache::agent::saver {
 namespace {

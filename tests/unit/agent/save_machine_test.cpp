@@ -6,8 +6,8 @@
 #include "base/random.hpp"
 #include "tests/unit/agent/save_machine_driver.hpp"
 
-// The saver's machine while the pod runs: when it looks and saves; which pods save; and what is so
-// in any case.
+// The saver's machine while the pod runs: when it scans and saves; which pods save; and rules
+// for all of them.
 
 namespace compilecache::agent::saver {
 namespace {
@@ -172,7 +172,7 @@ TEST(SaveMachine, AnErrorThatNobodyExpectedCostsTheLongestPauseAndNoMore) {
   EXPECT_TRUE(m.look(m.made(kQuiet)).has<Save>());
 }
 
-// What becomes of an action is a matter of chance; time passes as the action says.
+// The result of an action is a matter of chance; time passes as the action says.
 class World {
  public:
   explicit World(uint64_t seed) : random_(seeded_random(seed)) {}
@@ -263,7 +263,7 @@ TEST(SaveMachine, WhichPodsSave) {
         Case{Mode::kReadWrite, SavePolicy::kNever, Match::kNone, false,
              "spec.save.policy is Never"},
         Case{Mode::kReadWrite, SavePolicy::kOnce, Match::kNone, true, "spec.save.policy is Once"},
-        // What was loaded under this very key is the one save.
+        // The archive loaded under this exact key is the one save.
         Case{Mode::kReadWrite, SavePolicy::kOnce, Match::kExact, false, "spec.save.policy is Once"},
         Case{Mode::kReadWrite, SavePolicy::kOnce, Match::kCompatible, true,
              "spec.save.policy is Once"},

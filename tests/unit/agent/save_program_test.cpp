@@ -43,12 +43,83 @@ TEST_F(Save, WhatIsNewIsSavedWhenItHasBeenStill) {
   EXPECT_EQ(report["save_outcome"], "SUCCESS");
   EXPECT_EQ(report["effect"], "");  // nothing was loaded
   // For loads without the operator.
-  const auto index = store::DirectoryStore(store_).read_index();
+  const auto index = store::DirectoryStore(store_).read_index().value();
   ASSERT_EQ(index.entries.size(), 1u);
   EXPECT_EQ(index.entries[0].digest, operator_.head());
   EXPECT_EQ(store::DirectoryStore(store_).node_product("node-1").value_or(""),
             "NVIDIA-H100-80GB-HBM3");
   EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, WhatEveryCpuCanLoadIsSavedForAll) {
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "async_compile.triton('kernel', ...)");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[0].body["cpu"], "any");
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.1/commit")[0].body["cpu"], "any");
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, CodeForTheCpuIsSavedForItsKindAlone) {
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.1/commit", 1)) << saver.log();
+  write("fxgraph/cd/KEY/file", "kernel = async_compile.cpp_pybinding([], ");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.2/commit", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves")[0].body["cpu"], "any");
+  EXPECT_EQ(operator_.calls("POST", "/v1/saves/demo-1.2/commit")[0].body["cpu"], host_cpu());
+  EXPECT_EQ(end(saver), 0);
+  const auto manifest = archive::read_manifest(store::DirectoryStore(store_), operator_.head());
+  ASSERT_TRUE(manifest);
+  EXPECT_EQ(manifest->annotations.at("dev.compilecache.key.CPU"), host_cpu());
+}
+
+TEST_F(Save, APodThatCompilesForItsCpuSavesForItsKind) {
+  config_.key_basis.gpu_resource.clear();
+  config_.cpu_variables = {"ATEN_CPU_CAPABILITY=avx2"};
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "what nobody can look into");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves", 1)) << saver.log();
+  const std::string cpu = operator_.calls("POST", "/v1/saves")[0].body["cpu"];
+  EXPECT_EQ(cpu, host_cpu());
+  EXPECT_NE(cpu.find("-as-avx2-"), std::string::npos) << cpu;
+  EXPECT_EQ(end(saver), 0);
+}
+
+TEST_F(Save, CodeForACpuThatNobodyKnowsIsNotSaved) {
+  config_.key_basis.gpu_resource.clear();
+  config_.cpu_variables = {"ATEN_CPU_CAPABILITY=?"};
+  AgentProcess saver = start("save");
+  write("fxgraph/ab/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/effect", 1)) << saver.log();
+  EXPECT_EQ(operator_.calls("POST", "/v1/effect")[0].body["save_reason"], "cpu_unknown");
+  EXPECT_TRUE(operator_.calls("POST", "/v1/saves").empty());
+  EXPECT_EQ(end(saver), 0);
+}
+
+// An operator of 0.2 grants one archive for hosts of all kinds.
+TEST_F(Save, OnTopOfWhatNobodyKnowsNothingIsClaimed) {
+  archive_cpu_.clear();
+  const auto parent = put_archive({{"torch/fxgraph/ab/OTHER/file", "another pod's"}}).manifest;
+  operator_.set_head(parent, 1);
+  operator_.script([&](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/saves") return std::nullopt;
+    return json_response({{"decision", "granted"},
+                          {"id", "demo-1.0"},
+                          {"fence", 0},
+                          {"lock_timeout_ms", 30'000},
+                          {"archive", "demo-1"},
+                          {"key", {{"Image", "app:1"}}},
+                          {"generation", 2},
+                          {"parent_digest", parent}});
+  });
+  AgentProcess saver = start("save");
+  write("fxgraph/cd/KEY/file", "an entry");
+  ASSERT_TRUE(operator_.wait_for("POST", "/v1/saves/demo-1.0/commit", 1)) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const auto manifest = archive::read_manifest(store::DirectoryStore(store_), operator_.head());
+  ASSERT_TRUE(manifest);
+  EXPECT_FALSE(manifest->annotations.contains("dev.compilecache.key.CPU"));
 }
 
 // Touches a file until it goes.

@@ -11,7 +11,7 @@
 #include "store/index.hpp"
 #include "tests/unit/agent/save_fixture.hpp"
 
-// `compilecache-agent save`, run as a process: what it tells the operator of the load, its effect
+// `compilecache-agent save`, run as a process: its reports to the operator of the load, its effect
 // and the time that was spent on compiling.
 
 namespace compilecache::agent::testing {
@@ -34,6 +34,20 @@ TEST_F(Save, TheEffectFollowsWhatTheAppReadsAndMakes) {
   EXPECT_EQ(last["loaded_entries"], 2);
   EXPECT_EQ(last["read_entries"], 1);
   EXPECT_EQ(last["new_entries"], 1);
+}
+
+// Its graph was found and its kernels were not.
+TEST_F(Save, WhatWasCompiledBesideEntriesMakesTheEffectPartial) {
+  load_archive();
+  make("xx/ckernel.main.cpp", 100);
+  make("xx/ckernel.main.so", 40);
+  AgentProcess saver = start("save");
+  read("fxgraph/ab/ONE/file");
+  EXPECT_TRUE(last_effect_is("partial")) << saver.log();
+  EXPECT_EQ(end(saver), 0);
+  const auto last = operator_.calls("POST", "/v1/effect").back().body;
+  EXPECT_EQ(last["new_entries"], 0);
+  EXPECT_NEAR(last["compile_seconds"].get<double>(), 60, 1);
 }
 
 // vLLM's own key, with raw values of the environment: names and keyed digests travel, and the next
@@ -118,7 +132,7 @@ TEST_F(Save, ArchiveAndIndexSayHowLongAllOfItTook) {
   const auto said = [&] {
     const auto manifest = archive::read_manifest(store::DirectoryStore(store_), operator_.head());
     EXPECT_TRUE(manifest);
-    const auto index = store::DirectoryStore(store_).read_index();
+    const auto index = store::DirectoryStore(store_).read_index().value();
     EXPECT_EQ(index.entries.size(), 1u);
     const double seconds = archive::compile_seconds(manifest->annotations);
     EXPECT_EQ(archive::compile_seconds(index.entries.at(0).annotations), seconds);

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
+#include "agent/save/save_machine.hpp"
 #include "api/agent_config.hpp"
 #include "tests/unit/agent/save_fixture.hpp"
 
@@ -48,12 +50,20 @@ TEST_F(Save, TheAppAsksForASaveAndReadsTheResult) {
 TEST_F(Save, ARequestMadeInTwoStepsIsServedOnce) {
   config_.save.quiet_period = std::chrono::milliseconds(3'600'000);
   AgentProcess saver = start("save");
-  write("fxgraph/ab/KEY/file", "an entry");
   ASSERT_TRUE(eventually([&] { return saver.log().find("watching") != std::string::npos; }));
-  std::ofstream(control("save")).close();
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  fs::last_write_time(control("save"), fs::file_time_type::clock::now());
-  ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << saver.log();
+  // On a busy machine the moment may be longer than one request's: those are two, and tried again.
+  bool one = false;
+  for (int i = 0; i < 20 && !one; ++i) {
+    write("fxgraph/ab/KEY" + std::to_string(i) + "/file", "an entry");
+    const auto begun = std::chrono::steady_clock::now();
+    std::ofstream(control("save")).close();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::error_code gone;
+    fs::last_write_time(control("save"), fs::file_time_type::clock::now(), gone);
+    one = std::chrono::steady_clock::now() - begun < saver::kRequestSettles;
+    ASSERT_TRUE(eventually([&] { return !fs::exists(control("save")); })) << saver.log();
+  }
+  ASSERT_TRUE(one) << "the machine is too busy";
   EXPECT_EQ(nlohmann::json::parse(read_text(control("save.result")))["outcome"], "SUCCESS");
   EXPECT_EQ(end(saver), 0);
 }

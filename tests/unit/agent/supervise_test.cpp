@@ -17,8 +17,8 @@
 #include "agent/restart_pause.hpp"
 #include "tests/unit/agent/agent_fixture.hpp"
 
-// `compilecache-supervise`, run as a process: whatever becomes of the saver, the process that is
-// the container's first stays until SIGTERM, and what is new is saved.
+// `compilecache-supervise`, run as a process: whatever happens to the saver, the process that is
+// the container's first stays until SIGTERM, and new entries are saved.
 
 namespace compilecache::agent::testing {
 namespace {
@@ -60,7 +60,7 @@ class Supervise : public AgentTest {
   static bool says(const AgentProcess& process, const std::string& word) {
     return eventually([&] { return process.log().find(word) != std::string::npos; });
   }
-  // Whether there was one, and it is gone.
+  // Whether there was one, and it has ended.
   static bool kill_work(const AgentProcess& supervisor) {
     if (!works(supervisor)) return false;
     const pid_t work = work_of(supervisor);
@@ -147,7 +147,7 @@ TEST_F(Supervise, NoOtherSignalEndsIt) {
   for (const int signal : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGCHLD, SIGTSTP}) {
     supervisor.signal(signal);
   }
-  // It has heard them all before it starts the next.
+  // It has received them all before it starts the next.
   ASSERT_TRUE(kill_work(supervisor));
   ASSERT_TRUE(works(supervisor)) << supervisor.log();
   EXPECT_TRUE(supervisor.running());

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 #include "archive/format.hpp"
 #include "store/directory/directory_store.hpp"
@@ -53,6 +55,49 @@ TEST_F(Tools, ByHandFromOneDirectoryToAnother) {
   EXPECT_EQ(run("load"), 0);
   EXPECT_EQ(status()["generation"], 2);
   EXPECT_EQ(content("fxgraph/cd/MORE/file"), "more") << log_;
+}
+
+TEST_F(Tools, SaversOfOneKeyByHandLoseNothingOfEachOther) {
+  by_hand();
+  const auto in_pod = [&](int pod) {
+    const std::string folder = root_ + "/pod-" + std::to_string(pod);
+    torch_ = folder + "/torch";
+    config_.directories[0].path = torch_;
+    config_.control_path = folder + "/control";
+  };
+  const auto entry = [](int pod) { return "fxgraph/ab/KEY" + std::to_string(pod) + "/file"; };
+  constexpr int kPods = 6;
+  std::vector<AgentProcess> savers;
+  for (int pod = 0; pod < kPods; ++pod) {
+    in_pod(pod);
+    write(entry(pod), "of pod " + std::to_string(pod));
+    savers.push_back(start("save", {"--once"}));
+  }
+  for (AgentProcess& saver : savers) EXPECT_EQ(saver.wait(), 0) << saver.log();
+  in_pod(kPods);
+  EXPECT_EQ(run("load"), 0) << log_;
+  for (int pod = 0; pod < kPods; ++pod)
+    EXPECT_EQ(content(entry(pod)), "of pod " + std::to_string(pod)) << pod << log_;
+}
+
+TEST_F(Tools, AFileInTheMakingIsWaitedForByHandToo) {
+  by_hand();
+  config_.save.quiet_period = std::chrono::milliseconds(2000);
+  std::string whole;
+  const auto write_more = [&] {
+    whole += "a line of what is compiled\n";
+    write("fxgraph/ab/KEY/file", whole);
+  };
+  write_more();
+  AgentProcess saver = start("save", {"--once"});
+  for (int lines = 0; lines < 40; ++lines) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    write_more();
+  }
+  EXPECT_EQ(saver.wait(), 0) << saver.log();
+  remove_cache();
+  EXPECT_EQ(run("load"), 0) << log_;
+  EXPECT_EQ(content("fxgraph/ab/KEY/file"), whole);
 }
 
 TEST_F(Tools, InspectShowsTheArchives) {

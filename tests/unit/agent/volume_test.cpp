@@ -66,7 +66,7 @@ class Volume : public AgentTest {
     return told;
   }
 
-  // By the app's wish, instead of after half a minute.
+  // At the app's request, instead of after half a minute.
   void expect_saved_on_request() {
     fs::remove(control("save.result"));
     std::ofstream(control("save")).close();
@@ -138,7 +138,7 @@ TEST_F(Volume, ALoadThatWouldComeTooLateIsGivenUpBeforeItsTimeIsUp) {
   EXPECT_EQ(status()["reason"], "too_slow") << log_;
 }
 
-// Whatever was being made: here many copies of one content, in directories of their own.
+// At any step: here many copies of one content, in directories of their own.
 TEST_F(Volume, ALoadThatIsGivenUpWhileItMakesFilesLeavesNothing) {
   std::map<std::string, std::string> files;
   for (int i = 0; i < 3'000; ++i)
@@ -245,7 +245,7 @@ TEST_F(Volume, ASweepOnAVolumeThatFailsDeletesNothingElse) {
   EXPECT_EQ(status()["outcome"], "SUCCESS") << log_;
 }
 
-// What a saver is writing now looks as old as the two clocks are apart.
+// A file that a saver is writing now looks as old as the two clocks are apart.
 TEST_F(Volume, ASweepJudgesWhatIsIncompleteByTheVolumesClock) {
   const std::string unfinished = "store/blobs/sha256/0123456789abcdef.incomplete";
   std::ofstream(volume_->backing(unfinished)) << "half a blob";

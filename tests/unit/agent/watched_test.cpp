@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "store/memory/memory_store.hpp"
@@ -56,6 +57,22 @@ TEST_F(WatchedTest, ADifferenceIsSeenWithoutKeepingAnything) {
   ASSERT_TRUE(watched_->look());
   write("fxgraph/ab/fnew/entry", "new");
   EXPECT_TRUE(*watched_->differs());
+}
+
+// The walk ends at a number of files; half an entry is of no use to anybody.
+TEST_F(WatchedTest, AnEntryOfWhichNotAllWasSeenIsNotPacked) {
+  const std::string folder = config_.directories[0].path + "/fxgraph/zz/fmany";
+  std::filesystem::create_directories(folder);
+  for (size_t i = 0; i <= kMaxScanned; ++i) {
+    ::close(::open((folder + "/" + std::to_string(i)).c_str(), O_CREAT | O_WRONLY, 0666));
+  }
+  ASSERT_TRUE(watched_->look());
+  const SaveView view = watched_->plan({}, {}, std::nullopt);
+  EXPECT_TRUE(view.truncated);
+  const bool packed = std::any_of(view.files.begin(), view.files.end(), [](const auto& file) {
+    return file.path.starts_with("torch/fxgraph/zz/fmany/");
+  });
+  EXPECT_FALSE(packed);
 }
 
 // As rsync and cp -p do.

@@ -5,7 +5,7 @@
 namespace compilecache::api {
 namespace {
 
-// What is wrong with the one amount.
+// The error of the one amount.
 std::string trouble_with(std::optional<Quantity> ResourceAmounts::*resource,
                          ResourceAmounts ContainerWish::*list, ContainerWish AgentResources::*of,
                          const char* amount) {

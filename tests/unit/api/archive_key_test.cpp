@@ -24,6 +24,28 @@ TEST(ArchiveKey, HoldsThePartsAskedFor) {
                               {"Image", "app:1"}}));
 }
 
+TEST(ArchiveKey, ArchivesForTwoKindsOfCpuAreTwoOfOneKey) {
+  const ArchiveKey key{{"GPUProduct", "cpu-amd64"}, {"Image", "app:1"}};
+  const ArchiveKey avx2 = with_cpu(key, "avx2-1");
+  EXPECT_NE(archive_name("c", avx2), archive_name("c", with_cpu(key, "avx512-2")));
+  EXPECT_TRUE(is_same_but_cpu(avx2, key));
+  EXPECT_FALSE(is_same_but_cpu(avx2, {{"GPUProduct", "cpu-amd64"}, {"Image", "app:2"}}));
+  EXPECT_TRUE(is_compatible(avx2, {{"GPUProduct", "cpu-amd64"}, {"Image", "app:2"}}));
+  EXPECT_EQ(cpu_of(avx2), "avx2-1");
+  EXPECT_EQ(with_cpu(avx2, ""), key);
+}
+
+TEST(ArchiveKey, CodeFitsTheCpuThatItWasCompiledFor) {
+  const ArchiveKey avx2{{"CPU", "avx2-1"}};
+  EXPECT_EQ(cpu_fit(avx2, "avx2-1"), CpuFit::kOwn);
+  EXPECT_EQ(cpu_fit(avx2, "avx512-2"), CpuFit::kOther);
+  EXPECT_EQ(cpu_fit(avx2, ""), CpuFit::kOther);
+  EXPECT_EQ(cpu_fit({{"CPU", "unknown"}}, "unknown"), CpuFit::kOther);
+  EXPECT_EQ(cpu_fit({{"CPU", "any"}}, "unknown"), CpuFit::kAny);
+  EXPECT_EQ(cpu_fit({}, "avx2-1"), CpuFit::kUnproven);
+  EXPECT_EQ(cpu_fit({}, ""), CpuFit::kOwn) << "release 0.2 saved it, and asks for it";
+}
+
 TEST(ArchiveKey, WithoutAGpuTheProductIsTheProcessor) {
   KeyBasis basis = gpu_pod();
   basis.gpu_resource.clear();
@@ -66,7 +88,7 @@ TEST(ArchiveKey, WithoutTheDevicesOfItsClaimsAPodHasNoKey) {
   const auto unknown = make_key(basis, labelled, &silent);
   ASSERT_FALSE(unknown) << "the driver's version separates archives here";
   EXPECT_EQ(unknown.error().reason, kDeviceUnknown);
-  EXPECT_TRUE(make_key(basis, {"", "amd64", "570", ""}, &silent)) << "the node tells it";
+  EXPECT_TRUE(make_key(basis, {"", "amd64", "570", ""}, &silent)) << "the node has it";
 }
 
 TEST(ArchiveKey, SharedGpusAreTheSameAndSlicesAreNot) {

@@ -8,6 +8,7 @@
 #include "api/archive_key.hpp"
 #include "api/compile_cache.hpp"
 #include "api/fields.hpp"
+#include "api/injection_bounds.hpp"
 #include "api/recent_pods.hpp"
 #include "api/repository_name.hpp"
 #include "api/store_ref.hpp"
@@ -52,6 +53,12 @@ inline std::string agent_resources(const CompileCache& cache) {
   of_pod.save.limits.memory = Quantity{1 << 30};
   if (const std::string why = trouble_of(of_pod); !why.empty()) return why;
   return "";
+}
+
+inline void injection_bounds(const std::string& text, InjectionStatus& status) {
+  if (text.size() > kLongestInjectionStatus) return;
+  if (exceeds_bounds(status)) return;
+  drop_removal_lists(status);
 }
 
 inline void words() {

@@ -40,17 +40,18 @@ TEST(Messages, GarbageIsInvalid) {
   }
 }
 
-// Agents and operators of other releases write and read these very texts.
+// Agents and operators of other releases write and read exactly these texts.
 TEST(Messages, EnumerationsTravelAsTheirWords) {
   EXPECT_EQ(dump(LoadAnswer{.decision = LoadDecision::kLoad, .match = Match::kCompatible}),
             R"({"archive":"","budget_ms":0,"compressed_bytes":0,"decision":"load","generation":0,)"
             R"("gpu_product":"","key":{},"manifest_digest":"","match":"compatible",)"
             R"("plain_bytes":0,"rank_directories":[],"reason":"","retry_after_ms":0})");
-  EXPECT_EQ(dump(LoadedReport{.outcome = Outcome::kDoesNotExist, .source = LoadSource::kIndex}),
-            R"({"archive":"","asked_ms":0,"bytes":0,"cache":"","corrupt_digest":"","files":0,)"
-            R"("generation":0,"manifest_digest":"","match":"","message":"","milliseconds":0,)"
-            R"("outcome":"DOES_NOT_EXIST","reason":"","source":"index","waited_for":"",)"
-            R"("waited_ms":0})");
+  EXPECT_EQ(
+      dump(LoadedReport{.outcome = Outcome::kDoesNotExist, .source = LoadSource::kIndex}),
+      R"({"archive":"","asked_ms":0,"bytes":0,"cache":"","corrupt_digest":"","cpu":"","files":0,)"
+      R"("generation":0,"manifest_digest":"","match":"","message":"","milliseconds":0,)"
+      R"("outcome":"DOES_NOT_EXIST","reason":"","source":"index","waited_for":"",)"
+      R"("waited_ms":0})");
   EXPECT_EQ(dump(SaveAnswer{.decision = SaveDecision::kBusy}),
             R"({"archive":"","condemned":[],"decision":"busy","fence":0,"generation":0,)"
             R"("gpu_product":"","id":"","key":{},"lock_timeout_ms":0,"parent_digest":"",)"
@@ -65,8 +66,9 @@ TEST(Messages, EnumerationsTravelAsTheirWords) {
   EXPECT_EQ(dump(SweepRequest{.cache = "c", .phase = SweepPhase::kInventory}),
             R"({"after":"","cache":"c","copied_archives":0,"copied_from":"","copy_error":"",)"
             R"("copy_left_out":0,"corrupt":[],"found":[],"freed_bytes":0,"inventory":[],)"
-            R"("phase":"inventory","removed_blobs":0,"removed_incomplete":0,"storage_error":"",)"
-            R"("storage_trouble":"","up_to":"","verified":[]})");
+            R"("kept":[],"listed":false,"phase":"inventory","removed_blobs":0,)"
+            R"("removed_incomplete":0,"storage_error":"","storage_trouble":"","sweep_error":"",)"
+            R"("unread":[],"up_to":"","verified":[]})");
 }
 
 // A peer of a later release may have words that this one does not know; what it says is taken all
@@ -98,6 +100,29 @@ TEST(Messages, AWordOfAnotherReleaseIsTheSafeSide) {
   EXPECT_EQ(sweep->phase, std::nullopt);
 }
 
+TEST(Messages, AnInventoryThatWasNotReadIsNotAnEmptyOne) {
+  SweepRequest request{.phase = SweepPhase::kEnd, .inventory = Inventory()};
+  ASSERT_TRUE(parse<SweepRequest>(dump(request))->inventory);
+  request.inventory = Inventory{{{"sha256:b", 7}}, {"sha256:c"}, {"sha256:d"}, "sha256:a", "x"};
+  const auto back = parse<SweepRequest>(dump(request))->inventory;
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->blobs.at(0).digest, "sha256:b");
+  EXPECT_EQ(back->blobs.at(0).size, 7);
+  EXPECT_EQ(back->kept, request.inventory->kept);
+  EXPECT_EQ(back->unread, request.inventory->unread);
+  EXPECT_EQ(back->after, "sha256:a");
+  EXPECT_EQ(back->up_to, "x");
+  request.inventory.reset();
+  EXPECT_FALSE(parse<SweepRequest>(dump(request))->inventory);
+  // 0.2 says nothing of it.
+  const auto old = [](const std::string& fields) {
+    return parse<SweepRequest>(R"({"phase":"end",)" + fields + "}")->inventory.has_value();
+  };
+  EXPECT_FALSE(old(R"("inventory":[],"after":"","up_to":"")")) << "perhaps it failed";
+  EXPECT_TRUE(old(R"("inventory":[{"digest":"sha256:a","size":1}],"after":"","up_to":"")"));
+  EXPECT_TRUE(old(R"("inventory":[],"after":"sha256:a","up_to":"")"));
+}
+
 TEST(Messages, AWordMustBeText) {
   EXPECT_FALSE(parse<LoadAnswer>(R"({"decision":1})"));
   EXPECT_FALSE(parse<LoadedReport>(R"({"outcome":null})"));
@@ -126,6 +151,12 @@ frameworks::Framework some_framework() {
           .build_directories = {"*_CxxBuild"},
           .completions = {{"*/*", "done"}},
           .elf_files = {"*.so"},
+          .stream_files = {"*-cache"},
+          .unit_directories = {"aot/*"},
+          .portable_files = {"launcher*.so"},
+          .index_files = {"*.nbi"},
+          .only_from_warm = {"plan/**"},
+          .must_agree = {"tuned/**"},
           .key_parts = {"DriverVersion"}};
 }
 
@@ -185,6 +216,7 @@ TEST(AgentConfig, RoundTrips) {
                                     .run_as_user = 11},
                            .compression = {.level = 7, .threads = 8, .window = 2U << 20},
                            .ephemeral_limit_bytes = 3,
+                           .in_group = true,
                            .first_quiet_period = milliseconds(10),
                            .sweep = {"cluster", true}};
   const auto back = parse_agent_config(dump(config));

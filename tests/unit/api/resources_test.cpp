@@ -153,7 +153,8 @@ TEST(StoreRef, OfNeitherIsTheInstallationsOwnRegistryWhereThereIsOne) {
 }
 
 TEST(StoreRef, WhatIsOfAVolumeIsRefusedWithoutOne) {
-  for (const char* field : {"subPath", "allowReadWriteOnce", "allowNodeAffinity"}) {
+  for (const char* field :
+       {"subPath", "allowReadWriteOnce", "allowNodeAffinity", "allowUserNamespaces"}) {
     for (json storage : {json::object(), json{{"registry", {{"repository", "r.io/a"}}}}}) {
       storage[field] = std::string_view(field) == "subPath" ? json("a") : json(true);
       const auto cache = parse_compile_cache(with_storage(storage));
@@ -294,6 +295,7 @@ TEST(CompileCacheArchive, NotesTheRepositoryAndNotHowToGetThere) {
 TEST(CompileCache, StatusRoundTrips) {
   CompileCacheStatus status;
   status.store = "claim c";
+  status.adopted_store = "claim c, llama";
   status.observed_generation = 3;
   set_condition(status.conditions, {"Ready", "True", "Ready", "fine", "", 3},
                 "2024-01-01T00:00:00Z");

@@ -46,7 +46,7 @@ TEST(Words, EachTableIsWhole) {
   expect_whole(SavePolicy::kNever);
   expect_whole(LoadDecision::kWait);
   expect_whole(SaveDecision::kBusy);
-  expect_whole(SweepPhase::kEnd);
+  expect_whole(SweepPhase::kFail);
   expect_whole(DistrustReason::kVerificationFailed);
 }
 

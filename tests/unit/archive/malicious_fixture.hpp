@@ -19,7 +19,7 @@ std::string tar_link(const std::string& path, const std::string& target);
 std::string tar_end();
 // A PAX header with these records, for the entry after it.
 std::string pax(const std::string& records);
-// Sets bytes of the first header and mends its checksum.
+// Sets bytes of the first header and fixes its checksum.
 std::string changed_header(std::string tar, size_t at, const std::string& bytes);
 std::string zstd(const std::string& plain, int level = 3);
 // A seek table of one frame.
@@ -47,8 +47,8 @@ class MaliciousTest : public ArchiveTest {
   // Puts the blobs of such a tar into the store.
   void unpack_blobs(const std::string& file);
 
-  // Loads the whole archive into a directory in `cage` and expects that it is refused with this
-  // message, in a load and in a check, and that nothing at all was written in the cage.
+  // Loads the whole archive into a directory in `cage`. Expects this message from a load and from a
+  // check, and that nothing was written in the cage.
   void expect_refused(const std::string& manifest, const std::string& message,
                       const Limits& limits);
 

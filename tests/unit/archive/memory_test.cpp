@@ -125,7 +125,7 @@ TEST_F(Memory, OfACompactionIsBounded) {
 }
 
 // A load with too little memory must say so and not report damage, for which the archive would be
-// thrown away.
+// deleted.
 TEST_F(Memory, TooLittleIsNotTakenForDamage) {
   ASSERT_TRUE(within(kSave, [&] { return save_all({}); }));
   const std::string manifest = read_file(manifest_file());
@@ -176,7 +176,7 @@ TEST_F(Memory, OfABombIsBounded) {
     return true;
   };
   ASSERT_TRUE(within(RLIM_INFINITY, put_index));
-  EXPECT_TRUE(within(kLoad, [&] { return store_.read_index().entries.empty(); }));
+  EXPECT_TRUE(within(kLoad, [&] { return store_.read_index()->entries.empty(); }));
 }
 
 // As many files as an archive may have: then the lists of files take most of the memory.

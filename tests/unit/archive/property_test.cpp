@@ -148,8 +148,8 @@ RC_GTEST_PROP(ArchiveProperties, SaveThenLoadGivesTheSameFiles, ()) {
   RC_ASSERT(store.load_tree(manifest) == tree);
 }
 
-// Directories exist only for the files in them (docs/archive-format.md). What an archive cannot
-// hold is reported and harms nothing else.
+// Directories exist only for the files in them (docs/design/archive-format.md). An archive
+// cannot hold is reported and harms nothing else.
 RC_GTEST_PROP(ArchiveProperties, WhatCannotBeInAnArchiveIsSaidAndTheRestIsThere, ()) {
   Store store;
   const Tree tree = some_tree(8);

@@ -183,7 +183,7 @@ TEST_F(Union, ARoundOfSmallSavesDoesNotWriteTheLargeLayerAnew) {
   EXPECT_TRUE(verify(store_, parent));
 }
 
-// Sizes at random: the bound of layers holds, nothing is lost, and no byte is written anew more
+// Sizes at random: the bound of layers holds, nothing is lost, and no byte is written again more
 // often than the archive doubles, but for the three small layers at the end.
 TEST_F(Union, HoweverLargeSavesAreLittleIsWrittenAnew) {
   std::mt19937 random(3);
@@ -216,7 +216,7 @@ TEST_F(Union, LayersOfWhichNothingIsWantedAreNotRead) {
   options.roots = {{"torch", temp_.path("into")}};
   options.wanted = [](const std::string& path) { return path.find("rank_1/") != path.npos; };
   size_t listed = 0;
-  options.before_creating = [&](const Config& contents) -> Status {
+  options.before_creating = [&](const Manifest&, const Config& contents) -> Status {
     listed = contents.files.size();
     return {};
   };

@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 
 #include "archive/blob_store.hpp"
@@ -109,7 +111,7 @@ TEST_F(Write, GivesUpWhenFilesNeverStopChanging) {
   int next = 1;  // the first two are read before anything is packed
   uint64_t last = 0;
   request.checkpoint = [&](const Progress& progress) {
-    if (progress.plain_bytes < last && next < 6) ++next;  // begun anew
+    if (progress.plain_bytes < last && next < 6) ++next;  // started over
     last = progress.plain_bytes;
     std::ofstream(temp_.path("tree/b" + std::to_string(next)), std::ios::app) << "x";
     return true;
@@ -187,15 +189,19 @@ TEST_F(Write, AnArchiveThatIsJustAtItsLimitIsWritten) {
 }
 
 // The bytes that a load writes count, not those that are stored.
-TEST_F(Write, FilesThatAreTogetherMoreThanALoadTakesAreRefused) {
+TEST_F(Write, OfFilesThatAreTogetherMoreThanALoadTakesThoseThatFitAreSaved) {
   const FileContent same = {noise(60'000, 89), false};
   auto request = request_for({{"a", same}, {"b", same}, {"c", same}});
   request.settings.limits.max_plain_bytes = 180'000;
-  EXPECT_TRUE(write_archive(store_, request));
+  const auto all = write_archive(store_, request);
+  ASSERT_TRUE(all);
+  EXPECT_TRUE(all->left_out.empty());
   --request.settings.limits.max_plain_bytes;
-  const auto refused = write_archive(store_, request);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::kTooLarge);
+  const auto some = write_archive(store_, request);
+  ASSERT_TRUE(some);
+  ASSERT_EQ(some->left_out.size(), 1U);
+  EXPECT_EQ(some->left_out.front().reason, LeftOutReason::kTooMany);
+  EXPECT_EQ(load(some->archive.manifest).size(), 2U);
 }
 
 // A file that compresses so well would be refused as a bomb by every load.
@@ -280,12 +286,37 @@ TEST_F(Write, WhatIsOfNoUseWithoutATooLargeFileIsLeftOutWithIt) {
   EXPECT_EQ(load(saved->archive.manifest), (Tree{{"other/small", {"other", false}}}));
 }
 
-TEST_F(Write, TooManyFilesAreRefused) {
-  auto request = request_for({{"a", {"a", false}}, {"b", {"b", false}}, {"c", {"c", false}}});
+TEST_F(Write, OfTooManyFilesTheOldestUnitsAreSaved) {
+  auto request = request_for({{"new/a", {"a", false}},
+                              {"new/b", {"b", false}},
+                              {"old/a", {"c", false}},
+                              {"old/b", {"d", false}},
+                              {"single", {"e", false}}});
+  for (SourceFile& file : request.files) {
+    const bool is_new = file.path.starts_with("torch/new/");
+    file.unit = is_new ? 1 : file.path.starts_with("torch/old/") ? 2 : 0;
+    const auto now = std::filesystem::last_write_time(file.local);
+    std::filesystem::last_write_time(file.local, now - std::chrono::hours(is_new ? 1 : 2));
+  }
+  request.settings.limits.max_entries = 4;
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(reasons(*saved),
+            (std::map<std::string, LeftOutReason>{{"torch/new/a", LeftOutReason::kTooMany},
+                                                  {"torch/new/b", LeftOutReason::kIncomplete}}))
+      << "one of them would fit, and be of no use";
+  EXPECT_EQ(load(saved->archive.manifest),
+            (Tree{{"old/a", {"c", false}}, {"old/b", {"d", false}}, {"single", {"e", false}}}));
+}
+
+TEST_F(Write, WhereTheParentIsFullNothingIsAdded) {
+  const auto first = save({{"a", {"a", false}}, {"b", {"b", false}}});
+  auto request = request_for({{"a", {"another", false}}, {"c", {"c", false}}});
+  request.parent = first.archive.manifest;
   request.settings.limits.max_entries = 2;
   const auto saved = write_archive(store_, request);
-  ASSERT_FALSE(saved);
-  EXPECT_EQ(saved.error().code, ErrorCode::kTooLarge);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(load(saved->archive.manifest), (Tree{{"a", {"another", false}}, {"b", {"b", false}}}));
 }
 
 TEST_F(Write, StopsWhenToldTo) {
@@ -316,6 +347,7 @@ TEST_F(Write, NoMoreNotesAreWrittenThanAreRead) {
   auto request = request_for({{"a", {"a", false}}});
   for (size_t i = 0; i < kMostNotes + 5; ++i) request.notes["n" + std::to_string(i)] = "note";
   request.notes["long"] = std::string(kLongestNote + 1, 'x');
+  request.notes["a text that is longer as JSON"] = std::string(30'000, '\n');
   const auto saved = write_archive(store_, request);
   ASSERT_TRUE(saved) << saved.error().message;
   const auto manifest = read_manifest(store_, saved->archive.manifest);
@@ -324,6 +356,40 @@ TEST_F(Write, NoMoreNotesAreWrittenThanAreRead) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->notes.size(), kMostNotes);
   EXPECT_FALSE(config->notes.contains("long"));
+  EXPECT_FALSE(config->notes.contains("a text that is longer as JSON"));
+}
+
+// Its bytes stay in their layer until that is written again.
+TEST_F(Write, WhatIsDroppedIsNotLoadedAnyMoreAndNothingElseIsWrittenAgain) {
+  const auto first = save({{"a", {noise(90'000, 1), false}}, {"dead", {noise(9000, 2), false}}});
+  auto request = request_for({{"b", {noise(900, 3), false}}});
+  request.parent = first.archive.manifest;
+  request.dropped = [](const std::string& path) { return path == "torch/dead"; };
+  const auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(saved->archive.layers.size(), 2U);
+  EXPECT_LT(saved->written_bytes, 9000U);
+  EXPECT_EQ(load(saved->archive.manifest),
+            (Tree{{"a", {noise(90'000, 1), false}}, {"b", {noise(900, 3), false}}}));
+}
+
+TEST_F(Write, ForItsNotesAnArchiveIsWrittenAnewWhereNoFileIsNew) {
+  const Tree tree = {{"a", {"a", false}}};
+  const auto first = save(tree);
+  auto request = request_for(tree);
+  request.parent = first.archive.manifest;
+  request.notes["use"] = "read";
+  auto saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_TRUE(saved->nothing_new);
+  request.anew = true;
+  saved = write_archive(store_, request);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_FALSE(saved->nothing_new);
+  EXPECT_EQ(saved->archive.layers, first.archive.layers);
+  EXPECT_EQ(load(saved->archive.manifest), tree);
+  EXPECT_EQ(read_config(store_, *read_manifest(store_, saved->archive.manifest))->notes.at("use"),
+            "read");
 }
 
 TEST_F(Write, AFileThatIsNamedTwiceIsPackedOnce) {

@@ -67,9 +67,43 @@ TEST(Quantity, ReadsBinaryDecimalMilliAndExponent) {
   EXPECT_EQ(parse_bytes("2e3").value(), 2000U);
   EXPECT_EQ(parse_quantity_milli("250m").value(), 250);
   EXPECT_EQ(parse_quantity_milli("8").value(), 8000);
-  for (const char* text : {"", "Gi", "-1", "1Zi", "1 Gi", "99999999Pi"}) {
+  for (const char* text :
+       {"", "Gi", "-1", "1Zi", "1 Gi", ".", "+", "1..5", "1.2.3", "1e", "1e+-3", "1e3Gi", "e3",
+        "1mi", "--0", "0x10", "1e99999999999999999999", "99999999Pi"}) {
     EXPECT_FALSE(parse_bytes(text)) << text;
   }
+}
+
+// As apimachinery's ParseQuantity reads them.
+TEST(Quantity, ReadsAllThatKubernetesWrites) {
+  EXPECT_EQ(parse_bytes("10Pi").value(), 10UL << 50);
+  EXPECT_EQ(parse_bytes("1Ei").value(), 1UL << 60);
+  EXPECT_EQ(parse_bytes("1.5Ei").value(), 3UL << 59);
+  EXPECT_EQ(parse_bytes("2E").value(), 2'000'000'000'000'000'000U);
+  EXPECT_EQ(parse_bytes("2E3").value(), 2000U);
+  EXPECT_EQ(parse_bytes("2e+3").value(), 2000U);
+  EXPECT_EQ(parse_bytes("2000e-3").value(), 2U);
+  EXPECT_EQ(parse_bytes("+5").value(), 5U);
+  EXPECT_EQ(parse_bytes("-0").value(), 0U);
+  EXPECT_EQ(parse_bytes(".5Ki").value(), 512U);
+  EXPECT_EQ(parse_bytes("5.").value(), 5U);
+  EXPECT_EQ(parse_bytes("9007199254740993").value(), 9007199254740993U) << "no double holds it";
+  EXPECT_EQ(parse_quantity_milli("1n").value(), 1);
+  EXPECT_EQ(parse_quantity_milli("1500u").value(), 2);
+  EXPECT_EQ(parse_quantity_milli("0.0000000000000000000000000000001").value(), 1);
+  EXPECT_EQ(parse_quantity_milli("0e999999999").value(), 0);
+}
+
+// Kubernetes caps them at the largest number of 64 bits, too.
+TEST(Quantity, WhatIsTooLargeIsTheLargest) {
+  for (const char* text :
+       {"8Ei", "99999999Pi", "1e30", "1e999999999", "123456789012345678901234567890Ei"}) {
+    EXPECT_EQ(parse_quantity_milli(text).value(), INT64_MAX) << text;
+    EXPECT_FALSE(parse_bytes(text)) << "our own amounts are refused: " << text;
+    EXPECT_FALSE(parse_quantity(text)) << text;
+  }
+  EXPECT_EQ(parse_quantity_milli("10Pi").value(), INT64_MAX);
+  EXPECT_EQ(parse_quantity_milli("8Pi").value(), (int64_t{8} << 50) * 1000);
 }
 
 TEST(Quantity, FormatsForPeople) {
@@ -208,6 +242,15 @@ TEST(Printable, NothingOfAStrangerReachesTheTerminalButText) {
       << "CSI as a C1 control";
   EXPECT_EQ(printable("\xFF\xC0\x80\xC3"), "????") << "no UTF-8";
   EXPECT_EQ(printable("\xED\xA0\x80"), "???") << "half of a surrogate pair";
+  EXPECT_EQ(printable("a\xE2\x80\xAE"
+                      "b\xE2\x81\xA6\xE2\x80\x8B\xEF\xBB\xBF"),
+            "a?b???")
+      << "U+202E and others that nobody sees";
+}
+
+TEST(Printable, JsonStaysTheSameJson) {
+  EXPECT_EQ(printable_json("{\n  \"a\": \"\xC3\xA4\xE2\x80\xAE\x7F\xF3\xA0\x81\x81\"\n}"),
+            "{\n  \"a\": \"\xC3\xA4\\u202e\\u007f\\udb40\\udc41\"\n}");
 }
 
 TEST(JsonWriter, WritesWhatOthersRead) {

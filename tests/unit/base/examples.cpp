@@ -7,6 +7,7 @@
 
 #include "base/cutoff.hpp"
 #include "base/error.hpp"
+#include "base/free_memory.hpp"
 #include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
@@ -112,6 +113,11 @@ inline void pair(std::span<const uint8_t> one, std::span<const uint8_t> other, S
                  std::span<const uint8_t> other_piece) {
   const auto [first, second] = sha256_pair(one, other);
   update_pair(hash, piece, other_hash, other_piece);
+}
+
+inline void free_memory() {
+  MemoryWatch watch;
+  watch.look();
 }
 
 inline void shared_values(const Owner& parsed_owner) {

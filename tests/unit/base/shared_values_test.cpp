@@ -29,6 +29,17 @@ TEST(SharedValues, WhatNobodyHoldsGoes) {
   for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(values.get(int(i) * 100), held[i]);
 }
 
+TEST(SharedValues, ABurstOfValuesIsForgottenWithoutNewOnes) {
+  SharedValues<int> values;
+  const auto kept = values.get(-1);
+  {
+    std::vector<std::shared_ptr<const int>> burst;
+    for (int i = 0; i < 10'000; ++i) burst.push_back(values.get(i));
+  }
+  for (int i = 0; i < 10'000; ++i) EXPECT_EQ(values.get(-1), kept);
+  EXPECT_EQ(values.size(), 1U);
+}
+
 struct Parsed {
   std::string text;
   size_t length;

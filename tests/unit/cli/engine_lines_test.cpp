@@ -123,13 +123,25 @@ TEST(EngineLines, AnAutotunerWithoutABeginOrAnEndTellsNothing) {
               IsEmpty());
 }
 
+TEST(EngineLines, TheKvCacheHasRoomForAsManyTokensAsTheSmallestOfItsProcesses) {
+  EXPECT_EQ(kv_cache_tokens({"(EngineCore_DP0 pid=2) INFO 10-30 [kv_cache_utils.py:1] GPU KV cache "
+                             "size: 1,234,567 tokens",
+                             "(EngineCore_DP1 pid=3) INFO 10-30 [kv_cache_utils.py:2] GPU KV cache "
+                             "size: 934,567 tokens, Maximum concurrency for 4,096 tokens per "
+                             "request: 228.17x"}),
+            934'567);
+  EXPECT_EQ(kv_cache_tokens({"GPU KV cache size: none", "GPU KV cache size: 12 GiB",
+                             "GPU KV cache size: 99999999999999999999 tokens"}),
+            std::nullopt);
+}
+
 TEST(EngineLines, WhatIsNoSuchLineTellsNothing) {
   EXPECT_THAT(engine_times({}), IsEmpty());
   EXPECT_THAT(
       engine_times({"Model loading took a while and no seconds",
                     "torch.compile took NaN s in total", "torch.compile took -3.0 s in total",
                     "torch.compile took 1e300 s in total", "torch.compile took 12",
-                    // Of which of several processes is not said.
+                    // The line does not say of which process it is.
                     R"({"message": "torch.compile took 48.89 s in total"})"}),
       IsEmpty());
 }

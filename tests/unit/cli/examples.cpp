@@ -7,11 +7,17 @@
 #include <vector>
 
 #include "cli/archives/archive_signer.hpp"
+#include "cli/archives/copy_wait.hpp"
 #include "cli/archives/tool_run.hpp"
 #include "cli/cluster/cluster.hpp"
 #include "cli/cluster/kubectl.hpp"
+#include "cli/cluster/operator_settings.hpp"
 #include "cli/cluster/undo.hpp"
+#include "cli/cluster/webhook_scope.hpp"
 #include "cli/cluster/workload_template.hpp"
+#include "cli/doctor/checks.hpp"
+#include "cli/doctor/findings.hpp"
+#include "cli/enable/enable_plan.hpp"
 #include "cli/explain/engine_lines.hpp"
 #include "cli/explain/pod_reader.hpp"
 #include "cli/explain/pod_story.hpp"
@@ -22,6 +28,8 @@
 #include "cli/prewarm/gpu_kinds.hpp"
 #include "cli/prewarm/prewarm_pod.hpp"
 #include "cli/prewarm/prewarm_watch.hpp"
+#include "cli/report/browser.hpp"
+#include "cli/report/gpu_price.hpp"
 #include "cli/report/hit_history.hpp"
 #include "cli/report/markup.hpp"
 #include "cli/report/prometheus.hpp"
@@ -29,8 +37,10 @@
 #include "cli/report/report_model.hpp"
 #include "cli/status/cache_overview.hpp"
 #include "cli/status/overview_reading.hpp"
+#include "cli/text/complaint.hpp"
 #include "cli/text/manifest_yaml.hpp"
 #include "cli/text/page.hpp"
+#include "operator/settings/settings.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-variable"
@@ -64,9 +74,9 @@ inline void story(const PodFacts& facts) {
 }
 
 inline void overview(const api::CompileCache& cache,
-                     const std::vector<api::CompileCacheArchive>& archives) {
+                     const std::vector<api::CompileCacheArchive>& archives, WallTime now) {
   CacheOverview overview = overview_of(cache, archives);
-  std::cout << text_of(overview);
+  std::cout << text_of(overview, now);
   std::cout << json_of(overview).dump(2);
 }
 
@@ -145,6 +155,16 @@ inline void prometheus() {
   if (answer) std::cout << answer->status << answer->body;
 }
 
+inline void browser() {
+  const auto opened = open_in_browser("report.html");
+  if (!opened) std::cerr << opened.error().message;
+}
+
+inline void price(double gpu_hours) {
+  auto price = parse_price("2.50 EUR");
+  if (price) std::cout << money_text(price->amount * gpu_hours, price->currency);  // "502 EUR"
+}
+
 inline void report(const std::vector<CacheOverview>& overviews,
                    const std::vector<HistoryPoint>& points, WallTime now) {
   Report report = report_of(overviews, "ml", now);
@@ -190,6 +210,40 @@ inline std::string page() {
   page.table({{"NAME", "GPU"}, {"llama-1", "H100"}});
   std::string text = page.take();
   return text;
+}
+
+inline void borrowed(const Cluster& cluster, const api::CompileCache& inbox,
+                     const nlohmann::json& copy_from) {
+  BorrowedCopyFrom borrowed(cluster, "llama", inbox.metadata.name);
+  const Undo undo([&] { borrowed.give_back(); });
+  auto asked = borrowed.ask(copy_from);
+  if (!asked) return;
+  borrowed.give_back();
+}
+
+inline void operators_settings(const kube::Client& client, const std::string& ns) {
+  auto settings = controller::parse_settings(read_settings_text(client, ns), "the settings");
+}
+
+inline std::string scope(const nlohmann::json& configurations, const nlohmann::json& ns_labels,
+                         const nlohmann::json& pod_labels) {
+  using nlohmann::json;
+  const json webhook = webhook_among(configurations);
+  std::string why = why_not_sent(webhook, ns_labels, pod_labels);
+  return why;
+}
+
+inline void checked(const ClusterFacts& facts) {
+  for (const Finding& finding : check_nodes(facts)) std::cout << finding.text;
+  Findings findings{{Level::kFail, "webhook", "no endpoint is ready", "kubectl get pods -n …"}};
+  std::cout << text_of(findings);
+}
+
+inline int enabled(const EnableInput& input, std::ostream& errors) {
+  const auto plan = plan_enable(input);
+  if (!plan) return complain(plan.error(), errors);
+  std::cout << yaml_of(*plan);
+  return 0;
 }
 
 }  // namespace compilecache::cli::examples

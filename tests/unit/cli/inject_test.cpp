@@ -151,7 +151,7 @@ TEST_F(Inject, TheRestIsPrintedAsItCame) {
   run(service + "---\n" + plain);
   EXPECT_EQ(status_, 0);
   EXPECT_THAT(output_, HasSubstr(service + "---\nkind: Deployment\n"));
-  EXPECT_THAT(reports_, HasSubstr("no pod template has the annotation"));
+  EXPECT_THAT(reports_, HasSubstr("No pod template has the annotation"));
 }
 
 TEST_F(Inject, WhatTheUserWroteKeepsItsOrder) {
@@ -212,8 +212,8 @@ TEST_F(Inject, WarningsFollowTheReport) {
   text.replace(text.find(name), name.size(), name + ", compilecache.dev/mod: ReadOnly");
   run(text);
   EXPECT_EQ(status_, 0);
-  EXPECT_THAT(reports_, HasSubstr("-: Job ml/web /spec/template: warning: compilecache.dev: the "
-                                  "annotation compilecache.dev/mod is not known"));
+  EXPECT_THAT(reports_, HasSubstr("-: Job ml/web /spec/template: warning: compilecache.dev/mod: no "
+                                  "such annotation; did you mean compilecache.dev/mode?"));
 }
 
 TEST_F(Inject, AStatusThatTheOperatorWroteCounts) {
@@ -404,7 +404,7 @@ TEST_F(Inject, OptionsThatNoPodCouldUseAreRefused) {
   for (const char* image : {"a b", "registry.example/", "x:y:z", "-x", "a\nb", "Registry/UPPER"}) {
     options_ = good;
     options_.image = image;
-    EXPECT_THAT(refusal(), HasSubstr("--image: ")) << image;
+    EXPECT_THAT(refusal(), HasSubstr("--agent-image: ")) << image;
   }
   for (const char* address : {"operator.svc", "10.0.0", "10.0.0.1:443", "$(X)", "[::1]"}) {
     options_ = good;
@@ -459,6 +459,14 @@ TEST_F(Inject, FoldersAreReadWholeAndInTheOrderOfTheirNames) {
   EXPECT_THAT(reports_, HasSubstr(folder_ + "/all/b/job.yml: Job ml/web"));
 }
 
+TEST_F(Inject, WithoutSettingsThoseOfTheReleaseAreTaken) {
+  options_.settings.clear();
+  const auto documents = run(std::string(kCache) + "---\n" +
+                             owner("Deployment", "{template: " + std::string(kTemplate) + "}"));
+  EXPECT_EQ(status_, 0) << reports_;
+  EXPECT_FALSE(loader_config(documents, "/spec/template").empty());
+}
+
 TEST_F(Inject, WhatCannotBeReadPrintsNothing) {
   options_.files = {"-", folder_ + "/missing.yaml"};
   EXPECT_TRUE(run("kind: A\n").empty());
@@ -478,22 +486,16 @@ TEST_F(Inject, WhatCannotBeReadPrintsNothing) {
 }
 
 TEST(InjectCommandLine, NeedsNoNamespaceOfAnOperator) {
-  const char* arguments[] = {"kubectl-compilecache", "inject",  "-f", "a.yaml", "b", "--cache",
-                             "cache.yaml",           "--image", "i:1"};
+  const char* arguments[] = {
+      "kubectl-compilecache", "inject",        "-f", "a.yaml", "b", "--cache",
+      "cache.yaml",           "--agent-image", "i:1"};
   const auto parsed = parse_command_line(9, arguments);
   ASSERT_TRUE(parsed.inject);
   EXPECT_FALSE(parsed.explain);
   EXPECT_EQ(parsed.inject->files, (std::vector<std::string>{"a.yaml", "b"}));
   EXPECT_EQ(parsed.inject->caches, (std::vector<std::string>{"cache.yaml"}));
   EXPECT_EQ(parsed.inject->image, "i:1");
-  EXPECT_EQ(parsed.inject->settings, "/etc/compilecache/settings.yaml");
-}
-
-TEST(CommandLine, WithoutAVerbIsWrong) {
-  const char* arguments[] = {"kubectl-compilecache"};
-  const auto parsed = parse_command_line(1, arguments);
-  EXPECT_FALSE(parsed.inject || parsed.explain);
-  EXPECT_EQ(parsed.exit_code, 2);
+  EXPECT_EQ(parsed.inject->settings, "");
 }
 
 }  // namespace

@@ -105,8 +105,8 @@ TEST(PodStory, APodThatCannotReachTheOperatorIsToldSo) {
   silent.cache->status.recent = std::vector<api::RecentPod>{};
   silent.cache->status.conditions = {{.type = api::kPodsUnheardCondition, .status = "True"}};
   const PodStory story = tell_story(silent);
-  EXPECT_THAT(story.load_why, HasSubstr("has never heard of pods like this one"));
-  EXPECT_THAT(story.change, Contains(HasSubstr("docs/network-policy.md")));
+  EXPECT_THAT(story.load_why, HasSubstr("has never received a call from pods like this one"));
+  EXPECT_THAT(story.change, Contains(HasSubstr("docs/run/network-policy.md")));
   silent.cache->status.conditions[0].status = "False";
   EXPECT_THAT(tell_story(silent).change, IsEmpty());
 }
@@ -299,7 +299,7 @@ TEST(PodStory, WhatMayNotBeReadIsSaidAndTheRestIsTold) {
   half.node.reset();
   half.unread = {"node n1: forbidden"};
   const PodStory story = tell_story(half);
-  EXPECT_EQ(story.key.size(), 4U) << "the operator has told it";
+  EXPECT_EQ(story.key.size(), 4U) << "the operator has reported it";
   EXPECT_THAT(text_of(story), HasSubstr("unread    node n1: forbidden"));
 }
 
@@ -367,6 +367,21 @@ TEST(PodStory, EventsOfOtherPodsOfTheOwnerAreNotTold) {
   EXPECT_EQ(story.events[0].about, "ReplicaSet web");
 }
 
+TEST(PodStory, AnEventOfThePodAndItsOwnerIsListedOnce) {
+  PodFacts input = facts(recent("exact"));
+  json of_owner = admission_event("CacheLoaded", "2026-01-01T00:00:19Z");
+  of_owner["message"] = "pod web-1: loaded archive x";
+  json of_pod = of_owner;
+  of_pod["message"] = "loaded archive x";
+  of_pod["involvedObject"] = {{"kind", "Pod"}, {"name", "web-1"}, {"uid", "uid-1"}};
+  input.events = {of_owner, of_pod};
+  const PodStory story = tell_story(input);
+  ASSERT_EQ(story.events.size(), 1U);
+  EXPECT_EQ(story.events[0].about, "Pod web-1");
+  input.events = {of_owner};
+  EXPECT_EQ(tell_story(input).events.size(), 1U);
+}
+
 // Objects of strangers: whatever is odd in them, there is a story.
 TEST(PodStory, NothingInAPodIsTaken) {
   const json whole = injected_pod().flatten();
@@ -381,7 +396,7 @@ TEST(PodStory, NothingInAPodIsTaken) {
 }
 
 std::string reasons_page(const std::string& from, const std::string& to) {
-  std::ifstream file(testing::in_tree("docs/reasons.md"));
+  std::ifstream file(testing::in_tree("docs/troubleshoot/reasons.md"));
   std::stringstream text;
   text << file.rdbuf();
   const std::string page = text.str();
@@ -413,6 +428,46 @@ TEST(OutcomeReasons, AreThoseOfThePage) {
   EXPECT_EQ(words_of(load_reasons()),
             words_of(reasons_page("## Why a pod started cold", "## Why nothing was saved")));
   EXPECT_EQ(words_of(save_reasons()), words_of(reasons_page("## Why nothing was saved", "\n\n\n")));
+}
+
+TEST(PodStory, OfAPodWithoutGpusTheCountIsExplainedToo) {
+  PodFacts input = facts(recent("exact"));
+  auto injection = api::parse_injection_status(
+      input.pod["metadata"]["annotations"][api::kStatusAnnotation].get<std::string>());
+  ASSERT_TRUE(injection);
+  injection->key_basis.gpu_resource = "";
+  input.pod["metadata"]["annotations"][api::kStatusAnnotation] = api::dump(*injection);
+  const std::string told = text_of(tell_story(input));
+  EXPECT_THAT(told, HasSubstr("the pod requests no GPU"));
+  EXPECT_THAT(told, Not(HasSubstr("request for")));
+}
+
+TEST(PodStory, AMisspeltAnnotationIsNamedWithTheNearMiss) {
+  PodFacts input = facts({});
+  input.pod["metadata"]["annotations"] = {{"compilecache.dev/cach", "llama"}};
+  input.pod["metadata"].erase("labels");
+  EXPECT_EQ(tell_story(input).change.at(0),
+            "compilecache.dev/cach: no such annotation; did you mean compilecache.dev/cache?");
+  input.pod["metadata"]["annotations"] = json::object();
+  input.pod["metadata"]["labels"] = {{"compilecache.dev/cache", "llama"}};
+  EXPECT_THAT(tell_story(input).change.at(0), HasSubstr("is a label of the pod"));
+}
+
+TEST(PodStory, WhereTheCacheBecameReadyLaterARestartIsAllItTakes) {
+  PodFacts input = facts({});
+  input.pod["metadata"]["annotations"].erase(api::kStatusAnnotation);
+  input.pod["metadata"]["labels"]["pod-template-hash"] = "6d9f";
+  input.pod["metadata"]["ownerReferences"] = {{{"kind", "ReplicaSet"}, {"name", "web-6d9f"}}};
+  input.events = {admission_event("CacheNotReady", "2026-01-01T00:00:00Z")};
+  input.cache->status.conditions = {{.type = api::kReadyCondition, .status = "True"}};
+  const std::string told = text_of(tell_story(input));
+  EXPECT_THAT(told, HasSubstr("kubectl rollout restart deployment/web -n ml"));
+  EXPECT_THAT(told, Not(HasSubstr("correct what is said")));
+  input.cache->status.conditions[0].status = "False";
+  EXPECT_THAT(text_of(tell_story(input)), HasSubstr("correct what is said"));
+  input.pod["metadata"]["ownerReferences"] = {{{"kind", "Job"}, {"name", "web"}}};
+  input.cache->status.conditions[0].status = "True";
+  EXPECT_THAT(text_of(tell_story(input)), HasSubstr("is ready now: recreate the pod"));
 }
 
 }  // namespace

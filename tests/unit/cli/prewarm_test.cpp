@@ -5,12 +5,12 @@
 
 #include "api/names.hpp"
 #include "cli/cluster/label_match.hpp"
-#include "cli/cluster/shipped_settings.hpp"
 #include "cli/cluster/workload_template.hpp"
 #include "cli/command_line.hpp"
 #include "cli/prewarm/gpu_kinds.hpp"
 #include "cli/prewarm/prewarm_pod.hpp"
 #include "cli/prewarm/prewarm_watch.hpp"
+#include "cli/text/shipped_settings.hpp"
 #include "operator/settings/settings.hpp"
 
 namespace compilecache::cli {
@@ -89,7 +89,7 @@ TEST(PrewarmPod, ServesNobodyAndBelongsToNobody) {
   EXPECT_EQ(pod["metadata"]["annotations"][api::kCacheAnnotation], "llama");
 }
 
-// A selector that asks for the lack of a label begins to match when the label is gone.
+// A selector that asks for the lack of a label begins to match when the label is removed.
 TEST(PrewarmPod, IsFreeOfSelectorsThatAskForALackToo) {
   const json lack{
       {"matchLabels", {{"tier", "gpu"}}},
@@ -225,7 +225,7 @@ TEST(PrewarmCommandLine, AnOptionTakesOneWordEachTime) {
   EXPECT_THAT(parsed.prewarm->products, ElementsAre("H100"));
 }
 
-// What becomes of the pod.
+// The pod's end.
 
 class Watch : public ::testing::Test {
  protected:
@@ -260,16 +260,37 @@ TEST_F(Watch, IsWarmWhenItIsSavedAndReady) {
   EXPECT_EQ(look({.pod = running(true), .archive = archive(1)}, seconds(5)).state, State::kWarm);
 }
 
+// Its host's CPU is part of the key, and known to nobody before the pod runs.
+TEST_F(Watch, NamesTheArchiveThatThePodSavedAmongThoseOfOtherCpus) {
+  const auto named = [](const std::string& name, int64_t generation, const std::string& saved_by) {
+    auto made = archive(generation);
+    made.metadata.name = name;
+    made.head.saved_by = saved_by;
+    return made;
+  };
+  PrewarmSight sight{.pod = running(true)};
+  sight.take_archive({}, {}, "web-prewarm-1");
+  EXPECT_FALSE(sight.archive);
+  sight.take_archive({named("llama-avx2", 3, "web-1")}, {{"llama-avx2", 3}}, "web-prewarm-1");
+  EXPECT_EQ(look(sight, seconds(1)).state, State::kUnderWay);
+  sight.take_archive({named("llama-avx2", 4, "web-1"), named("llama-avx512", 1, "web-prewarm-1"),
+                      named("llama-sve", 1, "web-2")},
+                     {{"llama-avx2", 3}}, "web-prewarm-1");
+  const PrewarmNews news = look(sight, seconds(2));
+  EXPECT_EQ(news.state, State::kWarm);
+  EXPECT_EQ(news.archive, "llama-avx512");
+}
+
 TEST_F(Watch, WithForceANewGenerationCounts) {
   EXPECT_EQ(
       look({.pod = running(true), .archive = archive(3), .generation_before = 3}, seconds(1)).state,
       State::kUnderWay);
   const api::RecentPod told{.archive = "llama-1", .load = "exact", .effect = "full"};
-  EXPECT_EQ(
+  const PrewarmNews news =
       look({.pod = running(true), .archive = archive(3), .told = told, .generation_before = 3},
-           seconds(2))
-          .state,
-      State::kWarm);
+           seconds(2));
+  EXPECT_EQ(news.state, State::kWarm);
+  EXPECT_EQ(news.archive, "llama-1");
 }
 
 TEST_F(Watch, ASuspectArchiveWarmsNobody) {
@@ -306,6 +327,34 @@ TEST_F(Watch, WhatKeepsItHasATimeOfItsOwn) {
   const PrewarmNews end = look({.pod = pull}, seconds(410));
   EXPECT_EQ(end.state, State::kFailed);
   EXPECT_THAT(end.text, HasSubstr("app does not start: ImagePullBackOff"));
+}
+
+TEST_F(Watch, AnImageThatCannotBePulledIsWhatIsTold) {
+  const auto waits = [](const char* reason) {
+    return placed(
+        {{"phase", "Pending"},
+         {"containerStatuses", json::array({{{"name", "app"},
+                                             {"ready", false},
+                                             {"restartCount", 0},
+                                             {"state", {{"waiting", {{"reason", reason}}}}}}})}});
+  };
+  const api::RecentPod told{.load = "none"};
+  EXPECT_EQ(look({.pod = waits("PodInitializing"), .told = told}, seconds(1)).text,
+            "pulling the image of its container app (PodInitializing), or starting it");
+  EXPECT_THAT(look({.pod = waits("ErrImagePull"), .told = told}, seconds(10)).text,
+              HasSubstr("app does not start: ErrImagePull"));
+  // While it is tried again.
+  EXPECT_EQ(look({.pod = waits("ContainerCreating"), .told = told}, seconds(100)).state,
+            State::kUnderWay);
+  const PrewarmNews end = look({.pod = waits("ContainerCreating"), .told = told}, seconds(130));
+  EXPECT_EQ(end.state, State::kFailed);
+  EXPECT_THAT(end.text, HasSubstr("app does not start: ErrImagePull"));
+
+  PrewarmWatch short_of_time({seconds(300), seconds(120), seconds(60)}, Monotonic(seconds(0)));
+  const PrewarmNews late =
+      short_of_time.look({.pod = waits("ImagePullBackOff"), .told = told}, Monotonic(seconds(60)));
+  EXPECT_EQ(late.state, State::kFailed);
+  EXPECT_EQ(late.text, "not warm after 1m: its container app does not start: ImagePullBackOff");
 }
 
 TEST_F(Watch, SaysHowItEnded) {

@@ -44,6 +44,27 @@ struct Made {
   std::string out, errors;
 };
 
+// A folder that is the whole PATH.
+class PathWith {
+ public:
+  explicit PathWith(std::string folder) : folder_(std::move(folder)), before_(::getenv("PATH")) {
+    std::filesystem::create_directory(folder_);
+    ::setenv("PATH", folder_.c_str(), 1);
+  }
+  ~PathWith() { ::setenv("PATH", before_.c_str(), 1); }
+  PathWith(const PathWith&) = delete;
+  PathWith& operator=(const PathWith&) = delete;
+
+  void program(const std::string& name, const std::string& script) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+
+ private:
+  std::string folder_, before_;
+};
+
 class ReportCommand : public ::testing::Test {
  protected:
   ReportCommand() {
@@ -75,6 +96,12 @@ class ReportCommand : public ::testing::Test {
     });
   }
 
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_ / name; }
+  [[nodiscard]] std::string text_of_file(const std::string& name) const {
+    std::ifstream in(file(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
   FakeApiServer server, prometheus;
 
  private:
@@ -89,13 +116,55 @@ TEST_F(ReportCommand, MakesAPageOfTheNamespaceOrOfAll) {
   EXPECT_THAT(one.errors, IsEmpty());
   EXPECT_THAT(one.out, HasSubstr("namespace ml"));
   EXPECT_THAT(one.out, HasSubstr("<b>2 h</b>"));
-  EXPECT_THAT(one.out, HasSubstr("No history is known"));
+  EXPECT_THAT(one.out, HasSubstr("Cluster <b>c</b>"));
+  EXPECT_THAT(one.out, HasSubstr("Hit rate over time: not known"));
   EXPECT_THAT(one.out, Not(HasSubstr("qwen")));
   const json all = json::parse(make({.all_namespaces = true, .output = "json"}).out);
   EXPECT_EQ(all["secondsSaved"], 14400);
   EXPECT_EQ(all["hitPercent"], 75);
   EXPECT_EQ(all["caches"].size(), 2u);
   EXPECT_THAT(make({.ns = "other", .output = "yaml"}).out, HasSubstr("secondsSaved: 7200\n"));
+}
+
+TEST_F(ReportCommand, HtmlIsNotWrittenToATerminal) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  const Made made = make({.terminal = true});
+  EXPECT_EQ(made.exit_status, 2);
+  EXPECT_THAT(made.out, IsEmpty());
+  EXPECT_THAT(made.errors, HasSubstr("-f report.html"));
+  EXPECT_EQ(make({.terminal = true, .file = "-"}).exit_status, 2);
+  EXPECT_EQ(make({.output = "yaml", .terminal = true}).exit_status, 0);
+}
+
+TEST_F(ReportCommand, IsWrittenToAFile) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  const Made made =
+      make({.terminal = true, .gpu_hour_price = {.amount = 3}, .file = file("r.html")});
+  EXPECT_EQ(made.exit_status, 0) << made.errors;
+  EXPECT_THAT(made.out, IsEmpty());
+  EXPECT_THAT(text_of_file("r.html"), HasSubstr("about 6.00 USD</h1>"));
+  const Made nowhere = make({.file = file("no-folder/r.html")});
+  EXPECT_EQ(nowhere.exit_status, 1);
+  EXPECT_EQ(nowhere.errors, "kubectl compilecache report: writing " + file("no-folder/r.html") +
+                                ": No such file or directory\n");
+}
+
+TEST_F(ReportCommand, TheBrowserOpensTheFile) {
+  server.put(kCaches, cache_object("ml", "llama"));
+  PathWith path(file("bin"));
+  const ReportOptions options{.file = file("r.html"), .open = true};
+  const std::string mine = "; open " + options.file + " yourself\n";
+  const Made none = make(options);
+  EXPECT_EQ(none.exit_status, 3);
+  EXPECT_THAT(none.errors, HasSubstr("running xdg-open: No such file or directory" + mine));
+  EXPECT_THAT(text_of_file("r.html"), HasSubstr("</html>"));
+
+  path.program("xdg-open", "printf %s \"$1\" >" + file("opened") + "; echo noise; echo noise >&2");
+  EXPECT_EQ(make(options).exit_status, 0);
+  EXPECT_EQ(text_of_file("opened"), options.file);
+
+  path.program("xdg-open", "exit 3");
+  EXPECT_THAT(make(options).errors, HasSubstr("xdg-open found no browser" + mine));
 }
 
 TEST_F(ReportCommand, AnEmptyNamespaceHasAPageAndIsToldOfOnStandardError) {
@@ -113,7 +182,7 @@ TEST_F(ReportCommand, WithoutTheRightToListThereIsNoPage) {
   const Made made = make({});
   EXPECT_EQ(made.exit_status, 1);
   EXPECT_THAT(made.out, IsEmpty());
-  EXPECT_THAT(made.errors, HasSubstr("kubectl compilecache report: listing CompileCaches: "));
+  EXPECT_THAT(made.errors, HasSubstr("kubectl compilecache report: "));
 }
 
 TEST_F(ReportCommand, ArchivesThatCannotBeListedAreToldInThePageAndOnStandardError) {
@@ -193,8 +262,19 @@ TEST(ReportCommandLine, TakesANamespaceOrAllAndAUrl) {
   EXPECT_EQ(usual.report->output, "html");
   EXPECT_EQ(usual.report->prometheus, "https://p.example.com/prometheus");
   EXPECT_TRUE(parsed({"-A", "-o", "yaml"}).report->all_namespaces);
-  for (const auto& wrong : std::vector<std::vector<const char*>>{
-           {"-A", "-n", "ml"}, {"-o", "pdf"}, {"--prometheus", "localhost:9090"}}) {
+  const auto shown = parsed({"-f", "r.html", "--open", "--gpu-hour-price", "2.5EUR"});
+  ASSERT_TRUE(shown.report);
+  EXPECT_TRUE(shown.report->open);
+  EXPECT_EQ(shown.report->file, "r.html");
+  EXPECT_EQ(shown.report->gpu_hour_price.currency, "EUR");
+  for (const auto& wrong :
+       std::vector<std::vector<const char*>>{{"-A", "-n", "ml"},
+                                             {"-o", "pdf"},
+                                             {"--prometheus", "localhost:9090"},
+                                             {"--open"},
+                                             {"--open", "-f", "-"},
+                                             {"--open", "-f", "r.json", "-o", "json"},
+                                             {"--gpu-hour-price", "cheap"}}) {
     const auto line = parsed(wrong);
     EXPECT_FALSE(line.report) << wrong[0];
     EXPECT_EQ(line.exit_code, 2) << wrong[0];

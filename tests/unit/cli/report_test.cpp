@@ -5,6 +5,7 @@
 
 #include "api/archive_key.hpp"
 #include "base/time_format.hpp"
+#include "cli/report/gpu_price.hpp"
 #include "cli/report/markup.hpp"
 #include "cli/report/prometheus.hpp"
 #include "cli/report/report_html.hpp"
@@ -34,6 +35,7 @@ ArchiveRow archive(const std::string& product, const std::string& gpus,
 CacheOverview llama() {
   return {.ns = "ml",
           .name = "llama",
+          .created = "2026-10-03T09:00:00Z",
           .ready = "True",
           .archives = {archive(kH100, "8", "2026-11-24T00:00:00Z"),
                        archive(kH100, "8", "2026-10-25T13:00:00Z"),
@@ -46,14 +48,15 @@ CacheOverview llama() {
                     .reason = "no_archive",
                     .why = "nothing was saved yet",
                     .change = "wait",
-                    .pod = "web-1"}}};
+                    .pod = "web-1"}},
+          .starts = {2, 7, 171.6, 4.06}};
 }
 
 CacheOverview qwen() {
   CacheOverview overview{
       .ns = "other", .name = "qwen", .ready = "False", .bytes = 1024, .seconds_saved = 7200};
   overview.loads = {.exact = 1, .missing = 9};
-  overview.wrong = {{"StorageReady", "ClaimMissing", "no claim caches"}};
+  overview.wrong = {{"StorageReady", "ClaimNotFound", "no claim caches"}};
   overview.recent_pods = 32;
   overview.cold = {{.pods = 9, .reason = "too_slow", .pod = "qwen-1"}};
   return overview;
@@ -63,7 +66,7 @@ Report report_on(const std::vector<CacheOverview>& overviews) {
   return report_of(overviews, "", kNow);
 }
 
-// What the model adds up.
+// The model's sums.
 
 TEST(ReportModel, AddsUpAndHasTheMostFirst) {
   const Report report = report_on({llama(), qwen()});
@@ -153,24 +156,140 @@ TEST(ReportModel, ScriptsGetTheSame) {
   EXPECT_EQ(told["caches"][1]["hitPercent"], 90);
   EXPECT_EQ(told["cold"][1], json::parse(R"({"namespace": "ml", "cache": "llama", "pods": 1,
     "recentPods": 10, "reason": "no_archive", "why": "nothing was saved yet", "change": "wait",
-    "pod": "web-1"})"));
+    "pod": "web-1", "expected": true})"));
+  EXPECT_EQ(told["since"], "2026-10-03T09:00:00Z");
+  EXPECT_EQ(told["recentPods"], 42);
+  EXPECT_EQ(told["firstPods"], 1);
+  EXPECT_EQ(told["faultyPods"], 9);
+  EXPECT_TRUE(told["money"].is_null());
   EXPECT_EQ(told["history"], json::parse(R"({"prometheus": "http://p:9090", "error": "",
     "points": [{"time": "2026-11-24T12:00:00Z", "starts": 2.0, "warm": 1.3}]})"));
   EXPECT_TRUE(json_of(report_on({}))["hitPercent"].is_null());
 }
 
-// What the page says.
+TEST(ReportModel, FirstPodsOfAKindAreNoFaults) {
+  const Report report = report_on({llama(), qwen()});
+  EXPECT_EQ(report.recent_pods, 42);
+  EXPECT_EQ(report.first_pods, 1);
+  EXPECT_EQ(report.faulty_pods, 9);
+  EXPECT_FALSE(report.cold[0].expected);
+  EXPECT_TRUE(report.cold[1].expected);
+  for (const char* reason : {"timeout", "gpu_product_unknown", "none", "", "a_word_of_tomorrow"}) {
+    EXPECT_FALSE(cold_as_expected(reason)) << reason;
+  }
+}
+
+TEST(ReportModel, ThePeriodBeginsWithTheFirstCompileCache) {
+  CacheOverview older = qwen();
+  older.created = "2026-09-01T00:00:00Z";
+  EXPECT_EQ(report_on({llama(), older, qwen()}).since, parse_time("2026-09-01T00:00:00Z").value());
+  EXPECT_EQ(report_on({qwen()}).since, std::nullopt);
+}
+
+// The price of a GPU.
+
+TEST(GpuPrice, IsANumberAndPerhapsACurrency) {
+  for (const char* text : {"2.5EUR", "2.50 EUR"}) {
+    const auto price = parse_price(text);
+    ASSERT_TRUE(price) << text;
+    EXPECT_DOUBLE_EQ(price->amount, 2.5);
+    EXPECT_EQ(price->currency, "EUR");
+  }
+  EXPECT_EQ(parse_price("3")->currency, "USD");
+  for (const char* text : {"", "EUR", "0", "-1", "nan", "inf", "1e9", "2,5", "2.5eur", "2.5EURO",
+                           "2000000", "2.5 E R"}) {
+    const auto price = parse_price(text);
+    ASSERT_FALSE(price) << text;
+    EXPECT_THAT(price.error().message, HasSubstr("is not a price; write 2.50"));
+  }
+}
+
+TEST(GpuPrice, AmountsAreReadable) {
+  EXPECT_EQ(money_text(0.5, "USD"), "0.50 USD");
+  EXPECT_EQ(money_text(99.994, "USD"), "99.99 USD");
+  EXPECT_EQ(money_text(99.996, "USD"), "100 USD");
+  EXPECT_EQ(money_text(1234.5, "EUR"), "1,235 EUR");
+  EXPECT_EQ(money_text(1234567, "EUR"), "1,234,567 EUR");
+  EXPECT_EQ(money_text(1e300, "EUR"), "1,000,000,000,000,000 EUR");
+}
+
+// The page's text.
+
+TEST(ReportPage, BeginsWithPeriodClusterHoursAndMoney) {
+  Report report = report_on({llama(), qwen()});
+  report.cluster = "prod-eu";
+  const std::string free_of_charge = html_of(report);
+  EXPECT_THAT(free_of_charge, HasSubstr("<h1>Compile caches saved 10.0 GPU-hours</h1>"));
+  EXPECT_THAT(free_of_charge, Not(HasSubstr("USD")));
+  report.gpu_hour_price = {.amount = 250, .currency = "EUR"};
+  const std::string page = html_of(report);
+  EXPECT_THAT(page, HasSubstr("<h1>Compile caches saved 10.0 GPU-hours, about 2,500 EUR</h1>"));
+  EXPECT_THAT(page, HasSubstr("Cluster <b>prod-eu</b>, all namespaces, from 2026-10-03 to "
+                              "2026-11-24; made 2026-11-24 12:00 UTC"));
+  EXPECT_THAT(page, HasSubstr("<b>2,500 EUR</b>saved"));
+  EXPECT_THAT(page, HasSubstr("at 250 EUR a GPU-hour"));
+  EXPECT_EQ(json_of(report)["money"],
+            json::parse(R"({"gpuHourPrice": 250.0, "saved": 2500.0, "currency": "EUR"})"));
+}
+
+TEST(ReportPage, WithoutGpusTheTimeItselfWasSaved) {
+  CacheOverview overview = llama();
+  overview.archives = {archive("cpu-amd64", "", "")};
+  EXPECT_THAT(html_of(report_on({overview})),
+              HasSubstr("<h1>Compile caches saved 60 min of compiling</h1>"));
+}
+
+TEST(ReportPage, TheSummaryIsInPlainWords) {
+  const std::string page = html_of(report_on({llama(), qwen()}));
+  const std::string summary = page.substr(0, page.find("Appendix for engineers"));
+  for (const char* told :
+       {"A start of <b>llama</b> spends 4.1 s on this instead of 172 s.",
+        "<li>1 of the last 42 starts had to compile because they were the first of their kind",
+        "9 of the last 42 starts could not use saved code because of a fault",
+        "A problem now: 1 of 2 compile caches;", "10 of 20 starts reused saved code"}) {
+    EXPECT_THAT(summary, HasSubstr(told));
+  }
+  for (const char* no : {"kubectl", "<code>", "CompileCache", "StorageReady", "too_slow", "pod"}) {
+    EXPECT_THAT(summary.substr(summary.find("<main>")), Not(HasSubstr(no)));
+  }
+  EXPECT_THAT(html_of(report_on({llama()})),
+              HasSubstr("None of the last 10 starts was slow because of a fault."));
+}
+
+TEST(ReportPage, ColdStartsStandBesideWarmOnes) {
+  const std::string page = html_of(report_on({llama(), qwen()}));
+  EXPECT_THAT(page, HasSubstr("<b>ml/llama</b>\n<div class=\"start\"><span>cold</span>"));
+  EXPECT_THAT(page, HasSubstr("<rect class=\"cold\" width=\"100.0\" height=\"10\"/>"));
+  EXPECT_THAT(page, HasSubstr("<rect class=\"warm\" width=\"2.4\" height=\"10\"/>"));
+  EXPECT_THAT(page, HasSubstr("data-label=\"cold\">172 s<"));
+  EXPECT_THAT(page, HasSubstr("data-label=\"warm\">4.1 s<"));
+  EXPECT_THAT(html_of(report_on({qwen()})), Not(HasSubstr("Cold and warm starts")));
+  EXPECT_EQ(
+      json_of(report_on({llama()}))["caches"][0]["starts"],
+      json::parse(R"({"coldPods": 2, "coldSeconds": 171.6, "warmPods": 7, "warmSeconds": 4.1})"));
+}
+
+TEST(ReportPage, FaultsStandApartFromFirstPods) {
+  const std::string page = html_of(report_on({llama(), qwen()}));
+  const size_t faults = page.find("<h3>Faults"), first = page.find("<h3>First pods");
+  const size_t archives = page.find("<h3>Archives");
+  ASSERT_LT(faults, first);
+  ASSERT_LT(first, archives);
+  EXPECT_THAT(page.substr(faults, first - faults), HasSubstr("too_slow"));
+  EXPECT_THAT(page.substr(faults, first - faults), HasSubstr("ClaimNotFound"));
+  EXPECT_THAT(page.substr(first, archives - first), HasSubstr("no_archive"));
+}
 
 TEST(ReportPage, TellsWhatWasSavedAndWhatWasNot) {
   const std::string page = html_of(report_on({llama(), qwen()}));
   for (const char* told :
        {"<title>Compile caches, all namespaces</title>", "2026-11-24 12:00 UTC", "<b>3 h</b>",
-        "10800 s, an estimate", "<b>10.0</b>GPU-hours saved", "<b>50 %</b>hit rate",
-        "starts so far: 9 exact, 1 compatible, 10 missing", "<b>3</b>archives",
+        "(10800 s)", "<b>10.0</b>GPU-hours saved", "<b>50 %</b>hit rate",
+        "(9 exact, 1 compatible, 10 missing)", "3 archives, 3.0Mi in the stores",
         "<b>NVIDIA-H100-80GB-HBM3</b>: 2 archives, 2Mi", "1 saved within a day", "1 within 30 days",
         "1 longer ago", "9 of the last 32 pods of other/qwen</b>: <code>too_slow</code>",
         "nothing was saved yet", "What to do: wait", "kubectl compilecache explain web-1 -n ml",
-        "StorageReady, ClaimMissing: no claim caches", "data-label=\"GPU-hours\">8.0<"}) {
+        "StorageReady, ClaimNotFound: no claim caches", "data-label=\"GPU-hours\">8.0<"}) {
     EXPECT_THAT(page, HasSubstr(told));
   }
   EXPECT_LT(page.find("other/qwen</td>"), page.find("ml/llama</td>"));
@@ -189,7 +308,7 @@ TEST(ReportPage, NeedsNothingFromAnywhere) {
 
 TEST(ReportPage, WithoutPrometheusItSaysThatNoHistoryIsKnown) {
   const std::string page = html_of(report_on({llama()}));
-  EXPECT_THAT(page, HasSubstr("No history is known"));
+  EXPECT_THAT(page, HasSubstr("Hit rate over time: not known"));
   EXPECT_THAT(page, Not(HasSubstr("class=\"chart\"")));
 }
 
@@ -197,7 +316,7 @@ TEST(ReportPage, APrometheusThatFailedIsToldInThePage) {
   Report report = report_on({llama()});
   report.history = {.source = "http://p", .error = "asking Prometheus at http://p: <refused>"};
   EXPECT_THAT(html_of(report),
-              HasSubstr("Not known: asking Prometheus at http://p: &lt;refused&gt;"));
+              HasSubstr("not known: asking Prometheus at http://p: &lt;refused&gt;"));
   report.history.error = "";
   EXPECT_THAT(html_of(report), HasSubstr("Prometheus (http://p) knows of no start in the last 14"));
 }
@@ -210,8 +329,9 @@ TEST(ReportPage, TheHitRateOverTimeIsDrawnAndTold) {
                                {last - 2 * kHistoryStepSeconds, 0, 0},
                                {last, 5, 4.5}}};
   const std::string page = html_of(report);
-  EXPECT_THAT(page, HasSubstr("<p>70 % of about 9 starts of the last 14 days found an archive; the "
-                              "lowest was 25 %, in the 6 hours up to 2026-11-23 18:00 UTC."));
+  EXPECT_THAT(page,
+              HasSubstr("<p>71 % of about 9 starts of the last 14 days reused saved code; the "
+                        "lowest was 25 %, in the 6 hours up to 2026-11-23 18:00 UTC."));
   EXPECT_THAT(page, HasSubstr("<title>2026-11-23 18:00 UTC: 25 % of 4</title>"));
   EXPECT_THAT(page, HasSubstr("<title>2026-11-24 12:00 UTC: 100 % of 5</title>"));
   EXPECT_THAT(page, Not(HasSubstr("2026-11-24 00:00 UTC"))) << "no start, no column";
@@ -221,8 +341,9 @@ TEST(ReportPage, TheHitRateOverTimeIsDrawnAndTold) {
 
 TEST(ReportPage, AnEmptyClusterHasAPageToo) {
   const std::string page = html_of(report_on({}));
-  for (const char* told : {"<b>0 s</b>", "<b>-</b>hit rate", "no start yet", "None yet.",
-                           "None of them.", "There is none in all namespaces."}) {
+  for (const char* told :
+       {"<b>0 s</b>", "<b>-</b>hit rate", "no start yet", "None yet.", "saved nothing yet",
+        "None of the last 0 pods", "There is none in all namespaces."}) {
     EXPECT_THAT(page, HasSubstr(told));
   }
   EXPECT_THAT(html_of(report_of({}, "ml", kNow)), HasSubstr("There is none in namespace ml."));
@@ -238,7 +359,7 @@ TEST(ReportPage, ArchivesThatCannotBeListedAreNotTakenForNone) {
   ASSERT_EQ(report.unread.size(), 1u);
   const std::string page = html_of(report);
   EXPECT_THAT(page, HasSubstr("Not all are known: listing CompileCacheArchives: forbidden"));
-  EXPECT_THAT(page, HasSubstr("<b>?</b>archives"));
+  EXPECT_THAT(page, HasSubstr("? archives, "));
   EXPECT_THAT(page, Not(HasSubstr("None yet.")));
   EXPECT_EQ(json_of(report)["unread"][0], unread.unread);
 }
@@ -255,7 +376,7 @@ TEST(ReportPage, TimesAreToldInTwoUnits) {
   EXPECT_THAT(saved(400 * 3600 + 120), HasSubstr("<b>400 h</b>"));
 }
 
-// Whatever is in the cluster's texts, none of it is markup.
+// No text of the cluster becomes markup.
 TEST(ReportPage, EveryTextOfTheClusterIsEscaped) {
   const std::string evil = "\"'><script>alert(1)</script>&\n\x1b[2J\xff";
   const std::string safe = "&quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp; ?[2J?";
@@ -269,9 +390,10 @@ TEST(ReportPage, EveryTextOfTheClusterIsEscaped) {
       .pods = 1, .reason = "W" + evil, .why = "Y" + evil, .change = "H" + evil, .pod = "P" + evil};
   hostile.wrong = {{"T" + evil, "S" + evil, "M" + evil}};
   Report report = report_of({hostile}, "X" + evil, kNow);
+  report.cluster = "K" + evil;
   report.history = {.source = "O" + evil, .error = "E" + evil};
   const std::string page = html_of(report);
-  for (const char letter : std::string("NCRUGWYHPTSMXE")) {
+  for (const char letter : std::string("NCRUGWYHPTSMXEK")) {
     EXPECT_THAT(page, HasSubstr(letter + safe));
   }
   report.history.error = "";

@@ -130,7 +130,7 @@ TEST(StartPhases, WhatCannotBeKnownIsLeftOutWithAWord) {
   EXPECT_THAT(phases_told(start_times(facts)), Not(Contains(HasSubstr("ready/weights"))));
   EXPECT_THAT(start_times(facts).untold,
               ElementsAre("start, ready: container server was started again, and the times of its "
-                          "first start are gone"));
+                          "first start are lost"));
 
   facts = pod_of_vllm();
   facts.pod["status"]["containerStatuses"][0]["state"] = {{"waiting", json::object()}};

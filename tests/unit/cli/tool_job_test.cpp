@@ -128,7 +128,7 @@ TEST(Verdicts, AreOfWhatWasReadAndNothingElse) {
   const std::vector archives{with_digest("one", "sha256:1"), with_digest("two", "sha256:2"),
                              with_digest("three", "sha256:3")};
   const auto verdicts = read_verdicts(
-      "a warning [of ours]\n[\n  {\"digest\": \"sha256:1\", \"whole\": true},\n  "
+      "a warning [of the Job]\n[\n  {\"digest\": \"sha256:1\", \"whole\": true},\n  "
       "{\"digest\": \"sha256:2\", \"whole\": false, \"error\": \"blob sha256:9\"}\n]\nbye\n",
       archives);
   ASSERT_TRUE(verdicts) << verdicts.error().message;

@@ -19,7 +19,7 @@ PodStory started(const std::string& name, const std::string& load, const std::st
   story.created = "2026-11-20T10:00:00Z";
   story.injected = true;
   story.load = load;
-  story.load_why = "the archive of this very key";
+  story.load_why = "the archive of exactly this key";
   story.effect = effect;
   story.effect_why = "what was loaded was used, and more was compiled";
   story.key = {{"GPUProduct", "H100", ""}, {"Image", "vllm:2", ""}};
@@ -64,7 +64,7 @@ TEST(WorkloadStory, CountsHowPodsStartedAndWhy) {
   EXPECT_THAT(page, HasSubstr("workload  ml/Deployment/web, 7 pods\n"));
   EXPECT_THAT(page, HasSubstr("cache     CompileCache ml/llama\n"));
   EXPECT_THAT(page, HasSubstr("pods      3 warm, 1 partial, 2 cold, 1 not injected\n"));
-  EXPECT_THAT(page, HasSubstr("          3 warm, exact: the archive of this very key\n"));
+  EXPECT_THAT(page, HasSubstr("          3 warm, exact: the archive of exactly this key\n"));
   EXPECT_THAT(page, HasSubstr("2 cold, too_slow: the store was too slow for the load's budget; the "
                               "newest: web-6\n"));
   EXPECT_THAT(page, HasSubstr("archive   llama-1, generation 4: loaded by 4 pods\n"));
@@ -86,9 +86,23 @@ TEST(WorkloadStory, CountsHowPodsStartedAndWhy) {
   EXPECT_EQ(machine["change"], json::array({"use a faster store"}));
 }
 
+// An engine that measures its memory while it compiles finds less of it.
+TEST(WorkloadStory, TheRoomForTokensIsToldColdAndWarm) {
+  PodStory cold = cold_pod("web-1", "no_archive", "");
+  cold.start.kv_cache_tokens = 353'000;
+  PodStory warm = started("web-2", "exact", "full");
+  warm.start.kv_cache_tokens = 1'603'000;
+  WorkloadFacts facts = facts_of({warm, cold});
+  for (WorkloadPod& pod : facts.pods) pod.timed = true;
+  EXPECT_THAT(text_of(tell_workload(facts)),
+              HasSubstr("KV cache  cold 353,000 tokens (web-1), warm 1,603,000 tokens (web-2)\n"));
+  EXPECT_EQ(json_of(tell_workload(facts))["newest"][0]["kvCacheTokens"], 1'603'000);
+  EXPECT_THAT(text_of(tell_workload(facts_of({warm, cold}))), Not(HasSubstr("KV cache")));
+}
+
 TEST(WorkloadStory, AnArchiveOfNoUseIsAColdStart) {
   PodStory useless = started("web-1", "exact", "none");
-  useless.effect_why = "nothing of what was loaded was used; all was compiled anew";
+  useless.effect_why = "nothing of what was loaded was used; everything was compiled again";
   EXPECT_THAT(text_of(tell_workload(facts_of({useless}))),
               HasSubstr("1 cold, none: nothing of what was loaded was used"));
 }

@@ -3,17 +3,19 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/choices.hpp"
 #include "api/compile_cache.hpp"
 #include "api/compile_cache_archive.hpp"
 #include "api/outcomes.hpp"
+#include "api/summary.hpp"
+#include "base/strings.hpp"
 #include "tests/unit/api/full_recent_pod.hpp"
 #include "tests/unit/config/yaml_json.hpp"
 
-// The schemas in crds/ and the structs in api/ describe the same objects: what the API server does
-// not know it drops without a word, and what it fills in must be what the programs assume without
-// it.
+// The schemas in crds/ and the structs in api/ describe the same objects. The API server drops
+// fields that it does not know, and its defaults must be those of the programs.
 
 namespace compilecache::api {
 namespace {
@@ -24,6 +26,27 @@ using testing::read_yaml_file;
 json schema(const std::string& file, const std::string& part) {
   return read_yaml_file(
       file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part];
+}
+
+// `kubectl explain` does not show defaults, so the descriptions say them. Calls f(path, property)
+// for each property.
+template <typename F>
+void for_each_property(const json& schema, const std::string& path, const F& f) {
+  if (schema.contains("items")) for_each_property(schema["items"], path + "[]", f);
+  if (!schema.contains("properties")) return;
+  for (const auto& [name, property] : schema["properties"].items()) {
+    const std::string inner = path.empty() ? name : path + "." + name;
+    f(inner, property);
+    for_each_property(property, inner, f);
+  }
+}
+
+std::string default_in_words(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> items;
+  for (const json& item : value) items.push_back(default_in_words(item));
+  return join(items, ", ");
 }
 
 // As the API server fills in defaults: of an object's absent fields, then of the fields of each.
@@ -64,6 +87,7 @@ Result<CompileCache> parse_spec(const json& spec) {
 json other_than_default() {
   return json::parse(R"({
     "storage": {"claimName": "c", "subPath": "d", "allowReadWriteOnce": true, "allowNodeAffinity": true,
+                "allowUserNamespaces": true,
                 "adopt": true, "copyFrom": {"cache": "j", "claimName": "k", "subPath": "l"}},
     "frameworks": ["vllm"], "version": "v2", "key": ["GPUProduct"],
     "load": {"fallback": "Exact", "waitForFirst": "1s", "timeout": "2s"},
@@ -154,6 +178,11 @@ TEST(CompileCacheCrd, EveryFieldOfTheSpecIsRead) {
 CompileCacheStatus full_status() {
   CompileCacheStatus status;
   status.store = "registry";
+  status.gpu_products = status.total_bytes = status.active_pods = status.seconds_saved = 1;
+  status.loads = {1, 1, 1, 1};
+  status.effect = {1, 1, 1, 1, 1};
+  status.saves = {1, 1, 1, 1};
+  status.adopted_store = "harbor.example.com/ml/llama";
   status.conditions.push_back({"Ready", "True", "Ready", "all is well", "2026-01-01T00:00:00Z", 1});
   status.recent = {full_recent_pod()};
   status.last_save_time = "2026-01-01T00:00:00Z";
@@ -163,6 +192,7 @@ CompileCacheStatus full_status() {
   status.crashing = {"sha256:2"};
   status.file_owners = {{"app:1", 1000, true, "2026-01-01T00:00:00Z"}};
   status.stuck_pods = {"pod"};
+  status.sweep_job = "uid";
   status.breaker = {"Open", "2026-01-01T00:00:00Z", 1, 2, "2026-01-01T00:00:00Z",
                     "node", "2026-01-01T00:00:00Z"};
   return status;
@@ -186,6 +216,54 @@ TEST(CompileCacheCrd, CountersAreShownInWords) {
   EXPECT_EQ(summary["loads"], "3 exact, 1 missing");
   EXPECT_EQ(summary["effect"], "2 full, 1 partial");
   EXPECT_EQ(summary["saves"], "4 committed, 1 failed");
+  EXPECT_EQ(summary["hits"], "75%");
+  EXPECT_EQ(summary["mainEffect"], "67% full");
+}
+
+TEST(CompileCacheCrd, ColumnsAreShort) {
+  EXPECT_EQ(hit_rate({}), "");
+  EXPECT_EQ(hit_rate({.missing = 3}), "0%");
+  EXPECT_EQ(hit_rate({.exact = 1, .compatible = 1, .failed = 1}), "67%");
+  EXPECT_EQ(hit_rate({.exact = 999, .missing = 1}), "99%") << "not all of them";
+  EXPECT_EQ(hit_rate({.exact = 1, .missing = 999}), "1%") << "not none of them";
+  EXPECT_EQ(main_effect({}), "");
+  EXPECT_EQ(main_effect({.none = 2}), "none");
+  EXPECT_EQ(main_effect({.full = 1, .none = 3}), "75% none");
+  EXPECT_EQ(main_effect({.full = 2, .partial = 2}), "50% full");
+  EXPECT_EQ(time_saved(0), "");
+  EXPECT_EQ(time_saved(59), "59s");
+  EXPECT_EQ(time_saved(12 * 60 + 1), "12m");
+  EXPECT_EQ(time_saved((5 * 60 + 12) * 60), "5h12m");
+  EXPECT_EQ(time_saved((3 * 24 + 4) * 3600), "3d4h");
+}
+
+TEST(CompileCacheCrd, DescriptionsSayTheDefaults) {
+  int checked = 0;
+  for_each_property(schema("crds/compilecaches.yaml", "spec"), "",
+                    [&](const std::string& path, const json& property) {
+                      if (!property.contains("default")) return;
+                      const json& value = property["default"];
+                      if (value.empty() || (value.is_string() && value.get<std::string>().empty()))
+                        return;
+                      const std::string text = "Default: " + default_in_words(value) + ".";
+                      EXPECT_TRUE(property.value("description", "").ends_with(text))
+                          << path << ": " << text;
+                      ++checked;
+                    });
+  EXPECT_GT(checked, 20);
+}
+
+// `kubectl describe cc` is short: what has not happened is not in it.
+TEST(CompileCacheCrd, ZerosAndEmptyListsAreLeftOut) {
+  CompileCacheStatus status;
+  status.observed_generation = 1;
+  status.conditions.push_back({"Ready", "True", "Ready", "all is well", "2026-01-01T00:00:00Z", 1});
+  status.saves.committed = 1;
+  EXPECT_EQ(to_json(status), (json{{"observedGeneration", 1},
+                                   {"conditions", conditions_json(status.conditions)},
+                                   {"archives", 0},
+                                   {"saves", {{"committed", 1}}},
+                                   {"summary", {{"saves", "1 committed"}}}}));
 }
 
 CompileCacheArchive full_archive() {
@@ -195,6 +273,9 @@ CompileCacheArchive full_archive() {
   archive.key = {{"GPUProduct", "H100"}};
   archive.store = VolumeRef{"b", "c", "d"};
   archive.head = {"sha256:1", 1, 2, 3, 4, 5, 6.5, 7, "time", "pod", "image", {"sha256:1"}};
+  archive.head.service_account = "default";
+  archive.head.workload = "Deployment/llama";
+  archive.head.earlier_accounts = {"build"};
   archive.previous = archive.head;
   archive.lock = {"uid/nonce", "pod", 7, "time"};
   archive.last_used_time = "time";

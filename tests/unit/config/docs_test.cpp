@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "api/choices.hpp"
@@ -23,7 +25,7 @@ namespace {
 using testing::read_source_file;
 
 TEST(Docs, EveryReasonHasItsRow) {
-  const std::string page = read_source_file("docs/reasons.md");
+  const std::string page = read_source_file("docs/troubleshoot/reasons.md");
   for (const InjectionReasonText& text : injection_reasons()) {
     const std::string row =
         "| `" + std::string(text.word) + "` | `" + std::string(text.event) + "` | ";
@@ -32,8 +34,8 @@ TEST(Docs, EveryReasonHasItsRow) {
   }
 }
 
-TEST(Docs, TheReadmeNamesEveryAnnotation) {
-  const std::string page = read_source_file("README.md");
+TEST(Docs, TheReferenceNamesEveryAnnotation) {
+  const std::string page = read_source_file("docs/reference/annotations.md");
   for (const char* name :
        {kCacheAnnotation, kContainersAnnotation, kVersionAnnotation, kFrameworksAnnotation,
         kModeAnnotation, kQuietPeriodAnnotation, kWaitForFirstAnnotation, kOnlyIfUnsetAnnotation,
@@ -42,8 +44,8 @@ TEST(Docs, TheReadmeNamesEveryAnnotation) {
   }
 }
 
-TEST(Docs, TheReadmeNamesEveryFieldOfACompileCache) {
-  const std::string page = read_source_file("README.md");
+TEST(Docs, TheReferenceNamesEveryFieldOfACompileCache) {
+  const std::string page = read_source_file("docs/reference/compilecache.md");
   const auto crd = testing::read_yaml_file("crds/compilecaches.yaml");
   const auto& spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
   for (const auto& [section, schema] : spec["properties"].items()) {
@@ -68,13 +70,14 @@ void expect_named(const std::string& file) {
 }
 
 TEST(Docs, EachWordIsNamedWhereItsLikesAre) {
-  expect_named<Mode>("README.md");
-  expect_named<SavePolicy>("README.md");
-  expect_named<LoadOutcome>("README.md");
-  expect_named<Effect>("README.md");
-  expect_named<Effect>("docs/architecture.md");
-  expect_named<Outcome>("docs/applications.md");
-  const std::string answers = read_source_file("docs/applications.md");
+  expect_named<Mode>("docs/reference/annotations.md");
+  expect_named<SavePolicy>("docs/reference/compilecache.md");
+  expect_named<LoadOutcome>("docs/reference/columns.md");
+  expect_named<SaveOutcome>("docs/reference/columns.md");
+  expect_named<Effect>("docs/reference/columns.md");
+  expect_named<Effect>("docs/design/architecture.md");
+  expect_named<Outcome>("docs/how-to/applications.md");
+  const std::string answers = read_source_file("docs/how-to/applications.md");
   for (const auto& known : kWords<Outcome>) {
     EXPECT_NE(answers.find("\n| `" + std::string(known.word) + "` | "), std::string::npos)
         << known.word << " has no row among the answers to the application";
@@ -82,7 +85,7 @@ TEST(Docs, EachWordIsNamedWhereItsLikesAre) {
 }
 
 TEST(Docs, EveryReasonForDistrustHasItsRow) {
-  const std::string page = read_source_file("docs/suspect-archives.md");
+  const std::string page = read_source_file("docs/troubleshoot/suspect-archives.md");
   for (const auto& known : kWords<DistrustReason>) {
     EXPECT_NE(page.find("`, `" + std::string(known.word) + "` | "), std::string::npos)
         << known.word;
@@ -116,9 +119,16 @@ TEST(Docs, AlertsAndDashboardsAskForLabelsThatThereAre) {
   expect_known_labels<Effect>("compilecache_effect_total", "effect");
 }
 
+// A visitor reads it in three minutes; all else is in the manual.
+TEST(Docs, TheReadmeHasAtMost900Words) {
+  std::istringstream page(read_source_file("README.md"));
+  const auto words = std::distance(std::istream_iterator<std::string>(page), {});
+  EXPECT_LE(words, 900);
+}
+
 // Written by tests/engines/run.py --page, which nobody can do for a release that was not run.
 TEST(Docs, EveryReleaseOfAnEngineHasWhatCameOfIt) {
-  const std::string page = read_source_file("docs/engines.md");
+  const std::string page = read_source_file("docs/reference/engines.md");
   int releases = 0;
   for (const auto& folder :
        std::filesystem::directory_iterator(testing::in_tree("tests/engines"))) {

@@ -19,7 +19,7 @@ constexpr char kKernel[] = "2g/c2gdue.main.so";
 constexpr char kSource[] = "2g/c2gdue.main.cpp";
 constexpr char kProbe[] = "ar/cars25.cpp";
 
-// What a cold run of the small transformer left, as loaded into a new pod.
+// The files of a cold run of the small transformer, as loaded into a new pod.
 Directory restored() {
   Directory directory;
   for (const char* path : {kFx, kAot, kModule, kKernel, kSource, kProbe}) directory.load(path);
@@ -378,6 +378,70 @@ TEST(Effect, NamesTheFirstNewEntriesOfEachFramework) {
             (std::vector<std::string>{"torch/fxgraph/yy/f1", "torch/fxgraph/yy/f2",
                                       "torch/fxgraph/yy/f3", "torch/fxgraph/yy/f4"}));
   EXPECT_EQ(judge(restored()).new_names, std::vector<std::string>{});
+}
+
+// After an image change kernels were left out of a save that their graphs were in.
+TEST(Effect, WhatWasCompiledBesideEntriesCountsByItsSeconds) {
+  Directory directory = restored();
+  hit(directory);
+  for (const int kernel : {10, 30, 50}) {
+    const std::string stem = "xx/c" + std::to_string(kernel);
+    directory.add(stem + ".main.cpp", kernel);
+    directory.add(stem + ".main.so", kernel + 15);
+  }
+  const Evidence evidence = judge(directory);
+  EXPECT_EQ(evidence.effect, Effect::kFull) << "by its entries";
+  EXPECT_DOUBLE_EQ(evidence.compile_seconds(), 3 * 15 + 2 * 1);
+  EXPECT_EQ(with_seconds(evidence, 50), Effect::kPartial);
+  EXPECT_EQ(with_seconds(evidence, 7200), Effect::kPartial) << "a minute is noticed in any case";
+  EXPECT_EQ(with_seconds(evidence, 0), Effect::kPartial);
+}
+
+TEST(Effect, AKernelOrTwoBesideEntriesAreFull) {
+  Directory directory = restored();
+  hit(directory);
+  directory.add("xx/c.main.cpp", 10);
+  directory.add("xx/c.main.so", 14);
+  EXPECT_EQ(with_seconds(judge(directory), 20), Effect::kFull);
+  directory.find("xx/c.main.so").modified = at(20);
+  EXPECT_EQ(with_seconds(judge(directory), 200), Effect::kFull);
+  EXPECT_EQ(with_seconds(judge(directory), 0), Effect::kFull);
+  EXPECT_EQ(with_seconds(judge(directory), 20), Effect::kPartial);
+}
+
+// A warm pod writes Triton's kernels out of its entries, one graph after the other while it loads
+// its weights.
+TEST(Effect, WhatIsWrittenOutOfEntriesIsNoTimeOfCompiling) {
+  Pair pair;
+  hit(pair.torch_directory);
+  for (int graph = 0; graph < 20; ++graph) {
+    const std::string key = "triton/0/K" + std::to_string(graph);
+    pair.torch_directory.add(key + "/k.cubin", 10 + graph * 20);
+    pair.torch_directory.add(key + "/__grp__k.json", 12 + graph * 20);
+    pair.triton_directory.add("K" + std::to_string(graph) + "/__grp__k.json", 12 + graph * 20);
+  }
+  EXPECT_DOUBLE_EQ(pair.judge().compile_seconds(), 0);
+  EXPECT_EQ(with_seconds(pair.judge(), 10), Effect::kFull);
+}
+
+// vLLM on CPUs: it recreates its artifact at each start, from kernels that all exist.
+TEST(Effect, MostOfItReusedIsNotNone) {
+  Directory directory = restored();
+  directory.read(kKernel, 5);
+  directory.add("fxgraph/yy/fother/file", 6);
+  directory.add("aotautograd/aother/file", 6.3);
+  const Evidence evidence = judge(directory);
+  EXPECT_EQ(evidence.effect, Effect::kNone) << "by its entries";
+  EXPECT_EQ(with_seconds(evidence, 32), Effect::kPartial);
+  EXPECT_EQ(with_seconds(evidence, 0), Effect::kNone) << "nobody knows";
+  directory.add("xx/c.main.so", 30);
+  EXPECT_EQ(with_seconds(judge(directory), 9), Effect::kNone);
+}
+
+TEST(Effect, WhereNothingWasReadItIsNoneHoweverShort) {
+  Directory directory = restored();
+  directory.add("fxgraph/yy/fother/file", 6);
+  EXPECT_EQ(with_seconds(judge(directory), 32), Effect::kNone);
 }
 
 }  // namespace

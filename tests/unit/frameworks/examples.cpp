@@ -1,8 +1,11 @@
 // The examples in the headers of frameworks/, word for word (tests/support/header_examples.py).
 // They are compiled and never run.
 
+#include <span>
 #include <string>
 
+#include "frameworks/cpu.hpp"
+#include "frameworks/cpu_code.hpp"
 #include "frameworks/effect.hpp"
 #include "frameworks/factors.hpp"
 #include "frameworks/glob.hpp"
@@ -10,15 +13,29 @@
 #include "frameworks/plan.hpp"
 #include "frameworks/ranks.hpp"
 #include "frameworks/trap.hpp"
+#include "frameworks/use.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wunused-value"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 namespace compilecache::frameworks::examples {
+
+inline void cpu(std::string_view cpuinfo) {
+  const HostCpu host = host_cpu(cpuinfo, 0, {"ATEN_CPU_CAPABILITY=avx2"});
+  host.name;
+  host.features;
+}
+
+inline void cpu_code(std::span<const uint8_t> bytes) {
+  CpuCodeScan scan;
+  scan.add(bytes);
+  scan.found();
+}
 
 inline void effect(const Rules& rules, const Scan& scan, const LoadedFiles* loaded) {
   EffectJudge judge;
@@ -44,8 +61,8 @@ inline void held_paths() {
 }
 
 inline bool plan(const Rules& rules, const Scan& scan, const SaveKnowledge& knowledge, WallTime now,
-                 const IsWholeElf& is_whole_elf) {
-  SavePlan plan = plan_save(rules, scan, knowledge, now, is_whole_elf);
+                 const IsWhole& is_whole) {
+  SavePlan plan = plan_save(rules, scan, knowledge, now, is_whole);
   if (!plan.pack.empty() && plan.busy.empty()) return true;
   return false;
 }
@@ -61,6 +78,13 @@ inline void trap() {
                   .frameworks = {"torch"},
                   .variables = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"},
                   .warning = "{variables}: nothing is cached"};
+}
+
+inline void dead(const std::string& text, const ObservedUse& observed, const std::string& family,
+                 int64_t today) {
+  UseNote note = UseNote::parse(text);
+  note.take(observed, today, true);
+  note.is_dead(family_hash("torch", family), today);
 }
 
 }  // namespace compilecache::frameworks::examples

@@ -74,8 +74,8 @@ TEST(Factors, OtherTextsAreRefused) {
   EXPECT_FALSE(read_factors("{\"half\": ", kKey));
   const std::string good = dump(*read_factors(kLoaded, kKey));
   ASSERT_TRUE(parse_factors(good));
-  for (const std::string bad : {std::string(), std::string("x"), good + "0123456789abcdef a b\n",
-                                good + "x\n", good.substr(0, good.size() - 30)}) {
+  for (const std::string& bad : {std::string(), std::string("x"), good + "0123456789abcdef a b\n",
+                                 good + "x\n", good.substr(0, good.size() - 30)}) {
     EXPECT_FALSE(parse_factors(bad)) << bad;
   }
 }

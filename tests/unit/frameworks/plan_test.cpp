@@ -21,6 +21,8 @@ class Plan : public ::testing::Test {
     knowledge.held = &held;
     knowledge.loaded = &directory.loaded;
     knowledge.saved_at = saved_at;
+    knowledge.in_group = in_group;
+    knowledge.is_warm = [this] { return is_warm; };
     knowledge.young = std::chrono::seconds(60);
     plan = plan_save(rules, directory.scan, knowledge, at(now),
                      [&](const FileInfo& file) { return !directory.torn.contains(file.path); });
@@ -34,6 +36,7 @@ class Plan : public ::testing::Test {
   Framework framework = torch();
   Directory directory;
   std::optional<WallTime> saved_at;
+  bool in_group = false, is_warm = false;
   SavePlan plan;
 };
 
@@ -199,7 +202,7 @@ TEST_F(Plan, AFileWithTheNameOfATemporaryFolderIsAFile) {
   EXPECT_THAT(packed(), ElementsAre("tmpabcdefgh"));
 }
 
-// What a key was made of holds the application's settings.
+// The parts of a key hold the application's settings.
 TEST_F(Plan, WhatAKeyWasMadeOfAndWhatIsPrivateStaysOutWithAllBelow) {
   framework.key_factors = {"**/cache_key_factors.json"};
   framework.never_pack.emplace_back("private");
@@ -232,16 +235,164 @@ TEST_F(Plan, UnderAnotherKeyOnlyWhatIsNewOrWasReadIsPacked) {
   directory.load("fxgraph/hw/DEAD/f");
   directory.load("triton/0/KEY/__grp__k.json");
   directory.load("triton/0/KEY/k.ttir");
-  directory.load("2g/dead.so");
+  directory.load("2g/unread.so");
   directory.held.clear();  // another archive, written from scratch
   directory.read("fxgraph/hw/USED/f", 5);
   directory.read("triton/0/KEY/__grp__k.json", 5);
   directory.add("fxgraph/hw/NEW/f", 6);
   make();
-  // A Triton folder is useful only whole, so its unread file comes along.
-  EXPECT_THAT(packed(), UnorderedElementsAre("fxgraph/hw/USED/f", "triton/0/KEY/__grp__k.json",
-                                             "triton/0/KEY/k.ttir", "fxgraph/hw/NEW/f"));
-  EXPECT_EQ(plan.unread, 2u);
+  // A Triton folder is useful only whole, so its unread file comes along, and nobody need have read
+  // a small library to use it.
+  EXPECT_THAT(packed(),
+              UnorderedElementsAre("fxgraph/hw/USED/f", "triton/0/KEY/__grp__k.json",
+                                   "triton/0/KEY/k.ttir", "2g/unread.so", "fxgraph/hw/NEW/f"));
+  EXPECT_EQ(plan.unread, 1u);
+}
+
+// PyTorch 2.15 reads the graph and the module, and only checks whether the rest is there.
+TEST_F(Plan, UnderAnotherKeyKernelsStayWithWhatLooksForThem) {
+  const std::vector<std::string> needed{"2g/c2g.main.cpp", "2g/c2g.main.so",    "ar/isa.cpp",
+                                        "ar/isa.so",       "ar/isa.so.load_ok", "vw/header.h"};
+  for (const auto& path : needed) directory.load(path);
+  directory.load("fxgraph/hw/USED/f");
+  directory.load("2g/c2g.py");
+  directory.held.clear();
+  directory.read("fxgraph/hw/USED/f", 5);
+  directory.read("2g/c2g.py", 5);
+  directory.add("fxgraph/hw/NEW/f", 6);
+  make();
+  std::vector<std::string> all = needed;
+  all.insert(all.end(), {"fxgraph/hw/USED/f", "2g/c2g.py", "fxgraph/hw/NEW/f"});
+  EXPECT_THAT(packed(), ::testing::UnorderedElementsAreArray(all));
+  EXPECT_EQ(plan.unread, 0u);
+}
+
+TEST_F(Plan, ALargeUnreadFileStaysOnlyBesideOneThatWasRead) {
+  for (const char* path : {"2g/used.so", "2g/used.py", "2g/dead.so", "2g/dead.py"}) {
+    directory.load(path);
+  }
+  directory.find("2g/used.so").size = directory.find("2g/dead.so").size = kSmallFile + 1;
+  directory.held.clear();
+  directory.read("2g/used.py", 5);
+  make();
+  EXPECT_THAT(packed(), UnorderedElementsAre("2g/used.so", "2g/used.py", "2g/dead.py"));
+}
+
+// Each image adds some, and none of them is ever read.
+TEST_F(Plan, OfUnreadSmallFilesTheNewestStay) {
+  constexpr int kFiles = 100;
+  for (int i = 0; i < kFiles; ++i) {
+    const std::string path = "2g/c" + std::to_string(i) + ".so";
+    directory.load(path);
+    directory.find(path).size = kSmallFile;
+    directory.find(path).modified = at(-1000 + i);
+  }
+  directory.held.clear();
+  make();
+  EXPECT_EQ(plan.pack_bytes, kMostUnreadBytes);
+  EXPECT_THAT(packed(), ::testing::Contains("2g/c99.so"));
+  EXPECT_THAT(packed(), ::testing::Not(::testing::Contains("2g/c0.so")));
+}
+
+TEST_F(Plan, AFolderOfUnitsLivesAndDiesWhole) {
+  framework.unit_directories = {"aot/*"};
+  for (const char* path : {"aot/USED/model", "aot/USED/cache/k.so", "aot/DEAD/fxgraph/hw/KEY/f",
+                           "aot/DEAD/cache/k.so", "aot/fxgraph"}) {
+    directory.load(path);
+  }
+  framework.entry_directories = {"**/fxgraph/*/*"};
+  directory.held.clear();
+  directory.read("aot/USED/model", 5);
+  make();
+  EXPECT_THAT(packed(),
+              UnorderedElementsAre("aot/USED/model", "aot/USED/cache/k.so", "aot/fxgraph"));
+}
+
+// A cold start takes what compiling needs for the model's own need of memory.
+TEST_F(Plan, WhatAColdPodMeasuredStaysOut) {
+  framework.only_from_warm = {"plan/**"};
+  directory.add("plan/p.json", 5);
+  directory.add("2g/c.so", 5);
+  make();
+  EXPECT_THAT(packed(), ElementsAre("2g/c.so"));
+  EXPECT_EQ(plan.withheld, 1u);
+  is_warm = true;
+  make();
+  EXPECT_THAT(packed(), UnorderedElementsAre("plan/p.json", "2g/c.so"));
+}
+
+// The pods of a group save one by one, and may be killed in between.
+TEST_F(Plan, OfAGroupWhatMustAgreeStaysOut) {
+  framework.must_agree = {"tuned/**"};
+  directory.add("tuned/gemm.json", 5);
+  directory.add("2g/c.so", 5);
+  make();
+  EXPECT_EQ(plan.pack.size(), 2u) << "a pod by itself";
+  in_group = true;
+  make();
+  EXPECT_THAT(packed(), ElementsAre("2g/c.so"));
+}
+
+Framework numba() {
+  Framework framework;
+  framework.name = "numba";
+  framework.entry_files = {"**/*.nbc"};
+  framework.index_files = {"**/*.nbi"};
+  framework.temporary = {"**/*.tmp.*"};
+  return framework;
+}
+
+// Two pods loaded {X: 1}; another one has saved {X: 1, Y: 2}, and this one has made {X: 1, Z: 2}.
+TEST_F(Plan, AnIndexIsPackedWithAllThatItLeadsTo) {
+  framework = numba();
+  directory.load("m/m.f-1.py311.nbi");
+  directory.load("m/m.f-1.py311.1.nbc");
+  directory.load("m/m.g-9.py311.nbi");
+  directory.load("m/m.g-9.py311.1.nbc");
+  FileInfo& index = directory.find("m/m.f-1.py311.nbi");
+  index.modified = index.changed = at(50);
+  directory.add("m/m.f-1.py311.2.nbc", 51);
+  directory.held.insert("m/m.f-1.py311.2.nbc");
+  make();
+  EXPECT_THAT(packed(), UnorderedElementsAre("m/m.f-1.py311.nbi", "m/m.f-1.py311.1.nbc",
+                                             "m/m.f-1.py311.2.nbc"));
+  EXPECT_THAT(plan.replaced, ElementsAre("m/m.f-1.py311"));
+}
+
+// Where the archive's index stays, this pod's files would lie beside it unfound, or be taken for
+// others.
+TEST_F(Plan, WhatAnIndexOfAnotherPodDoesNotLeadToStaysOut) {
+  framework = numba();
+  directory.add("m/m.f-1.py311.nbi", 50);
+  directory.add("m/m.f-1.py311.1.nbc", 51);
+  directory.add("m/m.f-1.py311.2.nbc", 52);
+  directory.held = {"m/m.f-1.py311.nbi", "m/m.f-1.py311.1.nbc"};
+  make();
+  EXPECT_THAT(packed(), IsEmpty());
+}
+
+TEST_F(Plan, AnIndexWithoutWhatItLeadsToIsUnfinished) {
+  framework = numba();
+  directory.add("m/m.f-1.py311.1.nbc", 51);
+  directory.add("m/m.f-1.py311.nbi", 95);
+  make(100);
+  EXPECT_THAT(packed(), IsEmpty());
+  EXPECT_THAT(plan.busy, ElementsAre("m/m.f-1.py311.nbi"));
+  directory.add("m/m.f-1.py311.2.nbc", 96);
+  make(100);
+  EXPECT_EQ(plan.pack.size(), 3u);
+}
+
+TEST_F(Plan, HalfAStreamStaysOut) {
+  framework.stream_files = {"*-cache"};
+  directory.add("jit_whole-cache", 5);
+  directory.add("jit_half-cache", 95);
+  directory.torn = {"jit_half-cache"};
+  make(100);
+  EXPECT_THAT(packed(), ElementsAre("jit_whole-cache"));
+  EXPECT_THAT(plan.busy, ElementsAre("jit_half-cache"));
+  make(300);
+  EXPECT_THAT(plan.left_over, ElementsAre("jit_half-cache"));
 }
 
 TEST_F(Plan, WhereReadsDoNotShowAllOfItIsPacked) {
@@ -329,7 +480,7 @@ TEST_F(Plan, ALocksFolderThatIsTouchedIsNoActivity) {
 
 TEST_F(Plan, AnArchiveFromScratchGetsEverythingOfAColdPod) {
   directory.add("2g/c.so", 5);
-  saved_at = at(60);  // saved before, but that archive is gone
+  saved_at = at(60);  // saved before, but that archive was deleted
   make();
   EXPECT_THAT(packed(), ElementsAre("2g/c.so"));
 }

@@ -45,7 +45,7 @@ TEST(Ranks, APodWantsItsOwnAndWhatIsNobodys) {
   EXPECT_TRUE(OwnRanks({"", "/", "vllm", "a/"}).empty());
 }
 
-// What the next pod at this place is told to load is what this one has used.
+// The next pod at this place loads what this one has used.
 TEST(Ranks, AnAppUsesTheRanksWhoseFilesItHasReadOrMade) {
   const WallTime loaded_at{seconds(1000)};
   LoadedFiles loaded;

@@ -25,7 +25,7 @@ class TestCa {
   [[nodiscard]] std::string subject_hash() const;
   // Good from an hour ago until `seconds` from now, for a name or an address.
   [[nodiscard]] Pair issue(const std::string& dns_name, long seconds = 3600) const;
-  // The same for whoever calls, "clientAuth", or another extended use.
+  // The same for the client, "clientAuth", or another extended use.
   [[nodiscard]] Pair issue_for(const std::string& use, long seconds = 3600) const;
 
  private:

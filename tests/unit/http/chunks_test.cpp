@@ -8,7 +8,7 @@
 namespace compilecache::http {
 namespace {
 
-// The body, with what came of it: "+" done, "!" failed, "" in the middle; then what is left.
+// The body, with its result: "+" done, "!" failed, "" in the middle; then what is left.
 std::string read_chunks(const std::string& input, size_t piece, size_t room) {
   ChunkReader chunks;
   std::string body;

@@ -8,6 +8,8 @@
 
 #include <list>
 #include <mutex>
+#include <stop_token>
+#include <thread>
 
 #include "http/server.hpp"
 #include "tests/unit/http/certificates.hpp"
@@ -179,6 +181,20 @@ TEST_F(ClientTest, ASilentServerTimesOutWhileConnecting) {
   const auto response = Client(impatient).send({});
   EXPECT_EQ(code_of(response), ErrorCode::kTimeout);
   EXPECT_THAT(response.error().message, HasSubstr("handshake"));
+}
+
+TEST_F(ClientTest, ACallThatIsStoppedEndsAtOnce) {
+  const RawServer silent(stay_silent);
+  ClientOptions patient = options_for(silent.port(), ca_.pem());
+  patient.connect_timeout = patient.total_timeout = std::chrono::hours(1);
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    stop.request_stop();
+  });
+  EXPECT_EQ(code_of(Client(patient).send({.stop = stop.get_token()})), ErrorCode::kUnavailable);
+  EXPECT_EQ(code_of(Client(patient).send({.stop = stop.get_token()})), ErrorCode::kUnavailable)
+      << "it was stopped before it began";
 }
 
 TEST_F(ClientTest, AHandlerWithoutAnswerTimesOut) {

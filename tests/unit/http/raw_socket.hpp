@@ -20,7 +20,7 @@ class RawSocket {
 
   [[nodiscard]] bool connected() const { return connected_; }
   [[nodiscard]] int descriptor() const { return fd_; }
-  // False when the other side is gone, or takes nothing for a minute.
+  // False when the other side has closed, or takes nothing for a minute.
   bool send(std::string_view bytes) const;
   // Reads until `marker` is in what came, or the connection ends.
   std::string read_until(std::string_view marker);

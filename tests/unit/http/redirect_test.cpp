@@ -40,7 +40,7 @@ class RedirectTest : public RawSessionTest {
   std::string other_url(const std::string& target) const {
     return "http://" + other_host_port() + target;
   }
-  // Ends the second server, so that what it heard can be looked at.
+  // Ends the second server, so that its requests can be read.
   std::string heard() {
     session_.reset();
     other_.reset();

@@ -39,7 +39,7 @@ TEST(Resolver, AnUnknownNameIsUnavailable) {
   EXPECT_THAT(addresses.error().message, HasSubstr("no-such-host.invalid"));
 }
 
-// A name server that is silent until it is told to answer.
+// A name server that is silent until the test lets it answer.
 TEST(Resolver, ASilentNameServerIsLeftBehindAndNotAskedTwice) {
   std::promise<void> answer;
   const std::shared_future<void> answered = answer.get_future().share();

@@ -144,7 +144,7 @@ TEST(Server, LargeBodiesTogetherHaveALimitAndSmallOnesDoNotCount) {
   RawSocket small(server->port());
   small.send(head + "100\r\n\r\n" + std::string(100, 'z'));
   EXPECT_THAT(small.read_until("zzz"), HasSubstr("200 OK"));
-  // What was held is given back: after an answer, and when a client goes away.
+  // Places are given back: after an answer, and when a client goes away.
   large.send("x");
   EXPECT_THAT(large.read_until("xxx"), HasSubstr("200 OK"));
   {
@@ -229,7 +229,7 @@ TEST(Server, AnswersThatNobodyReadsCountAndKeepOutNoOrdinaryOne) {
   for (RawSocket& peer : peers) {
     if (peer.read_until("\r\n\r\n").find("200 OK") != std::string::npos) unread.push_back(&peer);
   }
-  // Two are in memory, the others were told to come again.
+  // Two are in memory, the others were asked to retry.
   ASSERT_EQ(unread.size(), 2U);
   RawSocket ordinary(server->port());
   ordinary.send(kGet);
@@ -468,7 +468,7 @@ TEST(Server, DrainingClosesNoConnectionButWithAnAnswer) {
   server->drain();
   idle.send(kGet);
   EXPECT_THAT(idle.read_all(), HasSubstr("Connection: close\r\n"));
-  RawSocket late(server->port());  // an API server that has not heard yet
+  RawSocket late(server->port());  // an API server that does not know yet
   late.send(kGet);
   const std::string answer = late.read_all();
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));

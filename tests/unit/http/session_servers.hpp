@@ -16,7 +16,7 @@
 #include "tests/unit/http/certificates.hpp"
 #include "tests/unit/http/raw_socket.hpp"
 
-// What a Session is tried against: servers on loopback, with manners and without.
+// The other side of a Session: servers on loopback, with manners and without.
 
 namespace compilecache::http::testing {
 
@@ -48,7 +48,7 @@ class Counting : public BodySource {
 // The same as text.
 std::string counted(size_t size);
 
-// What came of a request: the answer's body, or the error.
+// The result of a request: the answer's body, or the error.
 Result<std::string> body_of(Session& session, const SessionRequest& request);
 // The body, or the error's message.
 std::string told(Session& session, const SessionRequest& request);
@@ -72,10 +72,10 @@ class TlsSessionTest : public ::testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-// Of a connection: what it sends up to an empty line; sending all.
+// Reads a connection up to an empty line; sends everything.
 std::string read_head(int fd);
 void send_all(int fd, std::string_view bytes);
-// Reads until the other side is gone.
+// Reads until the other side closes.
 void read_to_the_end(int fd);
 
 // "HTTP/1.1 200 OK ..." with that body.
@@ -89,13 +89,13 @@ std::unique_ptr<RawServer> tls_parrot(const TestCa& ca, const std::string& name,
 class ThroughProxyTest : public TlsSessionTest {
  protected:
   ThroughProxyTest();
-  // What the proxy answers a CONNECT with; to a 200 it connects to the server and passes bytes on.
+  // The proxy's answer to a CONNECT; after a 200 it connects to the server and passes bytes on.
   // Those from the server by `pass`, where there is one, which returns false to cut the connection.
   using Pass = std::function<bool(int client, std::string_view bytes)>;
   void start_proxy(const std::string& answer = "HTTP/1.1 200 OK\r\n\r\n", Pass pass = send_on);
   static bool send_on(int client, std::string_view bytes);
   [[nodiscard]] SessionOptions through(const std::string& user = "") const;
-  // Ends the proxy and tells what it was asked.
+  // Ends the proxy and returns its requests.
   std::string asked();
 
   std::string asked_;

@@ -54,7 +54,7 @@ TEST_F(TlsSessionTest, TheErrorOfASourceIsThatOfTheRequest) {
   struct Broken : BodySource {
     uint64_t size() const override { return 1U << 20; }
     Status read_at(std::span<uint8_t>, uint64_t) override {
-      return fail(ErrorCode::kIo, "the disk is gone");
+      return fail(ErrorCode::kIo, "the disk is full");
     }
   };
   serve(say_ok);
@@ -62,7 +62,7 @@ TEST_F(TlsSessionTest, TheErrorOfASourceIsThatOfTheRequest) {
   Session session(options());
   const auto answer = session.start({.method = "PUT", .url = url(), .source = &body});
   EXPECT_EQ(code_of_result(answer), ErrorCode::kIo);
-  EXPECT_EQ(message_of(answer), "the disk is gone");
+  EXPECT_EQ(message_of(answer), "the disk is full");
 }
 
 TEST_F(TlsSessionTest, ARefusalWhileTheBodyIsBeingSentIsHeard) {

@@ -184,6 +184,23 @@ INSTANTIATE_TEST_SUITE_P(
                       CodeCase{503, "ServiceUnavailable", ErrorCode::kUnavailable},
                       CodeCase{504, "Timeout", ErrorCode::kTimeout}));
 
+TEST_F(ClientTest, OnlyALackOfRightsIsToBeGranted) {
+  const auto message = [&](const char* said) {
+    reply_once(403, fake_status(403, "Forbidden", said));
+    return client.create(resources::kPods, pod("ml", "web")).error().message;
+  };
+  EXPECT_NE(message("pods is forbidden: User \"ci\" cannot create resource \"pods\"")
+                .find("grant it in the program's role"),
+            std::string::npos);
+  const std::string quota = message(
+      "pods \"web\" is forbidden: exceeded quota: compute, requested: limits.cpu=2, used: "
+      "limits.cpu=9, limited: limits.cpu=10");
+  EXPECT_EQ(quota.find("role"), std::string::npos) << quota;
+  EXPECT_NE(quota.find("raise that ResourceQuota"), std::string::npos) << quota;
+  EXPECT_EQ(message("pods \"web\" is forbidden: violates PodSecurity").find("role"),
+            std::string::npos);
+}
+
 TEST_F(ClientTest, RetryAfterIsObeyed) {
   client.create(resources::kPods, pod("ml", "web"));
   reply_once(429, fake_status(429, "TooManyRequests", "slow"), {{"Retry-After", "3"}});

@@ -69,6 +69,7 @@ users:
 TEST_F(ConfigTest, ReadsTheCurrentContext) {
   auto config = load_kubeconfig(write("config", kGood));
   ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->cluster_name, "c");
   EXPECT_EQ(config->server, "https://10.0.0.1:6443");
   EXPECT_EQ(config->ca.data, "ca");
   EXPECT_EQ(config->tls_server_name, "api");

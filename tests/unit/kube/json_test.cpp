@@ -70,6 +70,26 @@ TEST(Fields, WithoutAnyAllButManagedFieldsIsRead) {
                                     "data": {"managedFields": "a key of mine"}})"));
 }
 
+TEST(Fields, AListKeepsItsFirstElements) {
+  const Fields fields = Fields{"/a", "/b/c"}.with_elements(2);
+  EXPECT_EQ(parse_json(R"({"a": [1, [2, 3, 4], {"x": [5, {}]}, [6], null, "7"],
+                          "b": [{"c": 1, "d": 2}, {"c": [1, 2, 3]}, {"c": {"e": [[]]}, "d": [4]}],
+                          "a2": 0})",
+                       fields),
+            Json::parse(R"({"a": [1, [2, 3]], "b": [{"c": 1}, {"c": [1, 2]}]})"));
+  EXPECT_TRUE(parse_json(R"({"a": [1, 2, 3, {]})", fields).is_discarded());
+  Pieces body(R"({"items": [{"a": [1, 2, 3]}, {"a": []}, {"a": [4]}]})", 7);
+  std::vector<Json> items;
+  ASSERT_TRUE(read(body, fields, items));
+  EXPECT_EQ(Json(items), Json::parse(R"([{"a": [1, 2]}, {"a": []}, {"a": [4]}])"));
+}
+
+TEST(Fields, NamesAreEscapedAsTheyAreRead) {
+  Fields fields{"/metadata/name"};
+  fields.add("/" + escaped("a/b~c"));
+  EXPECT_EQ(parse_json(R"({"a/b~c": 1, "a": 2})", fields), Json({{"a/b~c", 1}}));
+}
+
 TEST(ParseJson, WhatIsNoJsonIsDiscarded) {
   for (const char* text : {"", "{", R"({"a")", R"({"a":)", R"({"skipped": {"a": [)",
                            R"({"skipped": "a)", R"({"skipped" 1})", "<html>", "{} {}"}) {

@@ -71,7 +71,8 @@ TEST_F(LeaderElectionTest, WhoFindsAnotherHolderStopsLeading) {
   EXPECT_TRUE(eventually([&] { return one.lost == 1; }));
   EXPECT_FALSE(one.elector.is_leader());
   one.elector.stop();
-  EXPECT_EQ(lease()["spec"]["holderIdentity"], "thief") << "not ours to release";
+  EXPECT_EQ(lease()["spec"]["holderIdentity"], "thief")
+      << "another replica's lease is not released";
 }
 
 TEST_F(LeaderElectionTest, WhoCannotRenewForTheDeadlineLosesAndAnotherLeadsLater) {

@@ -102,6 +102,15 @@ TEST(Protobuf, OnlyWhatIsWantedIsRead) {
   EXPECT_FALSE(event["object"].contains("status"));
 }
 
+TEST(Protobuf, AListKeepsItsFirstElements) {
+  const std::string frame = frames_of(read_file("watch.protobuf")).front();
+  const Json all = protobuf::parse_event(frame, protobuf::kPod, everything());
+  const Json bounded = protobuf::parse_event(frame, protobuf::kPod, everything().with_elements(1));
+  const Json::json_pointer conditions("/object/status/conditions");
+  ASSERT_GT(all.at(conditions).size(), 1U);
+  EXPECT_EQ(bounded.at(conditions), Json::array({all.at(conditions).at(0)}));
+}
+
 TEST(Protobuf, DamagedEventsAreRefusedOrReadInPart) {
   const std::string frame = frames_of(read_file("watch.protobuf")).front();
   const Fields all = everything();

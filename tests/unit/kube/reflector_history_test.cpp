@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kHistories = 2000;
 
-// What the handlers of a store may be told.
+// Events that the handlers of a store may get.
 class Told {
  public:
   void operator()(const std::string& key, const Store<int>::Ptr& before,

@@ -41,7 +41,7 @@ class ReflectorTest : public ServerTest, public ::testing::WithParamInterface<bo
       std::lock_guard<std::mutex> lock(mutex);
       if (!before) told[key] = *after;
       if (before && after) {
-        EXPECT_EQ(told[key], *before) << "updates are told in order";
+        EXPECT_EQ(told[key], *before) << "updates come in order";
         told[key] = *after;
       }
       if (!after) told.erase(key);
@@ -83,7 +83,7 @@ class ReflectorTest : public ServerTest, public ::testing::WithParamInterface<bo
         << reflector->health().last_error;
     // The store has a change a moment before its handlers.
     EXPECT_TRUE(eventually([&] { return what_was_told() == on_server(); }));
-    EXPECT_EQ(what_was_told(), on_server()) << "what the handlers were told";
+    EXPECT_EQ(what_was_told(), on_server()) << "the state that the handlers saw";
   }
 
   Store<int> store;
@@ -106,6 +106,18 @@ TEST_P(ReflectorTest, ListsAndFollows) {
   expect_equal();
   EXPECT_TRUE(eventually([&] { return reflector->health().syncs == 1; }));
   EXPECT_EQ(reflector->health().lists, GetParam() ? 0U : 1U);
+}
+
+TEST_P(ReflectorTest, ItSaysWhenItsWatchWasHeardLast) {
+  server.put(kWatchedPath, pod("a", 1));
+  reflector = std::make_unique<Reflector<int>>(client, options(), parse, store);
+  EXPECT_FALSE(reflector->heard());
+  reflector->start();
+  expect_equal();
+  ASSERT_TRUE(eventually([&] { return reflector->heard().has_value(); }));
+  const Monotonic first = *reflector->heard();
+  server.put(kWatchedPath, pod("b", 2));
+  EXPECT_TRUE(eventually([&] { return *reflector->heard() > first; }));
 }
 
 TEST_P(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
@@ -337,7 +349,7 @@ TEST_P(ReflectorTest, AnswersThatAreErrorsAreOutlived) {
   expect_equal();
   for (int i = 0; server.scripts_left() > 0 && i < 100; ++i) {
     server.put(kWatchedPath, pod("a", i));
-    server.compact();  // what was missed has to be got anew
+    server.compact();  // missed events force a new list
     server.end_watches(FakeApiServer::End::kCut);
     expect_equal();
   }

@@ -14,7 +14,7 @@
 #include "kube/cpprest_transport.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
-// What the tests against the scripted API server share.
+// Shared by the tests against the scripted API server.
 
 namespace compilecache::kube {
 

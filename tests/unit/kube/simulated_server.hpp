@@ -12,10 +12,10 @@
 #include "base/random.hpp"
 #include "kube/http_transport.hpp"
 
-// An API server without sockets, threads and time, for very many short histories: it holds a few
-// pods, changes them whenever it is called, and does wrong whatever a real one (of several
-// replicas, behind proxies) may do wrong, all by one seed. After a number of changes it becomes
-// honest, and says when its watcher has been told everything.
+// An API server without sockets, threads and time, for very many short histories. It holds a few
+// pods and changes them at each call. By one seed, it makes every mistake that a real one (of
+// several replicas, behind proxies) may make. After a number of changes it becomes
+// honest, and says when its watcher has received everything.
 
 namespace compilecache::kube {
 
@@ -30,7 +30,7 @@ class SimulatedServer : public HttpTransport {
 
   // What happens while the client waits.
   void wait(Duration time);
-  // Until everything has been told; false after a minute.
+  // Until everything has been received; false after a minute.
   bool wait_until_told();
   // By "namespace/name": the version at which each was written last.
   [[nodiscard]] std::map<std::string, int> objects() const { return state_at(version_); }

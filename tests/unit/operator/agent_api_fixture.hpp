@@ -10,6 +10,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,8 @@ class AgentApiTest : public ::testing::Test {
     cache.metadata.name = "transformer";
     cache.metadata.uid = "cache-uid";
     cache.spec.storage = {.claim_name = "claim"};
+    cache.status.conditions = {{.type = api::kStorageReadyCondition, .status = "True"}};
+    cache.status.sweep_job = "j1";  // as the operator notes it when it creates a Job
     put_cache();
     meet_cache();
     // As the reflector would.
@@ -123,20 +126,23 @@ class AgentApiTest : public ::testing::Test {
     EXPECT_EQ(response.status, 200) << path << ": " << response.body;
     return api::parse<Answer>(response.body).value_or(Answer{});
   }
-  api::LoadAnswer load(const std::string& pod) {
-    return call<api::LoadAnswer>("/v1/load", pod, api::LoadRequest{.cache = "transformer"});
+  api::LoadAnswer load(const std::string& pod, const std::string& cpu = "") {
+    return call<api::LoadAnswer>("/v1/load", pod,
+                                 api::LoadRequest{.cache = "transformer", .cpu = cpu});
   }
   // A whole save; returns the status of the commit's answer.
-  int save(const std::string& pod, char manifest) {
+  int save(const std::string& pod, char manifest, const std::string& cpu = "") {
     const auto answer = call<api::SaveAnswer>(
-        "/v1/saves", pod, api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+        "/v1/saves", pod,
+        api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1, .cpu = cpu});
     EXPECT_EQ(answer.decision, api::SaveDecision::kGranted) << answer.reason;
     return send("POST", "/v1/saves/" + answer.id + "/commit", pod,
                 api::dump(api::CommitRequest{.fence = answer.fence,
                                              .parent_digest = answer.parent_digest,
                                              .manifest_digest = digest(manifest),
                                              .blobs = {digest(manifest)},
-                                             .compile_seconds = 40}))
+                                             .compile_seconds = 40,
+                                             .cpu = cpu}))
         .status;
   }
   void report_loaded(const std::string& pod, api::Outcome outcome, std::optional<api::Match> match,
@@ -176,7 +182,8 @@ class AgentApiTest : public ::testing::Test {
                  const std::vector<std::string>& verified = {}) {
     api::SweepRequest request{.cache = "transformer", .phase = api::SweepPhase::kEnd};
     request.verified = verified;
-    for (const char fill : inventory) request.inventory.push_back({digest(fill), 1});
+    request.inventory.emplace();
+    for (const char fill : inventory) request.inventory->blobs.push_back({digest(fill), 1});
     request.corrupt = corrupt;
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(request)).status, 200);
   }
@@ -208,6 +215,11 @@ class AgentApiTest : public ::testing::Test {
                                             .copy_error = error}))
         .status;
   }
+  // The service account of a pod.
+  [[nodiscard]] std::string account_of(const std::string& pod) const {
+    const auto found = accounts.find(pod);
+    return found == accounts.end() ? "default" : found->second;
+  }
   // As somebody does it with kubectl, or the garbage collector.
   void delete_archives() {
     for (const auto& [key, archive] : archives.archives) {
@@ -222,6 +234,9 @@ class AgentApiTest : public ::testing::Test {
     put_cache();
   }
 
+  std::map<std::string, std::string> accounts;  // of pods with another one than "default"
+  std::string created;                          // the Job that this leader created
+  std::set<int64_t> possible_owners{0, 1000};   // whose files containers can leave
   Settings settings;
   api::Mode mode = api::Mode::kReadWrite;
   std::string image = "torch:1";
@@ -238,7 +253,7 @@ class AgentApiTest : public ::testing::Test {
                                 {{"authenticated", pod != "stranger"},
                                  {"audiences", {api::kTokenAudience}},
                                  {"user",
-                                  {{"username", "system:serviceaccount:ml:default"},
+                                  {{"username", "system:serviceaccount:ml:" + account_of(pod)},
                                    {"extra",
                                     {{"authentication.kubernetes.io/pod-name", {pod}},
                                      {"authentication.kubernetes.io/pod-uid", {"uid-" + pod}},
@@ -257,8 +272,15 @@ class AgentApiTest : public ::testing::Test {
   Metrics metrics;
   Events events;
   TokenMinter minter{clock, seeded_random(2)};  // without an authority
-  std::optional<PodView> fetched;               // that the view lacks, as the API server has it
-  // What the pods with claims were given.
+  RegistryUsage usage;
+  // Of the registry that `stores` names, spoken to in plain HTTP.
+  OwnRepositories repositories{{.place = [this] { return view.own_registry(); },
+                                .authorities = [] { return std::string(); },
+                                .minter = minter,
+                                .plain_http = true}};
+  std::vector<bool> rooms;         // whether it was found full
+  std::optional<PodView> fetched;  // that the view lacks, as the API server has it
+  // The devices of the pods with claims.
   Result<api::DeviceFacts> devices = api::DeviceFacts{"NVIDIA-H100-80GB-HBM3", 1, ""};
   bool leading = true;
   std::atomic<int> sweeps_wanted{0};
@@ -266,7 +288,7 @@ class AgentApiTest : public ::testing::Test {
   std::vector<std::string> spoke;
   AgentApi agent_api{
       {view, auth, saves, locks, guard, archives, registry, traffic, crashes, stats, pods, metrics,
-       events, &minter},
+       events, &minter, &usage, &repositories},
       settings,
       {.is_leader = [this] { return leading; },
        .spoke =
@@ -279,7 +301,15 @@ class AgentApiTest : public ::testing::Test {
          return fail(ErrorCode::kNotFound, "no such pod");
        },
        .devices = [this](const PodView&, const std::string&) { return devices; },
-       .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; }},
+       .is_sweep_job =
+           [this](const std::string& key, const std::string& job) {
+             return key == "ml/transformer" && job == created;
+           },
+       .can_own_files = [this](const PodView&, int64_t user) -> Result<bool> {
+         return possible_owners.contains(user);
+       },
+       .sweep_wanted = [this](const auto&, const auto&) { ++sweeps_wanted; },
+       .registry_room = [this](bool full) { rooms.push_back(full); }},
       clock};
 };
 

@@ -45,6 +45,73 @@ TEST_F(AgentApi, ColdSaveWarm) {
   EXPECT_EQ(archive.effect, (api::EffectCounters{.full = 1}));
 }
 
+TEST_F(AgentApi, ThePodHasItsEventsAndItsOwnerToo) {
+  auto pod = std::make_shared<PodView>(*view.pod("ml", "a"));
+  pod->owner = std::make_shared<const OwnerView>(OwnerView{"apps/v1", "ReplicaSet", "web", "rs"});
+  stores.pods.upsert("ml/a", pod);
+  ASSERT_EQ(save("a", '1'), 200);
+  EXPECT_EQ(events.reasons, (std::vector<std::string>{"CacheSaved", "CacheSaved"}));
+  EXPECT_EQ(events.messages.at(1), "pod a: " + events.messages.at(0));
+}
+
+TEST_F(AgentApi, HostsOfTwoKindsEachGetTheirOwnArchive) {
+  ASSERT_EQ(save("a", '1', "avx512-1"), 200);
+  EXPECT_EQ(load("b", "avx2-2").reason, "cpu_mismatch");
+  ASSERT_EQ(save("b", '2', "avx2-2"), 200);
+  EXPECT_EQ(load("c", "avx512-1").manifest_digest, digest('1'));
+  EXPECT_EQ(load("c", "avx2-2").manifest_digest, digest('2'));
+  EXPECT_EQ(archives.archives.size(), 2u) << "neither replaces the other's";
+}
+
+TEST_F(AgentApi, WhatHoldsNoCodeForCpusIsSharedAmongHosts) {
+  ASSERT_EQ(save("a", '1', api::kAnyCpu), 200);
+  const auto answer = load("b", "avx2-2");
+  EXPECT_EQ(answer.match, api::Match::kExact);
+  EXPECT_EQ(answer.manifest_digest, digest('1'));
+  EXPECT_EQ(load("c").manifest_digest, digest('1')) << "an agent of 0.2 may have it, too";
+}
+
+TEST_F(AgentApi, AgentsOfTwoReleasesDoNotMixTheirArchives) {
+  ASSERT_EQ(save("a", '1'), 200);  // by 0.2
+  const auto answer = call<api::SaveAnswer>(
+      "/v1/saves", "b",
+      api::SaveRequest{
+          .cache = "transformer", .attempt = "1", .new_files = 1, .cpu = api::kAnyCpu});
+  EXPECT_EQ(answer.parent_digest, "") << "nobody knows what is in the other's";
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+}
+
+TEST_F(AgentApi, ACpuThatIsNoneIsRefused) {
+  const std::string load = api::dump(api::LoadRequest{.cache = "transformer", .cpu = "A VX\n"});
+  EXPECT_EQ(send("POST", "/v1/load", "a", load).status, 400);
+  const std::string save = api::dump(
+      api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1, .cpu = "unknown"});
+  EXPECT_EQ(send("POST", "/v1/saves", "a", save).status, 400);
+}
+
+TEST_F(AgentApi, TheStatusTellsTheHostsCpu) {
+  const api::LoadedReport report{.cache = "transformer",
+                                 .outcome = api::Outcome::kDoesNotExist,
+                                 .reason = "cpu_mismatch",
+                                 .cpu = "avx2-2"};
+  EXPECT_EQ(send("POST", "/v1/loaded", "a", api::dump(report)).status, 200);
+  const auto recent = status().recent.list().at(0);
+  EXPECT_EQ(recent.key.at("CPU"), "avx2-2");
+  EXPECT_EQ(recent.reason, "cpu_mismatch");
+  EXPECT_THAT(events.messages.back(), HasSubstr("cpu_mismatch"));
+  EXPECT_THAT(metrics.text(), HasSubstr("reason=\"cpu_mismatch\"} 1"));
+  EXPECT_THAT(events.messages.back(), HasSubstr("avx2-2"));
+}
+
+// The first of a kind compiles for its kind; another kind's pods would wait for nothing.
+TEST_F(AgentApi, PodsWaitForTheFirstOfTheirOwnKindOfHost) {
+  wait_for_first = minutes(5);
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  EXPECT_EQ(load("a", "avx512-1").decision, api::LoadDecision::kNone);
+  EXPECT_EQ(load("b", "avx512-1").decision, api::LoadDecision::kWait);
+  EXPECT_EQ(load("c", "avx2-2").decision, api::LoadDecision::kNone);
+}
+
 TEST_F(AgentApi, OnlyTheLeaderAnswers) {
   leading = false;
   const auto response = send("POST", "/v1/load", "a", "{}");
@@ -209,6 +276,35 @@ TEST_F(AgentApi, TimeSavedIsTheShareThatWasRead) {
   EXPECT_EQ(status().seconds_saved, 20);
 }
 
+// Every graph was found, and their kernels were compiled again.
+TEST_F(AgentApi, TimeSavedIsNoneOfWhatWasCompiledBesideEntries) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  api::EffectReport beside{.cache = "transformer",
+                           .effect = api::Effect::kPartial,
+                           .loaded_entries = 8,
+                           .read_entries = 8,
+                           .compile_seconds = 30};
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(beside)).status, 200);
+  EXPECT_EQ(status().seconds_saved, 10);
+  beside.compile_seconds = 55;
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(beside)).status, 200);
+  EXPECT_EQ(status().seconds_saved, 0);
+}
+
+// vLLM on CPUs recreates its artifact from kernels that it finds.
+TEST_F(AgentApi, TimeSavedIsWhatKernelsSparedWhereNoEntryWasRead) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
+  const api::EffectReport kernels{.cache = "transformer",
+                                  .effect = api::Effect::kPartial,
+                                  .loaded_entries = 8,
+                                  .new_entries = 1,
+                                  .compile_seconds = 1};
+  ASSERT_EQ(send("POST", "/v1/effect", "b", api::dump(kernels)).status, 200);
+  EXPECT_EQ(status().seconds_saved, 39);
+}
+
 TEST_F(AgentApi, ALoaderThatRunsAgainIsNotCountedAgain) {
   ASSERT_EQ(save("a", '1'), 200);
   report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
@@ -258,7 +354,7 @@ TEST_F(AgentApi, ANewLeaderCountsNoVerdictAgain) {
   ASSERT_EQ(save("a", '2'), 200);  // the archive grows, and is worth more
   api::CompileCacheStatus written = cache.status;
   stats.fill("ml/transformer", written);
-  // Among hundreds of pods this one is no longer told of.
+  // Among hundreds of pods this one is no longer listed.
   for (const bool told : {true, false}) {
     SCOPED_TRACE(told);
     cache.status = written;
@@ -310,7 +406,7 @@ TEST_F(AgentApi, OneThatSendsWithoutEndKeepsNobodyWaiting) {
       compilecache::testing::soon([&] { return handed == 2 * settings.limits.api_threads; }));
   EXPECT_TRUE(is_ok(*post("10.0.0.2:1000", "a"))) << "while the tokens of another are checked";
   let_go.set_value();
-  for (const auto& socket : slow) EXPECT_FALSE(is_ok(*socket)) << "no pods of ours, but answered";
+  for (const auto& socket : slow) EXPECT_FALSE(is_ok(*socket)) << "not injected pods, but answered";
   server->stop(seconds(5));
   agent_api.stop();
 }
@@ -337,6 +433,61 @@ TEST_F(AgentApi, TheOwnerOfUnreadableFilesIsLearned) {
   const size_t said = events.reasons.size();
   EXPECT_EQ(told(2, 0), owners);
   EXPECT_EQ(events.reasons.size(), said) << "once";
+}
+
+// Savers of later pods get that user.
+TEST_F(AgentApi, AForgedOwnerOfFilesIsNotBelieved) {
+  const auto told = [&](const std::string& pod, int64_t owner) {
+    const api::EffectReport report{
+        .cache = "transformer", .unreadable_files = 1, .unreadable_owner = owner};
+    EXPECT_EQ(send("POST", "/v1/effect", pod, api::dump(report)).status, 200);
+    return status().file_owners;
+  };
+  possible_owners = {1000};
+  EXPECT_TRUE(told("a", 0).empty()) << "its containers do not run as root";
+  cache.spec.save.allowed_service_accounts = {"builder"};
+  put_cache();
+  EXPECT_TRUE(told("b", 1000).empty()) << "it may not save";
+  accounts["c"] = "builder";
+  EXPECT_EQ(told("c", 1000).size(), 1U);
+}
+
+TEST_F(AgentApi, ReportsBringNoControlCharactersToTerminals) {
+  api::LoadedReport report{.cache = "transformer", .outcome = api::Outcome::kError};
+  report.reason = "io\x1b[2J";
+  report.message = "line 1\nline 2 \xE2\x80\xAE gnp.exe";
+  ASSERT_EQ(send("POST", "/v1/loaded", "a", api::dump(report)).status, 200);
+  const api::RecentPod pod = status().recent.list().at(0);
+  EXPECT_EQ(pod.reason, "io?[2J");
+  EXPECT_EQ(pod.message, "line 1 line 2 ? gnp.exe");
+  api::EffectReport effect{.cache = "transformer"};
+  effect.new_names = {"torch/\xE2\x80\xAE"};
+  effect.save_outcome = api::Outcome::kError;
+  effect.save_reason = "io";
+  effect.save_message = "\x1b]0;root\x07";
+  ASSERT_EQ(send("POST", "/v1/effect", "a", api::dump(effect)).status, 200);
+  EXPECT_EQ(status().recent.list().at(0).compiled, std::vector<std::string>{"torch/?"});
+  EXPECT_NE(events.messages.back().find("?]0;root?"), std::string::npos);
+}
+
+TEST_F(AgentApi, OnlyDigestsAndThePodsOwnArchivesAreKept) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const std::string own = archive().metadata.name;
+  const auto tell = [&](const std::string& pod, const std::string& named,
+                        const std::string& manifest) {
+    api::LoadedReport report{.cache = "transformer",
+                             .outcome = api::Outcome::kSuccess,
+                             .archive = named,
+                             .manifest_digest = manifest,
+                             .match = api::Match::kExact};
+    ASSERT_EQ(send("POST", "/v1/loaded", pod, api::dump(report)).status, 200);
+  };
+  tell("a", own, std::string(50'000, 'm'));
+  EXPECT_EQ(crashes.manifest_of("uid-a"), "");
+  tell("b", "of-another", digest('1'));
+  EXPECT_EQ(crashes.manifest_of("uid-b"), "");
+  tell("c", own, digest('1'));
+  EXPECT_EQ(crashes.manifest_of("uid-c"), digest('1'));
 }
 
 TEST_F(AgentApi, AStoreThatIsGoneIsMadeAnewAtTheFirstFailure) {
@@ -393,14 +544,13 @@ TEST_F(AgentApi, AnInventoryInPagesIsAsGoodAsOneInOne) {
   clock.advance(minutes(5));
   begin_sweep();
   api::SweepRequest page{.cache = "transformer", .phase = api::SweepPhase::kInventory};
-  page.inventory = {{digest('1'), 1}};
-  page.up_to = digest('1');
+  page.inventory = api::Inventory{.blobs = {{digest('1'), 1}}, .up_to = digest('1')};
   for (int repeated = 0; repeated < 2; ++repeated) {
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
   }
   api::SweepRequest end{.cache = "transformer", .phase = api::SweepPhase::kEnd};
-  for (const char blob : {'2', '3', '4'}) end.inventory.push_back({digest(blob), 1});
-  end.after = digest('1');
+  end.inventory = api::Inventory{.after = digest('1')};
+  for (const char blob : {'2', '3', '4'}) end.inventory->blobs.push_back({digest(blob), 1});
   EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
   ASSERT_EQ(status().condemned.size(), 2U);
   EXPECT_EQ(status().condemned[0].digest, digest('1'));
@@ -422,6 +572,85 @@ TEST_F(AgentApi, AVolumeThatCannotBeUsedChangesNoList) {
   request.storage_error = "read-only file system";
   EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(request)).status, 200);
   EXPECT_EQ(status().last_sweep.time, "");
+}
+
+class Inventories : public AgentApi {
+ protected:
+  // An archive with the head '2' after '1', which is garbage but in the store.
+  Inventories() {
+    for (const char manifest : {'1', '2', '3'}) EXPECT_EQ(save("a", manifest), 200);
+    clock.advance(minutes(5));
+    begin_sweep();
+  }
+  int tell(const std::string& body) { return send("POST", "/v1/sweeps", "job", body).status; }
+  int end(const api::Inventory& inventory, const std::vector<std::string>& verified = {}) {
+    return tell(api::dump(api::SweepRequest{.cache = "transformer",
+                                            .phase = api::SweepPhase::kEnd,
+                                            .inventory = inventory,
+                                            .verified = verified}));
+  }
+};
+
+TEST_F(Inventories, ThatCouldNotBeReadChangeNothing) {
+  api::SweepRequest failed{.cache = "transformer", .phase = api::SweepPhase::kFail};
+  failed.sweep_error = "cannot list the blobs: 429";
+  ASSERT_EQ(tell(api::dump(failed)), 200);
+  EXPECT_FALSE(is_suspect(archive())) << "nobody has looked for its blobs";
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kLoad);
+  EXPECT_TRUE(status().condemned.empty());
+  EXPECT_EQ(status().last_sweep.time, "");
+  EXPECT_EQ(sweeps_wanted, 0);
+  EXPECT_NE(metrics.text().find(R"(outcome="failed")"), std::string::npos) << metrics.text();
+  EXPECT_EQ(save("b", '5'), 200) << "a sweep that is over keeps nobody from saving";
+  api::SweepRequest page{.cache = "transformer", .phase = api::SweepPhase::kInventory};
+  EXPECT_EQ(tell(api::dump(page)), 400) << "no page without a list";
+}
+
+// 0.2 ends with exactly these words where it could not list the blobs.
+TEST_F(Inventories, ThatAnOldAgentDoesNotHaveChangeNothing) {
+  ASSERT_EQ(tell(R"({"cache":"transformer","phase":"end","inventory":[],"after":"","up_to":"",)"
+                 R"("verified":[],"corrupt":[],"storage_error":""})"),
+            200);
+  EXPECT_FALSE(is_suspect(archive()));
+  EXPECT_TRUE(status().condemned.empty());
+  EXPECT_EQ(status().last_sweep.time, format_time(clock.wall())) << "the store can be used";
+  begin_sweep();
+  ASSERT_EQ(tell(R"({"cache":"transformer","phase":"end","inventory":[{"digest":")" + digest('1') +
+                 R"(","size":1}]})"),
+            200);
+  EXPECT_TRUE(is_suspect(archive())) << "this one knew what is there";
+  EXPECT_EQ(status().condemned.size(), 1U);
+}
+
+TEST_F(Inventories, OfAnEmptyStoreMissEveryHead) {
+  ASSERT_EQ(end({}), 200);
+  EXPECT_TRUE(is_suspect(archive()));
+  EXPECT_EQ(sweeps_wanted, 0) << "its condition starts the next one, after pauses that grow";
+}
+
+TEST_F(Inventories, WhatOthersKeepIsNeitherMissedNorDeleted) {
+  ASSERT_EQ(end({.kept = {digest('1'), digest('2'), digest('3')}}), 200);
+  EXPECT_FALSE(is_suspect(archive()));
+  EXPECT_TRUE(status().condemned.empty());
+  begin_sweep();
+  ASSERT_EQ(end({.blobs = {{digest('1'), 1}, {digest('2'), 1}, {digest('3'), 1}}}), 200);
+  ASSERT_EQ(status().condemned.size(), 1U);
+  begin_sweep();
+  ASSERT_EQ(end({.kept = {digest('1'), digest('2'), digest('3')}}), 200);
+  EXPECT_TRUE(status().condemned.empty()) << "somebody has use for it since";
+}
+
+TEST_F(Inventories, AHeadOfWhichNothingIsKnownIsNotMissed) {
+  ASSERT_EQ(end({.unread = {digest('3')}}), 200);
+  EXPECT_FALSE(is_suspect(archive()));
+}
+
+TEST_F(Inventories, WhatTheJobHasJustReadIsNotMissed) {
+  report_loaded("b", api::Outcome::kError, std::nullopt, digest('3'));
+  ASSERT_TRUE(is_suspect(archive()));
+  ASSERT_EQ(begin_sweep().check, std::vector<std::string>{digest('3')});
+  ASSERT_EQ(end({}, {digest('3')}), 200);
+  EXPECT_FALSE(is_suspect(archive())) << "its blobs were read, whatever the list says";
 }
 
 TEST_F(AgentApi, ANodeWithoutALabelMakesTheLoaderWait) {
@@ -457,7 +686,7 @@ TEST_F(AgentApi, ClaimsThatTellNothingMakeAColdStartAndNoSave) {
       api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
   EXPECT_EQ(answer.decision, api::SaveDecision::kRefused);
   EXPECT_EQ(answer.reason, api::kDeviceUnknown);
-  // What may still come is asked for again.
+  // A label that may still come is asked for again.
   Error unpublished{ErrorCode::kUnavailable, "no slice"};
   unpublished.reason = api::kDeviceNotPublished;
   devices = unexpected(unpublished);
@@ -471,12 +700,32 @@ TEST_F(AgentApi, OnlySoManyLoadAtOnceAndWhoIsDoneMakesRoom) {
   ASSERT_EQ(save("a", '1'), 200);
   const std::string store = api::store_of(cache, {})->id();
   for (int i = 0; i < 49; ++i) {
-    ASSERT_TRUE(traffic.begin(store, "uid-of-" + std::to_string(i), minutes(10)));
+    ASSERT_TRUE(traffic
+                    .begin({.tenant = {store, "ml"},
+                            .pod_uid = "uid-of-" + std::to_string(i),
+                            .budget = minutes(10)})
+                    .granted);
   }
   EXPECT_EQ(load("b").decision, api::LoadDecision::kLoad);
   EXPECT_EQ(load("c").reason, "too_many_loads");
   report_loaded("b", api::Outcome::kSuccess, api::Match::kExact);
   EXPECT_EQ(load("c").decision, api::LoadDecision::kLoad);
+}
+
+// Of a registry that namespaces share.
+TEST_F(AgentApi, ACrowdOfAnotherNamespaceCostsALoadTwoSeconds) {
+  ASSERT_EQ(save("a", '1'), 200);
+  const std::string store = api::store_of(cache, {})->id();
+  for (int i = 0; i < 200; ++i) {
+    traffic.begin({.tenant = {store, "crowd"},
+                   .pod_uid = "uid-of-" + std::to_string(i),
+                   .budget = minutes(10)});
+  }
+  const auto waits = load("b");
+  EXPECT_EQ(waits.reason, "too_many_loads");
+  EXPECT_LE(waits.retry_after_ms, 500);
+  clock.advance(seconds(2));
+  EXPECT_EQ(load("b").decision, api::LoadDecision::kLoad);
 }
 
 TEST_F(AgentApi, AWaitForAPlaceIsNoLongerThanTheWholeWait) {

@@ -13,7 +13,7 @@
 namespace compilecache::controller {
 namespace {
 
-constexpr char kPage[] = "docs/agent-api.md";
+constexpr char kPage[] = "docs/design/agent-api.md";
 constexpr char kBegin[] = "<!-- generated: the calls -->\n";
 constexpr char kEnd[] = "<!-- end of what is generated -->\n";
 

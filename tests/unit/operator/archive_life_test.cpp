@@ -1,6 +1,13 @@
+#include "base/base64.hpp"
+#include "base/p256.hpp"
+#include "base/sha256.hpp"
+#include "store/registry/manifests.hpp"
+#include "store/trust/signature.hpp"
 #include "tests/unit/operator/agent_api_fixture.hpp"
+#include "tests/unit/store/fake_registry.hpp"
+#include "tests/unit/store/trust_keys.hpp"
 
-// What becomes of an archive after its first save: use, distrust, deletion, another cluster.
+// The life of an archive after its first save: use, distrust, deletion, another cluster.
 
 namespace compilecache::controller {
 namespace {
@@ -80,6 +87,21 @@ TEST_F(ArchiveLife, ASaverThatDoesNotSeeTheHeadWaitsForASweep) {
   EXPECT_EQ(load("c").manifest_digest, digest('1'));
 }
 
+TEST_F(ArchiveLife, ASaverWaitsUntilTheStoreIsPrepared) {
+  const auto ask = [this] {
+    return call<api::SaveAnswer>("/v1/saves", "a",
+                                 api::SaveRequest{.cache = "transformer", .new_files = 1});
+  };
+  cache.status.conditions = {
+      {.type = api::kStorageReadyCondition, .status = "Unknown", .reason = api::kPreparingReason}};
+  put_cache();
+  EXPECT_EQ(ask().decision, api::SaveDecision::kBusy);
+  EXPECT_EQ(ask().reason, "store_not_ready");
+  cache.status.conditions = {{.type = api::kStorageReadyCondition, .status = "True"}};
+  put_cache();
+  EXPECT_EQ(ask().decision, api::SaveDecision::kGranted);
+}
+
 TEST_F(ArchiveLife, AHeadWhoseBlobsAreGoneIsFoundByASweep) {
   clock.advance(minutes(5));  // so long this leader leads
   ASSERT_EQ(save("a", '1'), 200);
@@ -95,7 +117,7 @@ TEST_F(ArchiveLife, AHeadWhoseBlobsAreGoneIsFoundByASweep) {
   begin_sweep();
   end_sweep("1");
   EXPECT_TRUE(is_suspect(archive()));
-  EXPECT_EQ(sweeps_wanted, 1);
+  EXPECT_EQ(sweeps_wanted, 0) << "its condition starts the next one, after pauses that grow";
   EXPECT_EQ(load("c").manifest_digest, digest('1'));
   EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('2')});
 }
@@ -238,6 +260,47 @@ TEST_F(ArchiveLife, CopiedArchivesAreHandedOut) {
   EXPECT_EQ(load("b").manifest_digest, digest('9')) << "what was saved here stays";
 }
 
+// The Job's word about a signature is not enough: it shows it.
+TEST_F(ArchiveLife, WithKeysOnlyWhatOneOfThemHasSignedIsTakenIn) {
+  using store::test::anothers, store::test::ours;
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  cache.spec.storage->adopt = true;
+  cache.spec.trust.public_keys = {ours().public_key};
+  put_cache();
+  const auto signed_by = [&](const store::test::KeyPair& pair, char about) {
+    auto found = found_archive('7', "torch:1");
+    const std::string payload = store::simple_payload("r.example/ml/old", digest(about));
+    found.signatures = {{.payload = base64_encode(payload),
+                         .signature = base64_encode(*sign_p256(pair.key, payload))}};
+    return found;
+  };
+  for (const auto& refused :
+       {found_archive('7', "torch:1"), signed_by(anothers(), '7'), signed_by(ours(), '8')}) {
+    EXPECT_EQ(copy({refused}), 403);
+    EXPECT_EQ(adopt({refused}), 403);
+    EXPECT_TRUE(archives.archives.empty());
+  }
+  EXPECT_EQ(copy({signed_by(ours(), '7')}), 200);
+  EXPECT_EQ(archive().head.manifest_digest, digest('7'));
+}
+
+// A Job that began without keys looks for no signature. The archive must not count as left out,
+// since then no later Job would copy it.
+TEST_F(ArchiveLife, KeysThatAreAddedDuringACopyBindIt) {
+  cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
+  put_cache();
+  EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
+  cache.spec.trust.public_keys = {store::test::ours().public_key};
+  put_cache();
+  const auto refused = send("POST", "/v1/sweeps", "job",
+                            api::dump(api::SweepRequest{.cache = "transformer",
+                                                        .phase = api::SweepPhase::kCopy,
+                                                        .found = {found_archive('8', "torch:2")}}));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_THAT(refused.body, ::testing::HasSubstr("spec.trust.publicKeys, which changed"));
+  EXPECT_EQ(archives.archives.size(), 1U);
+}
+
 TEST_F(ArchiveLife, WhatMadePodsCrashIsNotCopiedBack) {
   cache.spec.storage->copy_from = {.cache = "old", .claim_name = "old-caches"};
   put_cache();
@@ -282,7 +345,8 @@ TEST_F(ArchiveLife, WhatWasDeletedOrCannotBeMeantIsNotTakenOver) {
   later.blobs = {digest('7')};
   later.saved_at = "2199-01-01T00:00:00Z";
   EXPECT_EQ(adopt({later}), 200);
-  EXPECT_EQ(archive().head.saved_at, format_time(clock.wall())) << "else it is the newest for ever";
+  EXPECT_EQ(archive().head.saved_at, format_time(clock.wall()))
+      << "otherwise it is the newest forever";
 }
 
 TEST_F(ArchiveLife, AHeadWhoseBlobsAreInSeveralPagesIsFoundByThemTogether) {
@@ -296,12 +360,10 @@ TEST_F(ArchiveLife, AHeadWhoseBlobsAreInSeveralPagesIsFoundByThemTogether) {
     clock.advance(minutes(5));
     begin_sweep();
     api::SweepRequest first{.cache = "transformer", .phase = api::SweepPhase::kInventory};
-    first.inventory = {{digest('2'), 1}};
-    first.up_to = digest('2');
+    first.inventory = api::Inventory{.blobs = {{digest('2'), 1}}, .up_to = digest('2')};
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(first)).status, 200);
     api::SweepRequest end{.cache = "transformer", .phase = api::SweepPhase::kEnd};
-    end.inventory = last;
-    end.after = digest('2');
+    end.inventory = api::Inventory{.blobs = last, .after = digest('2')};
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(end)).status, 200);
     return is_suspect(archive());
   };
@@ -390,6 +452,98 @@ class Adoption : public ArchiveLife {
     for (const char* name : {"a", "b", "c"}) add_pod(name);
   }
 };
+
+// Without spec.storage.adopt: its repository is named by it.
+TEST_F(ArchiveLife, WhatACompileCacheLeftInTheInstallationsRegistryIsTheNextOnesOfItsName) {
+  stores.registry.set({"compilecache-registry.system.svc:5000", "10.0.0.9:5000"});
+  cache.spec.storage = api::CompileCacheSpec::Storage{};
+  cache.spec.key = {"GPUProduct", "Image"};
+  put_cache();
+  add_pod("a");
+  ASSERT_EQ(adopt({found_archive('7', "torch:1")}), 200);
+  EXPECT_EQ(load("a").manifest_digest, digest('7'));
+}
+
+// Pods save to the installation's own registry.
+class OwnRegistrySaves : public ArchiveLife {
+ protected:
+  OwnRegistrySaves() {
+    EXPECT_TRUE(minter.use(*make_token_authority({}, clock.wall())));
+    stores.registry.set({registry_.host(), ""});
+    cache.spec.storage = api::CompileCacheSpec::Storage{};
+    cache.spec.save.max_archive_size = 100'000;
+    put_cache();
+    add_pod("a");
+  }
+  // An archive of a layer of that many bytes; its manifest's digest.
+  std::string push(size_t size) {
+    const std::string layer(size, 'x'), config = "{}";
+    const nlohmann::json manifest = {{"schemaVersion", 2},
+                                     {"config", {{"digest", put(config)}, {"size", config.size()}}},
+                                     {"layers", {{{"digest", put(layer)}, {"size", 1}}}}};
+    store::RegistryClient client(
+        {.host = registry_.host(), .repository = "ml/transformer", .plain_http = true});
+    const std::string digest = "sha256:" + sha256_hex(manifest.dump());
+    EXPECT_TRUE(store::put_manifest(client, digest, manifest.dump()));
+    return digest;
+  }
+  std::string put(const std::string& content) {
+    const std::string digest = "sha256:" + sha256_hex(content);
+    registry_.put(digest, content);
+    return digest;
+  }
+  // The pod says that it is a single byte.
+  int commit(const std::string& manifest) {
+    const auto answer = call<api::SaveAnswer>(
+        "/v1/saves", "a", api::SaveRequest{.cache = "transformer", .attempt = "1", .new_files = 1});
+    EXPECT_EQ(answer.decision, api::SaveDecision::kGranted) << answer.reason;
+    return send("POST", "/v1/saves/" + answer.id + "/commit", "a",
+                api::dump(api::CommitRequest{.fence = answer.fence,
+                                             .parent_digest = answer.parent_digest,
+                                             .manifest_digest = manifest,
+                                             .blobs = {digest('f')},
+                                             .compressed_bytes = 1}))
+        .status;
+  }
+
+  store::test::FakeRegistry registry_;
+};
+
+TEST_F(OwnRegistrySaves, CountWithWhatIsThereAndNotWithWhatThePodSays) {
+  usage.audited({});
+  const std::string manifest = push(50'000);
+  ASSERT_EQ(commit(manifest), 200);
+  EXPECT_GT(archive().head.compressed_bytes, 50'000);
+  EXPECT_EQ(archive().head.blobs.size(), 3U) << "the manifest's own";
+  EXPECT_EQ(usage.of_namespace("ml"), archive().head.compressed_bytes);
+  EXPECT_EQ(rooms, std::vector<bool>{false});
+  EXPECT_EQ(commit(push(100'000)), 413) << "spec.save.maxArchiveSize is of that, too";
+  EXPECT_EQ(archive().head.manifest_digest, manifest);
+}
+
+TEST_F(OwnRegistrySaves, WhatIsNotThereIsNoHead) {
+  EXPECT_EQ(commit(digest('1')), 409);
+  EXPECT_FALSE(archive().head.exists());
+  const std::string manifest = push(1'000);
+  registry_.take("sha256:" + sha256_hex(std::string(1'000, 'x')));
+  EXPECT_EQ(commit(manifest), 409);
+  EXPECT_FALSE(archive().head.exists());
+}
+
+TEST_F(OwnRegistrySaves, ARegistryThatDoesNotAnswerIsAskedAgain) {
+  const std::string manifest = push(1'000);
+  registry_.refuse([](const auto&) { return store::test::FakeRegistry::Answer{.status = 503}; });
+  EXPECT_EQ(commit(manifest), 503);
+  registry_.refuse(nullptr);
+  EXPECT_EQ(commit(manifest), 200);
+}
+
+TEST_F(OwnRegistrySaves, ThatFindItFullAreHeard) {
+  const api::EffectReport report{
+      .cache = "transformer", .save_outcome = api::Outcome::kError, .save_reason = "registry_full"};
+  EXPECT_EQ(send("POST", "/v1/effect", "a", api::dump(report)).status, 200);
+  EXPECT_EQ(rooms, std::vector<bool>{true});
+}
 
 TEST_F(Adoption, AnArchiveThatWasFoundCorruptHereIsSavedAnewAndNotTakenOver) {
   ASSERT_EQ(save("a", '1'), 200);

@@ -14,13 +14,15 @@
 #include "operator/caches/conditions.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
-// What the keeper reads from the API server before it pauses injection, and whom it evicts then.
+// The keeper's reads of the API server before it pauses injection, and the pods that it evicts
+// then.
 
 namespace compilecache::controller {
 namespace {
 
 using nlohmann::json;
 using std::chrono::hours;
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
@@ -95,11 +97,22 @@ class BreakerKeeperTest : public ::testing::Test {
                          {"reason", "Injected"},
                          {"message", api::tell_injected(first)}});
   }
-  void tell_refusal(const std::string& message) {
-    const std::string version = std::to_string(++refusals);
-    stores.refusals.upsert(
-        "ml/refused", std::make_shared<const Refusal>(
-                          Refusal{"ml", "ReplicaSet", "web", "r", message, "refused", version}));
+  void tell_refusal(const std::string& message, const std::string& event = "refused",
+                    const std::string& owner = "r", const std::string& ns = "ml") {
+    const Refusal refusal = *parse_refusal(
+        {{"metadata", {{"name", event}, {"resourceVersion", std::to_string(++refusals)}}},
+         {"involvedObject",
+          {{"namespace", ns}, {"kind", "ReplicaSet"}, {"name", "web"}, {"uid", owner}}},
+         {"message", message}});
+    stores.refusals.upsert(ns + "/" + event, std::make_shared<const Refusal>(refusal));
+  }
+  // How often the API server was asked for Events so far.
+  [[nodiscard]] size_t event_lists() const {
+    size_t count = 0;
+    for (const auto& request : server.requests()) {
+      if (request.is_list() && request.path.ends_with("/events")) ++count;
+    }
+    return count;
   }
 
   // As the controller does.
@@ -142,7 +155,7 @@ class BreakerKeeperTest : public ::testing::Test {
 
   testing::FakeApiServer server;
   FakeClock clock;
-  hours apart{0};  // the clocks of the cluster from ours
+  hours apart{0};  // the cluster's clocks from this one
   int refusals = 0;
   Settings settings;
   ClusterStores stores;
@@ -152,15 +165,14 @@ class BreakerKeeperTest : public ::testing::Test {
   Metrics metrics;
   Recorded events;
   kube::Client client = client_of(server);
-  Sweeper sweeper{
-      client,
-      settings,
-      {.image = "image:1", .agent_address = "10.0.0.1", .agent_ca = [] { return "PEM"; }},
-      view,
-      jobs,
-      metrics,
-      clock,
-      seeded_random(1)};
+  Sweeper sweeper{client,
+                  settings,
+                  {.image = "image:1", .agent_ca = [] { return "PEM"; }},
+                  view,
+                  jobs,
+                  metrics,
+                  clock,
+                  seeded_random(1)};
   BreakerKeeper keeper{client, settings, view, pods, sweeper, events, true, clock};
   api::CompileCache cache;
   StorageFacts storage;
@@ -173,7 +185,7 @@ TEST_F(BreakerKeeperTest, NoPodIsReplacedBeforeTheOthersCanKnowThatInjectionIsPa
   EXPECT_TRUE(evicted().empty()) << "what comes instead would be injected";
   write_status();
   pauses(seconds(2));
-  EXPECT_TRUE(evicted().empty()) << "another replica's webhook may not have heard";
+  EXPECT_TRUE(evicted().empty()) << "another replica's webhook may not know yet";
   pauses(seconds(1));
   EXPECT_EQ(evicted().size(), 1U);
 }
@@ -313,10 +325,91 @@ TEST_F(BreakerKeeperTest, ARefusalIsComparedWithWhereOursAre) {
   tell_injected(3);
   for (const int place : {0, 2, 5}) {
     tell_refusal(refused(place));
-    EXPECT_FALSE(pauses()) << "somebody else's: " << place;
+    EXPECT_FALSE(pauses(seconds(10))) << "somebody else's: " << place;
   }
   tell_refusal(refused(4));
   EXPECT_TRUE(pauses());
+}
+
+TEST_F(BreakerKeeperTest, ARefusalThatIsOlderThanOurEventPausesAllTheSame) {
+  pauses();
+  tell_refusal("spec.initContainers[1].image: no");
+  EXPECT_FALSE(pauses());
+  const BreakerSight sight = keeper.gather(cache, storage);
+  EXPECT_GT(sight.again, Duration(0)) << "to be looked at again";
+  tell_injected(0);
+  EXPECT_TRUE(pauses(sight.again));
+}
+
+// Its author knew the uid of an injected pod's owner, and may write Events in a namespace of his
+// own.
+TEST_F(BreakerKeeperTest, WhatAnotherNamespaceSaysOfAnOwnerCountsThereAlone) {
+  tell_injected(3);
+  api::CompileCache others = cache;
+  others.metadata.ns = "theirs";
+  const std::string refused = "spec.initContainers[0].image: not allowed";
+  keeper.gather(others, storage);
+  pauses();
+  server.put(kEvents, {{"metadata", {{"name", "forged"}, {"namespace", "theirs"}}},
+                       {"involvedObject", {{"kind", "ReplicaSet"}, {"uid", "r"}}},
+                       {"reason", "Injected"},
+                       {"message", api::tell_injected(0)}});
+  tell_refusal(refused, "theirs", "r", "theirs");
+  EXPECT_TRUE(keeper.gather(others, storage).input.refused);
+  tell_refusal(refused);
+  EXPECT_FALSE(pauses());
+}
+
+// Pods that are not admitted never start; a pause that was not needed costs a cold start.
+TEST_F(BreakerKeeperTest, ARefusalThatMayBeOursPausesWhereEventsStayUnreadable) {
+  const auto refuse_to_read = [&](int times) {
+    for (; times > 0; --times) {
+      server.script([](const auto& request, auto& connection) {
+        if (!request.is_list() || !request.path.ends_with("/events")) return false;
+        connection.reply(403, "{}");
+        return true;
+      });
+    }
+  };
+  pauses();
+  refuse_to_read(4);
+  tell_refusal("spec.initContainers[0].image: not allowed", "one");
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(pauses(seconds(1))) << "its pods were never injected";
+  EXPECT_EQ(server.scripts_left(), 0U);
+
+  refuse_to_read(100);
+  tell_refusal("spec.initContainers[0].image: not allowed", "another", "other");
+  for (int i = 0; i < 30; ++i) EXPECT_FALSE(pauses(seconds(1))) << "they may become readable";
+  bool paused = false;
+  for (int i = 0; i < 70 && !paused; ++i) paused = pauses(seconds(1));
+  EXPECT_TRUE(paused);
+}
+
+// A policy that refuses a neighbour's pods does so for hours.
+TEST_F(BreakerKeeperTest, RefusalsOfOthersCostFewRequests) {
+  pauses();
+  const size_t before = event_lists();
+  for (int i = 0; i < 100; ++i) {
+    tell_refusal("spec.initContainers[0].image: not allowed");
+    EXPECT_FALSE(pauses(milliseconds(500)));
+  }
+  EXPECT_LE(event_lists() - before, 6U);
+}
+
+TEST_F(BreakerKeeperTest, ManyOwnersAreAskedForAFewAtATime) {
+  pauses();
+  for (int i = 0; i < 100; ++i) {
+    const std::string number = std::to_string(i);
+    tell_refusal("spec.initContainers[0].image: not allowed", "e" + number, "owner-" + number);
+  }
+  const size_t before = event_lists();
+  EXPECT_FALSE(pauses());
+  EXPECT_LE(event_lists() - before, 8U);
+  tell_injected(0);
+  tell_refusal("spec.initContainers[1].image: no", "z");
+  bool paused = false;
+  for (int i = 0; i < 30 && !paused; ++i) paused = pauses(seconds(1));
+  EXPECT_TRUE(paused);
 }
 
 TEST_F(BreakerKeeperTest, WhereOursAreTheFirstNothingIsSaidOfIt) {

@@ -72,7 +72,7 @@ class World {
 
   Settings::Breaker rules;
   WallTime now{hours(24 * 365 * 56)};
-  hours apart{0};  // the API server's clock from ours
+  hours apart{0};  // the API server's clock from this one
   size_t nodes = 3;
   std::optional<RefusedPod> refused;
   std::map<std::string, std::string> failed_mounts;
@@ -441,6 +441,7 @@ TEST(Refusals, AreReadFromAnyEvent) {
   EXPECT_EQ(whole.ns + "/" + whole.kind + "/" + whole.name + "/" + whole.uid,
             "ml/ReplicaSet/web-1/u1");
   EXPECT_EQ(whole.event + "@" + whole.version, "web-1.18@42");
+  EXPECT_FALSE(whole.places.may_be_ours());
   for (const char* odd : {"{}", "[]", R"({"involvedObject": 1, "message": {}, "metadata": 2})"}) {
     EXPECT_TRUE(read(odd).event.empty()) << odd;
   }
@@ -488,7 +489,7 @@ TEST(Breaker, OnlyPodsThatComeBackAreReplaced) {
   EXPECT_FALSE(world.seen.pods.at(0).replaceable) << "nobody makes it again";
 }
 
-// What may happen to pods in a while.
+// Events of pods over some time.
 int number(int from, int below) { return *rc::gen::inRange(from, below); }
 constexpr Kind kKinds[] = {Kind::kNone, Kind::kPast, Kind::kWaits, Kind::kLoads, Kind::kTrouble};
 
@@ -527,8 +528,8 @@ RC_GTEST_PROP(BreakerProperties, OneNodeAloneNeverOpensItWhileOthersStart, ()) {
   }
 }
 
-// Whatever the pods do: openings are ever further apart, it closes again, and it is looked at again
-// whenever time alone can change it.
+// For any history of pods: openings are ever further apart, it closes again, and it is checked
+// again whenever time alone can change it.
 RC_GTEST_PROP(BreakerProperties, ItNeverFlapsAndNeverStaysOpenForEver, ()) {
   World world;
   world.nodes = static_cast<size_t>(number(1, 4));

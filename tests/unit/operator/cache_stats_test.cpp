@@ -78,7 +78,7 @@ TEST(CacheStats, OutlivesALeader) {
   const auto status = status_of(second);
   EXPECT_EQ(status.loads.exact, 2);
   EXPECT_EQ(status.effect, (api::EffectCounters{.full = 1}));
-  EXPECT_EQ(status.seconds_saved, 40) << "the same pod's, told anew";
+  EXPECT_EQ(status.seconds_saved, 40) << "the same pod's, reported again";
   EXPECT_EQ(status.saves.committed, 1);
   EXPECT_EQ(status.last_save_time, "2026-01-02T03:04:05Z");
   EXPECT_EQ(status.condemned.size(), 1U);

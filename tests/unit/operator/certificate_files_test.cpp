@@ -47,7 +47,7 @@ TEST_F(CertificateFilesTest, AreServedAndSoIsWhatReplacesThem) {
   ASSERT_TRUE(files.round());
   write(second);
   ASSERT_TRUE(files.round());
-  ASSERT_EQ(told.size(), 2U) << "only what is new is told";
+  ASSERT_EQ(told.size(), 2U) << "only a new one is reported";
   EXPECT_EQ(told[0].leaf, first.leaf);
   EXPECT_EQ(told[1].leaf, second.leaf);
   EXPECT_EQ(told[1].bundle, second.ca.certificate);

@@ -53,6 +53,48 @@ TEST_F(KeeperTest, TheLeaderRenewsAndTheOthersFollow) {
   EXPECT_EQ(changes, 2);
 }
 
+// Pods that run trust the authority that they were created with, for the rest of their lives.
+TEST_F(KeeperTest, TheAuthorityOutlivesItsSecret) {
+  CertificateKeeper leader = keeper(true), follower = keeper(false);
+  ASSERT_TRUE(leader.prepare());
+  ASSERT_TRUE(follower.prepare());
+  const auto before = leader.current();
+  for (CertificateKeeper* first : {&leader, &follower}) {
+    server.erase(kSecrets, "system", "compilecache-certificates");
+    ASSERT_TRUE(first->round());
+    ASSERT_EQ(server.objects(kSecrets).size(), 1u);
+    EXPECT_EQ(secret_entries(first->current()), secret_entries(before));
+    CertificateKeeper started_later = keeper(false);
+    ASSERT_TRUE(started_later.prepare());
+    EXPECT_EQ(started_later.current().ca.key, before.ca.key);
+  }
+}
+
+TEST_F(KeeperTest, ADamagedSecretIsMendedByTheLeaderAndServedByNobody) {
+  CertificateKeeper leader = keeper(true), follower = keeper(false);
+  ASSERT_TRUE(leader.prepare());
+  ASSERT_TRUE(follower.prepare());
+  const auto before = leader.current();
+  json damaged = server.objects(kSecrets).begin()->second;
+  damaged["data"].erase("ca.key");
+  server.put(kSecrets, damaged);
+  ASSERT_TRUE(follower.round());
+  EXPECT_EQ(secret_entries(follower.current()), secret_entries(before));
+  ASSERT_TRUE(leader.round());
+  EXPECT_EQ(secret_entries(leader.current()), secret_entries(before));
+  EXPECT_TRUE(server.objects(kSecrets).begin()->second["data"].contains("ca.key"));
+}
+
+TEST_F(KeeperTest, AnAuthorityThatHasEndedIsNotWrittenAgain) {
+  CertificateKeeper leader = keeper(true);
+  ASSERT_TRUE(leader.prepare());
+  const auto before = leader.current();
+  server.erase(kSecrets, "system", "compilecache-certificates");
+  clock.advance(hours(24 * 3651));
+  ASSERT_TRUE(leader.round());
+  EXPECT_NE(leader.current().ca.key, before.ca.key);
+}
+
 // Readiness waits for it: a pod created right after would not be injected.
 TEST_F(KeeperTest, AReplicaIsTrustedWhenCaBundleHasTheAuthority) {
   constexpr char kConfigurations[] =
@@ -73,7 +115,7 @@ TEST_F(KeeperTest, AReplicaIsTrustedWhenCaBundleHasTheAuthority) {
   server.put(kConfigurations, configuration(follower.current().bundle()));
   ASSERT_TRUE(follower.round());
   EXPECT_TRUE(follower.trusted());
-  // Who is ready stays so: the leader repairs it.
+  // A ready replica stays so: the leader repairs it.
   server.put(kConfigurations, configuration(""));
   ASSERT_TRUE(follower.round());
   EXPECT_TRUE(follower.trusted());
@@ -90,7 +132,7 @@ TEST_F(KeeperTest, ANewAuthorityDoesNotSignWhileTheBundleCannotBeWritten) {
   ASSERT_TRUE(leader.round()) << "the next authority is made known";
   ASSERT_FALSE(leader.current().next_ca.empty());
   clock.advance(hours(1));
-  // Something of ours is there, but may not be written.
+  // Our object exists, but may not be written.
   server.put(kConfigurations,
              {{"metadata", {{"name", "compilecache"}}},
               {"webhooks",

@@ -86,8 +86,8 @@ TEST(Certificates, ANextAuthorityDoesNotSignTheMomentItIsKnown) {
             RotationStep::kSwitchCa);
 }
 
-// Short lives, looked at as often as the keeper does: everything is rotated, and at every moment
-// the certificate that is served is good by an authority that was known for a while.
+// Short lives, checked as often as the keeper does: everything is rotated. At every moment an
+// authority that was known for a while has signed the served certificate.
 TEST(Certificates, OfShortLivesNeverGapWhileTheyRotate) {
   using std::chrono::seconds;
   const RotationPolicy policy = RotationPolicy::of_lives(seconds(32), seconds(4));

@@ -188,7 +188,7 @@ TEST(ClaimedDevices, WhoOnlyWatchesOverADeviceWasNotGivenIt) {
             (std::vector<AllocatedDevice>{given("g", "a"), given("i", "c")}));
 }
 
-// What is odd is no device, and never a failure.
+// An odd entry is no device, and never a failure.
 TEST(ClaimedDevices, OddObjectsTellNothing) {
   for (const char* odd :
        {"null", "[]", "{}", "7", R"({"status": 7})", R"({"status": {"allocation": []}})",

@@ -80,7 +80,7 @@ TEST(ClusterView, KnowsPodsThatTheClusterEnded) {
   EXPECT_TRUE(parse_pod(kube::parse_json(preempted.dump(), pod_fields()))->disrupted);
 }
 
-// What makes ten thousand pods fit into little memory.
+// The reason why ten thousand pods fit into little memory.
 TEST(ClusterView, PodsOfOneWorkloadShareWhatIsEqual) {
   json other = pod_json();
   other["metadata"]["name"] = "web-2";
@@ -112,7 +112,7 @@ TEST(ClusterView, ReadsNodesByTheSettingsLabels) {
       "nvidia.com/cuda.driver-version.full": "550.1",
       "feature.node.kubernetes.io/cpu-cpuid.AVX2": "true",
       "feature.node.kubernetes.io/cpu-cpuid.AVX512F": "true"}}})",
-                                                node_fields()),
+                                                node_fields(names)),
                                names);
   ASSERT_TRUE(node);
   EXPECT_EQ(node->facts, (api::NodeFacts{"MI300X", "amd64", "550.1", "AVX2+AVX512F"}));
@@ -124,7 +124,7 @@ TEST(ClusterView, SeveralLabelsMakeOneDriverVersion) {
   names.driver_version = {"a/full", "a/driver.major+a/driver.minor+a/driver.rev"};
   const auto version = [&](const std::string& labels) {
     return parse_node(kube::parse_json(R"({"metadata": {"name": "n1", "labels": )" + labels + "}}",
-                                       node_fields()),
+                                       node_fields(names)),
                       names)
         ->facts.driver_version;
   };

@@ -123,10 +123,12 @@ TEST_F(ControlTest, WhatIsInUseStays) {
     stores.archives.erase("ml/transformer-new", nullptr);
     return server.objects(kArchives).contains("ml/" + old_one());
   };
-  const auto run_pod = [&](const std::string& phase) {
+  const auto run_pod = [&](const std::string& phase,
+                           std::optional<std::vector<std::string>> used_claims = std::nullopt) {
     auto injection = std::make_shared<api::InjectionStatus>();
     injection->key_basis = {
         .parts = {"GPUProduct"}, .gpu_resource = "nvidia.com/gpu", .gpu_count = 1};
+    injection->key_basis.claims = std::move(used_claims);
     PodView pod{.ns = "ml", .name = "web", .uid = "u-1", .node = "n1", .phase = phase};
     pod.cache = "transformer";
     pod.injection = injection;
@@ -146,7 +148,7 @@ TEST_F(ControlTest, WhatIsInUseStays) {
   stats.fill("ml/transformer", cache.status);
   stats.forget("ml/transformer");
   stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
-  EXPECT_TRUE(left("as a previous leader has heard"));
+  EXPECT_TRUE(left("as a previous leader has recorded"));
   cache.status.recent = {};
   stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(cache));
   stats.forget("ml/transformer");
@@ -154,6 +156,14 @@ TEST_F(ControlTest, WhatIsInUseStays) {
   node.facts.gpu_product = "H100";
   stores.nodes.upsert("n1", std::make_shared<const NodeView>(node));
   EXPECT_TRUE(left("a pod of its key runs"));
+
+  run_pod("Running", std::vector<std::string>{"gpu"});
+  devices = api::DeviceFacts{.product = "H100", .count = 1};
+  EXPECT_TRUE(left("a pod of its key runs whose GPU a claim gave it"));
+  devices = fail(ErrorCode::kUnavailable, "the API server does not answer");
+  devices.error().reason = api::kDevicesUnreadable;
+  EXPECT_TRUE(left("it may be this pod's"));
+  devices = api::DeviceFacts{.product = "H100", .count = 1};
 
   run_pod("Succeeded");
   EXPECT_FALSE(left("nothing")) << "the pod has ended";

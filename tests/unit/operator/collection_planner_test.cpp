@@ -85,6 +85,37 @@ TEST(CollectionPlanner, KeepsTheLastSavedOfEachProduct) {
             Names{"h3 keepPerGPU"});
 }
 
+TEST(CollectionPlanner, WorkloadsAndVersionsThatShareACompileCacheTakeNothingFromEachOther) {
+  api::CompileCacheSpec::Retention retention;
+  retention.keep_per_gpu = 1;
+  const auto of = [](const std::string& name, int hours_ago, api::ArchiveKey more) {
+    auto made = archive(name, "H100", hours_ago, 1);
+    made.key.merge(more);
+    return made;
+  };
+  EXPECT_EQ(stale_names({of("a-new", 1, {{"Workload", "Job/a"}, {"Image", "app:2"}}),
+                         of("a-old", 9, {{"Workload", "Job/a"}, {"Image", "app:1"}}),
+                         of("b", 2, {{"Workload", "Job/b"}, {"Image", "app:1"}}),
+                         of("v2", 3, {{"Version", "2"}, {"DriverVersion", "550"}}),
+                         of("v2-old", 4, {{"Version", "2"}, {"DriverVersion", "535"}}),
+                         of("eight", 5, {{"GPUCount", "8"}})},
+                        retention),
+            (Names{"a-old keepPerGPU", "v2-old keepPerGPU"}));
+}
+
+TEST(CollectionPlanner, AnyNumberOfWorkloadsDoesNotMakeAnyNumberOfArchives) {
+  api::CompileCacheSpec::Retention retention;
+  retention.keep_per_gpu = 1;
+  std::vector<api::CompileCacheArchive> archives;
+  for (int i = 0; i < 23; ++i) {
+    archives.push_back(archive("job-" + std::to_string(i), "H100", 30 - i, 30 - i));
+    archives.back().key["Workload"] = "Job/" + std::to_string(i);
+  }
+  EXPECT_EQ(stale_names(archives, retention),
+            (Names{"job-0 keepPerGPU", "job-1 keepPerGPU", "job-2 keepPerGPU"}))
+      << "those that were used least recently";
+}
+
 TEST(CollectionPlanner, LeastRecentlyUsedGoFirstWhenTheTotalIsTooLarge) {
   api::CompileCacheSpec::Retention retention;
   retention.max_total_size = 250;

@@ -1,4 +1,4 @@
-// What the planner of collections promises of any archives and any limits, tried on made-up ones.
+// The promises of the planner of collections for any archives and limits, tried on made-up ones.
 // RC_PARAMS="max_success=20000" tries more.
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(CollectionProperties, NeverTheNewestOfAProductWhileAnOlderOneStays) {
   }));
 }
 
-// What is over a limit has a reason to stay: it is in use, or the newest of those that stay.
+// An archive over a limit has a reason to stay: it is in use, or the newest of those that stay.
 TEST(CollectionProperties, TheLimitsAreMet) {
   RC_ASSERT(rc::check([] {
     const Made made = make();

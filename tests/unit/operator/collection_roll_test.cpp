@@ -20,7 +20,7 @@ constexpr WallTime kToday{hours(24 * 20'000)};
 
 RollFacts due() {
   return {.started = kToday - hours(25),
-          .garbage = 100,
+          .enough_since = kToday - minutes(30),
           .saves = 0,
           .last_save = kToday - minutes(3),
           .now = kToday};
@@ -32,7 +32,7 @@ TEST(CollectionRoll, WhenThereIsEnoughAndNobodySaves) {
   facts.last_save.reset();
   EXPECT_TRUE(roll_is_due(facts, kRules));
   facts = due();
-  facts.garbage = 99;
+  facts.enough_since.reset();
   EXPECT_FALSE(roll_is_due(facts, kRules));
   facts = due();
   facts.started = kToday - hours(23);
@@ -52,13 +52,45 @@ TEST(CollectionRoll, AVolumeDoesNotFillBecauseSomebodyAlwaysSaves) {
   RollFacts facts = due();
   facts.saves = 16;
   facts.last_save = kToday;
-  facts.started = kToday - hours(24 * 7);
+  EXPECT_FALSE(roll_is_due(facts, kRules));
+  facts.started = kToday - hours(24) - kRules.longest_wait;
+  EXPECT_FALSE(roll_is_due(facts, kRules)) << "there is enough for half an hour";
+  facts.enough_since = kToday - kRules.longest_wait;
   EXPECT_TRUE(roll_is_due(facts, kRules));
+  facts.started = kToday - hours(24);
+  EXPECT_FALSE(roll_is_due(facts, kRules)) << "due only now";
+}
+
+TEST(CollectionRoll, AFullRegistryIsCollectedSoonAndThenEverMoreRarely) {
+  FullFacts facts{.started = kToday - minutes(11), .reported = kToday, .now = kToday};
+  EXPECT_TRUE(full_roll_is_due(facts, kRules));
+  facts.started = kToday - minutes(9);
+  EXPECT_FALSE(full_roll_is_due(facts, kRules));
+  facts.started = kToday - minutes(11);
+  facts.rolls = 1;
+  EXPECT_FALSE(full_roll_is_due(facts, kRules));
+  facts.started = kToday - minutes(20);
+  EXPECT_TRUE(full_roll_is_due(facts, kRules));
+  facts.rolls = 1000;
+  EXPECT_FALSE(full_roll_is_due(facts, kRules));
+  facts.started = kToday - hours(24);
+  EXPECT_TRUE(full_roll_is_due(facts, kRules)) << "once a day at least";
+  facts.reported = kToday - hours(25);
+  EXPECT_FALSE(full_roll_is_due(facts, kRules)) << "nobody has said so since it was started";
+  facts.reported.reset();
+  EXPECT_FALSE(full_roll_is_due(facts, kRules));
+}
+
+TEST(CollectionRoll, WhatIsEnoughIsEnoughFromTheReportThatMadeItSo) {
+  const std::vector<DeletedBytes> deleted{
+      {kToday + hours(3), 40}, {kToday - hours(1), 1000}, {kToday + hours(2), 60}};
+  EXPECT_EQ(enough_since(deleted, kToday, kRules), kToday + hours(3));
+  EXPECT_EQ(enough_since({{kToday + hours(1), 99}}, kToday, kRules), std::nullopt);
 }
 
 TEST(CollectionRoll, WhatNobodyCountedIsFreedOnceAWeek) {
   RollFacts facts = due();
-  facts.garbage = 0;
+  facts.enough_since.reset();
   facts.started = kToday - hours(24 * 7);
   EXPECT_TRUE(roll_is_due(facts, kRules));
   facts.started = kToday - hours(24 * 6);
@@ -66,6 +98,8 @@ TEST(CollectionRoll, WhatNobodyCountedIsFreedOnceAWeek) {
   facts.started = kToday - hours(24 * 30);
   facts.last_save = kToday - hours(24 * 40);
   EXPECT_FALSE(roll_is_due(facts, kRules)) << "nothing was saved since";
+  facts.leftovers = true;
+  EXPECT_TRUE(roll_is_due(facts, kRules)) << "but something was deleted";
 }
 
 TEST(CollectionRoll, OnlyWhatWasDeletedSinceTheStartIsGarbage) {
@@ -134,10 +168,32 @@ TEST_F(Collector, MakesThePodAnewOnce) {
   EXPECT_NE(keeper.started(), std::nullopt);
   clock.advance(hours(48));
   ASSERT_TRUE(collector.look({}));
-  EXPECT_EQ(told(), second) << "what was deleted is gone";
+  EXPECT_EQ(told(), second) << "deleted bytes are freed";
   collector.deleted(clock.wall(), 100);
   ASSERT_TRUE(collector.look({}));
   EXPECT_NE(told(), second);
+}
+
+TEST_F(Collector, AnAgentThatFindsItFullHasItCollected) {
+  const std::string first = told();
+  clock.advance(minutes(20));
+  EXPECT_EQ(collector.full_since(), std::nullopt);
+  collector.found_full();
+  EXPECT_EQ(collector.full_since(), clock.wall());
+  ASSERT_TRUE(collector.look({.saves = 1}));
+  const std::string second = told();
+  EXPECT_NE(second, first);
+  become_ready();
+  clock.advance(minutes(11));
+  collector.found_full();
+  ASSERT_TRUE(collector.look({}));
+  EXPECT_EQ(told(), second) << "it was of no use a moment ago";
+  clock.advance(minutes(11));
+  ASSERT_TRUE(collector.look({}));
+  EXPECT_NE(told(), second);
+  EXPECT_NE(collector.full_since(), std::nullopt);
+  collector.found_room();
+  EXPECT_EQ(collector.full_since(), std::nullopt);
 }
 
 TEST_F(Collector, TellsWhatTheApiServerRefuses) {
@@ -146,7 +202,7 @@ TEST_F(Collector, TellsWhatTheApiServerRefuses) {
   server.erase(kDeployed, "system", "images");
   const Status looked = collector.look({});
   ASSERT_FALSE(looked);
-  EXPECT_NE(looked.error().message.find("starting the registry anew"), std::string::npos);
+  EXPECT_NE(looked.error().message.find("restarting the registry"), std::string::npos);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "operator/caches/compile_cache_controller.hpp"
 #include "tests/support/fake_apiserver.hpp"
 
-// What the controllers write to an API server, seen in one that is in this process.
+// The controllers' writes to an API server, seen in one that is in this process.
 
 namespace compilecache::controller::test {
 
@@ -45,6 +45,7 @@ class ControlTest : public ::testing::Test {
  protected:
   ControlTest() {
     settings.frameworks["torch"] = {};
+    stores.agents.set({"10.0.0.1", {}});
     server.put("/api/v1/namespaces", {{"metadata", {{"name", "ml"}}}});
     server.put("/api/v1/persistentvolumes", {{"metadata", {{"name", "pv-1"}}}});
     put_cache({});
@@ -56,8 +57,9 @@ class ControlTest : public ::testing::Test {
     if (!spec["storage"].contains("registry")) spec["storage"]["claimName"] = "caches";
     spec["frameworks"] = {"torch"};
     const json object = server.put(
-        kCaches, {{"metadata", {{"name", "transformer"}, {"namespace", "ml"}, {"generation", 1}}},
-                  {"spec", spec}});
+        kCaches,
+        {{"metadata", {{"name", "transformer"}, {"namespace", "ml"}, {"generation", generation}}},
+         {"spec", spec}});
     see_cache(object);
   }
   void see_cache(const json& object) {
@@ -99,7 +101,7 @@ class ControlTest : public ::testing::Test {
   static std::string old_one() {
     return api::archive_name("transformer", {{"GPUProduct", "H100"}});
   }
-  // What a reflector would do.
+  // Does the work of a reflector.
   void see_jobs() {
     std::vector<kube::Store<SweepJob>::Item> items;
     for (json job : all(kJobs)) {
@@ -120,7 +122,7 @@ class ControlTest : public ::testing::Test {
               std::optional<api::RegistryTrouble> trouble = std::nullopt) {
     sweeper.reported("ml/transformer", all(kJobs).at(0).at("metadata").at("uid"), error, trouble);
   }
-  // What the Job controller and its pod make of the only Job.
+  // Does the work of the Job controller and the pod of the only Job.
   void set_job_status(const json& status) {
     json job = all(kJobs).at(0);
     job["status"] = status;
@@ -180,6 +182,7 @@ class ControlTest : public ::testing::Test {
   FakeApiServer server;
   FakeClock clock;
   WallTime job_made = clock.wall();
+  int64_t generation = 1;  // of the CompileCache that put_cache() puts
   Settings settings;
   ClusterStores stores;
   ClusterView view{stores};
@@ -192,17 +195,17 @@ class ControlTest : public ::testing::Test {
   RecordedEvents events;
   std::string saving;  // the archive that somebody is saving
   bool leading = true;
-  std::function<void()> on_judging = [] {};  // in the middle of it, what is in use
+  Result<api::DeviceFacts> devices = api::DeviceFacts{};  // of the pods' claims
+  std::function<void()> on_judging = [] {};               // in the middle of it, what is in use
   kube::Client client = client_of(server);
-  Sweeper sweeper{
-      client,
-      settings,
-      {.image = "image:1", .agent_address = "10.0.0.1", .agent_ca = [] { return "PEM"; }},
-      view,
-      jobs,
-      metrics,
-      clock,
-      seeded_random(1)};
+  Sweeper sweeper{client,
+                  settings,
+                  {.image = "image:1", .agent_ca = [] { return "PEM"; }},
+                  view,
+                  jobs,
+                  metrics,
+                  clock,
+                  seeded_random(1)};
   BreakerKeeper breaker{client, settings, view, pods, sweeper, events, false, clock};
   StatusWriter writer{client, settings.status_interval, clock};
   CrashWatch crashes{pods};
@@ -229,7 +232,8 @@ class ControlTest : public ::testing::Test {
             [this](const std::string& ns, const std::string& archive) {
               on_judging();
               return ns == "ml" && saving == archive;
-            }};
+            },
+            [this](const PodView&, const std::string&) { return devices; }};
   }
   CompileCacheController controller{parts(), clock};
 };

@@ -44,6 +44,30 @@ TEST_F(CrashWatchTest, OneCrashIsNobodysFaultAndTwoPodsAreEnough) {
   EXPECT_THAT(watch_.blame(kOfTheKey).front().pods, ElementsAre("a", "b"));
 }
 
+TEST_F(CrashWatchTest, ForgetsWhatNobodyHasLoadedForLongest) {
+  start("a", "old", 1);
+  start("b", "old", 1);
+  for (size_t i = 0; i < CrashWatch::kMostManifests; ++i) {
+    start("x" + std::to_string(i), "m" + std::to_string(i));
+  }
+  EXPECT_THAT(blamed(), IsEmpty());
+  start("c", "new", 1);
+  start("d", "new", 1);
+  EXPECT_THAT(blamed(), ElementsAre("new"));
+  for (size_t i = 0; i < CrashWatch::kMostArchives; ++i) {
+    const std::string number = std::to_string(i);
+    watch_.loaded("theirs/" + number, "m", "uid-theirs-" + number);
+  }
+  EXPECT_THAT(blamed(), ElementsAre("new")) << "another namespace's take no room here";
+  for (size_t i = 0; i < CrashWatch::kMostArchives; ++i) {
+    const std::string number = std::to_string(i);
+    watch_.loaded("ml/other-" + number, "m", "uid-ml-" + number);
+  }
+  EXPECT_THAT(blamed(), IsEmpty());
+  crash("c", 2);
+  EXPECT_THAT(blamed(), IsEmpty()) << "it is not made known again by a crash";
+}
+
 TEST_F(CrashWatchTest, OnePodThatCrashesForEverIsEnough) {
   start("a", "m2");
   for (int crashes = 1; crashes <= 2; ++crashes) crash("a", crashes);
@@ -103,6 +127,136 @@ TEST_F(CrashWatchTest, AnEndCountsAsWhatItWasHoweverOftenTheContainerHasEnded) {
   EXPECT_THAT(blamed(), IsEmpty()) << "nobody saw how the two between ended";
   watch_.seen({"uid-a", "a", {{"app", 9, true}, {"other", 1, true}}});
   EXPECT_THAT(blamed(), ElementsAre("m2"));
+}
+
+// A group of eight whose first members loaded the manifest, and the others nothing.
+class CrashOfGroups : public CrashWatchTest {
+ protected:
+  // Each start has pods of its own at the same places.
+  void start_group(const std::string& group, int warm, int crashes, const std::string& start = "") {
+    for (int place = 0; place < 8; ++place) {
+      const std::string pod = group + start + "-" + std::to_string(place);
+      watch_.loaded(kOfTheKey, place < warm ? "m2" : "", "uid-" + pod,
+                    {group, std::to_string(place)});
+    }
+    for (int place = 0; place < 8; ++place)
+      crash(group + start + "-" + std::to_string(place), crashes);
+  }
+};
+
+TEST_F(CrashOfGroups, MembersOfOneGroupAreOneWitness) {
+  start_group("a", 8, 1);
+  EXPECT_THAT(blamed(), IsEmpty()) << "one group aborted once";
+  start_group("b", 8, 1);
+  EXPECT_THAT(blamed(), ElementsAre("m2"));
+}
+
+TEST_F(CrashOfGroups, ColdMembersOfAGroupExcuseNothing) {
+  for (const int warm : {8, 7, 6, 1}) {
+    SCOPED_TRACE(warm);
+    watch_.forget(kOfTheKey);
+    start_group("a" + std::to_string(warm), warm, 1);
+    EXPECT_THAT(blamed(), IsEmpty());
+    start_group("b" + std::to_string(warm), warm, 1);
+    EXPECT_THAT(blamed(), ElementsAre("m2"));
+    EXPECT_FALSE(watch_.acquits(kOfTheKey, "m2"));
+  }
+  start_group("cold-1", 0, 1);
+  start_group("cold-2", 0, 1);
+  EXPECT_TRUE(watch_.acquits(kOfTheKey, "m2")) << "a group crashes without it as well";
+}
+
+TEST_F(CrashOfGroups, AGroupThatIsStartedAgainIsAnotherWitness) {
+  start_group("a", 7, 1);
+  EXPECT_THAT(blamed(), IsEmpty());
+  start_group("a", 7, 1, "-again");
+  EXPECT_THAT(blamed(), ElementsAre("m2"));
+}
+
+TEST_F(CrashOfGroups, OneThatCrashesForEverInItsPlaceIsEnough) {
+  start_group("a", 7, 3);
+  EXPECT_THAT(blamed(), ElementsAre("m2"));
+}
+
+class Hangs : public CrashWatchTest {
+ protected:
+  void runs(const std::string& pod, bool ready = false) {
+    watch_.seen({.uid = "uid-" + pod, .name = pod, .running = true, .ready = ready, .now = now_});
+  }
+  std::vector<std::string> blamed_now() {
+    watch_.look(kOfTheKey, now_);
+    return blamed();
+  }
+  Monotonic now_{std::chrono::hours(1)};
+};
+
+TEST_F(Hangs, PodsThatNeverBecomeReadyAfterALoadAreEvidenceAsThoseThatCrash) {
+  using std::chrono::minutes;
+  start("cold", "");
+  runs("cold");
+  now_ += minutes(4);
+  runs("cold", true);
+  for (const char* pod : {"a", "b"}) {
+    start(pod, "m2");
+    runs(pod);
+  }
+  now_ += minutes(14);
+  EXPECT_THAT(blamed_now(), IsEmpty());
+  now_ += minutes(2);
+  ASSERT_THAT(blamed_now(), ElementsAre("m2"));
+  EXPECT_TRUE(watch_.blame(kOfTheKey).front().hang);
+  EXPECT_THAT(watch_.blame(kOfTheKey).front().pods, ElementsAre("a", "b"));
+  runs("a", true);
+  EXPECT_THAT(blamed_now(), IsEmpty()) << "it was slow";
+}
+
+TEST_F(Hangs, OneThatWasDeletedBecauseItHungCounts) {
+  using std::chrono::minutes;
+  start("cold", "");
+  runs("cold", true);
+  for (const char* pod : {"a", "b"}) {
+    start(pod, "m2");
+    runs(pod);
+    now_ += minutes(16);
+    watch_.gone("uid-" + std::string(pod), now_);
+    pods_.end("ml", "uid-" + std::string(pod));
+  }
+  EXPECT_THAT(blamed_now(), ElementsAre("m2"));
+}
+
+TEST_F(Hangs, SlowApplicationsHaveTheirTime) {
+  using std::chrono::minutes;
+  start("cold", "");
+  runs("cold");
+  now_ += minutes(20);
+  runs("cold", true);
+  for (const char* pod : {"a", "b"}) {
+    start(pod, "m2");
+    runs(pod);
+  }
+  now_ += minutes(59);
+  EXPECT_THAT(blamed_now(), IsEmpty()) << "others took 20 minutes";
+  now_ += minutes(2);
+  EXPECT_THAT(blamed_now(), ElementsAre("m2"));
+}
+
+TEST_F(Hangs, WhereNoPodIsEverReadyTheArchiveIsNotTheCause) {
+  for (const char* pod : {"a", "b"}) {
+    start(pod, "m2");
+    runs(pod);
+  }
+  for (const char* pod : {"c", "d"}) {
+    start(pod, "");
+    runs(pod);
+  }
+  now_ += std::chrono::hours(2);
+  EXPECT_THAT(blamed_now(), IsEmpty());
+}
+
+TEST_F(CrashWatchTest, WhatNobodyCanHaveLoadedIsNotKept) {
+  start("a", std::string(10'000, 'm'), 3);
+  EXPECT_THAT(blamed(), IsEmpty());
+  EXPECT_EQ(watch_.manifest_of("uid-a"), "");
 }
 
 TEST(PodViewEnds, AreThoseOfTheChosenContainersAndCrashesByTheirOwnFault) {

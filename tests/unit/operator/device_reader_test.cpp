@@ -7,7 +7,7 @@
 #include "operator/cluster/resource_api.hpp"
 #include "tests/unit/operator/control_fixture.hpp"
 
-// What is asked of the API server for a pod that gets its GPU by a ResourceClaim.
+// Reads of the API server for a pod that gets its GPU by a ResourceClaim.
 
 namespace compilecache::controller {
 namespace {
@@ -77,7 +77,7 @@ TEST_F(DeviceReaderTest, AClaimsDevicesAreReadOnceForEachPod) {
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ(*facts, (api::DeviceFacts{"X-1", 1, ""}));
   server.erase("/apis/resource.k8s.io/v1/resourceslices", "", "s1");
-  EXPECT_EQ(reason(), "none") << "the driver is started anew, and the pod goes on";
+  EXPECT_EQ(reason(), "none") << "the driver is restarted, and the pod goes on";
   reader.gone(pod.uid);
   EXPECT_EQ(reason(), api::kDeviceNotPublished);
 }
@@ -131,9 +131,33 @@ TEST_F(ControlTest, TheNewestVersionOfTheResourceApiCounts) {
       served(R"({"versions": [{"version": "v1beta1"}, {"version": "v1beta2"}]})", 200).value(),
       "v1beta2");
   EXPECT_EQ(served(R"({"versions": [{"version": "v1alpha3"}]})", 200).value(), std::nullopt);
-  EXPECT_EQ(served("7", 200).value(), std::nullopt);
+  for (const char* none : {"7", "{}", R"({"versions": 7})", "<html>"})
+    EXPECT_FALSE(served(none, 200)) << "a proxy's page does not say that there is none";
   EXPECT_EQ(served("{}", 404).value(), std::nullopt);
   EXPECT_FALSE(served("{}", 403)) << "in doubt nothing is said";
+}
+
+TEST_F(ControlTest, WhetherClaimsAreServedIsAskedUntilItIsAnswered) {
+  const auto answer = [&](int status, const std::string& body) {
+    server.script([=](const auto& request, auto& connection) {
+      if (request.path != "/apis/resource.k8s.io") return false;
+      connection.reply(status, body);
+      return true;
+    });
+  };
+  ClaimsWatch watch(client_of(server));
+  answer(403, "{}");
+  EXPECT_FALSE(watch.look());
+  EXPECT_FALSE(watch.served()) << "left alone in doubt";
+  answer(200, "<html>");
+  EXPECT_FALSE(watch.look());
+  answer(200, R"({"versions": [{"version": "v1"}]})");
+  EXPECT_TRUE(watch.look());
+  EXPECT_TRUE(watch.served());
+  const size_t asked = server.requests().size();
+  EXPECT_FALSE(watch.look());
+  EXPECT_TRUE(watch.served());
+  EXPECT_EQ(server.requests().size(), asked) << "it was answered";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "kube/leader_election.hpp"
 #include "kube/worker.hpp"
 #include "operator/access_review.hpp"
+#include "operator/agents/agent_answers.hpp"
 #include "operator/agents/agent_api.hpp"
 #include "operator/agents/agent_routes.hpp"
 #include "operator/agents/agent_services.hpp"
@@ -20,10 +21,17 @@
 #include "operator/agents/device_reader.hpp"
 #include "operator/agents/effect_service.hpp"
 #include "operator/agents/fair_queue.hpp"
+#include "operator/agents/file_owner.hpp"
+#include "operator/agents/follower_loads.hpp"
+#include "operator/agents/fresh_archives.hpp"
+#include "operator/agents/group_answers.hpp"
 #include "operator/agents/heard_load.hpp"
 #include "operator/agents/load_decision.hpp"
+#include "operator/agents/load_desk.hpp"
 #include "operator/agents/load_service.hpp"
+#include "operator/agents/load_situation.hpp"
 #include "operator/agents/registry_token_service.hpp"
+#include "operator/agents/request_pool.hpp"
 #include "operator/agents/save_contexts.hpp"
 #include "operator/agents/save_service.hpp"
 #include "operator/agents/sweep_service.hpp"
@@ -36,6 +44,7 @@
 #include "operator/archives/archive_trust.hpp"
 #include "operator/archives/collection_planner.hpp"
 #include "operator/archives/crash_watch.hpp"
+#include "operator/archives/fair_places.hpp"
 #include "operator/archives/rank_records.hpp"
 #include "operator/archives/save_coordinator.hpp"
 #include "operator/archives/sweep_guard.hpp"
@@ -55,28 +64,39 @@
 #include "operator/certificates/certificate_keeper.hpp"
 #include "operator/certificates/certificate_source.hpp"
 #include "operator/certificates/certificates.hpp"
+#include "operator/cluster/agent_service.hpp"
 #include "operator/cluster/claimed_devices.hpp"
 #include "operator/cluster/cluster_view.hpp"
+#include "operator/cluster/cluster_watch.hpp"
+#include "operator/cluster/known.hpp"
 #include "operator/cluster/own_registry.hpp"
 #include "operator/cluster/pod_group.hpp"
 #include "operator/cluster/refusals.hpp"
+#include "operator/cluster/resource_api.hpp"
+#include "operator/follower_session.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/metrics_access.hpp"
+#include "operator/pending_reviews.hpp"
 #include "operator/pods/pod_ledger.hpp"
 #include "operator/registry/collection_roll.hpp"
 #include "operator/registry/es256.hpp"
+#include "operator/registry/own_repositories.hpp"
+#include "operator/registry/registry_audit.hpp"
 #include "operator/registry/registry_collector.hpp"
 #include "operator/registry/registry_keeper.hpp"
 #include "operator/registry/registry_quota.hpp"
+#include "operator/registry/registry_restart.hpp"
 #include "operator/registry/registry_tokens.hpp"
+#include "operator/registry/registry_usage.hpp"
 #include "operator/registry/token_authority.hpp"
 #include "operator/registry/token_claims.hpp"
 #include "operator/registry/token_minter.hpp"
 #include "operator/registry/token_scope.hpp"
 #include "operator/registry_access.hpp"
-#include "operator/registry_locator.hpp"
+#include "operator/registry_care.hpp"
 #include "operator/review_path.hpp"
 #include "operator/review_pool.hpp"
+#include "operator/service_locator.hpp"
 #include "operator/settings/settings.hpp"
 #include "operator/storage/storage_check.hpp"
 #include "operator/storage/sweeper.hpp"
@@ -109,6 +129,11 @@ inline void device_reader(const kube::Client& client, const Settings& settings,
   DeviceReader reader(resource_api(client), settings.device_drivers);
   auto facts = reader.read(*pod, node);
   reader.gone(pod->uid);
+}
+
+inline void resource_api_watch(const kube::Client& client, WebhookService& webhook) {
+  ClaimsWatch claims(client);
+  if (claims.look()) webhook.set_resource_claims(claims.served());
 }
 
 inline void agent_api(const AgentApiParts& parts, const Settings& settings,
@@ -172,6 +197,14 @@ inline Result<Caller> callers(const ClusterView& view, TokenAuth& auth,
 inline void effect_service(const EffectService::Parts& parts, const Caller& caller) {
   EffectService effects(parts);
   effects.effect(caller, {.cache = "transformer", .effect = api::Effect::kFull});
+}
+
+inline bool group_answers(const Clock& clock, const std::string& archive, const PodView& pod,
+                          const std::string& name, const std::string& manifest) {
+  GroupAnswers answers(clock);
+  if (const auto given = answers.given(archive, pod)) return true;
+  const auto now_given = answers.give(archive, pod, {name, manifest});
+  return now_given.manifest == manifest;
 }
 
 inline void heard_load(const ClusterView& view, const Caller& caller,
@@ -263,12 +296,13 @@ inline std::string collection(const std::vector<api::CompileCacheArchive>& archi
 }
 
 inline size_t crash_watch(const std::string& manifest, const std::string& pod_uid,
-                          const std::shared_ptr<const PodView>& pod) {
+                          const std::shared_ptr<const PodView>& pod, Monotonic now) {
   size_t blamed = 0;
   PodLedger pods;
   CrashWatch crashes(pods);
   crashes.loaded("ml/transformer-3f9a1c04b2", manifest, pod_uid);
   crashes.seen({pod->uid, pod->name, pod->ends()});
+  crashes.look("ml/transformer-3f9a1c04b2", now);
   for (const Blame& blame : crashes.blame("ml/transformer-3f9a1c04b2")) blamed += blame.pods.size();
   return blamed;
 }
@@ -376,6 +410,7 @@ inline void heard_pods(const Settings& settings, const PodView& pod, Monotonic n
   heard.begin();
   heard.seen(pod, now);
   heard.spoke(pod);
+  heard.moved(false, now);
   const Silence silence = heard.silence("ml", "transformer", now);
   if (silence.turned) heard.announce("ml");
 }
@@ -439,8 +474,7 @@ inline void cluster_view() {
 
 inline bool refusals(const nlohmann::json& event) {
   Refusal refusal = *parse_refusal(event);
-  RefusedPlaces places = places_in(refusal.message);
-  if (places.name_ours || places.are_among(0)) return true;
+  if (refusal.places.name_ours || refusal.places.are_among(0)) return true;
   return false;
 }
 
@@ -484,15 +518,16 @@ inline void registry_access(const TokenMinter& minter, const kube::Client& clien
 }
 
 inline void registry_token_service(const ClusterView& view, const Settings& settings,
-                                   const TokenMinter& minter, const Caller& caller) {
-  RegistryTokenService registry({view, settings, &minter});
+                                   const TokenMinter& minter, const RegistryUsage& usage,
+                                   const Caller& caller) {
+  RegistryTokenService registry({view, settings, &minter, &usage});
   Result<api::RegistryToken> token = registry.token(caller, {.push = true});
 }
 
 inline bool collection_roll(WallTime started, const std::vector<DeletedBytes>& deleted,
                             WallTime last_save, const Clock& clock, const RollRules& rules) {
   const RollFacts facts{.started = started,
-                        .garbage = garbage_since(deleted, started),
+                        .enough_since = enough_since(deleted, started, rules),
                         .saves = 0,
                         .last_save = last_save,
                         .now = clock.wall()};
@@ -505,6 +540,7 @@ inline void registry_collector(RegistryKeeper& keeper, const RollRules& rules, c
                                std::optional<WallTime> last_save) {
   RegistryCollector collector(keeper, rules, clock);
   collector.deleted(sweep_time, request.freed_bytes);
+  collector.found_full();
   collector.look({.saves = saves, .last_save = last_save});
 }
 
@@ -519,11 +555,55 @@ inline void registry_keeper(const kube::Client& client, const std::string& ns,
   keeper.start();
 }
 
+inline bool registry_restart(const nlohmann::json& deployment, const nlohmann::json& reader,
+                             const std::string& mounted, const Clock& clock) {
+  const RestartFacts facts = restart_facts(deployment, reader, mounted, clock.wall());
+  if (next_restart_step(facts) == RestartStep::kStartReader) return true;
+  return false;
+}
+
 inline void registry_quota(const api::CompileCache& cache, const ClusterView& view,
-                           uint64_t namespace_share, TokenFacts& facts, StorageFacts& storage) {
-  const auto full = over_quota(cache, registry_use(view, cache), namespace_share);
+                           const RegistryUsage& usage, uint64_t namespace_share, TokenFacts& facts,
+                           StorageFacts& storage) {
+  const auto full = over_quota(cache, registry_use(view, cache, &usage), namespace_share);
   if (full) facts.over_quota = full->reason;
   if (full) storage.over_quota = full->message;
+}
+
+inline void registry_usage() {
+  RegistryUsage usage;
+  usage.found("ml/llama", 8'004'241);
+  usage.committed("ml/llama", 1'000);
+  usage.audited({"ml/llama"});
+  usage.of_namespace("ml");
+}
+
+inline void own_repositories(const OwnRegistryAccess& access) {
+  OwnRepositories repositories(access);
+  for (const std::string& name : *repositories.list()) {
+    const auto use = repositories.use(name);
+  }
+}
+
+inline uint64_t registry_audit(const OwnRepositories& repositories, const ClusterView& view,
+                               const kube::Client& client, RegistryUsage& usage,
+                               const Clock& clock) {
+  RegistryAudit audit({.repositories = repositories,
+                       .view = view,
+                       .client = client,
+                       .usage = usage,
+                       .ns = "compilecache-system"},
+                      clock);
+  audit.round();
+  return audit.health().unreadable;
+}
+
+inline void registry_care(RegistryCareParts parts, WallTime now, const api::SweepRequest& report,
+                          const Clock& clock) {
+  RegistryCare care(std::move(parts), clock);
+  care.start();
+  care.swept(now, report.freed_bytes);
+  care.trouble("ml/llama").reason;
 }
 
 inline void registry_tokens(const api::RegistryTokenRequest& request, const TokenMinter& minter,
@@ -587,13 +667,96 @@ inline int settings() {
   return 0;
 }
 
+inline http::Response agent_answers(const http::Request& request, AgentServices& services,
+                                    const Caller& caller) {
+  RouteMatch call;
+  if (auto refused = find_call(request, call); refused.status != 0) return refused;
+  return response_of(call.route->serve(services, caller, call.id, request.body));
+}
+
+inline void request_pool(http::Request request, http::Responder respond,
+                         const std::function<http::Response(const http::Request&)>& answer) {
+  RequestPool pool(8, [&](const http::Request& asked) { return answer(asked); });
+  pool.start();
+  pool.handle(std::move(request), std::move(respond));
+  pool.stop();  // finishes what it has begun
+}
+
+inline int load_situations(const Caller& caller, const api::LoadRequest& request,
+                           const ClusterView& view, const Settings& settings,
+                           LoadTraffic& traffic) {
+  if (Status ok = check_load(caller, request); !ok) return 1;
+  LoadSituation situation = load_situation(view, settings, caller, request);
+  api::LoadAnswer answer = decide_load(situation);
+  const bool loads = answer.decision == api::LoadDecision::kLoad;
+  if (loads && !take_place(traffic, caller, answer, situation)) return 2;
+  return 0;
+}
+
+inline int fresh_archives(ArchiveClient& client,
+                          const std::function<std::optional<Monotonic>()>& heard,
+                          const Caller& caller, LoadSituation& situation, api::LoadAnswer& answer,
+                          const Clock& clock) {
+  const FreshArchives fresh({client, heard, FreshArchives::Ask::kAlways}, clock);
+  if (Status ok = fresh.confirm(caller, situation, answer); !ok) return 1;  // ask somebody else
+  return 0;
+}
+
+inline void follower_loads(const ClusterView& view, const Settings& settings, LoadTraffic& traffic,
+                           const FreshArchives& fresh, const TokenMinter& minter,
+                           const Caller& caller, const api::LoadRequest& request) {
+  FollowerServices services{FollowerLoads({view, settings, traffic, fresh}),
+                            FollowerTokens({view, settings, &minter, nullptr})};
+  Result<api::LoadAnswer> answer = services.loads.load(caller, request);
+}
+
+inline void load_desk(const LoadDeskParts& parts, const Settings& settings, const Clock& clock,
+                      http::Request request, http::Responder respond) {
+  LoadDesk desk(parts, settings, clock);
+  desk.start();
+  desk.handle(std::move(request), std::move(respond));  // 503: ask the leader
+  desk.stop();
+}
+
+inline void follower_session(const kube::Client& client, const Settings& settings,
+                             ClusterStores& stores, const ClusterWatch& watch, const Clock& clock,
+                             const TokenMinter& minter, http::Request request,
+                             http::Responder respond) {
+  FollowerSession follower({client, settings, stores, watch, clock, &minter});
+  follower.start();
+  follower.handle(std::move(request), std::move(respond));
+  follower.stop();
+}
+
+inline void cluster_watch(const kube::Client& client, const Settings& settings,
+                          ClusterStores& stores, const Clock& clock) {
+  ClusterWatch watch(client, settings.node_labels, stores, clock);
+  watch.start();
+  if (watch.has_synced()) return;
+  watch.stop();
+}
+
+inline void agent_service(const kube::Client& client) {
+  AgentService known;
+  const auto found = find_agent_service(client, "compilecache-system");
+  if (found) known = known.then(*found);
+}
+
+inline void known(const api::OwnRegistry& found,
+                  const std::function<void(const api::OwnRegistry&)>& tell) {
+  Known<api::OwnRegistry> registry;
+  if (registry.set(found)) tell(found);
+}
+
 inline void own_registry(const kube::Client& client) {
   const auto found = find_own_registry(client, "compilecache-system");
   if (found && found->installed()) return;
 }
 
-inline void registry_locator(const kube::Client& client, const std::string& ns) {
-  RegistryLocator locator(client, ns, [&](const api::OwnRegistry& found) { found.installed(); });
+inline void service_locator(const kube::Client& client, const std::string& ns) {
+  ServiceLocator locator(client, ns,
+                         {[&](const api::OwnRegistry& found) { found.installed(); },
+                          [&](const AgentService& found) { found.trouble.empty(); }});
   if (Status looked = locator.look(); !looked) return;
   locator.start();
 }
@@ -627,6 +790,26 @@ inline void webhook_service(const kube::Client& client, const ClusterStores& sto
   WebhookService webhook(client, stores.caches, settings, events, metrics, clock);
   webhook.start();
   webhook.handle(std::move(request), std::move(respond));
+}
+
+inline bool file_owner(const nlohmann::json& pod) {
+  if (can_own_files(pod, {"app"}, 0)) return true;
+  return false;
+}
+
+inline void fair_places(const std::string& pod_uid, Monotonic now,
+                        const std::function<void(Duration)>& ask_again_after) {
+  FairPlaces places(50, seconds(2));
+  const FairPlaces::Answer answer = places.take({"registry", "ml"}, pod_uid, now, seconds(10));
+  if (!answer.granted) ask_again_after(answer.due);
+  places.leave("registry", pod_uid);
+}
+
+inline void pending_reviews(const PendingReviews::IsDecided& is_decided, const Clock& clock,
+                            Monotonic begin, const PendingReviews::Resume& answer) {
+  PendingReviews pending(is_decided, clock);
+  pending.start();
+  if (!pending.hold("ml/llama", begin + seconds(1), answer)) answer();
 }
 
 }  // namespace compilecache::controller::examples

@@ -22,9 +22,9 @@ class FakeArchives : public ArchiveClient {
 
   // Asked before each write; may itself change archives, as another client would.
   std::function<Fault()> fault = [] { return Fault::kNone; };
-  // Told of each get and list, after it was made and before it is answered.
+  // Called for each get and list, after it was made and before it is answered.
   std::function<void()> on_get = [] {}, on_list = [] {};
-  // Told of each write that happened.
+  // Called for each write that happened.
   std::function<void(const api::CompileCacheArchive& before, const api::CompileCacheArchive& after)>
       on_write = [](const auto&, const auto&) {};
 

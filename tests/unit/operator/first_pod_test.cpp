@@ -23,7 +23,7 @@ TEST_F(FirstPod, TheSecondColdPodWaitsForTheFirst) {
       << "the first is dead, so the next goes ahead";
 }
 
-// Of no ReplicaSet, and without an annotation: it does not wait, but compiles for those who do.
+// It has no ReplicaSet and no annotation, so it does not wait, but compiles for those who do.
 TEST_F(FirstPod, APodThatNeverWaitsIsTheFirstForThoseWhoDo) {
   cache.spec.load.wait_for_first = seconds(60);
   put_cache();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "api/agent_config.hpp"
 #include "frameworks/effect.hpp"
@@ -69,11 +70,12 @@ TEST(Shipped, FrameworksOfTheGpuTestAreTheSame) {
     ours.cold_env.clear();
     ours.start_kit.clear();
     ours.part_of.clear();
+    ours.cpu_variables.clear();
     EXPECT_EQ(directory.framework, ours) << directory.framework.name;
   }
 }
 
-// What a cold pod with that cache would save, some time after it was written.
+// The save of a cold pod with that cache, some time after it was written.
 struct Judged {
   frameworks::Directory directory;
   frameworks::SavePlan plan;
@@ -113,14 +115,17 @@ void expect_all_but_factors_packed(const Judged& judged, size_t expected_factors
   EXPECT_THAT(judged.plan.busy, IsEmpty());
 }
 
-// What would be packed of these files, which are all there has been for a while.
+// The files of these that a pod that compiled nothing would pack; they are all there has been for
+// a while.
 std::vector<std::string> packed(const std::string& framework,
                                 const std::vector<std::string>& files) {
   frameworks::Directory directory;
   for (const std::string& file : files) directory.add(file, 5);
+  frameworks::SaveKnowledge known;
+  known.is_warm = [] { return true; };
   const auto plan =
-      frameworks::plan_save(Rules(shipped().at(framework)), directory.scan, {}, frameworks::at(100),
-                            [](const frameworks::FileInfo&) { return true; });
+      frameworks::plan_save(Rules(shipped().at(framework)), directory.scan, known,
+                            frameworks::at(100), [](const frameworks::FileInfo&) { return true; });
   std::vector<std::string> paths;
   for (const auto* file : plan.pack) paths.push_back(file->path);
   return paths;
@@ -185,18 +190,16 @@ TEST(ShippedFrameworks, ColdIsSaidToVllmTooWhereInductorsCachesAreOff) {
   EXPECT_TRUE(shipped().at("vllm").cold_env.contains("VLLM_DISABLE_COMPILE_CACHE"));
 }
 
-TEST(ShippedFrameworks, AreThoseThatTheReadmeNames) {
-  std::ifstream file(testing::in_tree("README.md"));
-  std::string row;
-  while (std::getline(file, row) && !row.starts_with("| `frameworks` |")) {
-  }
-  EXPECT_EQ(shipped().size(), 22U);
+TEST(ShippedFrameworks, AreThoseOfTheReference) {
+  std::stringstream page;
+  page << std::ifstream(testing::in_tree("docs/reference/settings.md")).rdbuf();
+  EXPECT_EQ(shipped().size(), 24U);
   for (const auto& [name, framework] : shipped()) {
-    EXPECT_THAT(row, ::testing::HasSubstr("`" + name + "`"));
+    EXPECT_THAT(page.str(), ::testing::HasSubstr("\n| `" + name + "` | "));
   }
 }
 
-// What the start kit keeps lies in the framework's directory, and is packed.
+// The start kit's files are in the framework's directory, and are packed.
 TEST(ShippedFrameworks, WhatTheStartKitBringsIsCarried) {
   size_t variables = 0;
   for (const auto& [name, framework] : shipped()) {
@@ -346,7 +349,7 @@ TEST(ShippedFrameworks, WhatOthersMayUseIsPackedAndNothingElse) {
   }
 }
 
-// What a pod with these files has, of which it was given and has read the first.
+// The state of a pod with these files, which got and has read the first.
 frameworks::Evidence warm(const std::string& framework, const std::string& read,
                           const std::vector<std::string>& made) {
   frameworks::Directory directory;
@@ -393,7 +396,7 @@ TEST(ShippedFrameworks, EntriesAreWhatStandsForAKey) {
 }
 
 // As vLLM 0.26 does with PyTorch 2.11: entries are written again out of its artifact, under the
-// same names. What it compiles again has another name, or is the model itself.
+// same names. A new compilation has another name, or is the model itself.
 TEST(ShippedFrameworks, EntriesThatAreWrittenAgainOutOfOthersAreNoNewWork) {
   const std::string root = "torch_compile_cache/torch_aot_compile/AB/";
   const std::string model = root + "rank_0_0/model";

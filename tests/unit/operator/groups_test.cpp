@@ -2,7 +2,7 @@
 
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
-// What the agent API makes of pods that run only together.
+// The agent API and pods that run only together.
 
 namespace compilecache::controller::test {
 namespace {
@@ -20,8 +20,38 @@ TEST_F(Groups, NoPodWaitsForOneOfItsOwnGroup) {
   EXPECT_EQ(load("d").reason, "waiting_for_first") << "another group may use what this one makes";
   EXPECT_EQ(load("e").reason, "waiting_for_first");
   ASSERT_EQ(save("a", '1'), 200);  // and compiles on
-  EXPECT_EQ(load("c").decision, api::LoadDecision::kLoad);
+  EXPECT_EQ(load("c").reason, "group_cold") << "as the others of its group";
   EXPECT_EQ(load("d").reason, "waiting_for_first");
+}
+
+TEST_F(Groups, MembersOfOneStartGetTheSameGeneration) {
+  for (const char* pod : {"a", "b", "c", "d", "e", "f"}) add_pod(pod);
+  ASSERT_EQ(save("f", '1'), 200);
+  for (const char* pod : {"a", "b", "c"}) put_into_group(pod, "one", pod[0] - 'a');
+  put_into_group("d", "two", 0);
+  EXPECT_EQ(load("a").manifest_digest, digest('1'));
+  ASSERT_EQ(save("f", '2'), 200);
+  EXPECT_EQ(load("b").manifest_digest, digest('1')) << "the generation before is still there";
+  EXPECT_EQ(load("d").manifest_digest, digest('2')) << "another group";
+  EXPECT_EQ(load("e").manifest_digest, digest('2')) << "no group";
+  ASSERT_EQ(save("f", '3'), 200);
+  EXPECT_EQ(load("c").manifest_digest, digest('3')) << "there is no other way to be warm";
+  // Its controller starts it again.
+  add_pod("g");
+  put_into_group("g", "one", 0);
+  EXPECT_EQ(load("g").manifest_digest, digest('3'));
+}
+
+TEST_F(Groups, MembersThatAskDuringAFirstSaveStayColdAsTheOthers) {
+  for (const char* pod : {"a", "b", "c"}) {
+    add_pod(pod);
+    put_into_group(pod, "one", pod[0] - 'a');
+  }
+  EXPECT_EQ(load("a").decision, api::LoadDecision::kNone);
+  ASSERT_EQ(save("a", '1'), 200);
+  EXPECT_EQ(load("b").reason, "group_cold");
+  clock.advance(minutes(11));
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kLoad) << "long after that start";
 }
 
 TEST_F(Groups, WhereAGroupsFirstDiesNoneOfTheGroupIsHeld) {
@@ -37,7 +67,7 @@ TEST_F(Groups, WhereAGroupsFirstDiesNoneOfTheGroupIsHeld) {
   for (const char* pod : {"c", "d"}) {
     EXPECT_EQ(load(pod).decision, api::LoadDecision::kNone) << "one of them is the first now";
   }
-  EXPECT_EQ(load("b").reason, "waiting_for_first");
+  EXPECT_EQ(load("b").reason, "group_cold") << "as the first of its group";
 }
 
 TEST_F(Groups, APlacesRanksAreToldOnceItsPodsAgree) {

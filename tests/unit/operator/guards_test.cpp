@@ -2,7 +2,7 @@
 
 #include "tests/unit/operator/agent_api_fixture.hpp"
 
-// Who may do what, and what a commit and a sweep must not do to each other: one test for each
+// Rights of callers, and the guards between a commit and a sweep: one test for each
 // check.
 
 namespace compilecache::controller {
@@ -38,8 +38,7 @@ class Guards : public test::AgentApiTest {
   // The first page of an inventory.
   void tell_page(const std::vector<api::StoredBlob>& inventory, const std::string& up_to) {
     api::SweepRequest page{.cache = "transformer", .phase = api::SweepPhase::kInventory};
-    page.inventory = inventory;
-    page.up_to = up_to;
+    page.inventory = api::Inventory{.blobs = inventory, .up_to = up_to};
     EXPECT_EQ(send("POST", "/v1/sweeps", "job", api::dump(page)).status, 200);
   }
   // Another replica leads now; the CompileCache's status is what the one before has written.
@@ -158,7 +157,8 @@ TEST_F(Guards, ANewLeaderMissesNoBlobOfAHeadThatMayBeYoung) {
   change_leader();
   const auto sweep_finds_nothing = [&] {
     for (const auto phase : {api::SweepPhase::kBegin, api::SweepPhase::kEnd}) {
-      const api::SweepRequest request{.cache = "transformer", .phase = phase};
+      const api::SweepRequest request{
+          .cache = "transformer", .phase = phase, .inventory = api::Inventory()};
       EXPECT_EQ(next_leader("/v1/sweeps", "job", api::dump(request)), 200);
     }
   };
@@ -233,7 +233,7 @@ TEST_F(Guards, OnlyAJobsPodSweeps) {
   for (const bool job : {false, true}) {
     PodView pod = *stores.sweep_pods.get("ml/job");
     pod.owner = std::make_shared<const OwnerView>(
-        OwnerView{"batch/v1", job ? "Job" : "ReplicaSet", "x", "y"});
+        OwnerView{"batch/v1", job ? "Job" : "ReplicaSet", "x", "j1"});
     stores.sweep_pods.upsert("ml/job", std::make_shared<const PodView>(pod));
     const std::string begin =
         api::dump(api::SweepRequest{.cache = "transformer", .phase = api::SweepPhase::kBegin});
@@ -249,6 +249,61 @@ TEST_F(Guards, OnlyAJobsPodSweeps) {
           .status,
       403)
       << "a label alone is anybody's to set";
+}
+
+// Anyone who may create Jobs in the namespace may set the label, too.
+TEST_F(Guards, AJobThatTheOperatorDidNotCreateIsNotBelieved) {
+  ASSERT_EQ(save("a", '1'), 200);
+  cache.spec.storage = {.claim_name = "claim", .copy_from = api::CopySource{.cache = "old"}};
+  put_cache();
+  PodView forged = *stores.sweep_pods.get("ml/job");
+  forged.owner =
+      std::make_shared<const OwnerView>(OwnerView{"batch/v1", "Job", "sweep-1", "theirs"});
+  stores.sweep_pods.upsert("ml/job", std::make_shared<const PodView>(forged));
+  api::SweepRequest lie{.cache = "transformer", .phase = api::SweepPhase::kEnd};
+  lie.corrupt = {digest('1')};
+  const auto response = send("POST", "/v1/sweeps", "job", api::dump(lie));
+  EXPECT_EQ(response.status, 403);
+  EXPECT_NE(response.body.find("no sweep Job that this operator created"), std::string::npos);
+  EXPECT_EQ(copy({found_archive('7', "torch:2")}), 403);
+  EXPECT_EQ(send("POST", "/v1/registry-token", "job", R"({"push": true})").status, 403);
+  EXPECT_EQ(archives.archives.size(), 1U);
+  EXPECT_EQ(load("b").manifest_digest, digest('1')) << "the head stands";
+}
+
+TEST_F(Guards, AVerdictCountsOnlyOnWhatTheSweepWasToldToCheck) {
+  ASSERT_EQ(save("a", '1'), 200);
+  EXPECT_TRUE(begin_sweep().check.empty());
+  end_sweep("1", {digest('1')});
+  EXPECT_EQ(load("b").manifest_digest, digest('1')) << "nobody has doubted it";
+  report_loaded("b", api::Outcome::kError, std::nullopt, digest('1'));
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kNone);
+  end_sweep("1", {}, {digest('1')});
+  EXPECT_EQ(load("c").decision, api::LoadDecision::kNone) << "the Job had begun before";
+  EXPECT_EQ(begin_sweep().check, std::vector<std::string>{digest('1')});
+  end_sweep("1", {}, {digest('1')});
+  EXPECT_EQ(load("c").manifest_digest, digest('1'));
+}
+
+// Another leader may have given the Job its list.
+TEST_F(Guards, AVerdictOnWhatWaitsToBeCheckedCountsUnderANewLeader) {
+  ASSERT_EQ(save("a", '1'), 200);
+  report_loaded("b", api::Outcome::kError, std::nullopt, digest('1'));
+  end_sweep("1", {digest('1')});
+  EXPECT_TRUE(is_corrupt(archive()));
+}
+
+// The next leader would not know of it, and let another Job run beside it.
+TEST_F(Guards, AJobThatTheStatusDoesNotNameYetDeletesNothing) {
+  cache.status.condemned = {{digest('x'), "2019-01-01T00:00:00Z"}};
+  stats.set_condemned("ml/transformer", cache.status.condemned);
+  put_cache();
+  clock.advance(minutes(20));
+  EXPECT_EQ(begin_sweep().deletable, std::vector<std::string>{digest('x')});
+  cache.status.sweep_job = "j0";
+  put_cache();
+  created = "j1";
+  EXPECT_TRUE(begin_sweep().deletable.empty());
 }
 
 TEST_F(Guards, ATokenIsNotServedForAPodThatHasOnlyItsName) {

@@ -14,12 +14,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A pod of "ml/transformer" in a namespace where nobody speaks unless told to.
+// A pod of "ml/transformer" in a namespace where nobody calls unless asked to.
 class HeardPodsTest : public ::testing::Test {
  protected:
   PodView pod(const std::string& name, bool loaded = true, const std::string& cache = "llama") {
     PodView made{.ns = "ml", .name = name, .uid = "uid-" + name, .cache = cache};
-    made.injection = std::make_shared<const api::InjectionStatus>();
+    made.injection = std::make_shared<const api::InjectionStatus>(
+        api::InjectionStatus{.init_containers = {api::kLoaderContainer, api::kSaverContainer}});
     ContainerView loader{.name = api::kLoaderContainer, .init = true, .running = !loaded};
     if (loaded) loader.ended_reason = "Completed";
     made.containers = std::make_shared<const std::vector<ContainerView>>(1, loader);
@@ -46,6 +47,27 @@ class HeardPodsTest : public ::testing::Test {
   Monotonic now{seconds(1000)};
   HeardPods heard{Settings::Agent{}};
 };
+
+// The loads were answered by a replica that does not lead, and the leader got no report.
+TEST_F(HeardPodsTest, PodsThatAnotherReplicaAnsweredDoNotMakeTheirNamespaceNotAsked) {
+  for (const char* name : {"a", "b", "c", "d"}) {
+    PodView reads = pod(name);
+    reads.injection = std::make_shared<const api::InjectionStatus>(
+        api::InjectionStatus{.init_containers = {api::kLoaderContainer}});
+    heard.seen(reads, now);
+    now += seconds(90);
+    EXPECT_THAT(silence().unheard, IsEmpty())
+        << "without a saver nobody reports to the leader later";
+  }
+  for (const char* name : {"e", "f", "g", "h"}) {
+    loads(name);
+    now += seconds(30);
+    heard.spoke(pod(name));  // its saver, which repeats the report until the leader has it
+    now += seconds(60);
+    EXPECT_FALSE(silence().not_asked);
+  }
+  EXPECT_THAT(changed, IsEmpty());
+}
 
 TEST_F(HeardPodsTest, OfOneSidecarTheLoadIsOverWhenItIsSaidToRun) {
   PodView one = pod("a");
@@ -98,7 +120,7 @@ TEST_F(HeardPodsTest, AfterSomeInARowPodsOfTheNamespaceAreToldNotToAsk) {
   EXPECT_FALSE(heard.silence("elsewhere", "llama", now).not_asked);
   EXPECT_THAT(changed, ElementsAre("ml"));
   for (const char* name : {"a", "b", "c"}) heard.gone("ml", "uid-" + std::string(name));
-  EXPECT_TRUE(silence().not_asked) << "until one is heard";
+  EXPECT_TRUE(silence().not_asked) << "until one calls";
   heard.spoke(pod("d"));
   EXPECT_FALSE(silence().not_asked);
   EXPECT_THAT(changed, ElementsAre("ml", "ml"));
@@ -142,6 +164,43 @@ TEST_F(HeardPodsTest, ALoaderThatWasKilledNeedNotHaveAsked) {
   EXPECT_THAT(silence().unheard, IsEmpty());
 }
 
+TEST_F(HeardPodsTest, PodsWithAnOldAddressOfOursAreNoSignOfANetworkPolicy) {
+  for (const char* name : {"a", "b", "c"}) loads(name);
+  heard.spoke(pod("c"));
+  heard.moved(true, now);
+  loads("d");  // injected by a replica that had not noticed yet
+  now += seconds(30);
+  loads("e");
+  now += seconds(90);
+  const Silence found = silence();
+  EXPECT_THAT(found.astray, ElementsAre("a", "b", "d"));
+  EXPECT_THAT(found.unheard, ElementsAre("e"));
+  EXPECT_FALSE(found.not_asked) << "new pods have the right address";
+
+  std::vector<api::Condition> conditions;
+  update_unheard(conditions, {.astray = {"a", "b", "d"}, .heard = 1}, 1, "now");
+  const auto* told = api::find_condition(conditions, api::kPodsUnheardCondition);
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->status, "True");
+  EXPECT_EQ(told->reason, "AddressChanged");
+  EXPECT_THAT(told->message, HasSubstr("3 of 4 pods that it injected (a, b, d)"));
+  EXPECT_THAT(told->message, HasSubstr("until they are recreated"));
+  EXPECT_THAT(told->message, ::testing::Not(HasSubstr("network-policy")));
+  EXPECT_FALSE(api::is_not_asked(conditions));
+}
+
+TEST_F(HeardPodsTest, WhileOurServiceIsMissingSilenceCountsForNothing) {
+  heard.moved(false, now);
+  now += seconds(600);
+  for (const char* name : {"a", "b", "c", "d"}) loads_and_stays_silent(name);
+  EXPECT_FALSE(silence().not_asked);
+  EXPECT_THAT(silence().unheard, IsEmpty());
+  heard.moved(true, now);
+  EXPECT_THAT(silence().astray, ElementsAre("a", "b", "c", "d"));
+  heard.spoke(pod("a"));
+  EXPECT_THAT(silence().astray, ElementsAre("b", "c", "d"));
+}
+
 TEST_F(HeardPodsTest, TheConditionNamesThemAndWhatToDo) {
   std::vector<api::Condition> conditions;
   Silence silent{.unheard = {"a", "b", "c", "d"}, .heard = 1};
@@ -150,7 +209,7 @@ TEST_F(HeardPodsTest, TheConditionNamesThemAndWhatToDo) {
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->status, "True");
   EXPECT_THAT(told->message, HasSubstr("4 of 5 pods that it injected (a, b, c, ...)"));
-  EXPECT_THAT(told->message, HasSubstr("docs/network-policy.md"));
+  EXPECT_THAT(told->message, HasSubstr("docs/run/network-policy.md"));
   EXPECT_FALSE(api::is_not_asked(conditions));
   silent.not_asked = true;
   update_unheard(conditions, silent, 1, "now");

@@ -25,6 +25,7 @@ api::ArchiveHead head(char fill, int64_t generation, const std::string& saved_at
   head.blobs = {digest(fill)};
   head.generation = generation;
   head.saved_at = saved_at;
+  head.compile_seconds = 3600;  // so a load may take the whole timeout
   return head;
 }
 
@@ -71,6 +72,124 @@ TEST(LoadDecision, FallsBackToTheNewestCompatibleOne) {
   exact_only.fallback_compatible = false;
   EXPECT_EQ(decide_load(exact_only).decision, api::LoadDecision::kNone);
   EXPECT_EQ(decide_load(exact_only).reason, "no_archive");
+}
+
+LoadSituation on_host(const std::string& cpu,
+                      const std::vector<api::CompileCacheArchive>& archives) {
+  LoadSituation s = situation(archives);
+  s.host_cpu = cpu;
+  return s;
+}
+
+TEST(LoadDecision, NeverGivesCodeOfAnotherCpu) {
+  const auto other = archive(api::with_cpu(key("a"), "avx512-1"), head('o', 9, kSavedAt));
+  const auto answer = decide_load(on_host("avx2-2", {other}));
+  EXPECT_EQ(answer.decision, api::LoadDecision::kNone);
+  EXPECT_EQ(answer.reason, "cpu_mismatch");
+  EXPECT_EQ(decide_load(on_host("avx512-1", {other})).match, api::Match::kExact);
+  EXPECT_EQ(decide_load(on_host(api::kUnknownCpu, {other})).reason, "cpu_mismatch");
+  EXPECT_EQ(decide_load(on_host("", {other})).reason, "cpu_mismatch")
+      << "an agent of 0.2 does not say what it runs on";
+}
+
+TEST(LoadDecision, PrefersTheHostsOwnCpuThenWhatEveryCpuCanLoad) {
+  const auto own = archive(api::with_cpu(key("a"), "avx512-1"), head('o', 1, kSavedAt));
+  const auto any = archive(api::with_cpu(key("a"), api::kAnyCpu), head('a', 9, kSavedAt));
+  const auto old = archive(key("a"), head('l', 99, kSavedAt));
+  const auto digest_of = [](const std::vector<api::CompileCacheArchive>& archives) {
+    return decide_load(on_host("avx512-1", archives)).manifest_digest;
+  };
+  EXPECT_EQ(digest_of({old, any, own}), digest('o')) << "in any order";
+  EXPECT_EQ(digest_of({own, any, old}), digest('o'));
+  EXPECT_EQ(digest_of({old, any}), digest('a'));
+  EXPECT_EQ(digest_of({old}), digest('l')) << "the loader checks for code in it";
+  EXPECT_EQ(decide_load(on_host("avx2-2", {own, any})).manifest_digest, digest('a'));
+}
+
+TEST(LoadDecision, WhatNobodyKnowsIsNotForPodsThatCompileForTheirCpu) {
+  const auto old = archive(key("a"), head('l', 99, kSavedAt));
+  LoadSituation s = on_host("avx512-1", {old});
+  s.uses_gpu = false;
+  EXPECT_EQ(decide_load(s).reason, "cpu_unknown");
+  s.host_cpu.clear();
+  EXPECT_EQ(decide_load(s).manifest_digest, digest('l')) << "agents of 0.2 go on as before";
+}
+
+TEST(LoadDecision, OfOtherImagesNoneOfAnotherCpuEither) {
+  const auto other =
+      archive(api::with_cpu(key("b"), "avx2-2"), head('o', 1, "2026-09-01T00:00:00Z"));
+  const auto own =
+      archive(api::with_cpu(key("c"), "avx512-1"), head('c', 1, "2026-01-01T00:00:00Z"));
+  const auto any =
+      archive(api::with_cpu(key("d"), api::kAnyCpu), head('d', 1, "2026-02-01T00:00:00Z"));
+  const auto answer = decide_load(on_host("avx512-1", {other, own, any}));
+  EXPECT_EQ(answer.match, api::Match::kCompatible);
+  EXPECT_EQ(answer.manifest_digest, digest('d')) << "the newest that fits";
+}
+
+api::ArchiveHead saved_by(api::ArchiveHead head, const std::string& account,
+                          const std::string& workload) {
+  head.saved_by = "pod";
+  head.service_account = account;
+  head.workload = workload;
+  return head;
+}
+
+// A developer's pod of another image must not decide what production loads by being the latest.
+TEST(LoadDecision, FallsBackToThePodsOwnAccountAndWorkloadFirst) {
+  const auto of = [&](const char* image, char fill, const std::string& at, const char* account,
+                      const char* workload) {
+    return archive(key(image), saved_by(head(fill, 1, at), account, workload));
+  };
+  std::vector<api::CompileCacheArchive> archives{
+      of("b", 'b', "2026-03-01T00:00:00Z", "dev", "Deployment/web"),
+      of("c", 'c', "2026-01-01T00:00:00Z", "prod", "Deployment/web"),
+      of("d", 'd', "2026-02-01T00:00:00Z", "prod", "Deployment/other")};
+  const auto loaded = [&] {
+    LoadSituation s = situation(archives);
+    s.service_account = "prod";
+    s.workload = "Deployment/web";
+    return decide_load(s).manifest_digest;
+  };
+  EXPECT_EQ(loaded(), digest('c')) << "its own workload's";
+  archives.erase(archives.begin() + 1);
+  EXPECT_EQ(loaded(), digest('d')) << "its own account's";
+  archives.erase(archives.begin() + 1);
+  EXPECT_EQ(loaded(), digest('b')) << "else anybody's that may save";
+  archives.push_back(of("e", 'e', "2026-04-01T00:00:00Z", "", ""));
+  EXPECT_EQ(loaded(), digest('e')) << "of those the newest";
+}
+
+TEST(LoadDecision, NothingOfAnAccountThatMayNotSaveIsHandedOut) {
+  api::CompileCacheArchive exact =
+      archive(key("a"), saved_by(head('a', 2, kSavedAt), "dev", "Deployment/web"));
+  exact.previous = saved_by(head('p', 1, kSavedAt), "prod", "");
+  const auto fallback =
+      archive(key("b"), saved_by(head('b', 9, "2026-02-01T00:00:00Z"), "dev", ""));
+  const auto loaded = [&](const std::vector<std::string>& allowed) {
+    LoadSituation s = situation({exact, fallback});
+    s.allowed_service_accounts = allowed;
+    return decide_load(s);
+  };
+  EXPECT_EQ(loaded({}).manifest_digest, digest('a'));
+  EXPECT_EQ(loaded({"dev", "prod"}).manifest_digest, digest('a'));
+  EXPECT_EQ(loaded({"prod"}).manifest_digest, digest('p')) << "the generation before";
+  exact.previous.earlier_accounts = {"dev"};
+  EXPECT_EQ(loaded({"prod"}).decision, api::LoadDecision::kNone) << "it extends dev's";
+  EXPECT_EQ(loaded({"prod"}).reason, "saver_not_allowed");
+  exact.head.service_account.clear();
+  EXPECT_EQ(loaded({"prod"}).manifest_digest, digest('a')) << "of an earlier release, or copied";
+}
+
+TEST(LoadDecision, WhoWaitsForOtherNamespacesAsksAgainSoon) {
+  LoadSituation s = situation({archive(key("a"), head('a', 1, kSavedAt))});
+  s.too_many_loads = true;
+  s.waiting = 5000;
+  EXPECT_GT(decide_load(s).retry_after_ms, 5'000) << "its own crowd";
+  s.place_due = milliseconds(1'700);
+  EXPECT_LE(decide_load(s).retry_after_ms, 500);
+  s.place_due = milliseconds(1);
+  EXPECT_GE(decide_load(s).retry_after_ms, 100);
 }
 
 TEST(LoadDecision, NeverCrossesGpuProducts) {
@@ -200,7 +319,10 @@ TEST(LoadDecision, RefreshLoadsNothing) {
 }
 
 TEST(LoadDecision, TheBudgetIsHalfOfWhatCanBeSaved) {
-  EXPECT_EQ(api::load_budget(seconds(120), 0), seconds(120));
+  EXPECT_EQ(api::load_budget(seconds(120), 0), seconds(10)) << "nobody knows what it saves";
+  EXPECT_EQ(api::load_budget(seconds(120), 0, 1'000'000'000), seconds(30)) << "a large one, much";
+  EXPECT_EQ(api::load_budget(seconds(120), 0, 100'000'000'000), seconds(120));
+  EXPECT_EQ(api::load_budget(seconds(3), 0), seconds(3));
   EXPECT_EQ(api::load_budget(seconds(120), 60), seconds(30));
   EXPECT_EQ(api::load_budget(seconds(120), 8), seconds(5));
   EXPECT_EQ(api::load_budget(seconds(120), 2), seconds(2)) << "never slower than cold";

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +13,7 @@
 #include <sstream>
 #include <vector>
 
+#include "operator/registry_care.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 
@@ -78,13 +81,21 @@ class MetricsTest : public ::testing::Test {
     let_all_happen(metrics);
     fill(stores);
     metrics.set_caches([this] { return cache_gauges(view); });
+    RegistryCondition registry{.full_since = WallTime{}};
+    registry.health = {.audited = WallTime{std::chrono::hours(24 * 20'000)},
+                       .bytes = 4096,
+                       .repositories = 3,
+                       .unneeded = 1,
+                       .unreadable = 2,
+                       .collection = CollectionReport{.collected = true, .set_aside = 5}};
+    metrics.set_registry([registry] { return registry_gauges(registry); });
   }
 
   [[nodiscard]] bool tells(const std::string& line) const {
     return ("\n" + metrics.text()).find("\n" + line + "\n") != std::string::npos;
   }
 
-  // What a query may name.
+  // Names that a query may have.
   [[nodiscard]] std::set<std::string> names() const {
     std::set<std::string> names;
     const std::string text = metrics.text();
@@ -198,6 +209,14 @@ TEST_F(MetricsTest, CountWhatWasLoadedAndHowLongSavesTook) {
       tells(R"(compilecache_saves_total{cache="llama",namespace="ml",outcome="committed"} 1)"));
 }
 
+TEST_F(MetricsTest, TellOfTheInstallationsRegistry) {
+  EXPECT_TRUE(tells("compilecache_registry_full 1")) << metrics.text();
+  EXPECT_TRUE(tells("compilecache_registry_collected 1"));
+  EXPECT_TRUE(tells("compilecache_registry_set_aside 5"));
+  EXPECT_TRUE(tells("compilecache_registry_unreadable 2"));
+  EXPECT_TRUE(tells("compilecache_registry_unneeded_repositories 1"));
+}
+
 TEST_F(MetricsTest, AreAllThatTheRulesAndTheDashboardSpeakOf) {
   expect_known(kMonitoring + "rules.yaml");
   expect_known(kMonitoring + "rules_test.yaml");
@@ -212,12 +231,17 @@ TEST(AlertRules, FireWhenTheyShouldAndNotBefore) {
 TEST(AlertRules, HaveEachATestAndAPage) {
   const std::string rules = read_file(kMonitoring + "rules.yaml");
   const std::string tests = read_file(kMonitoring + "rules_test.yaml");
-  const std::string page = read_file(testing::in_tree("docs/alerts.md"));
+  const std::string page = read_file(testing::in_tree("docs/troubleshoot/alerts.md"));
   const std::regex alert("- alert: (\\S+)");
   size_t count = 0;
   for (std::sregex_iterator it(rules.begin(), rules.end(), alert), end; it != end; ++it, ++count) {
     const std::string name = (*it)[1];
     EXPECT_NE(page.find("\n## " + name + "\n"), std::string::npos) << name;
+    // The anchor that the site makes of the heading.
+    std::string anchor = name;
+    std::transform(anchor.begin(), anchor.end(), anchor.begin(),
+                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    EXPECT_NE(rules.find("/troubleshoot/alerts/#" + anchor + "\n"), std::string::npos) << name;
     EXPECT_NE(tests.find("alertname: " + name + "\n    exp_alerts:\n    - exp_labels"),
               std::string::npos)
         << name;

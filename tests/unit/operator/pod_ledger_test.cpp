@@ -37,7 +37,7 @@ TEST(PodLedger, APodThatEndsIsForgottenByAllAndTheyHear) {
   PodLedger pods;
   std::vector<std::string> ended;
   pods.on_end([&](const std::string& ns, const std::string& uid) {
-    EXPECT_FALSE(pods.find<Crashes>(uid)) << "it is gone already, and the ledger may be asked";
+    EXPECT_FALSE(pods.find<Crashes>(uid)) << "it has ended already, and the ledger may be asked";
     ended.push_back(ns + "/" + uid);
   });
   add_crash(pods, "a");

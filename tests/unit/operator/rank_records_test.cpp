@@ -84,6 +84,24 @@ TEST_F(RankRecords, WhatPodsSayIsBounded) {
   EXPECT_EQ(records.back().member, "399") << "the oldest go";
 }
 
+// One pod after another reports as much as an agent can; etcd takes 1.5 MiB of an object.
+TEST_F(RankRecords, AllTogetherTheyFitIntoOneObject) {
+  for (int i = 0; i < 300; ++i) {
+    Texts directories;
+    const std::string number = std::to_string(i);
+    const std::string layout = std::string(150, 'l') + number;
+    for (int rank = 0; rank < 64; ++rank) {
+      directories.push_back(layout + "/rank_" + std::string(80, '1') + std::to_string(rank));
+    }
+    note(std::string(120, 'm') + number, "pod-" + number, directories);
+  }
+  api::CompileCacheArchive archive;
+  archive.ranks = records;
+  EXPECT_FALSE(records.empty());
+  EXPECT_EQ(records.back().pod, "pod-299");
+  EXPECT_LT(api::status_json(archive).dump().size(), size_t{160} << 10);
+}
+
 // Whatever pods do: those whose place always has the same ranks load these in the end, and one
 // whose ranks moved is not given less than all after that.
 TEST_F(RankRecords, OfManyHistoriesNoneLeavesOutWhatAPlaceHasUsed) {

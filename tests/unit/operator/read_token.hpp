@@ -5,7 +5,7 @@
 
 #include "base/clock.hpp"
 
-// A token as a registry reads it, by OpenSSL and nothing of ours.
+// A token as a registry reads it, by OpenSSL and no code of the product.
 
 namespace compilecache::controller::test {
 

@@ -17,7 +17,7 @@
 #include "tests/unit/webhook/golden_case.hpp"
 
 // One word wherever somebody meets a reason: the admission warning, the Event, the log and the
-// metric. That docs/reasons.md has it is tests/unit/config/docs_test.cpp's.
+// metric. That docs/troubleshoot/reasons.md has it is tests/unit/config/docs_test.cpp's.
 
 namespace compilecache::controller {
 namespace {
@@ -31,7 +31,7 @@ struct Events : kube::EventSink {
   std::vector<kube::EventRecord> records;
 };
 
-// What an API server and everybody who looks got to see of one admission.
+// The traces of one admission, for an API server and for its users.
 struct Seen {
   json response, log;
   std::vector<kube::EventRecord> events;

@@ -83,7 +83,7 @@ class RegistryTokens : public ::testing::Test {
     return endpoint.answer(request);
   }
   static std::string basic(const std::string& both) { return "Basic " + base64_encode(both); }
-  // What the token opens, as the registry reads it.
+  // The token's rights, as the registry reads it.
   json access(const std::string& scope) {
     const auto response = get(basic("any:good"), scope);
     EXPECT_EQ(response.status, 200) << response.body;

@@ -73,7 +73,7 @@ class RegistryKeeperTest : public ::testing::Test {
                                  .value("annotations", json::object());
     return annotations.value(kMountedAnnotation, "");
   }
-  // The Deployment's controller has made the pod anew: it runs with what the Secrets hold now.
+  // The Deployment's controller has recreated the pod: it runs with the present Secrets.
   void start_registry() {
     accepted = entry("auth", "ca.crt");
     json deployment = server.objects(kDeployments).at("system/images");
@@ -146,7 +146,7 @@ TEST_F(RegistryKeeperTest, WhatItServesIsSignedByTheOrdinaryAuthorityAndRenewed)
   EXPECT_FALSE(test::serves(first, entry("auth", "ca.crt"), name, clock.wall()));
   const std::string before = mounted();
   ASSERT_TRUE(leader.keeper.round());
-  EXPECT_EQ(mounted(), before) << "nothing to start it anew for";
+  EXPECT_EQ(mounted(), before) << "no reason to restart it";
   clock.advance(hours(24 * 61));
   ASSERT_TRUE(leader.keeper.round());
   EXPECT_NE(entry("tls", "tls.crt"), first);
@@ -178,7 +178,7 @@ TEST_F(RegistryKeeperTest, SomebodyElsesCertificateIsLeftAloneAndStartsItAnew) {
 TEST_F(RegistryKeeperTest, OnlyTheLeaderWrites) {
   put_deployment();
   ASSERT_TRUE(follower.keeper.round());
-  EXPECT_EQ(server.objects(kRegistrySecrets).size(), 1U) << "the authority, by whoever is first";
+  EXPECT_EQ(server.objects(kRegistrySecrets).size(), 1U) << "the authority, by the first replica";
   EXPECT_EQ(mounted(), "");
 }
 
@@ -206,14 +206,14 @@ TEST_F(RegistryKeeperTest, TheAuthorityIsReplacedWithoutARefusedToken) {
   ASSERT_TRUE(follower.keeper.round());
   EXPECT_EQ(entry("authority", "ca.crt"), first);
   EXPECT_NE(entry("authority", "next-ca.crt"), "");
-  stop_registry();  // its controller is about to make it anew
+  stop_registry();  // its controller is about to recreate it
   rounds();
   EXPECT_EQ(entry("authority", "ca.crt"), first) << "the one that runs does not know the next";
   const std::string told = mounted();
   start_registry();
   rounds();
   EXPECT_NE(entry("authority", "ca.crt"), first);
-  EXPECT_EQ(mounted(), told) << "it is not started anew for the switch";
+  EXPECT_EQ(mounted(), told) << "it is not restarted for the switch";
 
   clock.advance(hours(2));
   rounds();

@@ -55,7 +55,7 @@ class RegistryToken : public test::AgentApiTest {
     put_cache();
   }
 
-  // What the pod's token opens, as the registry reads it.
+  // The rights of the pod's token, as the registry reads it.
   json access(const std::string& pod, bool push) {
     const auto answer =
         call<api::RegistryToken>("/v1/registry-token", pod, api::RegistryTokenRequest{push});
@@ -178,7 +178,7 @@ TEST_F(RegistryToken, AboveTheShareNothingIsCopiedThere) {
                                                        .found = {found_archive('7', "torch:1")}}));
   EXPECT_EQ(answer.status, 403);
   EXPECT_THAT(answer.body, HasSubstr("the namespace ml keeps"));
-  EXPECT_EQ(copy({}, "claim old-caches, old", "above its share"), 200) << "how it ended is heard";
+  EXPECT_EQ(copy({}, "claim old-caches, old", "above its share"), 200) << "its end is reported";
   settings.registry.namespace_share = 0;
   EXPECT_EQ(copy({found_archive('7', "torch:1")}), 200);
 }

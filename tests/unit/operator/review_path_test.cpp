@@ -12,7 +12,7 @@
 #include "tests/support/fake_apiserver.hpp"
 #include "tests/support/paths.hpp"
 
-// By which path API servers ask the webhook, whoever makes the certificates.
+// The path by which API servers ask the webhook, with any source of certificates.
 
 namespace compilecache::controller {
 namespace {
@@ -33,7 +33,7 @@ class ReviewPathTest : public ::testing::Test {
   }
   static json webhook(const std::string& service, const std::string& path) {
     json webhook = {{"name", service + ".compilecache.dev"},
-                    {"clientConfig", {{"caBundle", "of whoever makes the certificates"}}}};
+                    {"clientConfig", {{"caBundle", "of the certificates' issuer"}}}};
     webhook["clientConfig"]["service"] = {{"name", service}, {"namespace", "system"}};
     if (!path.empty()) webhook["clientConfig"]["service"]["path"] = path;
     return webhook;
@@ -67,7 +67,7 @@ TEST_F(ReviewPathTest, TheLeaderWritesAPathThatNobodyElseKnows) {
   EXPECT_EQ(follower.path().secret, secret);
   EXPECT_EQ(written(), "/mutate/" + secret);
   for (ReviewPathKeeper* keeper : {&leader, &follower}) {
-    EXPECT_FALSE(keeper->path().in_force) << "another API server may not have heard of it";
+    EXPECT_FALSE(keeper->path().in_force) << "another API server may not know it yet";
   }
   later();
   for (ReviewPathKeeper* keeper : {&leader, &follower}) {

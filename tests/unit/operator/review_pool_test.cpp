@@ -108,7 +108,7 @@ TEST_F(Pool, StopEndsWhatIsBeingDoneAndDropsWhatWaits) {
     pool_.stop();
     ended_at_stop = ended;
   });
-  EXPECT_TRUE(soon([&] { return waits.use_count() == 1; })) << "whoever asked need not wait";
+  EXPECT_TRUE(soon([&] { return waits.use_count() == 1; })) << "the caller need not wait";
   EXPECT_FALSE(pool_.add(false, [&done] { ++done; }));
   for (Held& one : held) one.let_go();
   stopper.join();

@@ -104,7 +104,7 @@ TEST_F(SaveCoordinatorTest, ASilentHolderLosesTheLockAndItsCommitIsRefused) {
   EXPECT_EQ(ask(pod("b")).decision, api::SaveDecision::kBusy);
   ASSERT_TRUE(saves.renew("ml", "uid-a", slow.id, slow.fence, seconds(30)));
   clock.advance(seconds(29));
-  EXPECT_EQ(ask(pod("b")).decision, api::SaveDecision::kBusy) << "it was heard of";
+  EXPECT_EQ(ask(pod("b")).decision, api::SaveDecision::kBusy) << "it has called";
   clock.advance(seconds(1));
   const auto next = ask(pod("b"));
   EXPECT_EQ(next.decision, api::SaveDecision::kGranted);
@@ -162,7 +162,7 @@ TEST_F(SaveCoordinatorTest, ANewLeaderGivesTheHolderOneFullTimeout) {
   EXPECT_TRUE(next.commit(pod("a"), save.id, commit_of(save, '1')));
 }
 
-// Else others would wait for a save that is long done.
+// Otherwise others would wait for a finished save.
 TEST_F(SaveCoordinatorTest, ARenewalUnderANewLeaderBringsNoLockBackThatACommitHasEnded) {
   const auto save = ask(pod("a"));
   CacheLocks other_locks;
@@ -235,6 +235,95 @@ TEST_F(SaveCoordinatorTest, AtMostSoManySavesOfOneVolume) {
   EXPECT_EQ(ask(pod("c", "3")).decision, api::SaveDecision::kGranted);
 }
 
+// Two places: one namespace's savers hold both, and renew their locks forever.
+TEST_F(SaveCoordinatorTest, ACrowdOfAnotherNamespaceCostsABoundedWait) {
+  const auto in = [&](const std::string& ns, const std::string& name) {
+    SaveContext context = pod(name, name);
+    context.ns = ns;
+    context.store = api::RegistryRef{.host = "r", .repository = ns + "/cache", .own = true};
+    return context;
+  };
+  const auto first = ask(in("crowd", "a")), second = ask(in("crowd", "b"));
+  EXPECT_EQ(ask(in("crowd", "c")).reason, "too_many_saves");
+  const auto renew = [&] {
+    for (const auto* save : {&first, &second}) {
+      const std::string uid = save == &first ? "uid-a" : "uid-b";
+      ASSERT_TRUE(saves.renew("crowd", uid, save->id, save->fence, seconds(30)));
+    }
+  };
+  EXPECT_EQ(ask(in("ml", "x")).reason, "too_many_saves");
+  clock.advance(seconds(5));
+  renew();
+  EXPECT_EQ(ask(in("crowd", "c")).reason, "too_many_saves") << "it waits for its own";
+  EXPECT_EQ(ask(in("ml", "x")).decision, api::SaveDecision::kGranted);
+  EXPECT_EQ(ask(in("ml", "y")).reason, "too_many_saves") << "it has its share";
+}
+
+TEST_F(SaveCoordinatorTest, AnAttemptsNonceIsCut) {
+  api::SaveRequest request{.attempt = std::string(250'000, 'n'), .new_files = 1};
+  ASSERT_TRUE(saves.request(pod("a"), request));
+  EXPECT_LT(archive().lock.holder.size(), 200U);
+  EXPECT_EQ(holder_uid(archive().lock), "uid-a");
+}
+
+TEST_F(SaveCoordinatorTest, EachGenerationSaysWhoseFilesItMayHold) {
+  const auto by = [&](const std::string& name, const std::string& account) {
+    SaveContext context = pod(name);
+    context.service_account = account;
+    context.workload = "Deployment/" + name;
+    const api::ArchiveHead head = archive().head;
+    context.savers[head.manifest_digest] = {head.earlier_accounts.begin(),
+                                            head.earlier_accounts.end()};
+    context.savers[head.manifest_digest].insert(head.service_account);
+    return context;
+  };
+  const auto save_by = [&](const SaveContext& context, char manifest) {
+    ASSERT_TRUE(commit(context, ask(context), manifest));
+  };
+  SaveContext first = pod("a");
+  first.service_account = "dev";
+  save_by(first, '1');
+  EXPECT_EQ(archive().head.service_account, "dev");
+  EXPECT_TRUE(archive().head.earlier_accounts.empty());
+  save_by(by("b", "prod"), '2');
+  EXPECT_EQ(archive().head.service_account, "prod");
+  EXPECT_EQ(archive().head.workload, "Deployment/b");
+  EXPECT_EQ(archive().head.earlier_accounts, std::vector<std::string>{"dev"});
+  SaveContext loaded = by("c", "prod");
+  loaded.refresh = true;
+  loaded.loaded_manifest = digest('2');
+  api::SaveRequest anew{.attempt = "n", .new_files = 1, .refresh = true};
+  const auto granted = saves.request(loaded, anew);
+  ASSERT_TRUE(granted);
+  ASSERT_TRUE(commit(loaded, *granted, '3'));
+  EXPECT_EQ(archive().head.earlier_accounts, std::vector<std::string>{"dev"})
+      << "it is in the pod's directory";
+}
+
+TEST_F(SaveCoordinatorTest, WhatAnAccountSavedThatMayNotAnyMoreIsNotExtended) {
+  SaveContext dev = pod("a");
+  dev.service_account = "dev";
+  ASSERT_TRUE(commit(dev, ask(dev), '1'));
+  SaveContext prod = pod("b");
+  prod.service_account = "prod";
+  const auto early = ask(prod);
+  EXPECT_EQ(early.parent_digest, digest('1'));
+  prod.save.allowed_service_accounts = {"prod"};
+  EXPECT_FALSE(commit(prod, early, '2')) << "the list came meanwhile";
+  prod.save.policy = api::SavePolicy::kOnce;
+  const auto anew = ask(prod);
+  EXPECT_EQ(anew.decision, api::SaveDecision::kGranted) << "there is none that counts";
+  EXPECT_EQ(anew.parent_digest, "");
+  ASSERT_TRUE(commit(prod, anew, '2'));
+  EXPECT_TRUE(archive().head.earlier_accounts.empty());
+  SaveContext held = pod("c");
+  held.service_account = "prod";
+  held.save.allowed_service_accounts = {"prod"};
+  held.savers[digest('1')] = {"dev"};
+  held.loaded_manifest = digest('1');
+  EXPECT_EQ(ask(held).reason, "loaded_not_allowed");
+}
+
 TEST_F(SaveCoordinatorTest, PoliciesAndAccounts) {
   SaveContext never = pod("a");
   never.save.policy = api::SavePolicy::kNever;
@@ -258,7 +347,7 @@ TEST_F(SaveCoordinatorTest, WhatIsInTheHeadAlreadyNeedsNoSave) {
   const api::SaveRequest anew{
       .attempt = "y", .have_digest = digest('1'), .new_files = 0, .refresh = true};
   EXPECT_EQ(saves.request(pod("b"), anew)->decision, api::SaveDecision::kGranted)
-      << "the mode Refresh wants it anew";
+      << "the mode Refresh wants it again";
   const api::SaveRequest more{.attempt = "z", .have_digest = digest('1'), .new_files = 1};
   EXPECT_EQ(saves.request(pod("b"), more)->decision, api::SaveDecision::kGranted);
 }
@@ -284,7 +373,7 @@ TEST_F(SaveCoordinatorTest, ADistrustedHeadIsReplacedNotExtended) {
   EXPECT_EQ(save.parent_digest, "");
   EXPECT_NE(std::find(save.condemned.begin(), save.condemned.end(), digest('2')),
             save.condemned.end())
-      << "its blobs are to be written anew";
+      << "its blobs are to be written again";
   EXPECT_NE(std::find(save.condemned.begin(), save.condemned.end(), digest('f')),
             save.condemned.end())
       << "all of them, as nobody knows which is bad";
@@ -332,7 +421,7 @@ TEST_F(SaveCoordinatorTest, AManifestThatMakesPodsCrashNeverBecomesTheHeadAgain)
   mark_crashing(archives.archives.begin()->second, digest('1'), {"web"}, "2026-01-02T03:04:05Z");
   const auto save = ask(pod("b"));
   const auto refused = commit(pod("b"), save, '1');
-  ASSERT_FALSE(refused) << "the same bytes, written anew";
+  ASSERT_FALSE(refused) << "the same bytes, written again";
   EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
   EXPECT_TRUE(is_suspect(archive()));
 }
@@ -524,7 +613,7 @@ TEST_F(SaveCoordinatorTest, WhoHasFallenSilentCountsNoMore) {
 TEST_F(SaveCoordinatorTest, NothingIsSavedIntoAnArchiveThatIsBeingDeleted) {
   ASSERT_TRUE(commit(pod("a"), ask(pod("a")), '1'));
   SaveContext anew = pod("b");
-  anew.cache_uid = "of a CompileCache that was made anew";
+  anew.cache_uid = "of a CompileCache that was recreated";
   EXPECT_EQ(ask(anew).reason, "archive_being_deleted") << "the API server is about to";
   archives.archives.begin()->second.metadata.deleting = true;
   EXPECT_EQ(ask(pod("b")).reason, "archive_being_deleted");

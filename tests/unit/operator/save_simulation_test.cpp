@@ -1,7 +1,6 @@
-// Many savers, crashes, pauses, lost requests and replies, changes of leader, deposed leaders that
-// go on for a while, archives that are deleted, blobs in which a byte flips, and sweeps, against
-// the real services of the agent API with simulated clocks: each replica's is minutes off. After
-// each step:
+// The real services of the agent API with simulated clocks, each replica's minutes off, against
+// many savers, crashes, pauses, lost requests and replies. Leaders change and deposed ones go on
+// for a while, archives are deleted, bytes of blobs flip, and sweeps run. After each step:
 //   fences only grow, and a commit carries the fence of the lock that it ends
 //   no committed key is lost from an archive, while the archive lives and its head is trusted
 //   a head that is distrusted is not extended, and one that is not is not replaced
@@ -43,7 +42,7 @@ struct NoEvents : kube::EventSink {
   void record(const kube::EventRecord&) override {}
 };
 
-// What the API server says of a token: tokens are the names of pods, which run on the node that
+// The API server's word about a token: tokens are the names of pods, which run on the node that
 // their name ends with.
 Result<nlohmann::json> review_token(const nlohmann::json& review) {
   const std::string pod = review["spec"]["token"];
@@ -110,7 +109,7 @@ struct Saver {
   int attempts = 0;
 };
 
-// Goes on under the next leader, and reports to whoever leads by then.
+// Goes on under the next leader, and reports to the leader of that time.
 struct Job {
   std::vector<std::string> deletable;
   std::vector<std::string> check{};
@@ -125,6 +124,8 @@ class Simulation {
     cache_.metadata.name = "cache";
     cache_.metadata.uid = "cache-uid";
     cache_.spec.storage = {.claim_name = "claim"};
+    cache_.status.conditions = {{.type = api::kStorageReadyCondition, .status = "True"}};
+    cache_.status.sweep_job = "j";
     put_cache();
     for (const char* product : {"H100", "A100"}) {
       auto node = std::make_shared<NodeView>();
@@ -265,7 +266,7 @@ class Simulation {
     std::advance(victim, below(volume_.size()));
     flipped_.insert(*victim);
   }
-  // What would be handed out has a flipped byte.
+  // The archive that would be handed out has a flipped byte.
   [[nodiscard]] bool is_damaged(const api::CompileCacheArchive& archive) const {
     const api::ArchiveHead* head = usable_head(archive);
     return head != nullptr && is_distrusted(*head, flipped_);
@@ -358,7 +359,7 @@ class Simulation {
     for (const std::string& key : keys) request.blobs.push_back(digest_of("blob " + key));
     request.blobs.push_back(request.manifest_digest);
     volume_.insert(request.blobs.begin(), request.blobs.end());  // those that are not there
-    // What it has itself is written where what is there is not that.
+    // Its own bytes are written where the volume has others.
     for (const std::string& key : saver.compiled) flipped_.erase(digest_of("blob " + key));
     flipped_.erase(request.manifest_digest);
     manifests_[request.manifest_digest] = keys;
@@ -395,7 +396,8 @@ class Simulation {
       swept_ += static_cast<int>(volume_.erase(job_->deletable[job_->deleted++]));
     } else {
       api::SweepRequest report{.phase = api::SweepPhase::kEnd};
-      for (const std::string& digest : volume_) report.inventory.push_back({digest, 1});
+      report.inventory.emplace();
+      for (const std::string& digest : volume_) report.inventory->blobs.push_back({digest, 1});
       for (const std::string& manifest : job_->check) {
         (is_whole(manifest) ? report.verified : report.corrupt).push_back(manifest);
       }

@@ -74,14 +74,17 @@ TEST(Settings, ADriversDevicesHaveAProduct) {
 TEST(Settings, TheRegistrysAreCheckedAtTheStart) {
   const auto settings = parse_settings(
       "registry: {enabled: true, namespaceShare: 1Gi, collectAbove: 2Gi, collectInterval: 48h, "
-      "quietFor: 10m}",
+      "quietFor: 10m, collectWithin: 3h, checkInterval: 5m, keepDeleted: 72h}",
       "s.yaml");
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(settings->registry, (Settings::Registry{.enabled = true,
                                                     .namespace_share = 1ULL << 30,
                                                     .collect_above = 2ULL << 30,
                                                     .collect_interval = std::chrono::hours(48),
-                                                    .quiet_for = std::chrono::minutes(10)}));
+                                                    .quiet_for = std::chrono::minutes(10),
+                                                    .collect_within = std::chrono::hours(3),
+                                                    .check_interval = std::chrono::minutes(5),
+                                                    .keep_deleted = std::chrono::hours(72)}));
   EXPECT_NE(error_of("registry:\n  namespaceShare: many").find("2: registry.namespaceShare: "),
             std::string::npos);
   EXPECT_NE(error_of("registry: {namespaceShare: [1]}").find("must be a quantity like 5Gi"),

@@ -157,7 +157,7 @@ std::vector<Case> cases() {
        sidecar_pod_with({looping(kSave, 137, "OOMKilled", 1), app_waits}), Kind::kTrouble,
        Trouble::kMemory, seconds(30)},
       {"... all runs", sidecar_pod_with({running(kSave), running("app")}, "Running"), Kind::kPast},
-      {"its sandbox is made anew: the loader is to run again",
+      {"its sandbox is recreated: the loader is to run again",
        pod_with({[] {
                    ContainerView loader = terminated(kLoad, 255, "Unknown", 1);
                    loader.waiting_reason = "PodInitializing";
@@ -186,7 +186,7 @@ std::vector<Case> cases() {
   auto remote_only = std::make_shared<api::InjectionStatus>(*pod.injection);
   remote_only->init_containers.clear();
   pod.injection = remote_only;
-  all.push_back({"only a remote cache: no container is ours", pod, Kind::kNone});
+  all.push_back({"only a remote cache: no injected container", pod, Kind::kNone});
   return all;
 }
 
@@ -275,7 +275,7 @@ TEST(PodSigns, TheKubeletsWords) {
 
 TEST(PodSigns, EveryReasonHasItsRow) {
   std::stringstream page;
-  page << std::ifstream(testing::in_tree("docs/injection-paused.md")).rdbuf();
+  page << std::ifstream(testing::in_tree("docs/troubleshoot/injection-paused.md")).rdbuf();
   for (const Trouble trouble :
        {Trouble::kImage, Trouble::kStart, Trouble::kExit, Trouble::kMemory, Trouble::kMount,
         Trouble::kUnschedulable, Trouble::kRefused, Trouble::kSlowLoader}) {

@@ -18,6 +18,27 @@ using test::kArchives;
 using test::kCaches;
 using test::kJobs;
 
+TEST_F(ControlTest, AVolumeThatIsCreatedAgainUnderItsNameIsReadAgain) {
+  constexpr char kVolumes[] = "/api/v1/persistentvolumes";
+  const json zonal = {{"metadata", {{"name", "pv-1"}}},
+                      {"spec", {{"nodeAffinity", {{"required", {{"nodeSelectorTerms", {}}}}}}}}};
+  server.put(kVolumes, zonal);
+  put_claim();
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "VolumeHasNodeAffinity");
+  server.put(kVolumes, {{"metadata", {{"name", "pv-1"}}}});
+  clock.advance(std::chrono::minutes(2));
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "Preparing");
+  // The claim gets the news of its lost volume first.
+  server.put(kVolumes, zonal);
+  put_claim("Lost");
+  reconcile_and_see();
+  put_claim();
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "VolumeHasNodeAffinity");
+}
+
 TEST_F(ControlTest, AMissingClaimIsToldInConditionsAndAnEvent) {
   reconcile_and_see();
   EXPECT_EQ(condition("Ready").at("reason"), "ClaimNotFound");
@@ -35,7 +56,8 @@ TEST_F(ControlTest, PodsThatAreNeverHeardOfAreToldInAConditionAndOneEvent) {
   heard.begin();
   for (const char* name : {"web-1", "web-2", "web-3"}) {
     PodView pod{.ns = "ml", .name = name, .uid = name, .cache = "transformer"};
-    pod.injection = std::make_shared<const api::InjectionStatus>();
+    pod.injection = std::make_shared<const api::InjectionStatus>(
+        api::InjectionStatus{.init_containers = {api::kLoaderContainer, api::kSaverContainer}});
     pod.containers = std::make_shared<const std::vector<ContainerView>>(
         1, ContainerView{.name = api::kLoaderContainer, .ended_reason = "Completed"});
     heard.seen(pod, clock.monotonic());

@@ -6,6 +6,7 @@
 
 #include "api/names.hpp"
 #include "base/time_format.hpp"
+#include "operator/caches/conditions.hpp"
 
 namespace compilecache::controller {
 namespace {
@@ -126,6 +127,21 @@ TEST_F(StatusDecisionTest, PodsThatCannotBeHeardAreSaidSo) {
   seen.silence = {.unheard = {"web-1", "web-2"}, .heard = 0, .not_asked = true};
   EXPECT_EQ(condition(decide(), api::kPodsUnheardCondition).status, "True");
   EXPECT_EQ(condition(decide(), api::kReadyCondition).status, "False");
+}
+
+TEST(RegistryTroubleCondition, IsThereOnlyInTheInstallationsRegistry) {
+  std::vector<api::Condition> conditions;
+  EXPECT_FALSE(update_registry_trouble(conditions, std::nullopt, 1, "now"));
+  EXPECT_TRUE(conditions.empty());
+  EXPECT_TRUE(update_registry_trouble(conditions, OwnRegistryTrouble{}, 1, "now"));
+  EXPECT_EQ(api::find_condition(conditions, kRegistryTroubleCondition)->status, "False");
+  update_registry_trouble(conditions, OwnRegistryTrouble{kRegistryFull, "no room"}, 1, "now");
+  const auto* told = api::find_condition(conditions, kRegistryTroubleCondition);
+  EXPECT_EQ(told->status, "True");
+  EXPECT_EQ(told->reason, "RegistryFull");
+  EXPECT_EQ(told->message, "no room");
+  EXPECT_TRUE(update_registry_trouble(conditions, std::nullopt, 1, "now"));
+  EXPECT_TRUE(conditions.empty());
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_P(RegistryTold, WhatTheJobFoundIsSaidWithWhatToDo) {
   EXPECT_NE(verdict.message.find("harbor.example.com"), std::string::npos) << verdict.message;
   EXPECT_NE(verdict.message.find("it said so; "), std::string::npos) << verdict.message;
   EXPECT_NE(verdict.message.find(says), std::string::npos) << verdict.message;
-  EXPECT_TRUE(verdict.may_prepare) << "the next Job finds out whether it was mended";
+  EXPECT_TRUE(verdict.may_prepare) << "the next Job finds out whether it was fixed";
   EXPECT_FALSE(verdict.stalled);
   EXPECT_TRUE(is_fault(verdict.reason));
 }
@@ -126,8 +126,9 @@ TEST(StorageRegistry, TheInstallationsOwnHasToBeInstalled) {
   const StorageVerdict full = check_storage(
       api::StorageSpec{}, {.store = own, .storage_error = "it said so", .storage_trouble = kFull});
   EXPECT_EQ(full.reason, "RegistryFull");
+  EXPECT_TRUE(full.ready()) << "one namespace that fills it keeps no other's pods from loading";
   EXPECT_NE(full.message.find("kubectl logs"), std::string::npos)
-      << "what users can do about theirs does not help here: " << full.message;
+      << "the users' own remedy does not help here: " << full.message;
   EXPECT_NE(full.message.find("claim compilecache-registry"), std::string::npos) << full.message;
 }
 
@@ -135,6 +136,7 @@ TEST(StorageRegistry, TheInstallationsOwnHasToBeInstalled) {
 TEST(StorageRegistry, AboveItsShareItIsReadyAndSaysSo) {
   const api::RegistryRef own{.host = "r.cc.svc:5000", .repository = "ml/app", .own = true};
   StorageFacts facts{.store = own, .over_quota = "its share is 1Gi"};
+  facts.own_registry = OwnRegistryTrouble{kRegistryFull, "no room"};
   EXPECT_EQ(check_storage(api::StorageSpec{}, facts).reason, "Preparing");
   facts.prepared = true;
   const StorageVerdict verdict = check_storage(api::StorageSpec{}, facts);
@@ -142,6 +144,20 @@ TEST(StorageRegistry, AboveItsShareItIsReadyAndSaysSo) {
   EXPECT_EQ(verdict.reason, "QuotaExceeded");
   EXPECT_EQ(verdict.message, "its share is 1Gi");
   EXPECT_FALSE(verdict.stalled);
+  facts.over_quota.clear();
+  EXPECT_TRUE(check_storage(api::StorageSpec{}, facts).ready());
+  EXPECT_EQ(check_storage(api::StorageSpec{}, facts).reason, "RegistryFull");
+}
+
+TEST(StorageRegistry, AStoreThatIsNotSweptIsReadyAndSaysWhy) {
+  const api::RegistryRef own{.host = "r.cc.svc:5000", .repository = "ml/app", .own = true};
+  StorageFacts facts{.store = own, .prepared = true, .sweep_trouble = "it answered 429"};
+  const StorageVerdict verdict = check_storage(api::StorageSpec{}, facts);
+  EXPECT_TRUE(verdict.ready());
+  EXPECT_EQ(verdict.reason, "NotSwept");
+  EXPECT_NE(verdict.message.find("it answered 429"), std::string::npos) << verdict.message;
+  facts.over_quota = "its share is 1Gi";
+  EXPECT_EQ(check_storage(api::StorageSpec{}, facts).reason, "QuotaExceeded");
 }
 
 TEST(StorageNotUsed, WithoutAClaimThereIsNothingToPrepare) {
@@ -168,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, StorageCheck,
     ::testing::Values(
         Case{"missing", {}, {}, "False", "ClaimNotFound", "\"caches\" does not exist"},
-        Case{"deleting", {.claim = deleting()}, {}, "False", "ClaimDeleting", "create it anew"},
+        Case{"deleting", {.claim = deleting()}, {}, "False", "ClaimDeleting", "recreate it"},
         Case{"lost", {.claim = with_phase("Lost")}, {}, "False", "ClaimLost", "restore"},
         Case{"pending",
              {.claim = with_phase("Pending")},

@@ -67,7 +67,7 @@ TEST(SweepLedger, PagesTellWhatOneMessageTells) {
     in_pages = condemn(facts);
   };
   page("", "b", {"a", "b"});
-  EXPECT_EQ(in_pages.size(), 4u) << "what was not told of yet stays";
+  EXPECT_EQ(in_pages.size(), 4u) << "blobs that were not reported yet stay";
   page("b", "d", {"d"});
   page("b", "d", {"d"});  // a message that was repeated
   page("d", "", {"f"});

@@ -4,7 +4,7 @@
 
 #include "tests/unit/operator/control_fixture.hpp"
 
-// The Jobs that prepare and sweep a store: when, with which rights, and what becomes of their
+// The Jobs that prepare and sweep a store: when, with which rights, and the use of their
 // reports.
 
 namespace compilecache::controller {
@@ -34,6 +34,45 @@ TEST_F(ControlTest, AJobPreparesTheStoreAndItsReportMakesItReady) {
   EXPECT_EQ(events.records.back().reason, "Ready");
 }
 
+TEST_F(ControlTest, AJobThatHasAnOldAddressOfTheOperatorIsReplacedAtOnce) {
+  const auto has_address = [&](const char* address) {
+    return all(kJobs).at(0).dump().find(address) != std::string::npos;
+  };
+  put_claim();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(has_address("10.0.0.1"));
+  stores.agents.set({"10.0.0.2", {}});
+  reconcile_and_see();
+  EXPECT_TRUE(all(kJobs).empty());
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(has_address("10.0.0.2"));
+
+  // One that has failed meanwhile blames no NetworkPolicy, nor does it make the next one wait.
+  set_job_status({{"conditions", {{{"type", "Failed"}, {"status", "True"}}}}});
+  stores.agents.set({"10.0.0.3", {}});
+  reconcile_and_see();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 2u);
+  EXPECT_EQ(condition("StorageReady").at("reason"), "Preparing");
+}
+
+TEST_F(ControlTest, WithoutTheServiceOfTheAgentApiNoJobStartsAndTheStatusSaysWhy) {
+  stores.agents.set({"10.0.0.1", "the Service compilecache-agent-api in system does not exist"});
+  put_claim();
+  reconcile_and_see();
+  EXPECT_TRUE(all(kJobs).empty());
+  EXPECT_EQ(condition("Ready").at("reason"), "OperatorUnreachable");
+  EXPECT_NE(condition("Ready").at("message").get<std::string>().find("compilecache-agent-api"),
+            std::string::npos);
+  EXPECT_EQ(events.records.back().type, kube::EventType::kWarning);
+  stores.agents.set({"10.0.0.2", {}});
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u);
+  EXPECT_EQ(condition("Ready").at("reason"), "Preparing");
+}
+
 TEST_F(ControlTest, AVolumeThatCannotBeUsedIsSaidSo) {
   put_claim();
   reconcile_and_see();
@@ -60,6 +99,161 @@ TEST_F(ControlTest, ARegistryNeedsNoClaimAndWhatItsJobFindsIsTheReason) {
   EXPECT_EQ(condition("StorageReady").at("reason"), "Ready");
   EXPECT_EQ(server.objects(kCaches).at("ml/transformer")["status"]["summary"]["store"],
             "harbor.example.com/caches");
+}
+
+TEST_F(ControlTest, AChangeOfTheSpecIsTriedAtOnceHoweverOftenJobsFailedBefore) {
+  const auto storage = [](bool adopt) {
+    return json{{"storage", {{"claimName", "caches"}, {"adopt", adopt}}}};
+  };
+  put_cache(storage(false));
+  put_claim();
+  for (int tries = 0; tries < 5; ++tries) {
+    clock.advance(hours(1));
+    reconcile_and_see();
+    ASSERT_EQ(all(kJobs).size(), 1u);
+    report("it belongs to another cluster");
+    reconcile_and_see();
+    server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+    see_jobs();
+  }
+  reconcile_and_see();
+  ASSERT_TRUE(all(kJobs).empty()) << "the next one is a while away";
+  generation = 2;
+  put_cache(storage(true));
+  reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u);
+}
+
+// A Job every five seconds would keep a registry busy that has just asked for fewer requests.
+TEST_F(ControlTest, ASweepThatFailedIsToldAndTriedAgainAfterPausesThatGrow) {
+  put_claim();
+  reconcile_and_see();
+  report();
+  reconcile_and_see();
+  ASSERT_EQ(condition("StorageReady").at("reason"), "Ready");
+  sweeper.ask("ml/transformer");
+  const auto end_jobs = [&] {
+    for (const json& job : all(kJobs)) server.erase(kJobs, "ml", job["metadata"]["name"]);
+    see_jobs();
+  };
+  std::vector<seconds> pauses;
+  auto last = clock.wall();
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    end_jobs();
+    while (all(kJobs).empty()) reconcile_and_see();
+    pauses.push_back(std::chrono::duration_cast<seconds>(clock.wall() - last));
+    last = clock.wall();
+    sweeper.reported_failure("ml/transformer", all(kJobs).at(0)["metadata"]["uid"],
+                             "cannot list the blobs: \x1b[2J429", true);
+    reconcile_and_see();
+    EXPECT_EQ(condition("StorageReady").at("reason"), "NotSwept");
+    EXPECT_EQ(condition("StorageReady").at("status"), "True");
+    EXPECT_EQ(condition("Ready").at("status"), "True") << "pods are served as ever";
+    const std::string message = condition("StorageReady").at("message");
+    EXPECT_NE(message.find("cannot list the blobs"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\x1b'), std::string::npos);
+  }
+  EXPECT_TRUE(std::is_sorted(pauses.begin(), pauses.end()));
+  EXPECT_GE(pauses.back(), seconds(160));
+  EXPECT_EQ(std::count_if(events.records.begin(), events.records.end(),
+                          [](const auto& event) { return event.reason == "NotSwept"; }),
+            1);
+  end_jobs();
+  while (all(kJobs).empty()) reconcile_and_see();
+  report();
+  reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "Ready");
+}
+
+TEST_F(ControlTest, ASweepThatDidNotDoAllIsToldAndComesAgainWhenItIsDue) {
+  put_claim();
+  reconcile_and_see();
+  sweeper.reported_failure("ml/transformer", all(kJobs).at(0)["metadata"]["uid"],
+                           "cannot remove a file", false);
+  server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+  see_jobs();
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_EQ(condition("StorageReady").at("reason"), "NotSwept");
+  EXPECT_EQ(condition("StorageReady").at("status"), "True");
+  EXPECT_TRUE(all(kJobs).empty());
+}
+
+class Adopting : public ControlTest {
+ protected:
+  Adopting() { put_claim(); }
+
+  // A Job of the spec before, which a failure may have started again, ends first.
+  void set_adopt(bool adopt) {
+    if (!all(kJobs).empty()) {
+      report("it belongs to another");
+      server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+      see_jobs();
+    }
+    const json status = server.objects(kCaches).at("ml/transformer").value("status", json());
+    put_cache({{"storage", {{"adopt", adopt}}}});
+    json object = server.objects(kCaches).at("ml/transformer");
+    object["status"] = status;
+    see_cache(server.put(kCaches, object));
+  }
+  // Of the next Job: "adopt", "adopted" or neither. It is asked for, and reports.
+  std::string next_job(const std::string& error = "") {
+    sweeper.ask("ml/transformer");
+    for (int i = 0; i < 30 && all(kJobs).empty(); ++i) reconcile_and_see();
+    const std::string job = all(kJobs).at(0).dump();
+    const auto has = [&](const char* word) { return job.find(word) != std::string::npos; };
+    const std::string found = has(R"(\"adopt\")")     ? "adopt"
+                              : has(R"(\"adopted\")") ? "adopted"
+                                                      : "";
+    report(error);
+    server.erase(kJobs, "ml", all(kJobs).at(0)["metadata"]["name"]);
+    see_jobs();
+    reconcile_and_see();
+    return found;
+  }
+};
+
+TEST_F(Adopting, IsDoneOnceAndAgainWhenAPersonAsksForIt) {
+  set_adopt(true);
+  EXPECT_EQ(next_job("it belongs to another, and the network is down"), "adopt");
+  EXPECT_EQ(next_job(), "adopt");
+  EXPECT_EQ(next_job(), "adopted") << "it is ours";
+  EXPECT_EQ(next_job("it belongs to another"), "adopted");
+  EXPECT_EQ(next_job("it belongs to another"), "adopted") << "its new owner keeps it";
+  EXPECT_EQ(condition("StorageReady").at("reason"), "StoreUnusable");
+  // A new leader knows it too.
+  sweeper.forget("ml/transformer");
+  sweeper.take_over(*stores.caches.get("ml/transformer"));
+  EXPECT_EQ(next_job("it belongs to another"), "adopted");
+  set_adopt(false);
+  EXPECT_EQ(next_job("it belongs to another"), "");
+  set_adopt(true);
+  EXPECT_EQ(next_job(), "adopt");
+  EXPECT_EQ(next_job(), "adopted");
+}
+
+// Releases before 0.3 noted nothing.
+TEST_F(Adopting, AStoreThatWasPreparedBeforeIsOurs) {
+  set_adopt(true);
+  EXPECT_EQ(next_job(), "adopt");
+  json object = server.objects(kCaches).at("ml/transformer");
+  object["status"].erase("adoptedStore");
+  see_cache(server.put(kCaches, object));
+  sweeper.forget("ml/transformer");
+  sweeper.take_over(*stores.caches.get("ml/transformer"));
+  EXPECT_EQ(next_job(), "adopted");
+}
+
+TEST_F(Adopting, AnotherStoreIsAdoptedAnew) {
+  set_adopt(true);
+  EXPECT_EQ(next_job(), "adopt");
+  EXPECT_EQ(next_job(), "adopted");
+  put_cache({{"storage", {{"adopt", true}, {"subPath", "elsewhere"}}}});
+  EXPECT_EQ(next_job(), "adopt");
+}
+
+std::shared_ptr<const OwnerView> owned_by(const json& job) {
+  return std::make_shared<const OwnerView>(
+      OwnerView{"batch/v1", "Job", job["metadata"]["name"], job["metadata"]["uid"]});
 }
 
 class Copying : public ControlTest {
@@ -122,6 +316,22 @@ TEST_F(Copying, BeginsOnceTheStoreIsPreparedAndIsDoneOnce) {
   EXPECT_TRUE(condition("ArchivesCopied").is_null());
 }
 
+TEST_F(Copying, ThatFailsIsTriedAgainAtOnceWithKeysThatWereAdded) {
+  reconcile_and_see();
+  job_ends();
+  ASSERT_TRUE(copies());
+  put_cache(
+      {{"trust", {{"publicKeys", json::array({"a key"})}}},
+       {"storage",
+        {{"claimName", "caches"}, {"copyFrom", {{"cache", "old"}, {"claimName", "old-caches"}}}}}});
+  copied(0, "came without a signature");
+  job_ends();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_TRUE(copies());
+  job_ends();
+  EXPECT_TRUE(all(kJobs).empty()) << "it got no further, and the keys are the same";
+}
+
 TEST_F(Copying, ThatFailsIsTriedAgainAtOnceAsLongAsItGetsFurther) {
   reconcile_and_see();
   job_ends();
@@ -173,6 +383,7 @@ TEST_F(Copying, AJobWhoseClaimCannotBeMountedMakesRoomForASweep) {
   const std::string stuck = all(kJobs).at(0)["metadata"]["name"];
   set_job_status({{"active", 1}});
   PodView pod{.ns = "ml", .name = stuck + "-x", .phase = "Pending", .sweep = "transformer"};
+  pod.owner = owned_by(all(kJobs).at(0));
   stores.sweep_pods.upsert("ml/" + pod.name, std::make_shared<const PodView>(pod));
   reconcile_and_see();
   ASSERT_EQ(all(kJobs).at(0)["metadata"]["name"], stuck) << "a volume may take a while";
@@ -193,10 +404,15 @@ TEST_F(Copying, AJobThatHasBegunMayTakeItsTime) {
   const std::string name = all(kJobs).at(0)["metadata"]["name"];
   set_job_status({{"active", 1}});
   PodView pod{.ns = "ml", .name = name + "-x", .phase = "Running", .sweep = "transformer"};
+  pod.owner = owned_by(all(kJobs).at(0));
   stores.sweep_pods.upsert("ml/" + pod.name, std::make_shared<const PodView>(pod));
   clock.advance(hours(1));
   for (int i = 0; i < 3; ++i) reconcile_and_see();
   EXPECT_EQ(all(kJobs).at(0)["metadata"]["name"], name);
+  pod.owner = nullptr;
+  stores.sweep_pods.upsert("ml/" + pod.name, std::make_shared<const PodView>(pod));
+  for (int i = 0; i < 3; ++i) reconcile_and_see();
+  EXPECT_FALSE(copies()) << "a pod that is none of the Job's tells nothing of it";
 }
 
 TEST_F(Copying, FromItselfIsRefusedInWords) {
@@ -208,7 +424,7 @@ TEST_F(Copying, FromItselfIsRefusedInWords) {
   EXPECT_EQ(condition("Ready").at("status"), "True");
 }
 
-// Whoever may create Jobs in another namespace writes what is read of them.
+// Anyone who may create Jobs in another namespace writes their fields.
 TEST_F(ControlTest, AJobOfAnotherNamespaceHoldsNoSweepUp) {
   put_cache({{"storage", {{"registry", {{"repository", "harbor.example.com/caches"}}}}}});
   SweepJob theirs;
@@ -217,6 +433,71 @@ TEST_F(ControlTest, AJobOfAnotherNamespaceHoldsNoSweepUp) {
   theirs.store = "registry/harbor.example.com/caches";
   jobs.store.upsert("theirs/forged", std::make_shared<const SweepJob>(theirs));
   reconcile_and_see();
+  EXPECT_EQ(all(kJobs).size(), 1u);
+}
+
+// Nor does one of its own namespace: anyone who may create Jobs may set its label, its owner and
+// what it mounts.
+TEST_F(ControlTest, AJobThatNobodyOfUsCreatedHoldsNoSweepUpAndIsNotOurs) {
+  put_claim();
+  SweepJob forged;
+  forged.ns = "ml";
+  forged.name = "forged";
+  forged.uid = "theirs";
+  forged.cache = "transformer";
+  forged.cache_uid = server.objects(kCaches).at("ml/transformer").at("metadata").at("uid");
+  forged.store = "volume/ml/caches";
+  jobs.store.upsert("ml/forged", std::make_shared<const SweepJob>(forged));
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  EXPECT_FALSE(sweeper.created("ml/transformer", "theirs"));
+  const std::string ours = all(kJobs).at(0)["metadata"]["uid"];
+  EXPECT_TRUE(sweeper.created("ml/transformer", ours));
+  EXPECT_EQ(server.objects(kCaches).at("ml/transformer")["status"]["sweepJob"], ours)
+      << "for the next leader";
+}
+
+TEST_F(ControlTest, ANewLeaderWaitsForTheJobThatTheStatusNames) {
+  put_claim();
+  reconcile_and_see();
+  ASSERT_EQ(all(kJobs).size(), 1u);
+  const std::string noted = all(kJobs).at(0)["metadata"]["uid"];
+  Sweeper next{client,
+               settings,
+               {.image = "image:1", .agent_ca = [] { return "PEM"; }},
+               view,
+               jobs,
+               metrics,
+               clock,
+               seeded_random(2)};
+  const auto cache = view.cache("ml", "transformer");
+  next.take_over(*cache);
+  EXPECT_TRUE(next.created("ml/transformer", noted));
+  ASSERT_TRUE(next.reconcile(*cache, *claims.get("ml/caches")));
+  EXPECT_EQ(all(kJobs).size(), 1u) << "it runs still";
+  EXPECT_EQ(next.newest_job("ml/transformer"), noted);
+}
+
+// 0.2 noted none.
+TEST_F(ControlTest, AJobOfAnEarlierReleaseIsWaitedForAndNotBelieved) {
+  put_claim();
+  api::CompileCache before = *view.cache("ml", "transformer");
+  before.status.last_sweep.time = format_time(clock.wall());
+  stores.caches.upsert("ml/transformer", std::make_shared<const api::CompileCache>(before));
+  SweepJob theirs;
+  theirs.ns = "ml";
+  theirs.name = "old";
+  theirs.uid = "old";
+  theirs.cache = "transformer";
+  theirs.cache_uid = before.metadata.uid;
+  theirs.store = "volume/ml/caches";
+  jobs.store.upsert("ml/old", std::make_shared<const SweepJob>(theirs));
+  ASSERT_TRUE(reconcile());
+  EXPECT_TRUE(all(kJobs).empty());
+  EXPECT_FALSE(sweeper.created("ml/transformer", "old"));
+  see_jobs();  // it has ended
+  clock.advance(hours(7));
+  ASSERT_TRUE(reconcile());
   EXPECT_EQ(all(kJobs).size(), 1u);
 }
 
@@ -284,7 +565,7 @@ TEST_F(ControlTest, AVolumeThatCannotBeUsedUnprivilegedIsTriedWithMoreAgain) {
   EXPECT_FALSE(runs_unprivileged(all(kJobs).at(0)));
 }
 
-// How far the API server's clock is from ours.
+// How far the API server's clock is from this one.
 class ClocksApart : public ControlTest, public ::testing::WithParamInterface<hours> {};
 
 TEST_P(ClocksApart, ASweepAndAProbeEndWell) {

@@ -81,7 +81,8 @@ class Threads : public AgentApiTest {
     if (!begun) return;
     swept_ += volume_.remove(begun->deletable);
     api::SweepRequest end{.cache = "transformer", .phase = api::SweepPhase::kEnd};
-    for (const std::string& blob : volume_.blobs()) end.inventory.push_back({blob, 1});
+    end.inventory.emplace();
+    for (const std::string& blob : volume_.blobs()) end.inventory->blobs.push_back({blob, 1});
     send("POST", "/v1/sweeps", "job", api::dump(end));
     write_status();
   }

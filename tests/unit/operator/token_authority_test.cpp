@@ -86,7 +86,7 @@ TEST(TokenAuthority, IsReplacedWithoutARefusedToken) {
   registry = authority.bundle();
   EXPECT_EQ(due(), AuthorityStep::kSwitch);
   step();
-  EXPECT_EQ(authority.bundle(), registry) << "nothing to start it anew for";
+  EXPECT_EQ(authority.bundle(), registry) << "no reason to restart it";
   EXPECT_TRUE(accepted(*make_token_leaf(authority, {}, now), registry, now));
   EXPECT_TRUE(accepted(old_leaf, registry, now)) << "of a replica that has not seen it yet";
   EXPECT_EQ(due(), std::nullopt);

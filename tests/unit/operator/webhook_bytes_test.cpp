@@ -7,6 +7,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "http/server.hpp"
@@ -18,8 +19,8 @@
 #include "tests/unit/http/tls_exchange.hpp"
 #include "tests/unit/webhook/golden_case.hpp"
 
-// Whatever comes over a connection gets an answer that blocks no pod: an AdmissionReview that
-// allows, or a status other than 2xx, which API servers take for a failed call (failurePolicy
+// Anything that comes over a connection gets an answer that blocks no pod. It is an AdmissionReview
+// that allows, or a status other than 2xx, which API servers take for a failed call (failurePolicy
 // Ignore).
 
 namespace compilecache::controller {
@@ -80,6 +81,18 @@ class WebhookBytes : public ::testing::Test {
     return review.at("response").value("allowed", false) ? review.at("response") : json();
   }
 
+  // The response to a review whose CompileCache is created while it waits.
+  json response_where_it_comes_later(const std::shared_ptr<const api::CompileCache>& cache) {
+    std::string review_with_time = post(review());
+    review_with_time.replace(review_with_time.find("timeout=3s"), 10, "timeout=10s");
+    http::testing::RawSocket socket(server_->port());
+    socket.send(review_with_time);
+    // One that does not wait is answered by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    caches_.upsert(cache->metadata.key(), cache);
+    return allowed(socket.read_all());
+  }
+
   void expect_still_injecting() const {
     EXPECT_TRUE(allowed(send(post(review()))).contains("patch"));
   }
@@ -101,6 +114,32 @@ class WebhookBytes : public ::testing::Test {
   std::optional<WebhookService> service_;
   std::unique_ptr<http::Server> server_;
 };
+
+TEST_F(WebhookBytes, APodWaitsForTheCompileCacheThatIsAppliedWithIt) {
+  const auto cache = caches_.get(golden_.cache->metadata.key());
+  caches_.erase(golden_.cache->metadata.key(), cache);
+  EXPECT_TRUE(response_where_it_comes_later(cache).contains("patch"));
+}
+
+TEST_F(WebhookBytes, ALargePodDoesNotWaitAndHoldsNoMemory) {
+  const auto cache = caches_.get(golden_.cache->metadata.key());
+  caches_.erase(golden_.cache->metadata.key(), cache);
+  json large = json::parse(golden_.pod.dump());
+  large["metadata"]["annotations"]["large"] = std::string(70'000, 'x');
+  EXPECT_FALSE(allowed(send(post(review_of(large.dump())))).contains("patch"));
+  // The next one waits, which it would not after one that waited for nothing.
+  EXPECT_TRUE(response_where_it_comes_later(cache).contains("patch"));
+}
+
+TEST_F(WebhookBytes, APodWhoseCompileCacheNeverComesIsAllowedAndTheNextDoesNotWait) {
+  caches_.erase(golden_.cache->metadata.key(), nullptr);
+  for (int i = 0; i < 2; ++i) {
+    const json response = allowed(send(post(review())));
+    ASSERT_FALSE(response.is_null());
+    EXPECT_FALSE(response.contains("patch"));
+    EXPECT_THAT(response.at("warnings").at(0), HasSubstr("cache_not_found"));
+  }
+}
 
 TEST_F(WebhookBytes, WhateverIsPostedIsAllowedAndNotPatched) {
   const std::string whole = review();
@@ -230,7 +269,7 @@ TEST_F(WebhookBytes, StrangersLearnNothingAndDoNothing) {
   }
   EXPECT_TRUE(events_.records.empty());
   EXPECT_EQ(metrics_.text(), before);
-  EXPECT_EQ(refused, 7) << "whoever keeps the path looks whether it is another now";
+  EXPECT_EQ(refused, 7) << "the keeper of the path checks for another one";
   EXPECT_TRUE(allowed(post_to("/mutate/0123456789abcdef")).contains("patch"));
   EXPECT_EQ(refused, 7);
 }

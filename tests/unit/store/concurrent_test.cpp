@@ -61,13 +61,13 @@ TEST_F(Concurrent, TheIndexIsNeverTorn) {
                                1,
                                {{kAnnotationName, "n" + std::to_string(i)},
                                 {kAnnotationGeneration, std::to_string(generation)}}};
-        if (!store_.update_index(entry) || !store_.read_index().problems.empty()) torn = true;
+        if (!store_.update_index(entry) || !store_.read_index()->problems.empty()) torn = true;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(torn);
-  EXPECT_FALSE(store_.read_index().entries.empty());
+  EXPECT_FALSE(store_.read_index()->entries.empty());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "archive/format.hpp"
 #include "base/p256.hpp"
 #include "store/access/copy.hpp"
+#include "store/offline_index.hpp"
 #include "store/registry/registry_client.hpp"
 #include "store/signatures.hpp"
 #include "store/trust/trusted_keys.hpp"
@@ -16,7 +17,7 @@
 #include "tests/unit/store/trust_keys.hpp"
 
 // cosign works on what a save pushes to a registry: it signs the save's tag with a key file, and
-// afterwards tells the signed archive from others. What it puts beside the archive is no save, and
+// afterwards finds the signed archive. Objects that it puts beside the archive are no save, and
 // an archive with a signature loads as any other, and takes it along when it goes.
 
 namespace compilecache::store::test {
@@ -101,9 +102,9 @@ TEST_P(Cosign, SignsASaveAndTellsItFromOthers) {
   EXPECT_NE(not_signed.err.find("no signatures found"), std::string::npos) << not_signed.err;
 
   EXPECT_TRUE(archive::verify(store, digest));
-  const auto archives = store.upkeep()->archives();
+  const auto archives = archives_in(store);
   ASSERT_TRUE(archives) << archives.error().message;
-  EXPECT_EQ(archives->size(), 1U) << "of one name, the newest";
+  EXPECT_EQ(archives->entries.size(), 1U) << "of one name, the newest";
   // A sweep is offered what it was offered before, and what it removes goes.
   const auto after = store.upkeep()->list();
   ASSERT_TRUE(after) << after.error().message;
@@ -123,10 +124,10 @@ TEST_P(Cosign, ItsSignatureVouchesForAnArchiveAndItVerifiesOurs) {
   const std::string here = save(store, {{"a", {archive::test::noise(10'000, 2), false}}});
   const auto is_vouched_for = [&](const std::string& digest, const std::string& public_key) {
     const auto found = store.signatures()->of(digest);
-    EXPECT_TRUE(found) << found.error().message;
+    EXPECT_FALSE(found.unread) << found.unread->message;
     const auto keys = TrustedKeys::parse({public_key});
     EXPECT_TRUE(keys) << keys.error().message;
-    return found && keys && keys->vouch_for(digest, *found);
+    return keys && keys->vouch_for(digest, found.all);
   };
   const std::string cosigns = archive::test::read_file(temp_.path("ours.pub"));
   ASSERT_EQ(sign(theirs).exit_code, 0);

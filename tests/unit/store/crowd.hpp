@@ -11,9 +11,9 @@
 #include "tests/unit/archive/archive_fixture.hpp"
 
 // Stands for the operator in tests with many processes: it knows which archive is current, what it
-// holds, who saves, and what a sweep may delete. It follows the operator's rules (a commit extends
-// the head or fails; blobs go in two steps; a commit that names what is being swept is refused),
-// and is a file under a lock, as the processes that use it are killed at any time.
+// holds, who saves, and what a sweep may delete. It follows the operator's rules: a commit extends
+// the head or fails; blobs go in two steps; a commit that names swept blobs is refused.
+// It is a file under a lock, because the processes that use it are killed at any time.
 
 namespace compilecache::archive::test {
 
@@ -48,10 +48,10 @@ class CrowdLedger {
   enum class Commit { kDone, kConflict, kRefused };
   // `next` follows `head`, which this process read before it saved.
   Commit commit(int archive, const CrowdHead& head, const CrowdHead& next);
-  // Whether a loader that got this head may find that it is gone.
+  // Whether a loader that got this head may find that it was deleted.
   bool may_be_gone(int archive, const std::string& manifest);
 
-  // What a sweep may delete. There is none while another sweep runs.
+  // The blobs that a sweep may delete. There is none while another sweep runs.
   struct Sweep {
     bool granted = false;
     std::vector<std::string> deletable;

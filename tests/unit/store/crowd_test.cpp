@@ -16,9 +16,9 @@
 #include "store/index.hpp"
 #include "store/upkeep.hpp"
 
-// 64 processes save, load, check and sweep one store at once, while one after the other is killed:
-// every load gets exactly what was committed, nothing that a head reaches is ever missing, and
-// after a last sweep nothing is left over. CC_CROWD_SECONDS=300 for minutes, by hand.
+// 64 processes save, load, check and sweep one store at once, while one after the other is killed.
+// Every load gets exactly the committed files, and no blob that a head reaches is ever missing.
+// After a last sweep nothing is left over. CC_CROWD_SECONDS=300 for minutes, by hand.
 
 namespace compilecache::archive::test {
 namespace {
@@ -173,7 +173,7 @@ class Actor {
 
   // The archives in the index may be swept by now, but the index is never torn.
   void look_at_index() const {
-    const Index index = store::DirectoryStore(place_.store).read_index();
+    const Index index = store::DirectoryStore(place_.store).read_index().value();
     if (!index.problems.empty()) wrong(index.problems.front());
     for (const IndexEntry& entry : index.entries) {
       const auto manifest = read_manifest(store::DirectoryStore(place_.store), entry.digest);

@@ -50,7 +50,7 @@ TEST_F(Store, IsMadeForPodsOfEveryUserWhateverTheUmask) {
     EXPECT_EQ(mode_of(store + directory), 0777U) << directory;
   EXPECT_EQ(read_file(store + "/oci-layout"), R"({"imageLayoutVersion":"1.0.0"})");
   EXPECT_EQ(mode_of(store + "/compilecache.json"), 0644U);
-  EXPECT_TRUE(store::DirectoryStore(store).read_index().problems.empty());
+  EXPECT_TRUE(store::DirectoryStore(store).read_index()->problems.empty());
   const auto owner = store::DirectoryStore(store).owner();
   ASSERT_TRUE(owner);
   EXPECT_EQ(*owner, owner_);
@@ -79,7 +79,7 @@ TEST_F(Store, PreparingTwiceChangesNothingAndMendsWhatIsMissing) {
   EXPECT_FALSE(again->adopted_from);
   EXPECT_EQ(mode_of(store_.path() + "/blobs"), 0777U);
   EXPECT_TRUE(fs::exists(store_.path() + "/oci-layout"));
-  EXPECT_EQ(store_.read_index().entries.size(), 1U);
+  EXPECT_EQ(store_.read_index()->entries.size(), 1U);
   EXPECT_EQ(load(saved.archive.manifest).size(), 1U);
 }
 
@@ -229,14 +229,14 @@ TEST_F(Store, IndexKeepsTheNewestOfEachArchive) {
   ASSERT_TRUE(store_.update_index(entry("a", 5, '2')));
   ASSERT_TRUE(store_.update_index(entry("b", 2, '3')));
   ASSERT_TRUE(store_.update_index(entry("a", 4, '4')));  // late
-  auto index = store_.read_index();
+  auto index = store_.read_index().value();
   ASSERT_EQ(index.entries.size(), 2U);
   EXPECT_EQ(index.entries[0].digest, entry("a", 5, '2').digest);
   EXPECT_EQ(index.entries[1].digest, entry("b", 2, '3').digest);
   EXPECT_EQ(index.entries[1].generation(), 2U);
 
   ASSERT_TRUE(store_.write_index({entry("c", 1, '1'), entry("c", 10, '2'), entry("c", 9, '3')}));
-  index = store_.read_index();
+  index = store_.read_index().value();
   ASSERT_EQ(index.entries.size(), 1U);
   EXPECT_EQ(index.entries[0].generation(), 10U);
   EXPECT_FALSE(store_.update_index({"sha256:" + std::string(64, '1'), 1, {}}));
@@ -250,10 +250,10 @@ TEST_F(Store, IndexFollowsAnArchiveThatWasDeletedAndSavedAnew) {
   };
   ASSERT_TRUE(store_.update_index(saved(7, '1', "2026-01-01T00:00:00Z")));
   ASSERT_TRUE(store_.update_index(saved(1, '2', "2026-01-02T00:00:00Z")));
-  EXPECT_EQ(store_.read_index().entries.at(0).digest, entry("a", 1, '2').digest);
+  EXPECT_EQ(store_.read_index()->entries.at(0).digest, entry("a", 1, '2').digest);
   ASSERT_TRUE(store_.update_index(saved(2, '3', "2026-01-03T00:00:00Z")));
   ASSERT_TRUE(store_.update_index(saved(1, '2', "2026-01-02T00:00:00Z")));  // late
-  EXPECT_EQ(store_.read_index().entries.at(0).digest, entry("a", 2, '3').digest);
+  EXPECT_EQ(store_.read_index()->entries.at(0).digest, entry("a", 2, '3').digest);
 }
 
 TEST_F(Store, IndexReadsWhateverItFinds) {
@@ -262,18 +262,18 @@ TEST_F(Store, IndexReadsWhateverItFinds) {
         std::string(50'000, '['), std::string(R"({"manifests":[{"digest":"../x","size":1}]})"),
         std::string(R"({"manifests":[1,null,{"size":-1}]})")}) {
     write_file(store_.path() + "/index.json", text);
-    const auto index = store_.read_index();
+    const auto index = store_.read_index().value();
     EXPECT_TRUE(index.entries.empty()) << text.substr(0, 50);
     EXPECT_FALSE(index.problems.empty()) << text.substr(0, 50);
   }
   fs::remove(store_.path() + "/index.json");
-  EXPECT_EQ(store_.read_index().problems.size(), 1U);
+  EXPECT_EQ(store_.read_index()->problems.size(), 1U);
   EXPECT_TRUE(store_.update_index(entry("a", 1, '1'))) << "the index can be made again";
-  EXPECT_EQ(store_.read_index().entries.size(), 1U);
+  EXPECT_EQ(store_.read_index()->entries.size(), 1U);
   write_file(store_.path() + "/index.json",
              R"({"manifests":[{"digest":"bad"},{"digest":"sha256:)" + std::string(64, 'a') +
                  R"(","size":3,"annotations":{"x":1,"dev.compilecache.generation":"99x"}}]})");
-  const auto index = store_.read_index();
+  const auto index = store_.read_index().value();
   ASSERT_EQ(index.entries.size(), 1U);
   EXPECT_EQ(index.entries[0].generation(), 0U);
   EXPECT_EQ(index.problems.size(), 1U);
@@ -290,13 +290,13 @@ TEST_F(Store, AnIndexOfVeryManyValuesIsAnEmptyOneWithShortProblems) {
        {many("0,", (8U << 20) / 2 - 20), many("{},", 30'000), many("\"\xff\",", 1),
         many(R"({"annotations":{"a":"","b":""}},)", 200'000), std::string(7 << 20, 'x')}) {
     write_file(store_.path() + "/index.json", text);
-    const auto index = store_.read_index();
+    const auto index = store_.read_index().value();
     EXPECT_TRUE(index.entries.empty()) << text.substr(0, 50);
     EXPECT_EQ(index.problems.size(), 1U) << text.substr(0, 50);
     EXPECT_LT(index.problems.front().size(), 500U) << text.substr(0, 50);
   }
   ASSERT_TRUE(store_.update_index(entry("a", 1, '1'))) << "it is replaced";
-  EXPECT_EQ(store_.read_index().entries.size(), 1U);
+  EXPECT_EQ(store_.read_index()->entries.size(), 1U);
 }
 
 TEST_F(Store, ListsBlobsAndNothingElse) {

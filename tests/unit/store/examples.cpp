@@ -29,6 +29,7 @@
 #include "store/registry/refusal.hpp"
 #include "store/registry/registry_client.hpp"
 #include "store/registry/registry_store.hpp"
+#include "store/registry/repository_use.hpp"
 #include "store/registry/retries.hpp"
 #include "store/registry/spool.hpp"
 #include "store/signatures.hpp"
@@ -115,6 +116,14 @@ inline Status registry_client(const RegistryOptions& options, const std::string&
   return {};
 }
 
+inline void repository_use(const std::string& host, const TokenSource& tokens, bool needed,
+                           const Clock& clock) {
+  RegistryClient client({.host = host, .repository = "ml/llama", .tokens = tokens});
+  const auto use = read_use(client);
+  if (use && !needed && !use->unneeded_since) mark_unneeded(client, clock.wall());
+  empty_repository(client);
+}
+
 inline Status refusal(const Unwelcome& answer) {
   const Refusal refusal = refusal_of(answer, "pushing blob sha256:...");
   if (refusal.has("MANIFEST_BLOB_UNKNOWN")) return {};
@@ -131,10 +140,10 @@ inline Reply<void> retries(const RetryLimits& limits, const Sleeper& sleep, cons
   }
 }
 
-inline Status authorization(Authorization& authorization, const http::Headers& headers, bool push) {
-  auto header = authorization.header(push);
-  if (auto renewed = authorization.renew(*header, challenges_of(headers), push); !renewed)
-    return renewed;
+inline Status authorization(Authorization& authorization, const http::Headers& headers) {
+  auto header = authorization.header(Right::kPush);
+  auto renewed = authorization.renew(*header, challenges_of(headers), Right::kPush);
+  if (!renewed) return renewed;
   return {};
 }
 

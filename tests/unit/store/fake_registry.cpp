@@ -142,7 +142,7 @@ struct FakeRegistry::State {
   int next_id GUARDED_BY(mutex) = 0;
   std::vector<Call> seen GUARDED_BY(mutex);
   Manners manners GUARDED_BY(mutex);
-  std::map<std::string, bool> tokens GUARDED_BY(mutex);  // whether to push
+  std::map<std::string, std::string> tokens GUARDED_BY(mutex);  // what each was asked for
   int given GUARDED_BY(mutex) = 0;
   std::set<int> open GUARDED_BY(mutex);
   std::list<std::thread> threads GUARDED_BY(mutex);
@@ -169,14 +169,20 @@ std::optional<Answer> FakeRegistry::State::challenge(const Call& call) {
     return refused;
   }
   if (!manners.bearer) return std::nullopt;
-  const bool push = call.method != "GET" && call.method != "HEAD";
+  const bool reads = call.method == "GET" || call.method == "HEAD";
+  const bool deletes = call.method == "DELETE";
+  const std::string needed = reads ? "pull" : deletes ? manners.delete_needs : "push";
   const auto token = shown.rfind("Bearer ", 0) == 0 ? tokens.find(shown.substr(7)) : tokens.end();
-  if (token != tokens.end() && (token->second || !push)) return std::nullopt;
+  if (token != tokens.end() && token->second.find(needed) != std::string::npos) return std::nullopt;
+  std::smatch name;
+  const std::string path = path_of(call.target);
+  std::regex_match(path, name, std::regex("/v2/(.+)/(blobs|manifests|tags|referrers)/.*"));
+  // As distribution does.
+  const std::string actions = needed == "push" ? "pull,push" : needed;
   Answer refused = error(401, "UNAUTHORIZED");
-  refused.headers.emplace_back("Www-Authenticate",
-                               "Bearer realm=\"http://" + host +
-                                   "/token\",service=\"a test\",scope=\"repository:x:pull" +
-                                   (push ? ",push" : "") + "\"");
+  refused.headers.emplace_back(
+      "Www-Authenticate", "Bearer realm=\"http://" + host + "/token\",service=\"a test\",scope=\"" +
+                              "repository:" + name[1].str() + ":" + actions + "\"");
   return refused;
 }
 
@@ -188,8 +194,13 @@ Answer FakeRegistry::State::give_token(const Call& call) {
   if (!manners.refresh_token.empty() &&
       form.find("grant_type=refresh_token&client_id=compilecache&refresh_token=refresh%2Fme&") != 0)
     return error(400, "UNSUPPORTED");
+  const std::string scope = parameter_of("?" + form, "scope");
+  std::string actions = scope.substr(scope.rfind("%3A") + 3);
+  if (actions == "%2A") actions = "*";
+  if (actions.find("delete") != std::string::npos && manners.delete_needs != "delete")
+    return error(400, "UNSUPPORTED");
   const std::string token = "token-" + std::to_string(++given);
-  tokens[token] = form.find("push") != std::string::npos;
+  tokens[token] = actions;
   return {.body = Json{{"token", token}, {"expires_in", manners.token_seconds}}.dump()};
 }
 
@@ -243,7 +254,7 @@ Answer FakeRegistry::State::do_upload(const Call& call, const std::string& repos
     return error(400, "UNSUPPORTED");
   const std::string digest = parameter_of(call.target, "digest");
   if (digest_of(call.body) != digest) return error(400, "DIGEST_INVALID");
-  blobs[digest] = call.body;
+  if (!manners.keeps_files || !blobs.contains(digest)) blobs[digest] = call.body;
   return {.status = 201, .headers = {{"Location", "/v2/" + repository + "/blobs/" + digest}}};
 }
 
@@ -539,7 +550,7 @@ void FakeRegistry::set(const std::function<void(Manners&)>& change) {
 
 void FakeRegistry::accept_token(const std::string& token) {
   const MutexLock lock(state_->mutex);
-  state_->tokens[token] = true;
+  state_->tokens[token] = "pull,push,delete";
 }
 
 int FakeRegistry::tokens_given() const {

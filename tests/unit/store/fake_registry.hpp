@@ -48,7 +48,7 @@ class FakeRegistry {
     bool stalls = false;           // nothing comes, and the connection stays
     std::function<void()> before;  // called first; other calls go on meanwhile
   };
-  // What becomes of a call. `usual` does what it asks for.
+  // The result of a call. `usual` does what it asks for.
   using Fault = std::function<Answer(const std::function<Answer()>& usual)>;
   static Fault cut();                   // no answer, although it was done
   static Fault cut_before();            // no answer, and nothing done
@@ -97,11 +97,15 @@ class FakeRegistry {
     bool relative_locations = true;
     bool manifests_by_digest = true;
     bool deletes = true;
-    bool referrers = false;     // tells what refers to a manifest
-    bool checks_blobs = true;   // a manifest whose blobs are missing is refused
-    bool lengths = true;        // Content-Length of blobs
-    std::string basic;          // "user:password" that it wants
-    bool bearer = false;        // wants tokens of its own token service, /token
+    bool referrers = false;    // lists what refers to a manifest
+    bool checks_blobs = true;  // a manifest whose blobs are missing is refused
+    bool lengths = true;       // Content-Length of blobs
+    bool keeps_files = false;  // a blob that is there is not written again, as by distribution
+    std::string basic;         // "user:password" that it wants
+    bool bearer = false;       // wants tokens of its own token service, /token
+    // The action that a token to delete with needs; the token service answers 400 to words other
+    // than "pull", "push" and this.
+    std::string delete_needs = "delete";
     std::string token_user;     // "user:password" that this wants; empty: none
     std::string refresh_token;  // instead: a POST with it
     int token_seconds = 300;

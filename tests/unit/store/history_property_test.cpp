@@ -3,13 +3,17 @@
 #include <rapidcheck/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <ostream>
 #include <set>
 #include <span>
 
 #include "archive/extract/extract.hpp"
 #include "archive/format.hpp"
+#include "archive/manifest.hpp"
 #include "archive/write/write.hpp"
 #include "tests/unit/store/places.hpp"
 
@@ -53,6 +57,13 @@ struct Told {
   bool operator==(const Told&) const = default;
 };
 
+std::ostream& operator<<(std::ostream& out, const Told& told) {
+  out << told.code << " blob \"" << told.digest << "\" result \"" << told.result << "\" files {";
+  for (const auto& [path, file] : told.tree)
+    out << " " << path << ":" << file.bytes.size() << (file.executable ? "x" : "");
+  return out << " }";
+}
+
 Told told_of(const Error& error) { return {to_string(error.code), error.digest, "", {}}; }
 
 std::string summary(const archive::WriteResult& written) {
@@ -72,7 +83,8 @@ std::string contents(Place& place) {
   RC_ASSERT(blobs.has_value());
   for (const StoredBlob& blob : *blobs)
     text += blob.digest + " " + std::to_string(blob.size) + "\n";
-  for (const IndexEntry& entry : place.index().read_index().entries)
+  const Index index = place.index().read_index().value();
+  for (const IndexEntry& entry : index.entries)
     text += entry.name() + " " + std::to_string(entry.generation()) + " " + entry.digest + "\n";
   return text;
 }
@@ -230,20 +242,45 @@ class History {
     std::vector<std::string> doomed;
     for (int i = number(1, 4); i > 0; --i)
       doomed.push_back(one_of(single_blobs_ ? blobs_ : heads_));
-    // A registry is not told to delete what is no archive of ours any more.
+    // A registry gets no DELETE for a manifest that is no longer our archive.
     if (!single_blobs_)
       std::erase_if(doomed, [&](const auto& one) { return damaged_.contains(one); });
+    const uint64_t collected = single_blobs_ ? 0 : unnamed_after(doomed);
     if (number(0, 5) == 0) doomed.emplace_back("no digest");
     each([&](Place& place) -> Told {
       const auto counts = place.upkeep().remove(doomed);
       if (!counts) return told_of(counts.error());
       RC_ASSERT(counts->failures.empty());
+      // A registry also frees what its collection finds that no manifest names any more.
+      const uint64_t later = place.has_single_blobs() ? 0 : collected;
+      RC_ASSERT(counts->freed_bytes >= later);
       return {"fine",
               "",
               std::to_string(counts->removed) + " " + std::to_string(counts->missing) + " " +
-                  std::to_string(counts->freed_bytes),
+                  std::to_string(counts->freed_bytes - later),
               {}};
     });
+  }
+
+  // How many bytes of blobs no archive names any more once these are deleted, going by the first
+  // place, a volume or memory. Unreadable manifests name nothing.
+  uint64_t unnamed_after(const std::vector<std::string>& doomed) {
+    std::map<std::string, uint64_t> unnamed;
+    std::set<std::string> named;
+    for (const std::string& head : std::set<std::string>(heads_.begin(), heads_.end())) {
+      const auto manifest = archive::read_manifest(places_.front()->store(), head);
+      if (!manifest) continue;
+      std::vector<archive::Descriptor> blobs = manifest->layers;
+      blobs.push_back(manifest->config);
+      const bool goes = std::find(doomed.begin(), doomed.end(), head) != doomed.end();
+      for (const archive::Descriptor& blob : blobs) {
+        if (goes) unnamed[blob.digest] = blob.size;
+        if (!goes) named.insert(blob.digest);
+      }
+    }
+    uint64_t bytes = 0;
+    for (const auto& [digest, size] : unnamed) bytes += named.contains(digest) ? 0 : size;
+    return bytes;
   }
 
   archive::test::TempDir temp_;

@@ -177,7 +177,7 @@ TEST_F(Kill, AtAnyMomentNothingThatWasCommittedIsLost) {
       ++done;
     }
     if (!head.empty()) expect_whole(head);
-    const Index index = store_.read_index();
+    const Index index = store_.read_index().value();
     EXPECT_TRUE(index.problems.empty());
     for (const IndexEntry& entry : index.entries) EXPECT_TRUE(verify(store_, entry.digest));
     if (HasFailure()) return;

@@ -177,7 +177,7 @@ TEST_P(WithSingleBlobs, AStoreThatIsNotThereIsNeverALostParent) {
   EXPECT_EQ(place->upkeep().owner().error().code, ErrorCode::kNotFound);
   EXPECT_EQ(place->upkeep().list().error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(place->upkeep().probe());
-  EXPECT_EQ(place->index().read_index().problems.size(), 1U);
+  EXPECT_EQ(place->index().read_index()->problems.size(), 1U);
   EXPECT_FALSE(place->index().write_index({}));
 }
 
@@ -236,18 +236,18 @@ TEST_P(WithSingleBlobs, TheIndexKeepsTheNewestOfEachArchive) {
                       {{archive::kAnnotationName, name},
                        {archive::kAnnotationGeneration, std::to_string(generation)}}};
   };
-  EXPECT_TRUE(index().read_index().problems.empty());
+  EXPECT_TRUE(index().read_index()->problems.empty());
   ASSERT_TRUE(index().update_index(entry("b", 1)));
   ASSERT_TRUE(index().update_index(entry("a", 5)));
   ASSERT_TRUE(index().update_index(entry("b", 2)));
   ASSERT_TRUE(index().update_index(entry("a", 4))) << "late";
-  const Index now = index().read_index();
+  const Index now = index().read_index().value();
   ASSERT_EQ(now.entries.size(), 2U);
   EXPECT_EQ(now.entries[0].digest, entry("a", 5).digest);
   EXPECT_EQ(now.entries[1].digest, entry("b", 2).digest);
   EXPECT_EQ(index().update_index({digest_of("x"), 1, {}}).error().code, ErrorCode::kInvalid);
   ASSERT_TRUE(index().write_index({entry("c", 1)}));
-  EXPECT_EQ(index().read_index().entries.size(), 1U);
+  EXPECT_EQ(index().read_index()->entries.size(), 1U);
 }
 
 TEST_P(WithSingleBlobs, NodesHaveNotes) {
@@ -263,7 +263,7 @@ TEST_P(WithSingleBlobs, NodesHaveNotes) {
 }
 
 // While a saver runs for weeks, somebody may clear the volume, and the next Job then makes the
-// store anew.
+// store again.
 TEST(DirectoryStore, AFolderThatWasReplacedIsOpenedAnew) {
   const archive::test::TempDir temp;
   DirectoryStore store(temp.path("store"));

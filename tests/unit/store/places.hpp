@@ -23,7 +23,7 @@ class Place {
   virtual std::optional<std::string> take(const std::string& digest) = 0;
 
   // Whether it lists, compares and deletes single blobs. A registry's are the registry's own: it
-  // tells how long they are, and lists and deletes archives.
+  // returns their sizes, and lists and deletes archives.
   [[nodiscard]] virtual bool has_single_blobs() const { return true; }
 
   // Of kinds with single blobs.
@@ -39,8 +39,8 @@ inline constexpr Kind kCarryingKinds[] = {Kind::kCarryingMemory, Kind::kRegistry
 inline constexpr Kind kKindsWithSingleBlobs[] = {Kind::kDirectory, Kind::kMemory};
 std::string name_of(Kind kind);
 
-// Makes a store that is not prepared yet. A directory's store is in `folder`, and what is on its
-// way to a registry, which is one in this process.
+// Makes a store that is not prepared yet. A directory's store is in `folder`, as are uploads on
+// their way to a registry, which is one in this process.
 std::unique_ptr<Place> make_place(Kind kind, const std::string& folder);
 
 }  // namespace compilecache::store::test

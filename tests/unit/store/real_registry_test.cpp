@@ -3,10 +3,13 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <thread>
 
 #include "archive/format.hpp"
 #include "http/server.hpp"
+#include "store/registry/manifests.hpp"
 #include "store/registry/registry_store.hpp"
 #include "tests/support/registry_process.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
@@ -228,11 +231,34 @@ TEST_P(RealRegistry, ItIsLookedAfter) {
   ASSERT_TRUE(counts) << counts.error().message;
   EXPECT_EQ(counts->removed, 1U);
   EXPECT_EQ(counts->missing, 1U);
+  EXPECT_EQ(counts->freed_bytes, first->archive.compressed_bytes);
   EXPECT_EQ(upkeep.list()->size(), 3U);
   EXPECT_EQ(load(store, first->archive.manifest).error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(load(store, second->archive.manifest));
-  // What was deleted comes again by the next save.
+  // Deleted blobs are uploaded again by the next save.
   EXPECT_TRUE(save(store, tree_));
+}
+
+// With `crane tag`, or a button of the registry's.
+TEST_P(RealRegistry, WhatSomebodyTaggedIsListedAndKept) {
+  const auto registry = start();
+  RegistryStore store(options(*registry));
+  const auto first = save(store, tree_);
+  const auto second =
+      save(store, {{"d", {archive::test::noise(300'000, 9), false}}}, first->archive.manifest);
+  ASSERT_TRUE(first && second);
+  RegistryClient client(options(*registry));
+  const auto text = get_manifest(client, first->archive.manifest);
+  ASSERT_TRUE(text);
+  ASSERT_TRUE(put_manifest(client, "production", *text));
+  const auto listed = store.upkeep()->list();
+  ASSERT_TRUE(listed) << listed.error().message;
+  std::map<std::string, bool> kept;
+  for (const StoredBlob& blob : *listed) kept[blob.digest] = blob.kept;
+  for (const std::string& blob : second->archive.blobs())
+    EXPECT_TRUE(kept.contains(blob)) << "nobody misses it";
+  for (const std::string& blob : first->archive.blobs()) EXPECT_TRUE(kept[blob]) << blob;
+  EXPECT_FALSE(kept[second->archive.manifest]);
 }
 
 TEST_P(RealRegistry, ThatLetsNothingBeDeleted) {
@@ -264,6 +290,35 @@ TEST_P(RealRegistry, WhatItLosesIsSavedAgain) {
   EXPECT_EQ(save(store, {{"x", {"y", false}}}, saved->archive.manifest).error().code,
             ErrorCode::kNotFound);
   expect_works(store);
+}
+
+// It keeps the file of a blob that is there.
+TEST_P(RealRegistry, WhatRottedThereIsSavedInOtherBytes) {
+  const auto registry = start();
+  RegistryStore store(options(*registry));
+  const auto saved = save(store, tree_);
+  ASSERT_TRUE(saved);
+  const auto manifest = archive::read_manifest(store, saved->archive.manifest);
+  const std::string hex = manifest->layers.at(0).digest.substr(7);
+  {
+    std::fstream file(registry->data() + "/docker/registry/v2/blobs/sha256/" + hex.substr(0, 2) +
+                          "/" + hex + "/data",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(1000);
+    file.put('?').put('!');
+    ASSERT_TRUE(file.good());
+  }
+  ASSERT_EQ(load(store, saved->archive.manifest).error().code, ErrorCode::kCorrupt);
+  archive::WriteRequest request;
+  const std::string root = temp_.path("source-again");
+  archive::test::write_tree(root, tree_);
+  request.settings.compression_level = 1;
+  request.without = saved->archive.blobs();
+  for (const auto& [path, file] : tree_)
+    request.files.push_back({root + "/" + path, "torch/" + path});
+  const auto again = archive::write_archive(store, std::move(request));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(load(store, again->archive.manifest).value_or(Tree{}), tree_);
 }
 
 TEST_P(RealRegistry, ThatIsAwayIsSaidToBeAway) {

@@ -240,7 +240,7 @@ void sync(int number, Model& model, std::mt19937_64& random) {
   std::erase_if(model.changes, is_here);
 }
 
-// The model after these events: what is safe, and what may be lost.
+// The model after these events: safe data, and data that may be lost.
 Model replay(size_t events) {
   const Recorder& now = recorder();
   std::map<std::string, int> nodes;

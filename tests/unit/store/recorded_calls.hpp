@@ -9,7 +9,7 @@
 #include <vector>
 
 // Records what this program does to the files below one directory, and derives the states that a
-// disk may have after a power failure: the functions of libc are replaced by ones that record their
+// disk may have after a power failure. The functions of libc are replaced by ones that record their
 // calls. Link recorded_calls.cpp into a test program of its own.
 //
 //   Recording recording(store);            // what is there now is on the disk

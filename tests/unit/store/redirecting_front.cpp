@@ -46,7 +46,7 @@ void RedirectingFront::pass_or_redirect(testing::Connection& client) {
   std::string head = client.read_head();
   if (head.empty()) return;
   const std::string blob = blob_of(head);
-  // Who shows nothing is told so by the registry.
+  // The registry refuses a request without credentials.
   if (!blob.empty() && !field(head, "authorization").empty()) {
     ++redirected_;
     client.send(answer(

@@ -1,10 +1,13 @@
 #include <filesystem>
 
 #include "http/server.hpp"
+#include "store/registry/text_source.hpp"
+#include "store/registry/upload.hpp"
+#include "tests/support/connections.hpp"
 #include "tests/unit/http/certificates.hpp"
 #include "tests/unit/store/registry_fixture.hpp"
 
-// Credentials: what is asked for, what is shown, and when it is shown anew.
+// Credentials: what is asked for, what is shown, and when it is shown again.
 
 namespace compilecache::store::test {
 namespace {
@@ -173,6 +176,134 @@ TEST_F(RegistryAuthTest, TheCallersTokensAreShownFromTheFirstRequest) {
   EXPECT_TRUE(load(store, saved->archive.manifest));
   EXPECT_EQ(calls_without(), 0);
   EXPECT_EQ(asked, (std::vector<bool>{false, true}));
+}
+
+// A host that blobs are redirected to, or whose address an upload gets, is not the registry: it may
+// not name the server that gets the registry's password.
+TEST_F(RegistryAuthTest, OnlyTheRegistryItselfAsksForThePassword) {
+  FakeRegistry elsewhere, thief;
+  const auto ask_for_password = [&](const std::string& challenge) {
+    elsewhere.on_every_call([=](const auto&) {
+      return FakeRegistry::status(401, "", {{"WWW-Authenticate", challenge}});
+    });
+  };
+  registry_.set([](auto& manners) {
+    manners.bearer = true;
+    manners.token_user = "me:secret";
+  });
+  RegistryOptions with = with_password("secret");
+  with.plain_hosts = {elsewhere.host(), thief.host()};
+  const auto saved = [&] {
+    RegistryStore store(with);
+    return save(store, some_tree());
+  }();
+  ASSERT_TRUE(saved) << saved.error().message;
+  for (const std::string& challenge :
+       {"Bearer realm=\"http://" + thief.host() + "/token\",service=\"x\"",
+        std::string("Basic realm=\"x\"")}) {
+    ask_for_password(challenge);
+    registry_.set([&](auto& manners) { manners.blobs_on = elsewhere.host(); });
+    RegistryStore reading(with);
+    const auto loaded = load(reading, saved->archive.manifest);
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().reason, kReasonUnreachable) << loaded.error().message;
+    EXPECT_THAT(loaded.error().message, HasSubstr(elsewhere.host()));
+
+    registry_.refuse([&](const auto& call) -> std::optional<FakeRegistry::Answer> {
+      if (call.method != "POST") return std::nullopt;
+      return FakeRegistry::Answer{
+          .status = 202, .headers = {{"Location", "http://" + elsewhere.host() + "/upload"}}};
+    });
+    RegistryStore writing(with);
+    EXPECT_FALSE(save(writing, {{"new", {"another file", false}}}));
+    registry_.refuse({});
+  }
+  EXPECT_EQ(thief.calls(), 0);
+  EXPECT_GT(elsewhere.calls(), 0);
+  for (const auto& call : elsewhere.seen()) EXPECT_EQ(call.header("authorization"), "");
+}
+
+TEST_F(RegistryAuthTest, AnIdentityTokenStaysWithItsTokenService) {
+  FakeRegistry thief;
+  registry_.set([](auto& manners) { manners.bearer = true; });
+  registry_.on_every_call([&](const auto& call) -> std::optional<FakeRegistry::Fault> {
+    if (call.method != "POST" || call.target != "/token") return std::nullopt;
+    return FakeRegistry::status(307, "", {{"Location", "http://" + thief.host() + "/token"}});
+  });
+  write_config(R"({"auths":{")" + registry_.host() + R"(":{"identitytoken":"refresh/me"}}})");
+  RegistryOptions with = options();
+  with.docker_config_file = config_;
+  with.plain_hosts = {thief.host()};
+  RegistryStore store(with);
+  EXPECT_FALSE(save(store, some_tree()));
+  EXPECT_EQ(thief.calls(), 0);
+}
+
+// Token services that know the action "delete" want it; others refuse a scope that has it.
+TEST_F(RegistryAuthTest, DeletingAsksForTheRightThatTheRegistryNames) {
+  for (const std::string action : {"delete", "push", "*"}) {
+    FakeRegistry registry;
+    registry.set([&](auto& manners) {
+      manners.bearer = true;
+      manners.delete_needs = action;
+    });
+    RegistryOptions with = options();
+    with.host = registry.host();
+    RegistryStore store(with);
+    const auto first = save(store, some_tree());
+    const auto second = save(store, {{"other", {"another file", false}}});
+    ASSERT_TRUE(first && second);
+    const int before = registry.tokens_given();
+    const auto counts = store.upkeep()->remove({first->archive.manifest, second->archive.manifest});
+    ASSERT_TRUE(counts) << counts.error().message;
+    EXPECT_EQ(counts->removed, 2U) << action;
+    EXPECT_TRUE(registry.manifests().empty()) << action;
+    EXPECT_LE(registry.tokens_given(), before + 1) << action << ": one token for all";
+    EXPECT_TRUE(store.upkeep()->probe()) << action;
+    EXPECT_TRUE(save(store, some_tree())) << action << ": and it still pushes";
+  }
+}
+
+// "HOST:443" and "HOST" are one origin, and so is "http://HOST" of a registry behind a front that
+// ends TLS. A proxy leads to the port, which is not this user's to open.
+TEST_F(RegistryAuthTest, AnUploadGetsTheCredentialsHoweverItsPortIsWritten) {
+  const http::testing::TestCa authority("an authority");
+  std::string location;
+  auto registry = http::Server::start(
+      {.address = "127.0.0.1", .tls = true}, [&](http::Request request, http::Responder respond) {
+        if (!request.header("Authorization"))
+          return respond({.status = 401, .headers = {{"WWW-Authenticate", "Basic realm=x"}}});
+        if (request.method == "POST")
+          return respond({.status = 202, .headers = {{"Location", location}}});
+        respond({.status = 201});
+      });
+  ASSERT_TRUE(registry);
+  const auto pair = authority.issue("registry.example.com");
+  ASSERT_TRUE((*registry)->set_certificate(pair.certificate_pem, pair.key_pem));
+  testing::ConnectionServer proxy([&](testing::Connection& client) {
+    client.read_head();
+    client.send("HTTP/1.1 200 OK\r\n\r\n");
+    client.relay((*registry)->port(), "");
+  });
+  for (const std::string host : {"registry.example.com", "registry.example.com:443"}) {
+    write_config(R"({"auths":{")" + host + R"(":{"username":"me","password":"secret"}}})");
+    for (const std::string origin :
+         {"https://registry.example.com", "https://registry.example.com:443",
+          "https://Registry.example.com", "http://registry.example.com",
+          "http://registry.example.com:443", "//registry.example.com", ""}) {
+      RegistryClient client({.host = host,
+                             .repository = "ml/a",
+                             .ca_pem = authority.pem(),
+                             .system_authorities = false,
+                             .proxy = {"http://" + proxy.host(), {}},
+                             .docker_config_file = config_,
+                             .sleep = [](std::chrono::milliseconds) {}});
+      location = origin + "/v2/ml/a/blobs/uploads/1?_state=x";
+      TextSource content("a blob");
+      const auto pushed = push_blob(client, digest_of("a blob"), content);
+      EXPECT_TRUE(pushed) << host << " " << origin << ": " << pushed.error().message;
+    }
+  }
 }
 
 TEST_F(RegistryAuthTest, ATokenThatTheCallerDoesNotGetIsTheError) {

@@ -7,7 +7,7 @@
 #include "store/directory/directory_store.hpp"
 #include "tests/unit/store/registry_fixture.hpp"
 
-// What a manifest in a registry carries of its archive, so that no request is needed for it.
+// A manifest in a registry carries parts of its archive, so that no request is needed for it.
 
 namespace compilecache::store::test {
 namespace {

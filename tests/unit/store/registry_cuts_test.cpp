@@ -3,8 +3,8 @@
 #include "tests/support/connections.hpp"
 #include "tests/unit/store/registry_fixture.hpp"
 
-// The network between a pod and its registry is cut after the n-th byte, of whatever request or
-// answer that is: a save is whole or nothing, a load exact or an error, and the next one succeeds.
+// The network between a pod and its registry is cut after the n-th byte of any request or
+// response. A save is whole or nothing, a load exact or an error, and the next one succeeds.
 
 namespace compilecache::store::test {
 namespace {
@@ -30,7 +30,7 @@ class RegistryCutsTest : public RegistryTest {
 
   const uint16_t port_ =
       static_cast<uint16_t>(std::stoi(registry_.host().substr(registry_.host().find(':') + 1)));
-  std::atomic<int64_t> left_ = kNever;  // bytes, and all of it works again once they are gone
+  std::atomic<int64_t> left_ = kNever;  // bytes; everything works again after them
   testing::ConnectionServer network_{[this](testing::Connection& client) {
     client.relay(port_, "", &left_);
     if (left_ <= 0) left_ = kNever;

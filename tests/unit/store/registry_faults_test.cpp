@@ -276,7 +276,7 @@ TEST_F(RegistryFaultsTest, WhatIsLostBeforeTheCommitFailsTheSave) {
   EXPECT_TRUE(load(store_, again->archive.manifest));
 }
 
-// What a registry lost of a parent that was looked at before is the parent's loss.
+// A blob that a registry lost of an already checked parent is the parent's loss.
 TEST_F(RegistryFaultsTest, AParentsLayerThatIsLostInTheMeantimeIsNamed) {
   const auto parent = save(store_, some_tree());
   ASSERT_TRUE(parent);

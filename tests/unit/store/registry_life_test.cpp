@@ -1,8 +1,12 @@
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <optional>
 #include <set>
 
+#include "store/registry/manifests.hpp"
 #include "store/registry/registry_store.hpp"
+#include "store/registry/repository_use.hpp"
 #include "tests/support/registry_process.hpp"
 #include "tests/support/small_disk.hpp"
 #include "tests/unit/store/redirecting_front.hpp"
@@ -14,6 +18,7 @@
 namespace compilecache::store::test {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::kHtpasswd;
 using testing::RegistryKind;
@@ -42,7 +47,7 @@ class RegistryLife : public SavesAndLoads {
   static Tree noisy_tree(size_t bytes, uint64_t seed) {
     return {{"n" + std::to_string(seed), {archive::test::noise(bytes, seed), false}}};
   }
-  // The blobs of all that has a tag of ours.
+  // The blobs of all manifests with one of our tags.
   static std::set<std::string> listed(Store& store) {
     const auto blobs = store.upkeep()->list();
     EXPECT_TRUE(blobs) << blobs.error().message;
@@ -190,7 +195,7 @@ TEST_P(RegistryWithoutRoom, SavesFailSayingSoAndHealWhenThereIsRoom) {
   expect_loads(store, first->archive.manifest, tree);
 }
 
-// Uploads that failed stay until the registry's pod is made anew, which no room is needed for.
+// Uploads that failed stay until the registry's pod is recreated, which needs no space.
 TEST_F(RegistryLife, AFullRegistryIsEmptiedByItsNextStart) {
   if (const auto why = missing({RegistryKind::kDistribution}); !why.empty()) GTEST_SKIP() << why;
   SmallDisk disk(temp_.path("disk"), 4 * kMiB);
@@ -217,6 +222,93 @@ TEST_F(RegistryLife, AFullRegistryIsEmptiedByItsNextStart) {
   expect_loads(store, next->archive.manifest, next_tree);
 }
 
+// --- months ----------------------------------------------------------------------------------
+
+class RegistryMonths : public RegistryLife {
+ protected:
+  void SetUp() override {
+    if (const auto why = missing({RegistryKind::kDistribution}); !why.empty()) GTEST_SKIP() << why;
+    registry_.emplace(RegistryKind::kDistribution, temp_.path("registry"));
+    ASSERT_EQ(registry_->problem(), "");
+  }
+  [[nodiscard]] RegistryOptions of(const std::string& repository) const {
+    RegistryOptions with = options(registry_->host());
+    with.repository = repository;
+    return with;
+  }
+  [[nodiscard]] std::string at(const std::string& repository) const {
+    return registry_->data() + "/docker/registry/v2/repositories/" + repository;
+  }
+  [[nodiscard]] std::string data_of(const std::string& digest) const {
+    return registry_->data() + "/docker/registry/v2/blobs/sha256/" + digest.substr(7, 2) + "/" +
+           digest.substr(7) + "/data";
+  }
+  void collect() {
+    registry_->end();
+    EXPECT_THAT(registry_->collect(), HasSubstr("collected"));
+    registry_->start_again();
+    ASSERT_EQ(registry_->problem(), "");
+  }
+
+  std::optional<RegistryProcess> registry_;
+};
+
+TEST_F(RegistryMonths, DamageInOneRepositoryKeepsNoOtherFromBeingCollected) {
+  RegistryStore damaged(of("a/damaged")), torn(of("b/torn")), other(of("c/other"));
+  const Tree tree = some_tree();
+  const auto bad = save(damaged, noisy_tree(kMiB, 3));
+  const auto mended = save(torn, noisy_tree(kMiB, 4));
+  const auto old = save(other, noisy_tree(kMiB, 5));
+  const auto kept = save(other, tree);
+  ASSERT_TRUE(bad && mended && old && kept);
+  ASSERT_TRUE(other.upkeep()->remove({old->archive.manifest}));
+  archive::test::write_file(data_of(bad->archive.manifest), "what is left of a manifest");
+  const std::string hex = mended->archive.manifest.substr(7);
+  archive::test::write_file(at("b/torn") + "/_manifests/revisions/sha256/" + hex + "/link", "");
+  collect();
+  EXPECT_FALSE(fs::exists(data_of(old->archive.config))) << "it was freed";
+  EXPECT_FALSE(fs::exists(at("a/damaged"))) << "nothing is left there";
+  expect_loads(other, kept->archive.manifest, tree);
+  expect_loads(torn, mended->archive.manifest, noisy_tree(kMiB, 4));
+  ASSERT_TRUE(save(damaged, noisy_tree(kMiB, 3)));
+}
+
+TEST_F(RegistryMonths, WhatNobodyNeedsIsMarkedEmptiedAndGone) {
+  const WallTime since{std::chrono::hours(24 * 20'000)};
+  RegistryStore gone(of("pr-1/app")), kept(of("ml/app"));
+  const auto first = save(gone, noisy_tree(kMiB, 3));
+  const auto second = save(kept, noisy_tree(kMiB, 4));
+  ASSERT_TRUE(first && second);
+  RegistryClient client(of("pr-1/app"));
+  const auto names = list_repositories(client);
+  ASSERT_TRUE(names) << names.error().message;
+  EXPECT_THAT(*names, ::testing::UnorderedElementsAre("ml/app", "pr-1/app"));
+  const auto use = read_use(client);
+  ASSERT_TRUE(use) << use.error().message;
+  EXPECT_EQ(use->bytes, first->archive.compressed_bytes);
+  EXPECT_FALSE(use->unneeded_since);
+  ASSERT_TRUE(mark_unneeded(client, since));
+  EXPECT_EQ(read_use(client)->unneeded_since, since);
+  EXPECT_EQ(read_use(client)->tags, 1U);
+  ASSERT_TRUE(mark_needed(client));
+  EXPECT_FALSE(read_use(client)->unneeded_since);
+  // A tag that cannot be read goes too.
+  const std::string tag = tag_of(2, "sha256:" + std::string(64, '1'));
+  archive::test::write_file(at("pr-1/app") + "/_manifests/tags/" + tag + "/current/link", "torn");
+  const auto torn = read_use(client);
+  ASSERT_TRUE(torn) << torn.error().message;
+  EXPECT_EQ(torn->unreadable, std::vector<std::string>{tag});
+  const auto emptied = empty_repository(client);
+  ASSERT_TRUE(emptied) << emptied.error().message;
+  EXPECT_EQ(read_use(client)->tags, 0U);
+  EXPECT_EQ(find_save(client, first->archive.manifest).error().code, ErrorCode::kNotFound);
+  collect();
+  EXPECT_FALSE(fs::exists(at("pr-1")));
+  EXPECT_FALSE(fs::exists(data_of(first->archive.config)));
+  RegistryClient other(of("ml/app"));
+  EXPECT_EQ(find_save(other, second->archive.manifest)->bytes, second->archive.compressed_bytes);
+}
+
 TEST_F(RegistryLife, AFullDiskOfTheSaversIsSaidAndLoadsGoOn) {
   if (const auto why = missing({RegistryKind::kDistribution}); !why.empty()) GTEST_SKIP() << why;
   SmallDisk disk(temp_.path("disk"), 2 * kMiB);
@@ -238,7 +330,7 @@ TEST_F(RegistryLife, AFullDiskOfTheSaversIsSaidAndLoadsGoOn) {
   EXPECT_THAT(refused.error().message, HasSubstr(disk.folder()));
   EXPECT_EQ(listed(store), before);
   expect_loads(store, first->archive.manifest, tree);
-  EXPECT_GT(disk.free_bytes(), kMiB) << "what was spooled in vain takes no room";
+  EXPECT_GT(disk.free_bytes(), kMiB) << "a failed upload keeps no space in the spool";
   const Tree small = noisy_tree(300'000, 8);
   const auto next = save(store, small, first->archive.manifest);
   EXPECT_TRUE(next) << next.error().message;

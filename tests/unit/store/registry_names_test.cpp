@@ -8,7 +8,7 @@
 #include "store/registry/reference.hpp"
 #include "store/registry/refusal.hpp"
 
-// What is read of texts that users and registries write.
+// Parsing of texts that users and registries write.
 
 namespace compilecache::store {
 namespace {
@@ -62,9 +62,11 @@ TEST(Reference, WhatIsWrongIsSaid) {
 }
 
 TEST(Reference, LoopbackIsThisMachineAlone) {
-  for (const char* host : {"127.0.0.1", "127.0.0.1:5000", "localhost:5000", "[::1]:5000"})
+  for (const char* host :
+       {"127.0.0.1", "127.0.0.1:5000", "127.255.0.1:5000", "localhost:5000", "[::1]:5000"})
     EXPECT_TRUE(is_loopback(host)) << host;
-  for (const char* host : {"10.127.0.1", "localhost.example.com", "[::2]", "registry:127"})
+  for (const char* host : {"10.127.0.1", "localhost.example.com", "[::2]", "registry:127",
+                           "127.example.com", "127.0.0.1.example.com:5000", "127.0.0.1x"})
     EXPECT_FALSE(is_loopback(host)) << host;
 }
 
@@ -164,6 +166,7 @@ TEST(Refusal, EachHasAReasonAndWhatToDo) {
         {429, body_of("TOOMANYREQUESTS", "pull rate"), ErrorCode::kThrottled, kReasonUnreachable},
         {500, body_of("UNKNOWN", "x", no_space), ErrorCode::kIo, kReasonFull},
         {500, body_of("UNKNOWN", "no space left on device"), ErrorCode::kIo, kReasonFull},
+        {500, body_of("UNKNOWN", "write /data: file too large"), ErrorCode::kTooLarge, ""},
         {507, "", ErrorCode::kIo, kReasonFull},
         {500, "", ErrorCode::kUnavailable, kReasonUnreachable},
         {503, "<html>", ErrorCode::kUnavailable, kReasonUnreachable},

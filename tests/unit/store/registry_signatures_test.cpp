@@ -29,8 +29,7 @@ class RegistrySignaturesTest : public RegistryTest {
   }
   bool is_vouched_for(const std::string& digest, const KeyPair& pair = ours()) {
     const auto found = signatures_.of(digest);
-    EXPECT_TRUE(found) << found.error().message;
-    return found && TrustedKeys::parse({pair.public_key})->vouch_for(digest, *found);
+    return TrustedKeys::parse({pair.public_key})->vouch_for(digest, found.all);
   }
   [[nodiscard]] std::string tag(const std::string& digest) const {
     return "sha256-" + digest.substr(7) + ".sig";
@@ -127,8 +126,8 @@ class CopiedSignaturesTest : public RegistrySignaturesTest {
   }
   std::vector<Signature> there(const std::string& digest) {
     const auto found = there_.signatures()->of(digest);
-    EXPECT_TRUE(found) << found.error().message;
-    return found.value_or(std::vector<Signature>());
+    EXPECT_FALSE(found.unread) << found.unread->message;
+    return found.all;
   }
   FakeRegistry other_;
   RegistryStore there_{elsewhere(options(), other_)};
@@ -191,7 +190,82 @@ TEST_F(RegistrySignaturesTest, ARegistryThatDoesNotAnswerIsNoVerdict) {
     if (call.target.find("/manifests/sha256-") == std::string::npos) return std::nullopt;
     return FakeRegistry::Answer{.status = 500};
   });
-  EXPECT_FALSE(signatures_.of(digest));
+  EXPECT_TRUE(signatures_.of(digest).unread);
+  EXPECT_TRUE(signatures_.of(digest).all.empty());
+}
+
+class BesideOthers : public RegistrySignaturesTest {
+ protected:
+  // Attached to the archive; its digest.
+  std::string refer(const std::string& digest, const std::string& type,
+                    const std::string& padding) {
+    RegistryClient client(options());
+    const Json manifest = {{"schemaVersion", 2},
+                           {"mediaType", "application/vnd.oci.image.manifest.v1+json"},
+                           {"artifactType", type},
+                           {"layers", Json::array()},
+                           {"subject", {{"digest", digest}}},
+                           {"padding", padding}};
+    const std::string text = manifest.dump(), its_digest = "sha256:" + sha256_hex(text);
+    EXPECT_TRUE(put_manifest(client, its_digest, text));
+    return its_digest;
+  }
+  static constexpr char kBill[] = "application/spdx+json";
+  static constexpr char kBundle[] = "application/vnd.dev.sigstore.bundle.v0.3+json";
+};
+
+// Signed while the registry did not know of referrers, with a bill of materials since.
+TEST_F(BesideOthers, ASignatureInTheIndexIsSeenThoughTheRegistryTellsOfReferrers) {
+  const std::string digest = saved(1);
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  registry_.refuse(
+      [bill = refer(digest, kBill, "")](const auto& call) -> std::optional<FakeRegistry::Answer> {
+        if (call.target.find("/referrers/") == std::string::npos) return std::nullopt;
+        return FakeRegistry::Answer{.body = Json{{"manifests", {{{"digest", bill}}}}}.dump()};
+      });
+  EXPECT_TRUE(is_vouched_for(digest));
+}
+
+TEST_F(BesideOthers, ASignatureIsSeenBehindAnyOthers) {
+  const std::string digest = saved(1);
+  registry_.set([](auto& manners) { manners.referrers = true; });
+  for (int i = 0; i < 200; ++i) refer(digest, i < 100 ? kBundle : kBill, std::to_string(i));
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  EXPECT_TRUE(is_vouched_for(digest));
+  ASSERT_TRUE(sign(digest, anothers()));
+  EXPECT_TRUE(is_vouched_for(digest, anothers())) << "of the older form";
+}
+
+TEST_F(BesideOthers, OneThatCannotBeReadHidesNoSignature) {
+  const std::string digest = saved(1);
+  registry_.set([](auto& manners) { manners.referrers = true; });
+  const std::string unreadable = refer(digest, kBundle, "");
+  refer(digest, kBill, std::string(5U << 20, 'x'));
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  registry_.refuse([&](const auto& call) -> std::optional<FakeRegistry::Answer> {
+    if (!call.target.ends_with(unreadable)) return std::nullopt;
+    return FakeRegistry::Answer{.status = 500};
+  });
+  EXPECT_TRUE(is_vouched_for(digest));
+  EXPECT_TRUE(signatures_.of(digest).unread) << "there may be another";
+}
+
+// It is another client's list, which we do not replace.
+TEST_F(BesideOthers, AnIndexOfVeryManyIsAddedTo) {
+  const std::string digest = saved(1);
+  RegistryClient client(options());
+  Json index = {{"schemaVersion", 2},
+                {"mediaType", "application/vnd.oci.image.index.v1+json"},
+                {"manifests", Json::array()}};
+  for (int i = 0; i < 3000; ++i)
+    index["manifests"].push_back(
+        {{"digest", "sha256:" + sha256_hex(std::to_string(i))}, {"size", i}, {"x", {1, 2}}});
+  const std::string name = "sha256-" + digest.substr(7);
+  ASSERT_TRUE(put_index(client, name, index.dump()));
+  ASSERT_TRUE(signatures_.add(bundled(digest)));
+  const Json now = Json::parse(*get_manifest(client, name));
+  EXPECT_EQ(now["manifests"].size(), 3001U);
+  EXPECT_TRUE(is_vouched_for(digest)) << "first of all, by what is said of it";
 }
 
 }  // namespace

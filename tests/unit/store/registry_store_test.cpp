@@ -148,7 +148,7 @@ TEST_F(RegistryStoreTest, ALayerThatIsBeingPushedIsNotPushedTwice) {
             1);
 }
 
-// What is under way holds room of the spool only as long as it is.
+// An upload holds space of the spool only while it runs.
 TEST_F(RegistryStoreTest, WhatIsPushedGivesItsRoomToWhatIsWritten) {
   RegistryOptions bounded = options();
   bounded.spool_limit = 200'000;
@@ -231,6 +231,37 @@ TEST_F(RegistryStoreTest, WhatIsThereIsNotPushedAgainUnlessItIsCondemned) {
   EXPECT_EQ(std::count_if(pushed.begin(), pushed.end(),
                           [](const auto& line) { return line.rfind("POST", 0) == 0; }),
             2);
+}
+
+// Distribution keeps the file that it has under a digest, rotten or not.
+TEST_F(RegistryStoreTest, WhatTheRegistryKeepsDamagedIsSavedInOtherBytes) {
+  registry_.set([](auto& manners) { manners.keeps_files = true; });
+  const auto first = archive::write_archive(store_, request(some_tree()));
+  ASSERT_TRUE(first);
+  const auto manifest = nlohmann::json::parse(registry_.content(first->archive.manifest));
+  const std::string layer = manifest["layers"][0]["digest"];
+  std::string rotten = registry_.content(layer);
+  rotten[1000] = static_cast<char>(rotten[1000] ^ 1);
+  registry_.put(layer, rotten);
+  ASSERT_EQ(load(store_, first->archive.manifest).error().code, ErrorCode::kCorrupt);
+  counter_ = 0;
+  auto anew = request(some_tree());
+  anew.without = first->archive.blobs();
+  const auto second = archive::write_archive(store_, anew);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_NE(second->archive.manifest, first->archive.manifest);
+  EXPECT_EQ(load(store_, second->archive.manifest).value_or(Tree{}), some_tree());
+  // That rots too.
+  const auto next = nlohmann::json::parse(registry_.content(second->archive.manifest));
+  registry_.put(next["layers"][0]["digest"], rotten);
+  counter_ = 0;
+  auto third = request(some_tree());
+  third.without = first->archive.blobs();
+  for (const auto& blob : second->archive.blobs()) third.without.push_back(blob);
+  const auto written = archive::write_archive(store_, third);
+  ASSERT_TRUE(written) << written.error().message;
+  counter_ = 100;  // into another folder
+  EXPECT_EQ(load(store_, written->archive.manifest).value_or(Tree{}), some_tree());
 }
 
 TEST_F(RegistryStoreTest, LocationsAreWholeOrNot) {

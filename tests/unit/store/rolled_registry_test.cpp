@@ -21,8 +21,8 @@
 #include "tests/unit/archive/archive_fixture.hpp"
 
 // Sixteen savers, loaders and sweeps on a real registry, by the operator's own rules for commits
-// and deletes, while the registry's pod is made anew again and again: it ends or is killed, what
-// nothing names is collected by the init container's script, and it starts. A head, and the head
+// and deletes, while the registry's pod is recreated again and again. It ends or is killed, the
+// init container's script collects unused blobs, and it starts. A head, and the head
 // before it, always loads exactly. CC_ROUNDS=100 for more.
 
 namespace compilecache::store::test {
@@ -41,7 +41,7 @@ constexpr const char* kCache = "ml/demo";
 const controller::SaveContext kPod{.ns = "ml", .pod = "web-1", .cache = "demo"};
 constexpr int kSavers = 16, kLoaders = 2, kRounds = 4;
 constexpr milliseconds kRound{1500};  // between two rolls
-// Of so few that the same blobs are made again, and savers wait for each other's.
+// So few that the same blobs are made again, and savers wait for each other's.
 constexpr int kArchives = 12, kPaths = 12, kContents = 3;
 // Shorter than a load may take here, so that some lose their archive to a sweep.
 constexpr milliseconds kGrace{300};
@@ -244,7 +244,7 @@ class RolledRegistry : public ::testing::Test {
     if (error.code == ErrorCode::kNotFound) {
       ++gone_;
       if (error.digest.empty()) wrong(what + " does not say what is missing: " + error.message);
-      // Who is needed now was needed all the time, unless its like was committed since.
+      // A blob that is needed now was needed all the time, unless its like was committed since.
       if (operator_.needs(manifest)) wrong(what + " of what a head names: " + error.message);
     }
   }
@@ -334,7 +334,7 @@ TEST_F(RolledRegistry, NoHeadEverNamesAMissingBlob) {
   }
   std::cout << "saves: " << committed_ << " committed, " << refused_
             << " refused; loads: " << loaded_ << "; failed: " << failed_ << ", " << gone_
-            << " of them on what was gone; archives deleted: " << swept_ << " by " << sweeps_
+            << " of them on deleted blobs; archives deleted: " << swept_ << " by " << sweeps_
             << " sweeps\n";
   EXPECT_GT(committed_, 0);
   EXPECT_GT(loaded_, 0);

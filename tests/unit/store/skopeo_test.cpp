@@ -57,12 +57,12 @@ TEST_P(Skopeo, ReadsTakesAwayAndBringsBackWhatASavePushed) {
   RegistryStore brought(repository("other/llama"));
   const auto again = archive::verify(brought, digest);
   ASSERT_TRUE(again) << again.error().message;
-  // What it brought is an archive of the repository as if it had been saved there.
+  // The copy is an archive of the repository as if it had been saved there.
   const auto archives = brought.upkeep()->archives();
   ASSERT_TRUE(archives) << archives.error().message;
-  ASSERT_EQ(archives->size(), 1U);
-  EXPECT_EQ(archives->front().digest, digest);
-  EXPECT_EQ(archives->front().generation(), 7U);
+  ASSERT_EQ(archives->entries.size(), 1U);
+  EXPECT_EQ(archives->entries.front().digest, digest);
+  EXPECT_EQ(archives->entries.front().generation(), 7U);
 }
 
 // Between repositories without a file in between, and from one kind of store into another.

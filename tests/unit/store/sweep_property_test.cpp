@@ -13,9 +13,9 @@
 #include "store/upkeep.hpp"
 #include "tests/unit/archive/archive_fixture.hpp"
 
-// Savers, sweep Jobs and deleted archives in any order, on a real store, with the operator's own
-// rules for what a sweep may delete, which commits it refuses and what a commit writes: what a
-// head, or the head before it, reaches is always there. RC_PARAMS="max_success=2000" tries more.
+// Savers, sweep Jobs and deleted archives in any order, on a real store. The operator's own rules
+// say what a sweep may delete, which commits it refuses and what a commit writes. Blobs of
+// a head, or of the head before it, always exist. RC_PARAMS="max_success=2000" tries more.
 
 namespace compilecache::archive::test {
 namespace {

@@ -236,7 +236,7 @@ TEST_F(Tools, ImportChecksEveryByteBeforeItNamesAnything) {
     if (imported) {
       EXPECT_EQ(load_from(other, imported->archive.manifest), load(saved.archive.manifest));
     } else {
-      EXPECT_TRUE(store::DirectoryStore(other).read_index().entries.empty())
+      EXPECT_TRUE(store::DirectoryStore(other).read_index()->entries.empty())
           << "flipped byte " << at;
     }
     fs::remove_all(other);
@@ -245,7 +245,7 @@ TEST_F(Tools, ImportChecksEveryByteBeforeItNamesAnything) {
   for (const size_t size : {size_t{0}, size_t{700}, good.size() / 2, good.size() - 1024}) {
     write_file(temp_.path("bad.tar"), good.substr(0, size));
     EXPECT_FALSE(import_into(other, temp_.path("bad.tar"), {})) << size;
-    EXPECT_TRUE(store::DirectoryStore(other).read_index().entries.empty()) << size;
+    EXPECT_TRUE(store::DirectoryStore(other).read_index()->entries.empty()) << size;
   }
 }
 
@@ -268,7 +268,7 @@ TEST_F(Tools, ImportNeverReplacesALaterSave) {
   EXPECT_NE(refused.error().message.find("--name"), std::string::npos) << refused.error().message;
   const auto renamed = store::import_archive(store_, tar, {"before"});
   ASSERT_TRUE(renamed) << renamed.error().message;
-  EXPECT_EQ(store_.read_index().entries.size(), 2U);
+  EXPECT_EQ(store_.read_index()->entries.size(), 2U);
 }
 
 TEST_F(Tools, ExportNeverOverwritesAndLeavesNothingBehind) {
@@ -294,7 +294,7 @@ TEST_F(Tools, ExportNeverOverwritesAndLeavesNothingBehind) {
   }
 }
 
-// tests/support/archive_reader.py was written from docs/archive-format.md alone.
+// tests/support/archive_reader.py was written from docs/design/archive-format.md alone.
 TEST_F(Tools, AnotherReaderReadsTheSame) {
   Tree expected;
   const std::string head = archive_with_everything(expected);

@@ -7,7 +7,7 @@
 #include "store/trust/trusted_keys.hpp"
 #include "tests/unit/store/trust_keys.hpp"
 
-// Whose signatures vouch for an archive, and what is none.
+// Whose signatures vouch for an archive, and which do not count.
 
 namespace compilecache::store::test {
 namespace {

@@ -83,6 +83,39 @@ TEST_F(Admission, ASkippedPodIsAdmittedWithAWarning) {
               ::testing::AllOf(HasSubstr("cache_not_found"), HasSubstr("\"nothing\"")));
 }
 
+// The API server sends such pods to us for this alone.
+TEST_F(Admission, AMisspeltKeyIsAdmittedWithTheNearMiss) {
+  json misspelt = review();
+  json& metadata = misspelt["request"]["object"]["metadata"];
+  metadata["annotations"] = {{"compilecache.dev/cach", "transformer"}, {"other.dev/cach", "x"}};
+  const json response = respond(misspelt);
+  EXPECT_EQ(response.at("allowed"), true);
+  EXPECT_FALSE(response.contains("patch"));
+  EXPECT_EQ(
+      response.at("warnings"),
+      json::array(
+          {"compilecache.dev/cach: no such annotation; did you mean compilecache.dev/cache?"}));
+  EXPECT_EQ(answer_.report.reason, api::InjectionReason::kNotAnnotated);
+}
+
+TEST_F(Admission, ALabelInsteadOfTheAnnotationIsWarnedAbout) {
+  json labelled = review();
+  json& metadata = labelled["request"]["object"]["metadata"];
+  metadata.erase("annotations");
+  metadata["labels"] = {{"compilecache.dev/cache", "transformer"}};
+  EXPECT_EQ(respond(labelled).at("warnings"),
+            json::array({"compilecache.dev/cache is a label of the pod; write it as an annotation "
+                         "of the pod template"}));
+}
+
+TEST_F(Admission, EightMisspeltKeysAreWarnedAboutAtMost) {
+  json many = review();
+  json annotations = json::object();
+  for (int i = 0; i < 100; ++i) annotations["compilecache.dev/x" + std::to_string(i)] = "";
+  many["request"]["object"]["metadata"]["annotations"] = annotations;
+  EXPECT_EQ(respond(many).at("warnings").size(), 8U);
+}
+
 TEST_F(Admission, ALongWarningIsCutBetweenCharacters) {
   json odd = review();
   std::string name;

@@ -13,9 +13,9 @@
 #include "tests/unit/webhook/fake_cluster.hpp"
 #include "tests/unit/webhook/pods.hpp"
 
-// Anyone may write a pod, and everyone's pods are answered by the same few threads: so the largest
-// that can be made costs no more than its bytes, in time, in memory and in the answer. What work
-// costs is counted in allocations here, not in seconds; the program counts them all.
+// Anyone may write a pod, and the same few threads answer everyone's pods. So the largest possible
+// pod costs no more than its bytes, in time, in memory and in the answer. The cost
+// is counted in allocations here, not in seconds; the program counts them all.
 
 namespace {
 std::atomic<size_t> allocations{0};
@@ -119,7 +119,7 @@ TEST_F(Bounds, APodOfTooManyGpuContainersIsLeftAloneUnlessItNamesThem) {
 TEST_F(Bounds, ALongCommandForManyContainersDoesNotMakeThePodTooLarge) {
   json pod = golden_.pod;
   pod["spec"]["containers"] = gpu_containers(32);
-  // It travels back twice, in what the agents are told.
+  // It travels back twice, in the agents' configuration.
   pod["spec"]["containers"][0]["image"] = std::string(200'000, 'i');
   const Injected result = golden_.run(pod);
   EXPECT_EQ(result.report.reason, api::InjectionReason::kPodTooLarge);
@@ -207,7 +207,7 @@ TEST_F(Bounds, ManyResourcesOfOneContainerAreLeftAlone) {
   EXPECT_EQ(golden_.run(pod).report.reason, api::InjectionReason::kPodTooLarge);
 }
 
-// Variables that may each name any of the others: the downward API's, and what is made of them.
+// Variables that may each name any of the others: the downward API's, and their expansions.
 TEST_F(Bounds, VariablesThatNameEachOtherCostNoMoreThanTheirNumber) {
   golden_ = load_golden_case("trap-vllm-value-of-the-pod");
   const auto pod_of = [&](size_t count) {

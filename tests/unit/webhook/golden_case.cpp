@@ -93,8 +93,8 @@ json merged(const GoldenCase& golden, const char* file) {
   return value;
 }
 
-// What made-from.json says: the pod of another case, or what became of it, changed. So another
-// webhook's change after ours, and pods too large to be read, are told apart from what is ours.
+// What made-from.json says: the pod of another case, or its result, changed. So another
+// webhook's later change, and pods too large to be read, are distinguished from our own.
 json made_pod(GoldenCase& golden, const json& recipe) {
   const GoldenCase origin = load_golden_case(recipe.at("case"));
   json pod = origin.pod;

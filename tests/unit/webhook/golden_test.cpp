@@ -86,7 +86,7 @@ TEST_P(Golden, WhatTheStoreNeedsIsInOurContainersOnly) {
   }
 }
 
-// A pod waits for ever for a Secret or a ConfigMap that does not exist, unless it is optional.
+// A pod waits forever for a Secret or a ConfigMap that does not exist, unless it is optional.
 TEST_P(Golden, NoVolumeOfOursWaitsForAnObject) {
   const json pod = result_.pod.value_or(golden_.pod);
   for (const json& volume : items(pod.at("spec"), "volumes")) {
@@ -138,7 +138,7 @@ TEST(CaseTable, EveryRowHasItsGoldenCase) {
 }
 
 // The words of api/reasons.hpp: each is some case's, and where it deserves a warning the word is in
-// it, as people will look it up in docs/reasons.md.
+// it, as people will look it up in docs/troubleshoot/reasons.md.
 TEST(CaseTable, EveryReasonHasACaseAndItsWordIsInTheWarning) {
   std::set<std::string> met;
   for (const std::string& name : golden_case_names()) {

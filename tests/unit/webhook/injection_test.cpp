@@ -21,6 +21,7 @@ using testing::GoldenCase;
 using testing::Injected;
 using testing::load_golden_case;
 using testing::named;
+using testing::without_injection;
 
 const json& init_container(const json& pod, const char* name) {
   return *named(pod.at("spec").at("initContainers"), name);
@@ -34,6 +35,82 @@ TEST(Injection, AnotherVersionsInjectionIsMadeAnew) {
   const Injected renewed = golden.run(old);
   EXPECT_EQ(renewed.report.outcome, InjectionOutcome::kInjected);
   EXPECT_EQ(*renewed.pod, *golden.run(golden.pod).pod);
+}
+
+TEST(Injection, AnEmptyObjectOfPodResourcesChangesNothing) {
+  for (const char* name : {"guaranteed", "quota-wants-limits"}) {
+    const GoldenCase golden = load_golden_case(name);
+    json pod = golden.pod;
+    pod["spec"]["resources"] = json::object();
+    json expected = *golden.run(golden.pod).pod;
+    expected["spec"]["resources"] = json::object();
+    EXPECT_EQ(golden.run(pod).pod, expected) << name;
+  }
+}
+
+// A quota of storage, too, says nothing of containers.
+TEST(Injection, AnAmountBeyondAllDisksDoesNotHideTheQuota) {
+  GoldenCase golden = load_golden_case("quota-wants-limits");
+  golden.facts.quotas = {*parse_resource_quota(json::parse(R"({"metadata": {"name": "team"},
+      "spec": {"hard": {"limits.cpu": "100", "limits.memory": "1Ti", "requests.storage": "10Pi"}}})"))};
+  const json pod = *golden.run(golden.pod).pod;
+  for (const char* name : {"compilecache-load", "compilecache-save"}) {
+    const json& limits = init_container(pod, name).at("resources").at("limits");
+    EXPECT_TRUE(limits.contains("cpu") && limits.contains("memory")) << name << limits;
+  }
+}
+
+// Templates of Windows' own agents: neither spec.os nor a node selector.
+TEST(Injection, PodsOfWindowsAreKnownByAnythingThatOnlyTheyHave) {
+  const GoldenCase golden = load_golden_case("host-network");
+  const auto reason_of = [&](const json& merged) {
+    json pod = golden.pod;
+    pod["spec"].merge_patch(merged);
+    return golden.run(pod).report.reason;
+  };
+  ASSERT_EQ(reason_of(json::object()), api::InjectionReason::kInjected);
+  const json options = {
+      {"securityContext", {{"windowsOptions", {{"hostProcess", true}, {"runAsUserName", "x"}}}}}};
+  EXPECT_EQ(reason_of(options), api::InjectionReason::kWindowsPod);
+  json containers = golden.pod["spec"]["containers"];
+  containers[0].merge_patch(options);
+  EXPECT_EQ(reason_of({{"containers", containers}}), api::InjectionReason::kWindowsPod);
+  const auto affinity = [](const json& systems) {
+    json term;
+    term["matchExpressions"] = {
+        {{"key", "kubernetes.io/os"}, {"operator", "In"}, {"values", systems}}};
+    json made;
+    made["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"] = json::array({term});
+    return made;
+  };
+  EXPECT_EQ(reason_of(affinity({"windows"})), api::InjectionReason::kWindowsPod);
+  EXPECT_EQ(reason_of(affinity({"windows", "linux"})), api::InjectionReason::kInjected);
+  EXPECT_EQ(reason_of({{"securityContext", {{"windowsOptions", json::object()}}}}),
+            api::InjectionReason::kInjected);
+}
+
+// As the kubelet expands references, in one pass.
+TEST(Injection, OnlyARealReferenceToAValueOfThePodIsATrap) {
+  const GoldenCase golden = load_golden_case("trap-vllm-value-of-the-pod");
+  const auto warns = [&](const std::string& value) {
+    json pod = golden.pod;
+    pod["spec"]["containers"][0]["env"] = {
+        {{"name", "POD_IP"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "status.podIP"}}}}}},
+        {{"name", "VLLM_LOOPBACK_IP"}, {"value", value}}};
+    return !golden.run(pod).report.warnings.empty();
+  };
+  for (const char* made :
+       {"$(POD_IP)", "a$(ELSE)b$(POD_IP)", "$$$(POD_IP)", "$x$(POD_IP)", "$(A$(B)$(POD_IP)"}) {
+    EXPECT_TRUE(warns(made)) << made;
+  }
+  for (const char* literal : {"$$(POD_IP)", "$($(POD_IP)", "$(POD_IP", "POD_IP", "$"}) {
+    EXPECT_FALSE(warns(literal)) << literal;
+  }
+  // Seconds, where each "$(" looks for the one ")" again.
+  std::string nested;
+  while (nested.size() < 900'000) nested += "$(";
+  EXPECT_FALSE(warns(nested + ")"));
 }
 
 TEST(Injection, AnotherVersionAloneIsReasonEnough) {
@@ -57,6 +134,27 @@ TEST(Injection, ChangedSettingsOfTheSameVersionAreNoticed) {
   const json old = *golden.run(golden.pod).pod;
   golden.settings.agent_ca = "another";
   EXPECT_EQ(*golden.run(old).pod, *golden.run(golden.pod).pod);
+}
+
+TEST(Injection, TwoFrameworksWhoseNamesAreNoLabelsHaveVolumesOfTheirOwn) {
+  GoldenCase golden = load_golden_case("deployment");
+  json& container = golden.pod["spec"]["containers"][0];
+  for (const char* name : {"my.fw", "my-fw", "my_fw"}) {
+    const std::string variable = "DIRECTORY_" + std::to_string(golden.settings.frameworks.size());
+    golden.settings.frameworks[name].name = name;
+    golden.settings.frameworks[name].directory_variable = variable;
+    golden.cache->spec.frameworks.emplace_back(name);
+    container["env"].push_back({{"name", variable}, {"value", "/scratch/" + variable}});
+  }
+  const Injected result = golden.run(golden.pod);
+  ASSERT_TRUE(result.pod) << result.report.message;
+  std::vector<std::string> names;
+  for (const json& volume : result.pod->at("spec").at("volumes")) {
+    if (const std::string name = volume.at("name"); name.starts_with("compilecache-cache-my"))
+      names.push_back(name);
+  }
+  EXPECT_THAT(names, ElementsAre("compilecache-cache-my-fw", "compilecache-cache-my-fw-2",
+                                 "compilecache-cache-my-fw-3"));
 }
 
 TEST(Injection, WherePodsAreNeverHeardOfLoadersAreToldNotToAsk) {
@@ -144,7 +242,7 @@ TEST(Injection, AForgedStatusTakesNothingOfTheUsersAway) {
   EXPECT_EQ(*golden.run(pod).pod, *golden.run(golden.pod).pod);
 }
 
-// What another webhook set before us, and somebody claims to be ours.
+// Set by another webhook before us, or claimed to be from us.
 TEST(Injection, AForgedStatusTakesNothingOfAnotherWebhookAway) {
   GoldenCase golden = load_golden_case("deployment");
   json pod = *golden.run(golden.pod).pod;
@@ -250,6 +348,13 @@ api::AgentConfig config_of(const json& pod) {
   return *config;
 }
 
+TEST(Injection, TheAgentsAreToldWhereAnyReplicaAnswersLoadsIfThereIsSuchAService) {
+  GoldenCase golden = load_golden_case("overrides");
+  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).load_address, "");
+  golden.settings.load_address = "10.96.0.18";
+  EXPECT_EQ(config_of(*golden.run(golden.pod).pod).load_address, "10.96.0.18");
+}
+
 TEST(Injection, TheAgentsAreToldWhatCacheAndAnnotationsSay) {
   const GoldenCase golden = load_golden_case("overrides");
   const api::AgentConfig config = config_of(*golden.run(golden.pod).pod);
@@ -311,7 +416,7 @@ TEST(Injection, WhatAQuotaRefusesAnyhowIsNotLeftAloneOnOurAccount) {
   EXPECT_EQ(golden.run(golden.pod).report.outcome, InjectionOutcome::kInjected);
 }
 
-// What is loaded counts against both the containers' limits and the volume's.
+// Loaded bytes count against both the containers' limits and the volume's.
 TEST(Injection, TheLoaderKnowsTheSmallerOfThePodsLimitsOfStorage) {
   const GoldenCase golden = load_golden_case("own-directory-in-own-emptydir");
   const auto known = [&](const json& pod) {
@@ -327,11 +432,66 @@ TEST(Injection, TheLoaderKnowsTheSmallerOfThePodsLimitsOfStorage) {
   EXPECT_EQ(known(pod), 2 * kGibibyte);
 }
 
+// By it PyTorch compiles for another CPU than the node's.
+TEST(Injection, TheAgentKnowsForWhichCpuTheApplicationCompiles) {
+  using Texts = std::vector<std::string>;
+  GoldenCase golden = load_golden_case("several-containers-two-with-gpus");
+  for (auto& [name, framework] : golden.settings.frameworks) {
+    framework.cpu_variables = {"ATEN_CPU_CAPABILITY"};
+  }
+  const auto known = [&](const json& variables) {
+    json pod = golden.pod;
+    for (json& container : pod["spec"]["containers"]) {
+      for (const json& variable : variables) container["env"].push_back(variable);
+    }
+    return config_of(*golden.run(pod).pod).cpu_variables;
+  };
+  EXPECT_EQ(known(json::array()), Texts{});
+  EXPECT_EQ(known({{{"name", "ATEN_CPU_CAPABILITY"}, {"value", "avx2"}}}),
+            Texts{"ATEN_CPU_CAPABILITY=avx2"});
+  const json from_elsewhere{{"configMapKeyRef", {{"name", "settings"}, {"key", "cpu"}}}};
+  EXPECT_EQ(known({{{"name", "ATEN_CPU_CAPABILITY"}, {"valueFrom", from_elsewhere}}}),
+            Texts{"ATEN_CPU_CAPABILITY=?"});
+  EXPECT_EQ(known({{{"name", "ATEN_CPU_CAPABILITY"}, {"value", "$(CPU)"}}}),
+            Texts{"ATEN_CPU_CAPABILITY=?"});
+}
+
 TEST(Injection, GpusOfAllChosenContainersCount) {
   const GoldenCase golden = load_golden_case("several-containers-two-with-gpus");
   const api::KeyBasis basis = config_of(*golden.run(golden.pod).pod).key_basis;
   EXPECT_EQ(basis.gpu_count, 3);
   EXPECT_EQ(basis.gpu_resource, "nvidia.com/gpu");
+}
+
+TEST(Injection, GpusOfAnInitContainerAreThereBeforehand) {
+  const GoldenCase golden = load_golden_case("containers-annotation-init-container");
+  const auto count_of = [&](int of_init, int of_app, const char* restart) {
+    json pod = golden.pod;
+    const auto gpus = [](int count) {
+      return json{{"limits", {{"nvidia.com/gpu", std::to_string(count)}}}};
+    };
+    pod["spec"]["initContainers"][0]["resources"] = gpus(of_init);
+    pod["spec"]["containers"][0]["resources"] = gpus(of_app);
+    if (restart != nullptr) pod["spec"]["initContainers"][0]["restartPolicy"] = restart;
+    return config_of(*golden.run(pod).pod).key_basis.gpu_count;
+  };
+  EXPECT_EQ(count_of(1, 2, nullptr), 2);
+  EXPECT_EQ(count_of(4, 2, nullptr), 4);
+  EXPECT_EQ(count_of(1, 2, "Always"), 3);
+}
+
+// Changes of an init container are found again, and taken out.
+TEST(Injection, AnInitContainerGetsTheCacheAndGivesItBack) {
+  GoldenCase golden = load_golden_case("containers-annotation-init-container");
+  const json pod = *golden.run(golden.pod).pod;
+  const json& download = init_container(pod, "download");
+  EXPECT_NE(named(download.at("env"), "TORCHINDUCTOR_CACHE_DIR"), nullptr);
+  EXPECT_NE(named(download.at("volumeMounts"), "compilecache-cache"), nullptr);
+  EXPECT_EQ(pod.at("spec").at("initContainers").at(0).at("name"), "compilecache-load");
+  EXPECT_EQ(without_injection(pod, golden.settings), golden.pod);
+  golden.settings.version = "2.0.0";
+  const json renewed = *golden.run(pod).pod;
+  EXPECT_EQ(init_container(renewed, "download"), download);
 }
 
 TEST(Injection, ADollarInTheConfigurationIsSafeFromTheKubelet) {
@@ -349,6 +509,19 @@ TEST(Injection, TheSaverLeavesTheKubeletNoReasonToKillIt) {
   EXPECT_EQ(config_of(*golden.run(golden.pod).pod).save.at_termination.count(), 4000);
   golden.pod["spec"]["terminationGracePeriodSeconds"] = 0;
   EXPECT_EQ(config_of(*golden.run(golden.pod).pod).save.at_termination.count(), 0);
+}
+
+// Their agents leave out what all ranks must have or none.
+TEST(Injection, AgentsOfAGroupsPodsAreToldSo) {
+  GoldenCase golden = load_golden_case("deployment");
+  EXPECT_FALSE(config_of(*golden.run(golden.pod).pod).in_group);
+  for (const char* label :
+       {"leaderworkerset.sigs.k8s.io/name", "jobset.sigs.k8s.io/jobset-name", "ray.io/cluster",
+        "volcano.sh/job-name", "scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
+    golden = load_golden_case("deployment");
+    golden.pod["metadata"]["labels"][label] = "g";
+    EXPECT_TRUE(config_of(*golden.run(golden.pod).pod).in_group) << label;
+  }
 }
 
 TEST(Injection, PodsThatEndByThemselvesSaveFirstAfterAShorterSilence) {

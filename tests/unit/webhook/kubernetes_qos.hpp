@@ -36,11 +36,24 @@ inline void count_amounts(const nlohmann::json& list, std::map<std::string, doub
   }
 }
 
+// IsPodLevelResourcesSet of component-helpers/resource.
+inline bool has_pod_level(const nlohmann::json& spec) {
+  using nlohmann::json;
+  const json resources = spec.value("resources", json::object());
+  for (const char* list : {"requests", "limits"}) {
+    const json amounts = resources.value(list, json::object());
+    for (const auto& [name, amount] : amounts.items()) {
+      if (name == "cpu" || name == "memory" || name.starts_with("hugepages-")) return true;
+    }
+  }
+  return false;
+}
+
 inline std::string kubernetes_qos(const nlohmann::json& pod) {
   using nlohmann::json;
   const json& spec = pod.at("spec");
   json each = json::array();
-  if (spec.contains("resources")) {
+  if (has_pod_level(spec)) {
     each.push_back(spec);
   } else {
     for (const char* list : {"containers", "initContainers"}) {

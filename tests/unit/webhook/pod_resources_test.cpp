@@ -60,6 +60,20 @@ TEST(PodResources, ResourcesOfThePodAsAWholeMakeItsClassAlone) {
   EXPECT_EQ(summed_amounts(tree_of(object)).requests.at("cpu"), 1000);
 }
 
+TEST(PodResources, AnEmptyObjectIsNoResourcesOfThePod) {
+  const json full = {{"cpu", "1"}, {"memory", "1Gi"}};
+  json object = pod(json::array(), json::array({container(full, full)}));
+  for (const json& none :
+       {json::object(), json{{"requests", json::object()}}, json{{"claims", json::array()}},
+        json{{"limits", {{"ephemeral-storage", "1Gi"}}}}}) {
+    object["spec"]["resources"] = none;
+    EXPECT_FALSE(has_pod_level_resources(tree_of(object))) << none;
+    EXPECT_EQ(qos_of_pod(object), Qos::kGuaranteed) << none;
+  }
+  object["spec"]["resources"] = {{"limits", {{"hugepages-2Mi", "2Mi"}}}};
+  EXPECT_TRUE(has_pod_level_resources(tree_of(object)));
+}
+
 TEST(PodResources, EqualAmountsAreEqualHoweverWritten) {
   EXPECT_EQ(
       qos_of_pod(pod(json::array(), json::array({container({{"cpu", "1000m"}, {"memory", "1024Mi"}},

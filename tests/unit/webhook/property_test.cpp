@@ -101,7 +101,7 @@ TEST(LargePods, TwoThousandVariablesAreNoHindrance) {
   }
   const Injected result = golden.run(pod);
   ASSERT_EQ(result.report.reason, api::InjectionReason::kInjected);
-  // What the user wrote does not travel back.
+  // The user's own fields do not travel back.
   EXPECT_LT(result.patch.dump().size(), 20'000U);
   EXPECT_EQ(golden.run(*result.pod).pod, std::nullopt);
 }

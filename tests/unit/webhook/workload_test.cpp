@@ -67,7 +67,7 @@ TEST(Workload, RayClustersOfAServiceAreOne) {
   }
 }
 
-// What a controller says of its pod counts more than what the pod says of itself.
+// A controller's word about its pod counts more than the pod's own.
 TEST(Workload, ABarePodNamesItself) {
   const auto said = [](nlohmann::json pod, const std::string& text) {
     pod["metadata"]["annotations"]["compilecache.dev/workload"] = text;

@@ -1,4 +1,4 @@
-# Keeps something, asks for a save and waits for what becomes of it.
+# Keeps something, asks for a save and waits for the result.
 directory=${COMPILECACHE_PORTABLE_DIR:?this pod was not injected; the CompileCache may not have been ready}
 control=/compilecache/cache/control
 echo "compiled" >"$directory/kernel"

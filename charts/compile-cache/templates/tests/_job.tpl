@@ -5,10 +5,7 @@ kind: Job
 metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}-test
-  labels: {{- include "compilecache.labels" .root | nindent 4 }}
-  annotations:
-    helm.sh/hook: test
-    helm.sh/hook-weight: {{ .weight | quote }}
+  {{- include "compilecache.metadata" (dict "root" .root "annotations" (dict "helm.sh/hook" "test" "helm.sh/hook-weight" (.weight | toString))) | nindent 2 }}
 spec:
   # The next pod comes after 10 s, 20 s, 40 s.
   backoffLimit: 4
@@ -26,8 +23,8 @@ spec:
       securityContext:
         runAsNonRoot: true
         seccompProfile: {type: RuntimeDefault}
-      {{- with .root.Values.imagePullSecrets }}
-      imagePullSecrets: {{- toYaml . | nindent 6 }}
+      {{- with include "compilecache.pullSecrets" .root | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
       containers:
       - name: app
