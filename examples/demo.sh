@@ -11,7 +11,7 @@
 #                                      ReadWriteMany there, or, with --one-node, a cluster of one node (kind), where a
 #                                      folder of the node stands for it. The namespace compilecache-demo is made and removed.
 #
-# Ends with 0 only when the second pod was warm. What is built once, and the log of all that is not shown, is kept in
+# Ends with 0 only when the second pod was warm. Everything that is built once, and the log of hidden output, is kept in
 # ${COMPILECACHE_CACHE:-~/.cache/compilecache}. Interrupted, it takes down what it started; begun again, it goes on with
 # what was built.
 set -Eeuo pipefail
@@ -223,7 +223,7 @@ pod_name() { in_demo get pods -l app=transformer -o 'jsonpath={.items[0].metadat
 result_of() { in_demo logs "$1" -c transformer 2>/dev/null | grep '^{"compile_seconds"'; }
 
 archive_field() { in_demo get cca -o json | jq -er "[.items[] | select(.status.head)][0] | $1"; }
-# What the CompileCache's status tells of a pod.
+# The pod's entry in the CompileCache's status.
 recent_field() { in_demo get cc transformer -o json | jq -er ".status.recent[] | select(.pod == \"$1\") | $2"; }
 
 run_pod_one() {
@@ -293,7 +293,7 @@ What to try next (with --keep):
   - another shape: change torch.ones(4, 64, 256) in the ConfigMap 'transformer', restart: the archive gets a second layer
   - kubectl explain cc.spec
   - kubectl get cc transformer -o jsonpath='{.status.recent}' -n $namespace: every pod's story
-  - the annotation compilecache.dev/mode: ForceCold on the pod template: the pod compiles everything anew
+  - the annotation compilecache.dev/mode: ForceCold on the pod template: the pod compiles everything
   - README.md: your own application needs one annotation and a CompileCache
 TEXT
 }

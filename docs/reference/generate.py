@@ -83,7 +83,9 @@ def fields(schema, path):
     for name, below in schema.get("properties", {}).items():
         inner = f"{path}.{name}" if path else name
         default = code(literal(below["default"])) if "default" in below else "required" if name in required else ""
-        yield [code(inner), type_of(below), default, sentences([below.get("description"), *bounds_of(below)])]
+        # Its own column here; for `kubectl explain` it stands in the text.
+        meaning = re.sub(r" Default: \S.*\.$", "", below.get("description", "")) if "default" in below else below.get("description")
+        yield [code(inner), type_of(below), default, sentences([meaning, *bounds_of(below)])]
         yield from fields(below, inner)
         if below.get("type") == "array":
             yield from fields(below["items"], inner + "[]")
@@ -111,7 +113,7 @@ def resource_page(source):
     ]
     rules = [rule["message"] for rule in schema.get("x-kubernetes-validations", [])]
     if rules:
-        parts.append("The API server refuses one that does not keep to:\n")
+        parts.append("The API server refuses objects that break one of these rules:\n")
         parts.append("".join(f"- {cell(rule)}\n" for rule in rules))
     for section in ("spec", "status"):
         parts.append(f"## {section}\n")
@@ -202,10 +204,10 @@ def settings_page():
             "`frameworks`.\n",
             table(["key", "default", "meaning"], settings_rows(comments, root, "", {"frameworks", "traps"})),
             "## Frameworks\n",
-            f"Names for `spec.frameworks`. Patterns for what each keeps are in [{SETTINGS}](../../{SETTINGS}), with a sentence for each kind.\n",
+            f"Names for `spec.frameworks`. The patterns of the kept files are in [{SETTINGS}](../../{SETTINGS}), with a sentence for each kind.\n",
             table(["framework", "variables", "start kit (since)", "what is known"], framework_rows(comments, section["frameworks"])),
             "## Traps\n",
-            "What a pod's creator is warned of, by the frameworks of the pod.\n",
+            "Warnings that a pod's creator gets, by the frameworks of the pod.\n",
             table(["trap", "frameworks", "warning"], trap_rows(section["traps"])),
         ]
     )

@@ -1,4 +1,4 @@
-# Asks for a save of what was compiled so far, and prints what became of it. A result of "SUCCESS" is on the volume.
+# Asks for a save of what was compiled so far, and prints the result. A result of "SUCCESS" is on the volume.
 import pathlib, time
 save = pathlib.Path("/compilecache/cache/control/save")
 if save.parent.is_dir(): save.touch()  # no such folder: the pod was not injected

@@ -1,4 +1,4 @@
-# Asks for a save of what was compiled so far, and prints what became of it. A result of "SUCCESS" is on the volume.
+# Asks for a save of what was compiled so far, and prints the result. A result of "SUCCESS" is on the volume.
 save=/compilecache/cache/control/save
 [ ! -d "${save%/*}" ] || touch "$save" # no such folder: the pod was not injected
 tries=60
