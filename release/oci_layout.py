@@ -45,7 +45,7 @@ class Image:
     def unpack(self, folder):
         for layer in self.layers:
             with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
-                # Links in an image are absolute, which newer Pythons refuse unless they are told otherwise.
+                # Links in an image are absolute, which newer Pythons refuse by default.
                 tar.extraction_filter = lambda member, path: member
                 tar.extractall(folder)
 
