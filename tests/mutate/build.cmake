@@ -1,5 +1,5 @@
-# Included by project() in the copy of tests/mutate, with MUTATE_FOLDERS: each source of theirs has an object of its own, which is
-# quickly compiled. What may be changed another time is not optimised either; everything else is built as usual.
+# Included by project() in the copy of tests/mutate, with MUTATE_FOLDERS: each source of these folders has an object of its own, which
+# compiles quickly. Sources that another run may change are not optimised either; everything else is built as usual.
 function(mutate_apart folder)
   get_property(targets DIRECTORY ${CMAKE_SOURCE_DIR}/${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target ${targets})
