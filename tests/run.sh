@@ -12,20 +12,25 @@
 #   tests/run.sh sources            every source file by itself, since the other builds join them, and with clang, which looks for
 #                                   state that threads share and no lock guards (base/thread_annotations.hpp)
 #   tests/run.sh tidy               clang-tidy on the sources that changed last: tests/support/tidy
+#   tests/run.sh prose              docs, comments and messages in plain English: Vale with a style of our own (tests/prose)
 #   tests/run.sh mutate             a few small wrong changes of the code, each of which a test has to notice (tests/mutate)
+#   tests/run.sh simulate [SEED [DAYS]]  the whole installation under one seed (tests/simulation); without a seed: those that CI runs;
+#                             --hours N in place of it: new seeds, what they found is kept in build/simulated
 #   tests/run.sh engines [NAME...]  real engines from PyPI, cold and warm (tests/engines); in all of it vllm and jax
 #   tests/run.sh controllers [NAME...]  real controllers (tests/controllers): what they make of annotated objects
 #   tests/run.sh engines --in-pods [RELEASE...]
 #                                   vLLM's server in pods of the real cluster, killed and replaced; not in all of it
 #   tests/run.sh release            a release of the commit, made twice, compared, verified (tests/release); not in all of it
 #   tests/run.sh arm64              what runs in pods, cross-compiled, its unit tests under qemu (tests/arm64); not in all of it
-#   tests/run.sh first-hour         docs/first-hour.md on a real cluster, as it is written (tests/first_hour); not in all of it
+#   tests/run.sh first-hour         docs/start/first-hour.md on a real cluster, as it is written (tests/first_hour); not in all of it
+#   tests/run.sh faults             plain, cold and warm pods while a part is broken, on a real cluster (tests/faults); not in all of it
 #   tests/run.sh matrix [RELEASE...]
 #                                   integration and some of e2e on other releases of Kubernetes, whose API server and kubelet they are (1.30 1.33
 #                                   1.35 1.37); all of it has the integration tests of the oldest and the newest
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
+# Parts that only compute run beside the rest. After 50 minutes (COMPILECACHE_MINUTES) no further one begins; it is listed as left out.
 # Each step says how long it will take; all output is in a log below ${COMPILECACHE_CACHE:-~/.cache/compilecache}, where also
 # is kept what is built once. Needs Debian 12; root for installing packages, and for fresh and e2e.
 set -Eeuo pipefail
@@ -44,12 +49,12 @@ pattern=
 engines=()
 controllers=()
 releases=()
+simulated=()   # seed and days of `simulate`
 in_pods=
 anew=
 compiler_cache=--compiler-cache   # what fresh uses
-debug=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1)  # lines are enough to read a stack
 
-usage() { sed -n '2,30s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,34s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -64,7 +69,11 @@ parse_arguments() {
       matrix)
         part=$1
         while [ $# -gt 1 ] && [[ $2 != -* ]]; do releases+=("$2"); shift; done ;;
-      all | release | arm64 | first-hour | unit | fresh | sanitized | threads | fuzz | sources | tidy | mutate | integration | e2e) part=$1 ;;
+      all | release | arm64 | first-hour | faults | unit | fresh | sanitized | threads | fuzz | sources | tidy | prose | mutate | integration | e2e) part=$1 ;;
+      simulate)
+        part=$1
+        if [ "${2-}" = --hours ]; then simulated=("$2" "${3?--hours needs a number}"); shift 2; fi
+        while [ $# -gt 1 ] && [[ $2 != -* ]]; do simulated+=("$2"); shift; done ;;
       -k) pattern=${2?-k needs a pattern}; shift ;;
       --anew) anew=yes ;;
       --no-compiler-cache) compiler_cache= ;;
@@ -101,7 +110,7 @@ check_machine() {
     echo "tests/run.sh: missing packages; as root: apt-get install $(missing_packages | tr '\n' ' ')" >&2
     exit 3
   fi
-  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = arm64 ] || [ "$part" = first-hour ] || [ "$part" = controllers ] ||
+  if { wants e2e || wants fresh || [ "$part" = release ] || [ "$part" = arm64 ] || [ "$part" = first-hour ] || [ "$part" = faults ] || [ "$part" = controllers ] ||
     [ "$part" = matrix ] || [ -n "$in_pods" ]; } && ! missing=$("$cluster" check 2>&1); then
     printf '%s\nWhat needs no containers runs here: tests/run.sh unit, sanitized, threads, fuzz or integration.\n' "$missing" >&2
     exit 3
@@ -109,7 +118,7 @@ check_machine() {
   check_room
 }
 
-# Of all tests: the trees they are built in, and what a cluster with its images holds while it runs.
+# For all tests: their build trees, and a running cluster with its images.
 gigabytes_of_all=20
 
 # A disk that is full in the middle of it makes tests fail that have nothing to do with it.
@@ -129,43 +138,45 @@ check_room() {
 # ---- building
 
 # Objects are found again by ccache in any copy of this tree, since nothing that is compiled names its place.
-# configure_and_build FOLDER [TARGET...] -- CMAKE_ARGUMENT...
+# configure_and_build FOLDER PRESET [TARGET...]: a preset of CMakePresets.json.
 configure_and_build() {
-  local folder=$1 targets=()
-  shift
-  while [ "$1" != -- ]; do targets+=("$1"); shift; done
-  shift
+  local folder=$1 preset=$2
+  shift 2
   export CCACHE_BASEDIR=$project CCACHE_NOHASHDIR=1 CCACHE_COMPILERCHECK=content CCACHE_MAXSIZE=20G
-  configure "$folder" "$@"
-  ninja -C "$folder" "${targets[@]}"
+  configure "$folder" "$preset"
+  ninja -C "$folder" "$@"
 }
 
-# configure FOLDER CMAKE_ARGUMENT...: anew when the arguments are others.
+# configure FOLDER PRESET: again if the presets have changed.
 configure() {
-  local folder=$1
-  shift
-  if ! [ -e "$folder/build.ninja" ] || [ "$(cat "$folder/arguments" 2>/dev/null)" != "$*" ]; then
+  local folder=$1 arguments
+  arguments="$2 $(sha256sum <"$project/CMakePresets.json")"
+  if ! [ -e "$folder/build.ninja" ] || [ "$(cat "$folder/arguments" 2>/dev/null)" != "$arguments" ]; then
     mkdir -p "$folder"
-    cmake -S "$project" -B "$folder" -G Ninja -DCMAKE_UNITY_BUILD=ON "$@"
-    echo "$*" >"$folder/arguments"
+    cmake -S "$project" -B "$folder" --preset "$2"
+    echo "$arguments" >"$folder/arguments"
   fi
 }
 
-build_all() { configure_and_build "$build" -- -DCMAKE_BUILD_TYPE=Release; }
+build_all() { configure_and_build "$build" release; }
 
 # ---- the parts; what each has to say at the end is in its file in $results
 
-# Programs at a time: one on a cluster is one user of it; the others wait as much as they compute.
-at_once() { case $1 in integration) echo 1 ;; e2e) nproc ;; *) echo $(($(nproc) * 3 / 2)) ;; esac }
+# How many test programs run at a time. An integration test has a control plane to itself; the others wait as much as they compute.
+at_once() { case $1 in integration) echo "$integration_clusters" ;; e2e) nproc ;; *) echo $(($(nproc) * 3 / 2)) ;; esac }
 
-# run_tests NAME FOLDER LABEL: ctest on one label, and what came of it.
+# run_tests NAME FOLDER LABEL [OPTION...]: runs the tests with a label, with these options of ctest, and records the result.
+# Several may run at once on one build folder: each has a test folder, and so a log, of its own.
 run_tests() {
-  local name=$1 folder=$2 label=$3 log=$2/$1.log code=0
-  ctest --test-dir "$folder" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure \
-    --no-tests="$([ -n "$pattern" ] && echo ignore || echo error)" -j "$(at_once "$label")" 2>&1 | tee "$log" || code=$?
+  local name=$1 folder=$2 label=$3 log=$2/$1.log tests=$2/ctest-$1 code=0
+  shift 3
+  mkdir -p "$tests"
+  echo "subdirs(\"$folder\")" >"$tests/CTestTestfile.cmake"
+  ctest --test-dir "$tests" -L "^$label\$" ${pattern:+-R "$pattern"} --output-on-failure \
+    --no-tests="$([ -n "$pattern" ] && echo ignore || echo error)" -j "$(at_once "$label")" "$@" 2>&1 | tee "$log" || code=$?
   {
     echo "$name: $(grep -E 'tests passed|No tests were found' "$log" | tail -n 1 || echo none matches)"
-    not_run <"$folder/Testing/Temporary/LastTest.log"
+    not_run <"$tests/Testing/Temporary/LastTest.log"
     sed -n 's/^.* \([0-9]*\) tests failed out of \([0-9]*\)$/count \1 \2/p' "$log"
   } >"$results/$name"
   return $code
@@ -202,9 +213,8 @@ run_release() {
   return $code
 }
 
-# All of it once more.
 run_sanitized() {
-  configure_and_build "$build/sanitized" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=address,undefined
+  configure_and_build "$build/sanitized" address
   run_tests sanitized "$build/sanitized" unit
 }
 
@@ -218,7 +228,7 @@ run_threads() {
   done
   [ ${#programs[@]} -gt 0 ] || return 0
   local pattern="^($(IFS="|"; echo "${programs[*]}"))\$"
-  configure_and_build "$build/thread" "${programs[@]}" -- "${debug[@]}" -DCOMPILECACHE_SANITIZE=thread
+  configure_and_build "$build/thread" thread "${programs[@]}"
   # Other trees have the same threads.
   TSAN_OPTIONS=suppressions=$project/tests/unit/tsan-suppressions.txt RC_PARAMS=${RC_PARAMS:-max_success=20} run_tests threads "$build/thread" unit
 }
@@ -226,10 +236,7 @@ run_threads() {
 # Every fuzz target for ${COMPILECACHE_FUZZ_SECONDS:-20} s, from its corpus; tests/fuzz/README.md.
 run_fuzz() {
   local folder=$build/fuzz programs=() program code=0 broken
-  configure_and_build "$folder" -- -DCMAKE_CXX_COMPILER=clang++-14 "-DCMAKE_CXX_FLAGS=-O1 -gline-tables-only" \
-    -DCMAKE_BUILD_TYPE=None -DCOMPILECACHE_FUZZ=ON -DCOMPILECACHE_TESTS=OFF \
-    -DCOMPILECACHE_SANITIZE=address,undefined,fuzzer-no-link \
-    "-DCOMPILECACHE_FOLDERS=base;frameworks;archive;store;api;podspec;http;webhook"
+  configure_and_build "$folder" fuzz
   for program in "$folder"/tests/fuzz/fuzz_*; do
     if [ -x "$program" ] && [[ ${program##*/} =~ $pattern ]]; then programs+=("$program"); fi
   done
@@ -242,16 +249,11 @@ run_fuzz() {
   return $code
 }
 
-# For what looks at each source of the programs by itself.
-each_source=(-DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=OFF -DCOMPILECACHE_TESTS=OFF
-  -DCOMPILECACHE_WERROR=ON)
-
-# What a file takes from those that a unity build happens to put before it is missing here. With clang, so that it also looks for
-# what is read or written without its lock (an error: cmake/CompilerSettings.cmake).
+# Finds a file that needs declarations of others which a unity build happens to put before it. With clang, so that it also finds
+# accesses without their lock (an error: cmake/CompilerSettings.cmake).
 run_sources() {
   local code=0
-  configure_and_build "$build/sources" compilecache-operator compilecache-agent kubectl-compilecache -- \
-    "${each_source[@]}" || code=1
+  configure_and_build "$build/sources" sources compilecache-operator compilecache-agent kubectl-compilecache || code=1
   if [ $code -eq 0 ]; then
     echo "sources: each file of the programs compiles by itself and without a warning; what a lock guards is touched with it held"
   else
@@ -265,7 +267,7 @@ run_sources() {
 # tests/support/tidy.
 run_tidy() {
   local code=0
-  configure "$build/sources" "${each_source[@]}"
+  configure "$build/sources" sources
   "$project/tests/support/tidy" --build "$build/sources" --remember "$cache/tidy" \
     --seconds "${COMPILECACHE_TIDY_SECONDS:-300}" 2>&1 | tee "$build/tidy.log" || code=1
   echo "tidy: $(tail -n 1 "$build/tidy.log")" >"$results/tidy"
@@ -273,20 +275,47 @@ run_tidy() {
   return $code
 }
 
-# ${COMPILECACHE_MUTATE:---sample 5}: others for each commit, since what changes is the code that they are put into.
+run_prose() {
+  local code=0 vale
+  vale=$("$cluster" vale)
+  { "$project/tests/prose/check_test.py" "$vale" && "$project/tests/prose/check" --vale "$vale"; } 2>&1 | tee "$build/prose.log" || code=1
+  grep '^prose: ' "$build/prose.log" >"$results/prose" || echo "prose: the check itself fails" >"$results/prose"
+  echo "count $code 1" >>"$results/prose"
+  return $code
+}
+
+# ${COMPILECACHE_DRAW:---count 20 --one-folder} of the changes that nobody chose: others for each commit. Those that were written down
+# are tried by hand: tests/mutate/run.
 run_mutate() {
-  local code=0 how seed
-  read -ra how <<<"${COMPILECACHE_MUTATE:---sample 5 --seed $((16#$(git -C "$project" rev-parse --short=6 HEAD | cut -c1-6)))}"
-  "$project/tests/mutate/run" "${how[@]}" 2>&1 | tee "$build/mutate.log" || code=1
-  seed=$(sed -n 's/^seed //p' "$build/mutate.log")
-  echo "mutate: $(grep -E '^[0-9]+ changes: ' "$build/mutate.log" || tail -n 1 "$build/mutate.log")${seed:+ (seed $seed)}" >"$results/mutate"
-  echo "count $code 1" >>"$results/mutate"
+  local code=0 drawn seed=$((16#$(git -C "$project" rev-parse --short=6 HEAD | cut -c1-6)))
+  read -ra drawn <<<"${COMPILECACHE_DRAW:---count 20 --one-folder --seed $seed}"
+  "$project/tests/mutate/draw" "${drawn[@]}" 2>&1 | tee "$build/draw.log" || code=1
+  {
+    echo "mutate: $(grep -E '^[0-9]+ changes that nobody chose: ' "$build/draw.log" || tail -n 1 "$build/draw.log") (seed $seed)"
+    echo "count $code 1"
+  } >"$results/mutate"
+  return $code
+}
+
+run_simulate() {
+  local log=$build/simulate.log code=0
+  configure_and_build "$build" release simulate
+  if [ "${simulated[0]-}" = --hours ]; then
+    "$project/tests/simulation/seeds" "$build/tests/simulation/simulate" "${simulated[@]}" "$build/simulated" 2>&1 | tee "$log" || code=1
+  elif [ ${#simulated[@]} -gt 0 ]; then
+    "$project/tests/simulation/seeds" "$build/tests/simulation/simulate" "${simulated[0]}" 1 "${simulated[1]:-2}" 2>&1 | tee "$log" || code=1
+  else
+    run_tests simulate "$build" unit || code=1
+    return $code
+  fi
+  echo "simulate: $(tail -n 1 "$log")" >"$results/simulate"
+  echo "count $code 1" >>"$results/simulate"
   return $code
 }
 
 run_engines() {
   local log=$build/engines.log code=0
-  configure_and_build "$build" compilecache-agent -- -DCMAKE_BUILD_TYPE=Release
+  configure_and_build "$build" release compilecache-agent
   "$project/tests/engines/run.py" "${engines[@]}" --agent "$build/agent/compilecache-agent" --table "$build/engines.md" 2>&1 | tee "$log" || code=$?
   if [ $code -eq 77 ]; then code=0; fi
   {
@@ -319,7 +348,7 @@ run_controllers() {
 # run_engines_in_pods CLUSTER VOLUMES: of each release that is asked for; of vLLM's newest, when none is.
 run_engines_in_pods() {
   local release code=0
-  configure_and_build "$build" engines_in_pods_test -- -DCMAKE_BUILD_TYPE=Release
+  configure_and_build "$build" release engines_in_pods_test
   "$cluster" up "$1"
   "$cluster" load-image "$1" "$(cat "$build/image")"
   use_cluster "$1"
@@ -350,15 +379,34 @@ on_release() {
   COMPILECACHE_KUBERNETES=$release "$@"
 }
 
-# run_integration CLUSTER [NAME [RELEASE]]: NAME is that of the results.
+# Integration tests mostly wait, and CRDs and webhooks belong to a whole cluster: so several control planes run at once, and
+# ctest gives each test one of them (tests/support/on_cluster).
+integration_clusters=3
+
+# run_integration CLUSTER [NAME [RELEASE]]: NAME is that of the results. The control planes are CLUSTER-1, CLUSTER-2, ...
 run_integration() {
-  on_release "${3:-$newest_api}" "$cluster" up "$1" --control-plane
-  use_cluster "$1"
+  local n ids=()
+  export CC_CLUSTERS=$build/clusters-$1
+  for n in $(seq "$integration_clusters"); do
+    on_release "${3:-$newest_api}" "$cluster" up "$1-$n" --control-plane
+    mkdir -p "$CC_CLUSTERS/$n"
+    ln -sfn "$("$cluster" dir "$1-$n")/kubeconfig" "$CC_CLUSTERS/$n/kubeconfig"
+    kubectl_of "$1-$n" "$CC_CLUSTERS/$n/kubectl"
+    ids+=("{\"id\": \"$n\"}")
+  done
+  echo "{\"version\": {\"major\": 1, \"minor\": 0}, \"local\": [{\"clusters\": [$(IFS=,; echo "${ids[*]}")]}]}" >"$CC_CLUSTERS/resources.json"
   CC_REGISTRY=$("$cluster" registry)
   HELM=$("$cluster" helm)
   CC_COSIGN=$("$cluster" cosign)
   export CC_REGISTRY HELM CC_COSIGN
-  run_tests "${2:-integration}" "$build" integration
+  run_tests "${2:-integration}" "$build" integration --resource-spec-file "$CC_CLUSTERS/resources.json"
+}
+
+# undo_integration CLUSTER: at the end, whatever it is.
+undo_integration() {
+  local n
+  steps_undo rm -rf "$build/clusters-$1"
+  for n in $(seq "$integration_clusters"); do steps_undo "$cluster" down "$1-$n"; done
 }
 
 oldest_api=1.30 newest_api=1.37
@@ -367,18 +415,30 @@ of_the_api='^(kube|injection|operator|config)_integration_test$'
 
 # run_oldest CLUSTER
 run_oldest() {
-  local pattern=$of_the_api
+  local pattern=$of_the_api integration_clusters=1
   run_integration "$1" oldest "$oldest_api"
+}
+
+# run_both_apis CLUSTER: on the newest and, at the same time, on the oldest release.
+run_both_apis() {
+  local code=0 oldest
+  run_oldest "$1-oldest" &
+  oldest=$!
+  # Not in a condition, so that it ends at its first error.
+  run_integration "$1" &
+  wait $! || code=$?
+  wait "$oldest" || code=$?
+  return $code
 }
 
 # What pods see of a kubelet: both deliveries, saves, claims that do not exist, a saver and a loader that are killed.
 of_the_kubelet='^e2e[.](sidecar[.])?(WarmStart[.](Cold|More)|Injection|Saves|Modes|SaverFails|Faults[.]ASaver|Uninstall)'
 # run_matrix CLUSTER VOLUMES RELEASE: its API server, and its node.
 run_matrix() {
-  local release=$3 pattern="" code=0 api node
+  local release=$3 pattern="" code=0 api node n
   run_integration "$1-api" "api-$release" "$release" || code=1
   api=$(said_of "api-$release")
-  "$cluster" down "$1-api"
+  for n in $(seq "$integration_clusters"); do "$cluster" down "$1-api-$n"; done
   pattern=$of_the_kubelet
   on_release "$release" run_e2e "$1" "$2" "node-$release" || code=1
   node=$(said_of "node-$release")
@@ -390,43 +450,96 @@ run_matrix() {
 # said_of NAME: "21 of 22 passed"
 said_of() { sed -n 's/^count \([0-9]*\) \([0-9]*\)$/\1 \2/p' "$results/$1" | awk '{ print $2 - $1 " of " $2 " passed" }'; }
 
-# beside PARTS COMMAND...: (PART+WORD: with that word) the command, and with what it leaves of the processors the parts. Tests on a cluster wait much; what
-# is only compiled and computed runs at the lowest priority beside them, which saves half an hour.
-beside() {
-  local parts=$1 log=$build/beside.log code=0 others
-  shift
-  COMPILECACHE_RESULTS=$results nice -n 19 bash -c 'status=0; for part in $1; do "$0" ${part//+/ } || status=1; done; exit $status' \
-    "$project/tests/run.sh" "$parts" >"$log" 2>&1 &
-  others=$!
-  # Not in a condition, so that it ends at its first error.
-  "$@" &
-  wait $! || code=$?
-  wait "$others" || code=$?
-  cat "$log"
-  return $code
+lanes=()   # processes of start_beside
+
+# start_beside LANE...: goes on under the steps that follow, at the lowest priority, since tests on a cluster mostly wait. A lane
+# is parts that come one after the other; PART+WORD: with that word.
+start_beside() {
+  local lane
+  for lane in "$@"; do
+    rm -f "$results/lane-${#lanes[@]}"
+    set -m
+    run_lane "$lane" "$results/lane-${#lanes[@]}" 3>&1 >"$build/beside-${#lanes[@]}.log" 2>&1 </dev/null &
+    set +m
+    lanes+=($!)
+    steps_undo bash -c "kill -TERM -- -$! 2>/dev/null || true"
+  done
+}
+
+# run_lane PARTS FILE: whether all passed is in the file; 3 is where steps are reported. Where little was compiled before, the lanes
+# would end long after everything else: what would begin after ${COMPILECACHE_MINUTES:-50} minutes is left out, and listed.
+run_lane() {
+  local part began code=0 how
+  for part in $1; do
+    if [ "$SECONDS" -gt $((${COMPILECACHE_MINUTES:-50} * 60)) ]; then
+      printf '%s: not in this run\n  left out: %s: the run had taken %s; COMPILECACHE_MINUTES=600 waits for it, as does tests/run.sh %s\n' \
+        "${part%%+*}" "${part%%+*}" "$(in_words "$SECONDS")" "${part//+/ }" >"$results/${part%%+*}"
+      say "    beside: ${part%%+*}: left out" >&3
+      continue
+    fi
+    began=$SECONDS how="done in"
+    # shellcheck disable=SC2086
+    COMPILECACHE_RESULTS=$results nice -n 19 "$project/tests/run.sh" ${part//+/ } 3>&- || code=1 how="FAILED after"
+    say "    beside: ${part%%+*}: $how $(in_words $((SECONDS - began)))" >&3
+  done
+  echo "$code" >"$2"
+}
+
+# A killed lane leaves no file. The output of failed lanes comes last, where it is seen.
+wait_beside() {
+  local lane failed=()
+  for lane in "${!lanes[@]}"; do
+    until [ -e "$results/lane-$lane" ] || ! [ -e "/proc/${lanes[$lane]}" ]; do sleep 1; done
+    if [ "$(cat "$results/lane-$lane")" = 0 ]; then cat "$build/beside-$lane.log"; else failed+=("$build/beside-$lane.log"); fi
+  done
+  [ ${#failed[@]} -eq 0 ] || { cat "${failed[@]}" && return 1; }
+}
+
+# kubectl_of CLUSTER FILE: a program that is kubectl on that cluster.
+kubectl_of() {
+  printf '#!/bin/sh\nexec "%s" kubectl "%s" "$@"\n' "$cluster" "$1" >"$2"
+  chmod +x "$2"
 }
 
 use_cluster() {
   KUBECONFIG=$("$cluster" dir "$1")/kubeconfig
   KUBECTL=$build/kubectl-$1
-  printf '#!/bin/sh\nexec "%s" kubectl "%s" "$@"\n' "$cluster" "$1" >"$KUBECTL"
-  chmod +x "$KUBECTL"
+  kubectl_of "$1" "$KUBECTL"
   export KUBECONFIG KUBECTL
 }
 
 # run_first_hour CLUSTER VOLUMES
 run_first_hour() {
   local code=0
-  configure_and_build "$build" kubectl-compilecache -- -DCMAKE_BUILD_TYPE=Release
+  configure_and_build "$build" release kubectl-compilecache
   "$cluster" up "$1" --with-next-torch
   "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)"
   "$project/tests/first_hour/run" "$1" "$2" || code=1
-  echo "first-hour: docs/first-hour.md $([ $code -eq 0 ] && echo holds || echo "does NOT hold")" >"$results/first-hour"
+  echo "first-hour: docs/start/first-hour.md $([ $code -eq 0 ] && echo holds || echo "does NOT hold")" >"$results/first-hour"
   echo "count $code 1" >>"$results/first-hour"
   return $code
 }
 
-# run_e2e CLUSTER VOLUMES [NAME]
+# run_faults CLUSTER VOLUMES
+run_faults() {
+  local log=$build/faults.log code=0
+  "$cluster" up "$1"
+  "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)" "$("$cluster" base-archive)"
+  use_cluster "$1"
+  registry_volume "$2/registry" | "$KUBECTL" apply -f -
+  "$KUBECTL" apply -f "$project/config/install-with-registry.yaml"
+  "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=180s
+  "$KUBECTL" rollout status deployment/compilecache-registry -n compilecache-system --timeout=180s
+  "$project/tests/faults/run" "$1" "$2" 2>&1 | tee "$log" || code=1
+  {
+    echo "faults"
+    sed -n 's/^\([a-z-]*: .*\(MISSED\|FAILED\).*\)/  \1/p' "$log"
+    echo "count $(grep -c 'MISSED\|FAILED' "$log" || true) $(grep -c ': good$\|MISSED\|FAILED' "$log" || true)"
+  } >"$results/faults"
+  return $code
+}
+
+# run_e2e CLUSTER VOLUMES [NAME [OPTION...]]: with these options of ctest.
 run_e2e() {
   "$cluster" up "$1" --with-next-torch
   "$cluster" add-controller "$1" lws
@@ -449,7 +562,20 @@ run_e2e() {
   "$KUBECTL" apply -f "$CC_INSTALL_MANIFEST"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=120s
   "$KUBECTL" rollout status deployment/compilecache-registry -n compilecache-system --timeout=120s
-  run_tests "${3:-e2e}" "$build" e2e
+  run_tests "${3:-e2e}" "$build" e2e "${@:4}"
+}
+
+# run_e2e_on_two CLUSTER VOLUMES: the tests that need a cluster to themselves have a second one, CLUSTER-alone: they mostly wait.
+run_e2e_on_two() {
+  local code=0 alone
+  mkdir -p -m 755 "$2/alone" "$2/shared"
+  run_e2e "$1-alone" "$2/alone" e2e-alone -L '^alone$' &
+  alone=$!
+  # Not in a condition, so that it ends at its first error.
+  run_e2e "$1" "$2/shared" e2e -LE '^alone$' &
+  wait $! || code=$?
+  wait "$alone" || code=$?
+  return $code
 }
 
 build_image() { "$cluster" build-image "$(operator_image "$project/config/install.yaml")" >"$build/image"; }
@@ -466,6 +592,11 @@ plan() {
   if [ "$part" = tidy ]; then steps_plan tidy 330 "clang-tidy on what has changed"; fi
   if [ "$part" = release ]; then steps_plan release 900 "a release of this commit, made twice"; fi
   if [ "$part" = arm64 ]; then steps_plan arm64 1500 "what runs in pods, for arm64 and under qemu"; fi
+  if [ "$part" = simulate ]; then steps_plan simulate 900 "the whole installation under one seed"; fi
+  if wants prose && [ -z "$pattern" ]; then
+    steps_plan vale "$(unless_ready prose 180)" "Vale from its Go module"
+    steps_plan prose 20 "docs, comments and messages in plain English"
+  fi
   if [ "$part" = mutate ]; then steps_plan mutate 600 "small wrong changes, each to be noticed"; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then steps_plan engines 300 "real engines, cold and warm"; fi
   if [ "$part" = controllers ]; then
@@ -490,7 +621,12 @@ plan() {
     steps_plan node "$(unless_ready node 590)" "Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
     steps_plan image 400 "the operator's image from the Dockerfile"
-    steps_plan first-hour 400 "docs/first-hour.md, as it is written"
+    steps_plan first-hour 400 "docs/start/first-hour.md, as it is written"
+  fi
+  if [ "$part" = faults ]; then
+    steps_plan node "$(unless_ready node 590)" "Kubernetes"
+    steps_plan image 400 "the operator's image from the Dockerfile"
+    steps_plan faults 2400 "plain, cold and warm pods while a part is broken"
   fi
   if [ -n "$in_pods" ]; then
     steps_plan node "$(unless_ready node 590)" "Kubernetes from its Go modules"
@@ -504,15 +640,16 @@ plan() {
     for name in "$oldest_api" "$newest_api"; do steps_plan "kubernetes-$name" "$(unless_ready_on "$name" 300)" "the API server of Kubernetes $name"; done
   fi
   if wants integration; then steps_plan cosign "$(unless_ready cosign 300)" "cosign from its Go module"; fi
+  if wants integration; then steps_plan linters "$(unless_ready linters 120)" "Helm 3, helm-docs and actionlint from their Go modules"; fi
   if whole; then
-    steps_plan integration 1100 "integration tests; beside them ThreadSanitizer"
+    steps_plan integration 700 "integration tests on the newest and the oldest API server"
   else
     if wants sanitized; then steps_plan sanitized 700 "tests under AddressSanitizer and UndefinedBehaviorSanitizer"; fi
     if wants threads; then steps_plan threads 700 "tests under ThreadSanitizer"; fi
     if wants fuzz; then steps_plan fuzz 500 "fuzzing"; fi
-    if wants integration; then steps_plan integration 900 "integration tests"; fi
+    if wants integration; then steps_plan integration 500 "integration tests"; fi
   fi
-  if wants integration && [ -z "$pattern" ]; then steps_plan oldest 400 "integration tests on the oldest API server; in all of it beside them every source by itself"; fi
+  if [ "$part" = integration ] && [ -z "$pattern" ]; then steps_plan oldest 300 "integration tests on the oldest API server"; fi
   if wants e2e; then
     steps_plan node "$(unless_ready node 260)" "the rest of Kubernetes"
     steps_plan torch "$(unless_ready next 500)" "images with PyTorch from Debian's packages"
@@ -520,7 +657,8 @@ plan() {
     steps_plan previous "$(unless_ready previous 600)" "the release before this one, from its commit"
     steps_plan image 400 "the operator's image from the Dockerfile"
     if whole; then
-      steps_plan e2e 2400 "end-to-end tests; beside them the documented lines in a new Debian (tests/fresh), real engines, fuzzing, clang-tidy, small wrong changes, AddressSanitizer"
+      steps_plan e2e 1600 "end-to-end tests on two clusters"
+      steps_plan beside 600 "what ran beside: sanitizers, fuzzing, a new Debian (tests/fresh), every source by itself, real engines, clang-tidy, small wrong changes"
     else
       steps_plan e2e 1400 "end-to-end tests"
     fi
@@ -566,7 +704,8 @@ open_results() {
 summary() {
   local file passed=0 failed=0 count name ran=0 total skipped=0 left_out=0
   echo
-  for name in unit release arm64 first-hour engines controllers fresh sources tidy mutate sanitized threads fuzz oldest integration e2e \
+  for name in unit release arm64 first-hour faults engines controllers fresh sources tidy prose mutate simulate sanitized threads fuzz oldest integration \
+    e2e e2e-alone \
     "${releases[@]/#/api-}" "${releases[@]/#/node-}"; do
     file=$results/$name
     [ -e "$file" ] || continue
@@ -599,10 +738,10 @@ matrix_step() {
   local name volumes
   name=matrix-${1//./-}-$$ volumes=$(mktemp -d)
   chmod 755 "$volumes"
-  steps_undo rm -f "$build/kubectl-$name" "$build/kubectl-$name-api"
+  steps_undo rm -f "$build/kubectl-$name"
   steps_undo rm -rf "$volumes"
   steps_undo "$cluster" down "$name"
-  steps_undo "$cluster" down "$name-api"
+  undo_integration "$name-api"
   part_step "matrix-$1" run_matrix "$name" "$volumes" "$1"
 }
 
@@ -623,38 +762,43 @@ main() {
 
   [ -z "$(missing_packages)" ] || step packages install_packages
   if needs_programs; then step build build_all; fi
+  if whole; then start_beside "threads sanitized fuzz tidy" "fresh engines+vllm+jax sources mutate"; fi
   if wants unit; then part_step unit run_unit; fi
+  if wants prose && [ -z "$pattern" ]; then
+    step vale "$cluster" prepare prose
+    part_step prose run_prose
+  fi
   if [ "$part" = fresh ]; then part_step fresh run_fresh; fi
   if [ "$part" = engines ] && [ -z "$in_pods" ]; then part_step engines run_engines; fi
   if [ "$part" = release ]; then part_step release run_release; fi
   if [ "$part" = arm64 ]; then part_step arm64 run_arm64; fi
   if [ "$part" = mutate ]; then part_step mutate run_mutate; fi
+  if [ "$part" = simulate ]; then
+    [ ${#simulated[@]} -gt 0 ] || pattern='^simulation_'
+    part_step simulate run_simulate
+  fi
   if [ "$part" = sources ]; then part_step sources run_sources; fi
   if [ "$part" = tidy ]; then part_step tidy run_tidy; fi
   name=integration-$$
   if wants integration; then
-    steps_undo rm -f "$build/kubectl-$name"
-    steps_undo "$cluster" down "$name"
+    undo_integration "$name"
     step control-plane "$cluster" prepare control-plane
     for release in "$oldest_api" "$newest_api"; do step "kubernetes-$release" on_release "$release" "$cluster" prepare control-plane; done
     step cosign "$cluster" prepare cosign
+    step linters "$cluster" prepare linters
   fi
   if whole; then
-    part_step integration beside threads run_integration "$name"
+    undo_integration "$name-oldest"
+    part_step integration run_both_apis "$name"
   else
     if wants sanitized; then part_step sanitized run_sanitized; fi
     if wants threads; then part_step threads run_threads; fi
     if wants fuzz; then part_step fuzz run_fuzz; fi
     if wants integration; then part_step integration run_integration "$name"; fi
   fi
-  if wants integration && [ -z "$pattern" ]; then
-    steps_undo rm -f "$build/kubectl-$name-oldest"
-    steps_undo "$cluster" down "$name-oldest"
-    if [ "$part" = all ]; then
-      part_step oldest beside sources run_oldest "$name-oldest"
-    else
-      part_step oldest run_oldest "$name-oldest"
-    fi
+  if [ "$part" = integration ] && [ -z "$pattern" ]; then
+    undo_integration "$name-oldest"
+    part_step oldest run_oldest "$name-oldest"
   fi
   if [ "$part" = matrix ]; then prepare_matrix && for release in "${releases[@]}"; do matrix_step "$release"; done; fi
   if [ "$part" = controllers ]; then
@@ -677,6 +821,15 @@ main() {
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
     part_step first-hour run_first_hour "$name" "$volumes"
+  fi
+  if [ "$part" = faults ]; then
+    step node "$cluster" prepare node
+    step image build_image
+    name=faults-$$ volumes=$(mktemp -d)
+    chmod 755 "$volumes"
+    steps_undo rm -rf "$volumes"
+    steps_undo "$cluster" down "$name"
+    part_step faults run_faults "$name" "$volumes"
   fi
   if [ -n "$in_pods" ]; then
     [ ${#engines[@]} -gt 0 ] || engines=("$(newest_vllm)")
@@ -701,12 +854,15 @@ main() {
     steps_undo rm -f "$build/kubectl-$name"
     steps_undo rm -rf "$volumes"
     steps_undo "$cluster" down "$name"
-    if whole; then
-      part_step e2e beside "fresh engines+vllm+jax fuzz tidy mutate sanitized" run_e2e "$name" "$volumes"
-    else
+    steps_undo rm -f "$build/kubectl-$name-alone"
+    steps_undo "$cluster" down "$name-alone"
+    if [ -n "$pattern" ]; then
       part_step e2e run_e2e "$name" "$volumes"
+    else
+      part_step e2e run_e2e_on_two "$name" "$volumes"
     fi
   fi
+  if whole; then try_step beside wait_beside; fi
 
   [ -n "${COMPILECACHE_RESULTS-}" ] || summary
   [ -n "${COMPILECACHE_RESULTS-}" ] || rm -f "$results/tree"   # a run that ended is not gone on with

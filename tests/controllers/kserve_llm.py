@@ -3,7 +3,7 @@
 import world
 from world import until
 
-# What the preset's probes ask.
+# The answers to the preset's probes.
 HEALTH = """perl -MIO::Socket::INET -e '
   $server = IO::Socket::INET->new(LocalPort => 8000, Listen => 5, ReuseAddr => 1) or die;
   while ($one = $server->accept) { while (<$one>) { last if /^\\r?$/ } print $one "HTTP/1.0 200 OK\\r\\n\\r\\n"; close $one }' &

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real controllers: an object with our annotation and the same one without go through the same steps.
 
-  tests/controllers/run.py [NAME...] [--page docs/controllers.md]
+  tests/controllers/run.py [NAME...] [--page docs/reference/controllers.md]
 
 On the cluster of $KUBECONFIG, which has the operator and the controllers; tests/run.sh controllers starts one. Fails where a controller
 does with the annotated object what it does not with the other. Without a name: all.

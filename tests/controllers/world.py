@@ -11,7 +11,7 @@ KUBECTL = os.environ.get("KUBECTL", "kubectl")
 PATIENCE = 120  # seconds until something that has to come is missed
 CACHE = "compilecache.dev/cache"
 LOADER, SAVER = "compilecache-load", "compilecache-save"
-# Writes one entry as PyTorch lays them out, or finds it; ends at once when it is told to, as one that has no time for it.
+# Writes one entry as PyTorch lays them out, or finds it; ends at once on a signal, like an application without a grace period.
 APP = """trap 'exit 143' TERM
 d=${TORCHINDUCTOR_CACHE_DIR:-/tmp/plain}/fxgraph/ab/KEY
 if [ -e $d/entry ]; then cat $d/entry >/dev/null; echo warm; else mkdir -p $d; echo entry >$d/entry; echo cold; fi

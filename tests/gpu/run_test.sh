@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A machine without a GPU is told apart from one whose torch is broken: that fails. Needs neither of them.
+# A machine without a GPU differs from one with a broken torch: the latter fails. Needs neither of them.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -8,7 +8,7 @@ cgroup_mounts() {
   awk '$3 == "cgroup" { print $2; found = 1 } $3 == "cgroup2" { two = $2 } END { if (!found) print two }' /proc/mounts
 }
 
-# Where groups may have been made: runc also makes them in version 2's mount beside version 1.
+# Groups may exist here: runc also makes them in version 2's mount beside version 1.
 all_cgroup_mounts() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts; }
 
 # make_cgroups NAME NODES: for each node a group, which the kubelet wants to find, and one for our programs.

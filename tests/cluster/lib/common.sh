@@ -56,7 +56,7 @@ make_item() {
   printf '%s\n' "$path"
 }
 
-# What a run that was killed left: maybe a containerd, maybe debootstrap's mounts.
+# Leftovers of a killed run: maybe a containerd, maybe debootstrap's mounts.
 clear_unfinished() {
   [ -d "$1" ] || return 0
   stop "$1/run" containerd 0
@@ -90,8 +90,8 @@ existing_run() {
   printf '%s\n' "$run"
 }
 
-# start RUN NAME PROGRAM ARGS...: starts a program in the background, detached from this shell, with its
-# output in RUN/logs/NAME.log, its pid and start time in RUN/pids/NAME, and what to start again in
+# start RUN NAME PROGRAM ARGS...: starts a program in the background, detached from this shell. Its
+# output goes to RUN/logs/NAME.log, its pid and start time to RUN/pids/NAME, and the command to
 # RUN/commands/NAME. START_PREFIX (an array) goes before the program, e.g. nsenter; START_CGROUPS are the
 # cgroup.procs files that it is entered in.
 start() {

@@ -29,7 +29,7 @@ start_api() {
     --kubelet-preferred-address-types InternalIP \
     --audit-policy-file "$CLUSTER_HOME/audit-policy.yaml" --audit-log-path "$run/logs/audit.log" \
     --audit-log-mode batch --audit-log-maxsize 100 --audit-log-maxbackup 2 "$@"
-  wait_for 60 "the API server" "$run" kube-apiserver kubectl_in "$run" get --raw /readyz
+  wait_for 240 "the API server" "$run" kube-apiserver kubectl_in "$run" get --raw /readyz
 }
 
 kubectl_in() {

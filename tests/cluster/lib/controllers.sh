@@ -74,7 +74,7 @@ kustomized() {
     die "kustomize cannot build $2 of $1: $(tail -n 3 "$3/kustomize.log")"
 }
 
-# objects_of ITEM RUN ADDRESS PORT CONDITION: those that hold, as a List; whoever is to be asked answers at the address.
+# objects_of ITEM RUN ADDRESS PORT CONDITION: those that hold, as a List; the controller answers at the address.
 objects_of() {
   jq --arg at "https://$3:$4" --arg ca "$(base64 -w0 "$2/pki/ca.crt")" '
     def at_address: if .service then {url: ($at + (.service.path // "/")), caBundle: $ca} else . end;
@@ -109,7 +109,7 @@ add_controller() {
   objects_of "$item" "$run" "$address" "$port" '.webhooks | not' | kubectl_in "$run" apply --server-side --force-conflicts -f - >/dev/null
   # A controller that finds its own kinds not served yet ends, and nobody here starts it again. `kubectl wait` itself ends at a new one
   # that has no conditions yet.
-  wait_for 60 "the resources of $name" "$run" kube-apiserver kubectl_in "$run" wait --for=condition=Established crd --all --timeout=5s
+  wait_for 240 "the resources of $name" "$run" kube-apiserver kubectl_in "$run" wait --for=condition=Established crd --all --timeout=5s
   [ ! -f "$folder/before.yaml" ] || kubectl_in "$run" apply --server-side --force-conflicts -f "$folder/before.yaml" >/dev/null
   [ ! -f "$item/presets.yaml" ] || kubectl_in "$run" apply --server-side --force-conflicts -f "$item/presets.yaml" >/dev/null
   # shellcheck disable=SC2034  # both are read by start
@@ -119,7 +119,7 @@ add_controller() {
   start "$run" "$name" "$item/$name" "${arguments[@]}"
   [ "$port" = 0 ] ||
     objects_of "$item" "$run" "$address" "$port" .webhooks | kubectl_in "$run" apply --server-side --force-conflicts -f - >/dev/null
-  wait_for 90 "the controller $name" "$run" "$name" kubectl_in "$run" create --dry-run=server -f "$folder/asks.yaml"
+  wait_for 240 "the controller $name" "$run" "$name" kubectl_in "$run" create --dry-run=server -f "$folder/asks.yaml"
 }
 
 # A program that takes its certificates from one folder of /etc alone sees it there, and nobody else does; a folder of its own is

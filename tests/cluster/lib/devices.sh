@@ -14,7 +14,7 @@ add_devices() {
   START_PREFIX=(nsenter --net="/run/netns/cc-$1-0")
   start "$run" "driver-$driver" "$(go_program dra)" -driver "$driver" -node node0 -kubeconfig "$run/node0/kubeconfig" \
     -kubelet "$run/node0/kubelet" -devices "$run/$driver.json"
-  wait_for 60 "the devices of $driver" "$run" "driver-$driver" devices_are_published "$run" "$driver" "$(jq length "$file")"
+  wait_for 240 "the devices of $driver" "$run" "driver-$driver" devices_are_published "$run" "$driver" "$(jq length "$file")"
 }
 
 devices_are_published() {

@@ -1,7 +1,7 @@
 # Takes a cluster down, whatever state it is in, and leaves nothing of it. Sourced. shellcheck shell=bash
 
-# remove_cluster NAME: the kubelets end first (else they would start again what ends), then all programs
-# (killed: what they would still write is removed anyway), then the containers, which are in the cluster's control groups; then mounts, network, files.
+# remove_cluster NAME: ends the kubelets first, because they would restart the rest, then all programs. These are killed: their files are
+# removed anyway. Then go the containers, which are in the cluster's control groups, the mounts, the network and the files.
 remove_cluster() {
   local name=$1 run pid_file
   run=$(run_dir "$name")

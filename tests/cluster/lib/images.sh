@@ -32,7 +32,7 @@ build_image_store() {
   mkdir -p "$run"
   write_containerd_config "$run" "$into/root" store
   start "$run" containerd containerd --config "$run/containerd.toml"
-  wait_for 20 containerd "$run" containerd ctr --address "$run/containerd.sock" version
+  wait_for 120 containerd "$run" containerd ctr --address "$run/containerd.sock" version
   for archive in "$@"; do import_image "$run" "$archive"; done
   stop "$run" containerd
   rm -rf "$run"

@@ -105,7 +105,7 @@ start_containerd() {
 # start_kubelet RUN NAME NUMBER INDEX SERVER: kubelet and kube-proxy of nodeINDEX.
 start_kubelet() {
   local run=$1 name=$2 number=$3 index=$4 server=$5 node=$1/node$4
-  wait_for 20 "containerd of node$index" "$run" "containerd-$index" ctr --address "$node/containerd.sock" version
+  wait_for 120 "containerd of node$index" "$run" "containerd-$index" ctr --address "$node/containerd.sock" version
   make_cert "$run" "kubelet-$index" "/O=system:nodes/CN=system:node:node$index" "DNS:node$index,IP:10.231.$number.$((2 + index))"
   write_kubeconfig "$run" "$server" "kubelet-$index" "$node/kubeconfig"
   make_cert "$run" "kube-proxy-$index" /CN=system:kube-proxy

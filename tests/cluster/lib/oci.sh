@@ -9,7 +9,7 @@ oci_archive() {
   mkdir -p "$layout/blobs/sha256"
   mkfifo "$layout/plain"
   sha256sum <"$layout/plain" >"$layout/diff" &
-  # The files keep their times: Python compiles a module anew whose time is not the one in its .pyc.
+  # The files keep their times: Python recompiles a module whose time is not the one in its .pyc.
   tar --sort=name --numeric-owner --xattrs --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' \
     -C "$folder" -cf - . | tee "$layout/plain" | zstd -q -1 -T0 >"$layout/layer"
   wait $!
@@ -41,7 +41,7 @@ put_blob() {
 }
 
 # pack_layout LAYOUT NAME_TAG OUT: names the image of a layout so that containerd, buildah and skopeo find
-# it, and makes an archive of the layout; the layout is gone afterwards.
+# it, and makes an archive of the layout; the layout is removed.
 pack_layout() {
   local layout=$1 name=$2 out=$3
   jq -c --arg name "$name" '.manifests[].annotations += {"io.containerd.image.name": $name,

@@ -90,20 +90,35 @@ needs_newer_containerd() {
   printf 'v1.36\n%s\n' "$(kubernetes_version "$KUBERNETES_RELEASE")" | sort -CV
 }
 
-helm_version() { grep -oPm1 'helm\.sh/helm/v4 \Kv\S+' "$CLUSTER_HOME/helm/go.mod"; }
+# helm_version FOLDER MAJOR
+helm_version() { grep -oPm1 "helm\\.sh/helm/$2 \\Kv\\S+" "$CLUSTER_HOME/$1/go.mod"; }
 
 # go_program NAME: builds one program once; prints its path.
-#   NAME  etcd | coredns | dra | registry | registry_before | helm | cosign | containerd | containerd-shim-runc-v2 | kube-apiserver | kubectl | …
+#   NAME  etcd | coredns | dra | registry | registry_before | helm | helm3 | helm-docs | actionlint | vale |
+#         cosign | containerd | containerd-shim-runc-v2 | kube-apiserver | kubectl | …
 go_program() {
-  local name=$1 module package path flags='-s -w' modfile=go item=$1
+  local name=$1 module package path flags='-s -w' modfile=go item=$1 minor
   case $name in
     etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
     coredns | dra | registry) module=$name package=. ;;
     registry_before) module=registry package=. modfile=before ;;
     helm)
       module=helm package=helm.sh/helm/v4/cmd/helm
-      flags+=" -X helm.sh/helm/v4/internal/version.version=$(helm_version)"
+      flags+=" -X helm.sh/helm/v4/internal/version.version=$(helm_version helm v4)"
       ;;
+    helm3)
+      module=helm3
+      # As its Makefile does: `helm template` renders for the Kubernetes of its client-go.
+      minor=$(grep -oPm1 'k8s\.io/client-go v0\.\K[0-9]+' "$CLUSTER_HOME/helm3/go.mod")
+      flags+=" -X helm.sh/helm/v3/internal/version.version=$(helm_version helm3 v3)"
+      for package in lint/rules chartutil; do
+        flags+=" -X helm.sh/helm/v3/pkg/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$package.k8sVersionMinor=$minor"
+      done
+      package=helm.sh/helm/v3/cmd/helm
+      ;;
+    helm-docs) module=helm-docs package=github.com/norwoodj/helm-docs/cmd/helm-docs ;;
+    actionlint) module=actionlint package=github.com/rhysd/actionlint/cmd/actionlint ;;
+    vale) module=vale package=github.com/vale-cli/vale/v3/cmd/vale ;;
     containerd | containerd-shim-runc-v2)
       module=containerd package=github.com/containerd/containerd/v2/cmd/$name
       flags+=" -X github.com/containerd/containerd/v2/version.Version=$(grep -oPm1 'containerd/v2 \K\S+' "$CLUSTER_HOME/containerd/go.mod")"
@@ -155,6 +170,18 @@ prepare_registry() {
 prepare_helm() {
   install_packages "${CONTROL_PLANE_PACKAGES[@]}"
   go_program helm >/dev/null
+}
+
+# What looks at the chart and at the workflows.
+prepare_prose() {
+  install_packages gcc libc6-dev   # parts of it are C
+  go_program vale >/dev/null
+}
+
+prepare_linters() {
+  local name
+  install_packages "${CONTROL_PLANE_PACKAGES[@]}"
+  for name in helm3 helm-docs actionlint; do go_program "$name" >/dev/null; done
 }
 
 prepare_cosign() {

@@ -77,9 +77,9 @@ up_full() {
   start_dns "$run" "$server" "10.231.$number.2" "10.234.$number"
   for index in $(seq 0 $((nodes - 1))); do start_kubelet "$run" "$name" "$number" "$index" "$server"; done
   for index in $(seq 0 $((nodes - 1))); do
-    wait_for 60 "node$index" "$run" "kubelet-$index" node_is_ready "$run" "node$index"
+    wait_for 240 "node$index" "$run" "kubelet-$index" node_is_ready "$run" "node$index"
   done
-  wait_for 20 "the default service account" "$run" kube-controller-manager \
+  wait_for 120 "the default service account" "$run" kube-controller-manager \
     kubectl_in "$run" get serviceaccount default
 }
 
