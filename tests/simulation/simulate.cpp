@@ -17,6 +17,7 @@
 #include "tests/simulation/installation/world.hpp"
 #include "tests/simulation/log_tail.hpp"
 #include "tests/simulation/os/scheduler.hpp"
+#include "tests/simulation/tenants/hostile.hpp"
 #include "tests/simulation/tenants/tenants.hpp"
 
 // Runs one seed of the simulation and reports what was violated: README.md.
@@ -30,6 +31,7 @@ struct Options {
   uint64_t seed = 1;
   int64_t days = 2;
   int64_t tenants = 4;
+  bool hostile = true;
   std::string faults;              // a list; empty: what the seed decides
   std::vector<std::string> kinds;  // of those, only these; empty: all
   int shrink_tries = 0;
@@ -64,13 +66,14 @@ std::string report_of(const Options& options, World& world) {
   const Statistics history = statistics();
   return text +
          formatted(
-             "seed %lu, %ld days: %zu violations; pods %ld (exact %ld, compatible %ld, cold %ld, "
-             "failed %ld), saves %ld, sweeps %ld and %ld failed, %ld processes killed; registry "
+             "seed %lu, %ld days: %zu violations; pods %ld (plain %ld, exact %ld, compatible %ld, "
+             "cold %ld, failed %ld), saves %ld, sweeps %ld and %ld failed, %ld processes killed; "
+             "registry "
              "restarted %ld times, %ld blobs collected, %lu bytes; %lu and %lu requests; %lu "
              "switches, history %016lx\n",
-             options.seed, options.days, world.violations().size(), pods.pods, pods.exact,
-             pods.compatible, pods.cold, pods.failed, pods.saves, pods.sweeps, pods.failed_sweeps,
-             pods.killed, world.registry_restarts(), world.blobs_collected(),
+             options.seed, options.days, world.violations().size(), pods.pods, pods.plain,
+             pods.exact, pods.compatible, pods.cold, pods.failed, pods.saves, pods.sweeps,
+             pods.failed_sweeps, pods.killed, world.registry_restarts(), world.blobs_collected(),
              world.registry.bytes(), world.api.requests, world.registry.requests(),
              history.switches, history.history);
 }
@@ -132,6 +135,7 @@ std::vector<Fault> faults_of(const Options& options) {
     };
     start_faults(world, faults);
     start_tenants(world, options.tenants, options.days);
+    if (options.hostile) start_hostile_tenant(world);
     world.pass(options.days);
     end();
   });
@@ -209,6 +213,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "decides everything")->capture_default_str();
   app.add_option("--days", options.days, "simulated days")->capture_default_str();
   app.add_option("--tenants", options.tenants, "namespaces with workloads")->capture_default_str();
+  app.add_flag("!--no-hostile-tenant", options.hostile, "leave it out");
   app.add_option("--faults", options.faults,
                  "these in place of the seed's: SECONDS:KIND:AMOUNT,…, or none");
   app.add_option("--kinds", options.kinds, "of the seed's faults only those of these kinds")

@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.hpp"
 #include "http/message.hpp"
+#include "http/responder.hpp"
+#include "tests/simulation/network/mailbox.hpp"
 #include "tests/simulation/os/scheduler.hpp"
 
 namespace compilecache::simulation {
@@ -68,6 +71,33 @@ std::string review(const std::string& body) {
                      {"extra", extra}};
   return Json{{"status", {{"authenticated", true}, {"audiences", {kAudience}}, {"user", user}}}}
       .dump();
+}
+
+constexpr std::chrono::seconds kWebhookTimeout{3};  // as config/install.yaml has it
+
+http::Request review_of(const Json& pod) {
+  const Json review = {{"apiVersion", "admission.k8s.io/v1"},
+                       {"kind", "AdmissionReview"},
+                       {"request",
+                        {{"uid", "review"},
+                         {"kind", {{"group", ""}, {"version", "v1"}, {"kind", "Pod"}}},
+                         {"resource", {{"group", ""}, {"version", "v1"}, {"resource", "pods"}}},
+                         {"operation", "CREATE"},
+                         {"namespace", pod["metadata"]["namespace"]},
+                         {"object", pod}}}};
+  return {.method = "POST",
+          .path = "/mutate",
+          .query = "timeout=3s",
+          .headers = {{"Content-Type", "application/json"}},
+          .body = review.dump()};
+}
+
+// The pod as the webhook's answer changes it.
+Json patched(const Json& pod, const http::Response& response) {
+  const Json answer = Json::parse(response.body, nullptr, false);
+  if (response.status != 200 || answer.is_discarded()) return pod;
+  const auto patch = base64_decode(answer["response"].value("patch", ""));
+  return patch && !patch->empty() ? pod.patch(Json::parse(*patch)) : pod;
 }
 
 class OnePiece : public kube::BodyReader {
@@ -265,6 +295,17 @@ void ApiServer::bookmark() {
   for (const char* collection : {kCaches, kArchives, kPods, kNodes, kJobs}) {
     objects.bookmark(collection);
   }
+}
+
+Json ApiServer::create_pod(Json pod) {
+  const auto mailbox = std::make_shared<Mailbox>();
+  if (webhook &&
+      webhook(review_of(pod), http::make_responder(std::weak_ptr<http::AnswerSink>(mailbox), 1))) {
+    if (const auto response = mailbox->wait_for(kWebhookTimeout, {})) {
+      pod = patched(pod, *response);
+    }
+  }
+  return objects.put(kPods, std::move(pod));
 }
 
 std::string ApiServer::token_of(const std::string& ns, const std::string& pod,

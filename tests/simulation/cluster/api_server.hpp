@@ -4,10 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "http/server.hpp"
 #include "kube/http_transport.hpp"
 #include "tests/simulation/os/scheduler.hpp"
 #include "tests/support/fake_objects.hpp"
@@ -51,6 +53,10 @@ class ApiServer {
   // The namespace and name in such a token.
   static std::pair<std::string, std::string> pod_of(std::string_view token);
 
+  // Creates a pod as its user does: the webhook is asked, for 3 s, and without its answer the pod
+  // is created as it is (failurePolicy: Ignore). Returns the object.
+  nlohmann::json create_pod(nlohmann::json pod);
+
   // Deletes what names this uid as its owner, as the garbage collector does.
   void delete_dependents(const std::string& uid);
   // Tells every watch of the operator's objects that nothing is missing, as an API server does each
@@ -63,6 +69,8 @@ class ApiServer {
   ApiFaults faults;
   // Called after each write that a client made, before it is answered.
   std::function<void(const std::string& method, const std::string& path)> on_write;
+  // The webhook, as the API server reaches it; false: nobody listens.
+  std::function<bool(http::Request, http::Responder)> webhook;
   uint64_t requests = 0;
   uint64_t writes = 0;
 

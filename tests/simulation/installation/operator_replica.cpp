@@ -6,6 +6,7 @@
 
 #include "api/names.hpp"
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "kube/leader_election.hpp"
 #include "kube/reflector.hpp"
@@ -13,6 +14,9 @@
 #include "operator/follower_session.hpp"
 #include "operator/leader_session.hpp"
 #include "operator/service_locator.hpp"
+#include "operator/settings/injection_settings.hpp"
+#include "operator/webhook_service.hpp"
+#include "webhook/admission.hpp"
 
 namespace compilecache::simulation {
 namespace {
@@ -26,6 +30,9 @@ constexpr int64_t kKeeperRunning = 600 * kSecond;
 // As operator/app.cpp waits for what it needs at its start.
 constexpr int64_t kStartPatience = 60 * kSecond;
 constexpr int64_t kStartRetry = 2 * kSecond;
+
+constexpr char kImage[] = "operator:1";
+constexpr int kWebhookThreads = 2;
 
 // A tenth of the usual requests, which are most of an idle day's.
 kube::lease::Config slow_lease(const std::string& identity) {
@@ -66,11 +73,16 @@ struct OperatorReplica::Running {
                         .agents =
                             [this](const auto& found) {
                               const auto agents = stores.agents.get().then(found);
-                              if (stores.agents.set(agents) && started) {
-                                session->agent_service_changed();
-                              }
+                              if (!stores.agents.set(agents)) return;
+                              if (webhook) webhook->set_agent_address(agents.address);
+                              if (started) session->agent_service_changed();
                             },
-                        .loads = [this](const auto& found) { stores.load_address.set(found); }});
+                        .loads =
+                            [this](const auto& found) {
+                              if (stores.load_address.set(found) && webhook) {
+                                webhook->set_load_address(found);
+                              }
+                            }});
     keeper.emplace(
         client, controller::RegistryKeeperOptions{options.ns, api::kRegistryService},
         controller::RegistryKeeperParts{minter, [this] { return leads(); },
@@ -82,7 +94,7 @@ struct OperatorReplica::Running {
         controller::LeaderParts{client, settings, stores, *watch, invalid, certificates, events,
                                 metrics, [this] { return leads(); }, clock, &minter, &*keeper},
         controller::LeaderOptions{
-            .ns = options.ns, .image = "operator:1", .endpoint_address = options.address});
+            .ns = options.ns, .image = kImage, .endpoint_address = options.address});
     caches.emplace(
         client, kube::ReflectorOptions{.resource = controller::resources::kCompileCaches},
         [this](const nlohmann::json& object) { return invalid.parse(object); }, stores.caches,
@@ -103,7 +115,9 @@ struct OperatorReplica::Running {
   [[nodiscard]] bool leads() const { return elector && elector->is_leader(); }
 
   void registry_found(const api::OwnRegistry& found) {
-    if (stores.registry.set(found) && started) session->registry_changed();
+    if (!stores.registry.set(found)) return;
+    if (webhook) webhook->set_own_registry(found);
+    if (started) session->registry_changed();
   }
 
   void run() {
@@ -112,7 +126,9 @@ struct OperatorReplica::Running {
       if (now_ns() - began > kStartPatience) std::_Exit(1);
       sleep_for_ns(kStartRetry);
     }
+    make_webhook();
     caches->start();
+    webhook->start();
     watch->start();
     follower->start();
     watching = true;
@@ -123,6 +139,16 @@ struct OperatorReplica::Running {
       (void)locator->look();
       sleep_for_ns(now_ns() - began < kKeeperStarts ? kKeeperStarting : kKeeperRunning);
     }
+  }
+
+  void make_webhook() {
+    webhook::InjectionSettings injection =
+        controller::injection_settings(settings, options.ns, kImage);
+    injection.agent_address = stores.agents.get().address;
+    injection.load_address = stores.load_address.get();
+    injection.own_registry = stores.registry.get();
+    webhook.emplace(client, stores.caches, std::move(injection), events, metrics, clock,
+                    kWebhookThreads);
   }
 
   const ReplicaOptions options;
@@ -141,6 +167,7 @@ struct OperatorReplica::Running {
   std::optional<controller::FollowerSession> follower;
   std::optional<controller::LeaderSession> session;
   std::optional<kube::Reflector<api::CompileCache>> caches;
+  std::optional<controller::WebhookService> webhook;
   std::optional<kube::LeaderElector> elector;
   bool watching = false, started = false;
 };
@@ -197,6 +224,21 @@ bool OperatorReplica::serve(http::Request request, http::Responder respond) {
                  } else {
                    respond(controller::not_leading());
                  }
+               });
+  return true;
+}
+
+bool OperatorReplica::review(http::Request request, http::Responder respond) {
+  if (!is_alive() || running_ == nullptr || !running_->watching) return false;
+  Running* running = running_;
+  if (!running->webhook->synced()) return false;
+  start_thread(process_, "review",
+               [running, request = std::move(request), respond = std::move(respond)]() mutable {
+                 // The decision's memory is its thread's, and fibers share the one thread.
+                 static auto* const one_at_a_time = new Mutex;
+                 const Syscall to_its_end;
+                 const MutexLock lock(*one_at_a_time);
+                 respond({.body = webhook::admit(request.body, *running->webhook).body});
                });
   return true;
 }

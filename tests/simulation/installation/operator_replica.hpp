@@ -40,6 +40,8 @@ class OperatorReplica {
 
   // Serves a request of an agent in a thread of the replica's process. False: nothing listens.
   bool serve(http::Request request, http::Responder respond);
+  // The same for a review of the API server's, while the replica is ready.
+  bool review(http::Request request, http::Responder respond);
 
  private:
   struct Running;

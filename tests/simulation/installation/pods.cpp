@@ -30,6 +30,7 @@ constexpr int kEntries = 3;
 constexpr size_t kEntryBytes = 40'000;
 constexpr int64_t kRestart = 10 * kSecond;  // of a container that was killed
 constexpr char kApplication[] = "server";
+constexpr char kShared[] = "/compilecache";  // where our volume is mounted
 constexpr char kCreated[] = "2027-01-01T00:00:00Z";
 
 const Clock& the_clock() { return SystemClock::instance(); }
@@ -88,15 +89,22 @@ std::vector<std::string> wrong_files(const fs::path& cache) {
   return wrong;
 }
 
-api::InjectionStatus injection_of(const api::CompileCache& cache, const std::string& image) {
-  api::InjectionStatus status;
-  status.containers = {kApplication};
-  status.init_containers = {api::kLoaderContainer, api::kSaverContainer};
-  status.key_basis.parts = cache.spec.key;
-  status.key_basis.gpu_resource = "nvidia.com/gpu";
-  status.key_basis.gpu_count = 1;
-  status.key_basis.image = image;
-  return status;
+// The configuration in a container that was injected.
+std::optional<api::AgentConfig> config_in(const Json& object) {
+  for (const Json& container : object["spec"].value("initContainers", Json::array())) {
+    if (container["name"] != api::kLoaderContainer) continue;
+    for (const Json& variable : container["env"]) {
+      if (variable["name"] != api::kConfigVariable) continue;
+      auto config = api::parse_agent_config(variable["value"]);
+      if (config) return std::move(*config);
+    }
+  }
+  return std::nullopt;
+}
+
+// Where the container sees PATH of the volume that our containers share with the application.
+std::string below(const std::string& home, const std::string& path) {
+  return home + path.substr(std::string(kShared).size());
 }
 
 }  // namespace
@@ -122,57 +130,68 @@ std::unique_ptr<store::Store> Pods::open(const api::AgentConfig& config) {
 std::string Pods::make_home(const std::string& ns, const std::string& pod, const std::string& uid,
                             const std::string& node) const {
   std::string home = parts_.folder + "/" + ns + "-" + pod;
-  fs::create_directories(home + "/cache/torch");
+  fs::create_directories(home);
   std::ofstream(home + "/token") << ApiServer::token_of(ns, pod, uid, node);
   return home;
 }
 
+Json Pods::create(const PodOrder& order) {
+  const Json container = {{"name", kApplication},
+                          {"image", order.image},
+                          {"resources", {{"limits", {{"nvidia.com/gpu", "1"}}}}}};
+  return parts_.api.create_pod(
+      {{"apiVersion", "v1"},
+       {"kind", "Pod"},
+       {"metadata",
+        {{"name", order.cache + "-" + std::to_string(++counts_.pods)},
+         {"namespace", order.ns},
+         {"creationTimestamp", kCreated},
+         {"annotations", {{api::kCacheAnnotation, order.cache}}}}},
+       {"spec", {{"serviceAccountName", "default"}, {"containers", Json::array({container})}}}});
+}
+
+bool Pods::configure(Pod& pod, const Json& object, const PodOrder& order) const {
+  auto config = config_in(object);
+  if (!config) return false;
+  pod.home = make_home(order.ns, pod.name, object["metadata"]["uid"], order.node);
+  pod.config = std::move(*config);
+  pod.config.token_file = pod.home + "/token";
+  pod.config.control_path = below(pod.home, pod.config.control_path);
+  for (auto& directory : pod.config.directories) {
+    directory.path = below(pod.home, directory.path);
+    fs::create_directories(directory.path);
+  }
+  pod.config.compression.threads = 1;
+  pod.config.compression.level = 1;
+  pod.load.budget_ns = nanoseconds(pod.config.load.timeout).count();
+  return true;
+}
+
 void Pods::run(const PodOrder& order) {
-  const auto caches = parts_.api.objects.all(kCaches);
-  const auto found = caches.find(order.ns + "/" + order.cache);
-  if (found == caches.end()) return;
-  const auto cache = api::parse_compile_cache(found->second);
-  if (!cache) return;
   auto* pod = new Pod;  // threads of a killed process may still name it
-  pod->name = order.cache + "-" + std::to_string(++counts_.pods);
-  const Json made = parts_.api.objects.put(
-      kPods, {{"metadata",
-               {{"name", pod->name},
-                {"namespace", order.ns},
-                {"creationTimestamp", kCreated},
-                {"labels", {{api::kCacheLabel, order.cache}}},
-                {"annotations",
-                 {{api::kStatusAnnotation, api::dump(injection_of(*cache, order.image))}}}}},
-              {"spec", {{"nodeName", order.node}, {"serviceAccountName", "default"}}},
-              {"status", {{"phase", "Running"}}}});
-  pod->home = make_home(order.ns, pod->name, made["metadata"]["uid"], order.node);
-  api::AgentConfig& config = pod->config;
-  config.cache = order.cache;
-  config.ns = order.ns;
-  config.cache_uid = cache->metadata.uid;
-  config.operator_address = kAgentAddress;
-  config.load_address = kLoadAddress;
-  config.operator_name = std::string(api::kAgentService) + ".compilecache-system.svc";
-  config.token_file = pod->home + "/token";
-  config.control_path = pod->home + "/cache/control";
-  config.store = api::store_of(*cache, parts_.registry);
-  config.index_fallback = false;
-  config.directories = {{parts_.framework, pod->home + "/cache/torch"}};
-  config.load = cache->spec.load;
-  config.save = cache->spec.save;
-  config.compression.threads = 1;
-  config.compression.level = 1;
+  const int64_t asked = now_ns();
+  Json object = create(order);
+  pod->name = object["metadata"]["name"];
   pod->load = {.pod = order.ns + "/" + pod->name,
                .ns = order.ns,
                .cache = order.cache,
                .image = order.image,
-               .product = order.node.substr(2),
-               .budget_ns = nanoseconds(config.load.timeout).count()};
+               .product = order.node.substr(2)};
+  const bool injected = configure(*pod, object, order);
+  parts_.pod_created({pod->load.pod, order.ns, order.cache, asked, injected});
+  object["spec"]["nodeName"] = order.node;
+  object["status"]["phase"] = "Running";
+  parts_.api.objects.put(kPods, object);
   if (const auto after = take_arm(Victim::kPod)) pod->ends_at = now_ns() + *after;
-  live(*pod, order);
+  if (injected) {
+    live(*pod, order);
+  } else {
+    ++counts_.plain;
+    sleep_for_ns(std::min(order.lives_ns, pod->ends_at - now_ns()));
+  }
   if (is_gone(*pod)) ++counts_.killed;
   parts_.api.objects.erase(kPods, order.ns, pod->name);
-  fs::remove_all(pod->home);
+  if (!pod->home.empty()) fs::remove_all(pod->home);
 }
 
 bool Pods::is_gone(const Pod& pod) const { return now_ns() >= pod.ends_at; }

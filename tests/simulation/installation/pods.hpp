@@ -8,14 +8,13 @@
 
 #include "agent/process.hpp"
 #include "api/agent_config.hpp"
-#include "frameworks/framework.hpp"
 #include "store/store.hpp"
 #include "tests/simulation/cluster/api_server.hpp"
 #include "tests/simulation/invariants/invariant.hpp"
 #include "tests/simulation/os/scheduler.hpp"
 
 // Pods and sweep Jobs as a kubelet runs them: a process each in which the agent's own code runs, on
-// real files below a folder of the run.
+// real files below a folder of the run, with the configuration that the webhook has injected.
 
 namespace compilecache::simulation {
 
@@ -41,7 +40,7 @@ struct PodOrder {
 };
 
 struct PodCounts {
-  int64_t pods = 0, exact = 0, compatible = 0, cold = 0, failed = 0, killed = 0;
+  int64_t pods = 0, plain = 0, exact = 0, compatible = 0, cold = 0, failed = 0, killed = 0;
   int64_t saves = 0, sweeps = 0, failed_sweeps = 0;
 };
 
@@ -49,17 +48,15 @@ class Pods {
  public:
   struct Parts {
     ApiServer& api;
-    api::OwnRegistry registry;
-    frameworks::Framework framework;  // of the applications
-    std::string folder;               // for files; empty, on a fast disk
+    std::string folder;  // for files; empty, on a fast disk
+    std::function<void(const CreatedPod& pod)> pod_created;
     std::function<void(const std::string& pod)> loader_ended;
     std::function<void(const EndedLoad&)> load_ended;
     std::function<void(const EndedSave&)> save_ended;
   };
   explicit Pods(Parts parts);
 
-  // Runs a pod from its creation to its deletion; returns then. Nothing where its CompileCache is
-  // not there.
+  // Runs a pod from its creation to its deletion; returns then.
   void run(const PodOrder& order);
   // The next victim of that kind to start is killed so long after its start.
   void arm(Victim victim, int64_t after) { armed_[victim] = after; }
@@ -70,6 +67,10 @@ class Pods {
  private:
   struct Pod;
 
+  // As the API server returns it.
+  [[nodiscard]] nlohmann::json create(const PodOrder& order);
+  // False: the pod was not injected.
+  bool configure(Pod& pod, const nlohmann::json& object, const PodOrder& order) const;
   void live(Pod& pod, const PodOrder& order);
   // False: killed.
   bool run_process(const Pod& pod, Victim victim, const std::function<void()>& body);

@@ -8,7 +8,6 @@
 
 #include "api/agent_api.hpp"
 #include "api/names.hpp"
-#include "operator/cluster/own_registry.hpp"
 #include "operator/leader_session.hpp"
 
 namespace compilecache::simulation {
@@ -49,6 +48,10 @@ World::World(const WorldOptions& options) {
                                http::Responder respond) {
     serve_agent(address, std::move(request), std::move(respond));
   };
+  api.webhook = [this](http::Request request, http::Responder respond) {
+    OperatorReplica& replica = *replicas_[services_.below(replicas_.size())];
+    return replica.review(std::move(request), std::move(respond));
+  };
   network().answered = [this](const AnsweredCall& call) { answered(call); };
   start_thread(kWorld, "bookmarks", [this] {
     for (;; sleep_for_ns(kBookmarks)) api.bookmark();
@@ -60,11 +63,11 @@ World::World(const WorldOptions& options) {
       if (on_violation) on_violation(violations_.back());
     });
   }
-  const auto own =
-      controller::find_own_registry(kube::Client(api.transport("world")), kOperatorNamespace);
-  if (!own) std::abort();
-  pods_ = std::make_unique<Pods>(Pods::Parts{api, *own, settings->frameworks.at("torch"),
-                                             options.folder,
+  pods_ = std::make_unique<Pods>(Pods::Parts{api, options.folder,
+                                             [this](const CreatedPod& pod) {
+                                               for (const auto& invariant : invariants_)
+                                                 invariant->pod_created(pod);
+                                             },
                                              [this](const std::string& pod) {
                                                for (const auto& invariant : invariants_)
                                                  invariant->loader_ended(pod);
@@ -139,6 +142,7 @@ void World::answered(const AnsweredCall& call) {
   const auto answer = api::parse<api::LoadAnswer>(call.response.body);
   if (!answer || answer->decision != api::LoadDecision::kLoad) return;
   const auto [ns, pod] = ApiServer::pod_of(call.request.bearer_token().value_or(""));
+  if (ns == view_.hostile) return;
   const auto asked = api::parse<api::LoadRequest>(call.request.body);
   const AnsweredLoad load{.pod = ns + "/" + pod,
                           .ns = ns,
@@ -180,6 +184,7 @@ void World::archive_written(const std::string& path) {
     if (path.find("/" + ns + "/compilecachearchives/" + name + "/") == std::string::npos) continue;
     const auto archive = api::parse_archive(object);
     if (!archive) continue;
+    if (ns == view_.hostile) continue;
     archives_[key] = *archive;
     for (const auto& invariant : invariants_) invariant->archive_written(*archive);
   }

@@ -54,6 +54,8 @@ class World {
 
   ApiServer api;
   SimulatedRegistry registry;
+  // A namespace of which no invariant is judged.
+  void set_hostile(const std::string& ns) { view_.hostile = ns; }
   Pods& pods() { return *pods_; }
   std::vector<std::unique_ptr<OperatorReplica>>& replicas() { return replicas_; }
   // Called at each violation.
@@ -76,7 +78,7 @@ class World {
   void archive_deleted(const std::string& path);
   void set_registry_ready(bool ready);
 
-  WorldView view_{api, registry, {}};
+  WorldView view_{.api = api, .registry = registry};
   std::vector<std::unique_ptr<Invariant>> invariants_;
   std::map<std::string, api::CompileCacheArchive> archives_;  // as last written
   std::vector<Violation> violations_;

@@ -68,6 +68,7 @@ class CachesAreReady : public Invariant {
   void hour_passed() override {
     std::map<std::string, bool> present;
     for (const auto& [key, object] : world_.api.objects.all(kCaches)) {
+      if (object["metadata"]["namespace"] == world_.hostile) continue;
       present[key] = true;
       if (!present_.contains(key) || !world_.is_calm_since(now_ns(), kHour)) continue;
       const auto cache = api::parse_compile_cache(object);

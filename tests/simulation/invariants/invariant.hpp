@@ -31,7 +31,8 @@ struct WorldView {
   SimulatedRegistry& registry;
   // When CompileCaches were deleted that were not created again since: "namespace/name" to
   // nanoseconds of the run.
-  std::map<std::string, int64_t> deleted;
+  std::map<std::string, int64_t> deleted = {};
+  std::string hostile = {};  // a namespace whose own objects are not judged
   // Until when something is or was wrong, by a fault; invariants that hold in calm times alone give
   // the installation some more time to recover.
   int64_t trouble_until = 0;
@@ -45,6 +46,14 @@ struct WorldView {
   [[nodiscard]] bool is_calm_since(int64_t at, int64_t recovery) const {
     return at >= trouble_until + recovery;
   }
+};
+
+// A pod whose user named a CompileCache.
+struct CreatedPod {
+  std::string pod;  // "namespace/name"
+  std::string ns, cache;
+  int64_t asked_ns = 0;  // when its user created it
+  bool injected = false;
 };
 
 // A loader that has ended, by itself or killed with its pod.
@@ -94,6 +103,7 @@ class Invariant {
   virtual void archive_written(const api::CompileCacheArchive& /*archive*/) {}
   // archive: as it was last written.
   virtual void archive_deleted(const api::CompileCacheArchive& /*archive*/) {}
+  virtual void pod_created(const CreatedPod& /*pod*/) {}
   virtual void load_answered(const AnsweredLoad& /*answer*/) {}
   // pod: "namespace/name". Its loader runs no more, for whatever reason.
   virtual void loader_ended(const std::string& /*pod*/) {}
@@ -115,6 +125,8 @@ class Invariant {
 
 std::unique_ptr<Invariant> loads_stay_within_their_budget();
 std::unique_ptr<Invariant> no_wrong_byte_is_loaded();
+std::unique_ptr<Invariant> pods_are_created_in_time();
+std::unique_ptr<Invariant> calm_pods_are_injected(const WorldView& world);
 std::unique_ptr<Invariant> calm_pods_load_what_was_saved(const WorldView& world);
 std::unique_ptr<Invariant> calm_saves_succeed(const WorldView& world);
 std::unique_ptr<Invariant> calm_caches_are_ready(const WorldView& world);

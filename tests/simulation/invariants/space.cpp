@@ -36,6 +36,8 @@ std::vector<std::unique_ptr<Invariant>> all_invariants(const WorldView& world) {
   std::vector<std::unique_ptr<Invariant>> all;
   all.push_back(loads_stay_within_their_budget());
   all.push_back(no_wrong_byte_is_loaded());
+  all.push_back(pods_are_created_in_time());
+  all.push_back(calm_pods_are_injected(world));
   all.push_back(generations_only_grow());
   all.push_back(whole_archives_are_not_quarantined(world));
   all.push_back(handed_out_heads_are_whole(world));

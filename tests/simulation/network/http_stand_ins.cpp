@@ -2,16 +2,13 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <utility>
 
-#include "base/mutex.hpp"
 #include "http/client.hpp"
-#include "http/responder.hpp"
 #include "http/session.hpp"
+#include "tests/simulation/network/mailbox.hpp"
 #include "tests/simulation/network/network.hpp"
 #include "tests/simulation/os/scheduler.hpp"
 
@@ -25,7 +22,6 @@ Network& network() {
 namespace {
 
 constexpr uint64_t kMicrosecond = 1000;
-constexpr std::chrono::milliseconds kLookForStop{100};
 
 Chance& latency() {
   static Chance chance("network");
@@ -73,32 +69,6 @@ class WholeAnswer : public http::Answer {
   const std::string url_;
   const size_t end_;
   size_t at_ = 0;
-};
-
-// One answer for one waiting thread.
-class Mailbox : public http::AnswerSink {
- public:
-  void answer(uint64_t /*request*/, http::Response response) override {
-    const MutexLock lock(mutex_);
-    response_ = std::move(response);
-    arrived_.notify_all();
-  }
-  // No std::stop_callback: its end waits for the stop by a futex of its own, which no fiber may.
-  std::optional<http::Response> wait_for(std::chrono::milliseconds time,
-                                         const std::stop_token& stop) {
-    const auto end = std::chrono::steady_clock::now() + time;
-    const MutexLock lock(mutex_);
-    while (!response_ && !stop.stop_requested() && std::chrono::steady_clock::now() < end) {
-      const auto until = std::min(end, std::chrono::steady_clock::now() + kLookForStop);
-      arrived_.wait_until(mutex_, until, [this] { return response_.has_value(); });
-    }
-    return response_;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar arrived_;
-  std::optional<http::Response> response_;
 };
 
 }  // namespace
