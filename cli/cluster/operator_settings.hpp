@@ -2,14 +2,18 @@
 
 #include <string>
 
+#include "base/error.hpp"
 #include "kube/client.hpp"
+#include "operator/settings/settings.hpp"
 
 namespace compilecache::cli {
 
-// The text of the operator's settings file, of the newest ConfigMap of its namespace that has one;
-// this release's where the user may not read it or there is none. Blocks on the API server.
+// The operator's settings, of the newest ConfigMap of its namespace that has some; this release's
+// where the user may not read ConfigMaps there, or none has any. Fails where they cannot be read for
+// another reason, or are not valid. Blocks on the API server.
 //
-//   auto settings = controller::parse_settings(read_settings_text(client, ns), "the settings");
-std::string read_settings_text(const kube::Client& client, const std::string& operator_namespace);
+//   const auto settings = read_settings(client, ns);
+Result<controller::Settings> read_settings(const kube::Client& client,
+                                           const std::string& operator_namespace);
 
 }  // namespace compilecache::cli

@@ -132,8 +132,7 @@ class Reading {
   }
 
   Status read_settings() {
-    auto settings =
-        controller::parse_settings(read_settings_text(client_, facts_.operator_ns), "the settings");
+    auto settings = cli::read_settings(client_, facts_.operator_ns);
     if (!settings) return unexpected(settings.error());
     facts_.settings = std::move(*settings);
     return {};

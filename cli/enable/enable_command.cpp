@@ -149,8 +149,7 @@ class Enable {
 
   Status read_settings() {
     const std::string& ns = options_.operator_namespace;
-    const auto settings =
-        controller::parse_settings(read_settings_text(client_, ns), "the settings");
+    const auto settings = cli::read_settings(client_, ns);
     if (!settings) return unexpected(settings.error());
     input_.settings = controller::injection_settings(*settings, ns, "compilecache");
     return {};

@@ -81,11 +81,9 @@ class Prewarm {
       : options_(options), client_(std::move(client)), signals_(signals), errors_(errors) {}
 
   Result<api::NodeLabels> labels() const {
-    auto settings =
-        options_.settings.empty()
-            ? controller::parse_settings(read_settings_text(client_, options_.operator_namespace),
-                                         "the settings")
-            : controller::load_settings(options_.settings);
+    auto settings = options_.settings.empty()
+                        ? read_settings(client_, options_.operator_namespace)
+                        : controller::load_settings(options_.settings);
     if (!settings) return unexpected(settings.error());
     return settings->node_labels;
   }

@@ -384,7 +384,16 @@ TEST_F(Enable, ANamespaceThatTheWebhookLeavesOutIsRefused) {
   EXPECT_THAT(server_.objects(kCachesOfEnable), IsEmpty());
 }
 
+// The settings of this release are taken only where there are no others to be seen.
+TEST_F(Enable, SettingsThatCannotBeReadAreAnError) {
+  refuse("GET", "/configmaps", 500);
+  EXPECT_EQ(run({}), 1);
+  EXPECT_EQ(out_.str(), "");
+  EXPECT_THAT(errors_.str(), HasSubstr("because"));
+}
+
 TEST_F(Enable, WhatMayNotBeReadIsMentioned) {
+  refuse("GET", "/configmaps", 403);
   refuse("GET", "/mutatingwebhookconfigurations", 403);
   refuse("GET", "/services/compilecache-registry", 403);
   refuse("GET", "/resourcequotas", 403);

@@ -222,7 +222,7 @@ inline void borrowed(const Cluster& cluster, const api::CompileCache& inbox,
 }
 
 inline void operators_settings(const kube::Client& client, const std::string& ns) {
-  auto settings = controller::parse_settings(read_settings_text(client, ns), "the settings");
+  const auto settings = read_settings(client, ns);
 }
 
 inline std::string scope(const nlohmann::json& configurations, const nlohmann::json& ns_labels,
