@@ -151,9 +151,14 @@ Result<Values> bracket(const Values& values, std::string_view inside) {
   if (inside == "*") return children(values);
   if (is_quoted(inside)) return named(values, unquoted(inside));
   if (inside.starts_with("?(") && inside.ends_with(')')) {
+    const std::string_view condition = inside.substr(2, inside.size() - 3);
+    // Also of an empty list, so that a mistake shows before there is something to print.
+    if (const auto readable = holds(json(), condition); !readable) {
+      return unexpected(readable.error());
+    }
     Values found;
     for (const json* item : children(values)) {
-      const auto kept = holds(*item, inside.substr(2, inside.size() - 3));
+      const auto kept = holds(*item, condition);
       if (!kept) return unexpected(kept.error());
       if (*kept) found.push_back(item);
     }

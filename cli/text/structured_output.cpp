@@ -20,7 +20,7 @@ std::string structured(const nlohmann::json& value, const std::string& output) {
     return write_manifest(Manifest::parse(printable(value.dump(-1, ' ', false, replace))));
   }
   if (output.starts_with(kJsonPath)) {
-    return json_path(value, output.substr(kJsonPath.size())).value_or("");
+    return json_path(value, output.substr(kJsonPath.size())).value();
   }
   return printable_json(value.dump(2, ' ', false, replace)) + "\n";
 }

@@ -8,7 +8,8 @@
 namespace compilecache::cli {
 
 // Output for scripts, as -o asks for it: "json" or "yaml", with a newline at its end, or
-// "jsonpath=TEMPLATE" (json_path.hpp). Bytes that are not UTF-8 are replaced. Pure.
+// "jsonpath=TEMPLATE" (json_path.hpp), which check_output() has taken. Bytes that are not UTF-8 are
+// replaced. Pure.
 std::string structured(const nlohmann::json& value, const std::string& output);
 
 // Whether the output is one of those; a text for people otherwise ("", "wide", "name").

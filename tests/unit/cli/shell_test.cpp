@@ -12,6 +12,7 @@
 #include "cli/shell/duration_option.hpp"
 #include "cli/shell/version_command.hpp"
 #include "cli/text/json_path.hpp"
+#include "cli/text/structured_output.hpp"
 #include "tests/support/fake_apiserver.hpp"
 #include "tests/unit/cli/kubeconfig_file.hpp"
 
@@ -270,6 +271,18 @@ TEST(JsonPath, IsKubectls) {
     EXPECT_FALSE(json_path(list, wrong)) << wrong;
   }
   EXPECT_EQ(json_path(json("\x1b[31m"), "{$}")->find('\x1b'), std::string::npos);
+}
+
+// -o is looked at before anything is read, with nothing in place of the object.
+TEST(JsonPath, IsReadableOrNotWhateverTheValueIs) {
+  const json items = json::parse(R"({"items": [{"n": 1}]})");
+  for (const char* wrong :
+       {"{.items[?(@.n==x)]}", "{.items[?(x)].n}", "{range .items[?(@.n==x)]}{.n}{end}"}) {
+    for (const json& value : {json(), json::object(), items}) {
+      EXPECT_FALSE(json_path(value, wrong)) << wrong << " of " << value;
+    }
+    EXPECT_FALSE(check_output(std::string("jsonpath=") + wrong)) << wrong;
+  }
 }
 
 TEST(TagOfImage, IsNeitherPortNorDigest) {
