@@ -64,6 +64,15 @@ Result<InjectedManifests> inject_sample(const ClusterFacts& facts) {
        .settings = controller::injection_settings(facts.settings, facts.operator_ns, kSample)});
 }
 
+// In mode ForceCold a pod gets variables and neither containers nor an annotation of its status.
+bool was_injected(const json& pod, bool with_cache) {
+  if (with_cache) {
+    return !kube::string_at(pod, {"metadata", "annotations", api::kStatusAnnotation}).empty();
+  }
+  const json& env = at(pod, "/spec/containers/0/env");
+  return env.is_array() && !env.empty();
+}
+
 bool uses_installed_registry(const json& cache) {
   const json& storage = at(cache, "/spec/storage");
   return storage.is_object() && !storage.contains("claimName") && !storage.contains("registry");
@@ -136,7 +145,7 @@ Findings check_injection(const ClusterFacts& facts) {
     return {{Level::kWarn, kCheck, "the API server refuses a small pod: " + pod.error().message,
              "see whether it would take yours"}};
   }
-  if (kube::string_at(*pod, {"metadata", "annotations", api::kStatusAnnotation}).empty()) {
+  if (!was_injected(*pod, facts.tried->with_cache)) {
     return {{Level::kFail, kCheck, "an annotated pod in " + facts.ns + " is not injected (dry run)",
              why_not_injected(facts)}};
   }

@@ -248,4 +248,39 @@ class OperatorTest : public ::testing::Test {
 
 inline std::unique_ptr<OperatorProcess> OperatorTest::process;
 
+// The API server itself asks the operator about pods of the test's namespace, by the configuration
+// that is installed, once a test has called send_pods_to_the_webhook().
+class ReviewedPods : public OperatorTest {
+ protected:
+  void TearDown() override {
+    select_namespaces({{"matchLabels", {{"never", "matches"}}}});
+    OperatorTest::TearDown();
+  }
+
+  void send_pods_to_the_webhook() const {
+    kubectl({"delete", "service", api::kWebhookService, "-n", kOperatorNamespace});
+    ASSERT_EQ(
+        apply({{"apiVersion", "v1"},
+               {"kind", "Service"},
+               {"metadata", {{"name", api::kWebhookService}, {"namespace", kOperatorNamespace}}},
+               {"spec", {{"type", "ExternalName"}, {"externalName", "localhost"}}}}),
+        "");
+    patch_webhook(json::array({{{"op", "replace"},
+                                {"path", "/webhooks/0/clientConfig/service/port"},
+                                {"value", process->webhook_port()}}}));
+    select_namespaces({{"matchLabels", {{"kubernetes.io/metadata.name", ns}}}});
+  }
+
+ private:
+  static void select_namespaces(const json& selector) {
+    patch_webhook(json::array(
+        {{{"op", "replace"}, {"path", "/webhooks/0/namespaceSelector"}, {"value", selector}}}));
+  }
+  static void patch_webhook(const json& patch) {
+    const auto patched = kubectl({"patch", "mutatingwebhookconfiguration", "compilecache",
+                                  "--type=json", "-p", patch.dump()});
+    EXPECT_EQ(patched.exit_code, 0) << patched.err;
+  }
+};
+
 }  // namespace compilecache::testing

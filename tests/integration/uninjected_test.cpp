@@ -8,46 +8,14 @@
 namespace compilecache::testing {
 namespace {
 
-class Uninjected : public OperatorTest {
+class Uninjected : public ReviewedPods {
  protected:
-  void TearDown() override {
-    select_namespaces({{"matchLabels", {{"never", "matches"}}}});
-    OperatorTest::TearDown();
-  }
-
-  static void select_namespaces(const json& selector) {
-    patch_webhook(json::array(
-        {{{"op", "replace"}, {"path", "/webhooks/0/namespaceSelector"}, {"value", selector}}}));
-  }
-
-  // The API server itself asks the webhook from now on, by the configuration that is installed.
-  void send_pods_to_the_webhook() const {
-    kubectl({"delete", "service", api::kWebhookService, "-n", kOperatorNamespace});
-    ASSERT_EQ(
-        apply({{"apiVersion", "v1"},
-               {"kind", "Service"},
-               {"metadata", {{"name", api::kWebhookService}, {"namespace", kOperatorNamespace}}},
-               {"spec", {{"type", "ExternalName"}, {"externalName", "localhost"}}}}),
-        "");
-    patch_webhook(json::array({{{"op", "replace"},
-                                {"path", "/webhooks/0/clientConfig/service/port"},
-                                {"value", process->webhook_port()}}}));
-    select_namespaces({{"matchLabels", {{"kubernetes.io/metadata.name", ns}}}});
-  }
-
   // What kubectl prints beside the object when such a pod is created.
   ProcessResult create(const json& annotations, const json& labels = json::object()) const {
     json pod = plain_pod("web", "");
     pod["metadata"]["annotations"] = annotations;
     pod["metadata"]["labels"] = labels;
     return kubectl({"create", "--dry-run=server", "-o", "name", "-f", "-"}, pod.dump());
-  }
-
- private:
-  static void patch_webhook(const json& patch) {
-    const auto patched = kubectl({"patch", "mutatingwebhookconfiguration", "compilecache",
-                                  "--type=json", "-p", patch.dump()});
-    EXPECT_EQ(patched.exit_code, 0) << patched.err;
   }
 };
 

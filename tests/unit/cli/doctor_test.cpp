@@ -176,9 +176,16 @@ TEST(Doctor, APodThatIsNotInjected) {
   EXPECT_THAT(check_injection(facts), finds(Level::kWarn, "exceeded quota"));
   facts.tried->pod = forbidden();
   EXPECT_THAT(check_injection(facts), finds(Level::kUnchecked, "not allowed to create pods in ml"));
-  facts = healthy();
-  facts.tried->with_cache = false;
+}
+
+// The webhook adds no annotation to a pod in mode ForceCold, which is what is tried then.
+TEST(Doctor, WithoutAReadyCompileCacheThePodsVariablesShowThatTheWebhookAnswered) {
+  ClusterFacts facts = healthy();
+  facts.tried = TriedPod{
+      json::parse(R"({"spec": {"containers": [{"env": [{"name": "A", "value": "1"}]}]}})"), false};
   EXPECT_THAT(check_injection(facts), finds(Level::kOk, "no CompileCache in ml is Ready"));
+  facts.tried->pod = json::parse(R"({"spec": {"containers": [{"name": "app"}]}})");
+  EXPECT_THAT(check_injection(facts), finds(Level::kFail, "is not injected (dry run)"));
 }
 
 TEST(Doctor, NodesWithoutALabelOrTooOld) {
