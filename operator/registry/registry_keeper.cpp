@@ -249,7 +249,7 @@ Result<bool> RegistryKeeper::keep_pod(const std::string& mounted) {
   const auto reader = read_reader();
   if (!reader) return unexpected(reader.error());
   const RestartFacts facts = restart_facts(*deployment, *reader, mounted, clock_.wall());
-  set_started(facts.runs && !facts.due ? facts.told : std::nullopt);
+  set_started(facts.runs && !facts.due ? facts.started : std::nullopt);
   const RestartStep step = next_restart_step(facts);
   if (auto taken = take(step, facts, mounted); !taken) return unexpected(taken.error());
   restarting_ = step != RestartStep::kNone;
@@ -284,7 +284,7 @@ Status RegistryKeeper::take(RestartStep step, const RestartFacts& facts,
     case RestartStep::kRestart:
       return restart(facts, mounted);
     case RestartStep::kRestartAlone:
-      if (facts.reader_left) {
+      if (facts.reader_scaled_up) {
         log_warn(
             "the registry is restarted without the pod that serves reads meanwhile, which did not "
             "become ready: pods that start now start cold; see its events",
@@ -301,7 +301,7 @@ Status RegistryKeeper::take(RestartStep step, const RestartFacts& facts,
 Status RegistryKeeper::start_reader(const RestartFacts& facts, const std::string& mounted) {
   const json annotations = {{kMountedAnnotation, mounted}};
   const auto started = patch_reader(
-      {{"metadata", {{"annotations", {{kAskedAnnotation, format_time(clock_.wall())}}}}},
+      {{"metadata", {{"annotations", {{kRequestedAnnotation, format_time(clock_.wall())}}}}},
        {"spec", {{"replicas", 1}, {"template", {{"metadata", {{"annotations", annotations}}}}}}}});
   if (!started) return unexpected(started.error());
   if (!*started) return restart(facts, mounted);
@@ -328,7 +328,7 @@ Result<bool> RegistryKeeper::patch_reader(const json& patch) {
 // that is behind would restart it again and again.
 Status RegistryKeeper::restart(const RestartFacts& facts, const std::string& mounted) {
   auto done = write_template({{kMountedAnnotation, mounted}},
-                             std::max(facts.now, facts.asked.value_or(facts.now)));
+                             std::max(facts.now, facts.requested.value_or(facts.now)));
   if (done && !facts.mounted) {
     log_info("the registry is restarted, since what it mounts has changed",
              {{"deployment", options_.name}});
@@ -350,7 +350,7 @@ Status RegistryKeeper::start_anew() {
   const MutexLock lock(round_);
   const WallTime now = clock_.wall();
   const auto asked =
-      patch_reader({{"metadata", {{"annotations", {{kAskedAnnotation, format_time(now)}}}}}});
+      patch_reader({{"metadata", {{"annotations", {{kRequestedAnnotation, format_time(now)}}}}}});
   if (!asked) return unexpected(asked.error());
   if (!*asked) return write_template(json::object(), now);
   set_started(std::nullopt);

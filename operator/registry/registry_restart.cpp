@@ -37,17 +37,18 @@ bool runs_as_written(const json& deployment) {
 RestartFacts restart_facts(const json& deployment, const json& reader, const std::string& mounted,
                            WallTime now) {
   RestartFacts facts{.runs = runs_as_written(deployment), .now = now};
-  facts.told =
+  facts.started =
       time_at(deployment, {"spec", "template", "metadata", "annotations", kStartedAnnotation});
   facts.mounted = mounts(deployment) == mounted;
   facts.due = !facts.mounted;
   if (reader.is_null()) return facts;
   facts.has_reader = true;
-  facts.reader_left = reader.value("spec", json::object()).value("replicas", 1) > 0;
-  facts.reader_up = facts.reader_left && mounts(reader) == mounted;
-  facts.reader_ready = facts.reader_left && runs_as_written(reader);
-  facts.asked = time_at(reader, {"metadata", "annotations", kAskedAnnotation});
-  facts.due = facts.due || (facts.asked && (!facts.told || *facts.told < *facts.asked));
+  facts.reader_scaled_up = reader.value("spec", json::object()).value("replicas", 1) > 0;
+  facts.reader_is_current = facts.reader_scaled_up && mounts(reader) == mounted;
+  facts.reader_ready = facts.reader_scaled_up && runs_as_written(reader);
+  facts.requested = time_at(reader, {"metadata", "annotations", kRequestedAnnotation});
+  facts.due =
+      facts.due || (facts.requested && (!facts.started || *facts.started < *facts.requested));
   return facts;
 }
 
@@ -56,13 +57,13 @@ RestartStep next_restart_step(const RestartFacts& facts) {
     if (!facts.has_reader) return RestartStep::kRestart;
     // Of a pod that does not serve, a reader that is not ready has nothing to take over.
     if (!facts.runs) return facts.reader_ready ? RestartStep::kRestart : RestartStep::kRestartAlone;
-    if (facts.reader_ready && facts.reader_up) return RestartStep::kRestart;
-    if (!facts.reader_up) return RestartStep::kStartReader;
-    return has_lasted(facts.asked, facts.now, kReaderPatience) ? RestartStep::kRestartAlone
-                                                               : RestartStep::kWait;
+    if (facts.reader_ready && facts.reader_is_current) return RestartStep::kRestart;
+    if (!facts.reader_is_current) return RestartStep::kStartReader;
+    return has_lasted(facts.requested, facts.now, kReaderTimeout) ? RestartStep::kRestartAlone
+                                                                  : RestartStep::kWait;
   }
-  if (!facts.reader_left) return RestartStep::kNone;
-  const bool over = facts.runs || has_lasted(facts.told, facts.now, kRestartPatience);
+  if (!facts.reader_scaled_up) return RestartStep::kNone;
+  const bool over = facts.runs || has_lasted(facts.started, facts.now, kRestartTimeout);
   return over ? RestartStep::kStopReader : RestartStep::kWait;
 }
 

@@ -20,29 +20,29 @@ namespace compilecache::controller {
 
 // What a pod mounts, on its template: mounted_hash().
 inline constexpr char kMountedAnnotation[] = "compilecache.dev/mounted";
-// When the pod was told to start, on its template, which collects its garbage: RFC 3339.
+// When the pod's last start was requested, on its template: RFC 3339. A start collects garbage.
 inline constexpr char kStartedAnnotation[] = "compilecache.dev/started";
-// When a restart was asked for, on the reader's Deployment: RFC 3339. Over once the pod was told to
-// start at that time or later.
-inline constexpr char kAskedAnnotation[] = "compilecache.dev/restart-asked";
+// When a restart was requested, on the reader's Deployment: RFC 3339. It is done once the pod has a
+// start of that time or later.
+inline constexpr char kRequestedAnnotation[] = "compilecache.dev/restart-requested";
 
 // A reader that is not ready by then cannot mount the volume (ReadWriteOncePod), or has no room on
 // the pod's node: the pod is restarted without it.
-inline constexpr Duration kReaderPatience = std::chrono::seconds(60);
+inline constexpr Duration kReaderTimeout = std::chrono::seconds(60);
 // Longer than a collection may take. A pod that is not ready by then may wait for the volume, which
 // the reader has mounted on another node.
-inline constexpr Duration kRestartPatience = std::chrono::minutes(15);
+inline constexpr Duration kRestartTimeout = std::chrono::minutes(15);
 
 struct RestartFacts {
-  bool mounted = false;           // the template says what the pod is to mount
-  bool due = false;               // the pod is to be restarted
-  bool runs = false;              // the pod is ready, and of its Deployment's present template
-  bool has_reader = false;        // its Deployment is there
-  bool reader_left = false;       // it is scaled up, whatever it mounts
-  bool reader_up = false;         // it is scaled up, with what the pod is to mount
-  bool reader_ready = false;      // it serves
-  std::optional<WallTime> told;   // when the pod was told to start
-  std::optional<WallTime> asked;  // when the reader was scaled up, or a restart asked for
+  bool mounted = false;               // the template says what the pod is to mount
+  bool due = false;                   // the pod is to be restarted
+  bool runs = false;                  // the pod is ready, and of its Deployment's present template
+  bool has_reader = false;            // its Deployment is there
+  bool reader_scaled_up = false;      // whatever it mounts
+  bool reader_is_current = false;     // it is scaled up, with what the pod is to mount
+  bool reader_ready = false;          // it serves
+  std::optional<WallTime> started;    // the pod's last start, as kStartedAnnotation has it
+  std::optional<WallTime> requested;  // when the reader was scaled up, or a restart requested
   WallTime now{};
 };
 

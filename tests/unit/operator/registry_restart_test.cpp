@@ -24,9 +24,9 @@ RestartFacts waiting_for_reader(const Clock& clock) {
           .due = true,
           .runs = true,
           .has_reader = true,
-          .reader_left = true,
-          .reader_up = true,
-          .asked = clock.wall(),
+          .reader_scaled_up = true,
+          .reader_is_current = true,
+          .requested = clock.wall(),
           .now = clock.wall()};
 }
 
@@ -36,9 +36,9 @@ TEST(RestartStep, ThePodIsRestartedOnceTheReaderServes) {
   EXPECT_EQ(next_restart_step(facts), Step::kWait);
   facts.reader_ready = true;
   EXPECT_EQ(next_restart_step(facts), Step::kRestart);
-  facts.reader_up = false;
+  facts.reader_is_current = false;
   EXPECT_EQ(next_restart_step(facts), Step::kStartReader) << "it serves the certificate of before";
-  facts.reader_left = facts.reader_ready = false;
+  facts.reader_scaled_up = facts.reader_ready = false;
   EXPECT_EQ(next_restart_step(facts), Step::kStartReader);
   facts.has_reader = false;
   EXPECT_EQ(next_restart_step(facts), Step::kRestart) << "none is installed";
@@ -61,7 +61,7 @@ TEST(RestartStep, APodThatDoesNotServeWaitsForNoReader) {
   facts.runs = false;
   EXPECT_EQ(next_restart_step(facts), Step::kRestartAlone);
   facts.reader_ready = true;
-  facts.reader_up = false;
+  facts.reader_is_current = false;
   EXPECT_EQ(next_restart_step(facts), Step::kRestart) << "a reader that serves stays";
 }
 
@@ -70,7 +70,7 @@ TEST(RestartStep, TheReaderEndsWithTheRestart) {
   RestartFacts facts = waiting_for_reader(clock);
   facts.due = facts.runs = false;
   facts.reader_ready = true;
-  facts.told = clock.wall();
+  facts.started = clock.wall();
   EXPECT_EQ(next_restart_step(facts), Step::kWait);
   facts.runs = true;
   EXPECT_EQ(next_restart_step(facts), Step::kStopReader);
@@ -79,7 +79,7 @@ TEST(RestartStep, TheReaderEndsWithTheRestart) {
   clock.advance(minutes(15));
   facts.now = clock.wall();
   EXPECT_EQ(next_restart_step(facts), Step::kStopReader);
-  facts.reader_left = facts.reader_up = false;
+  facts.reader_scaled_up = facts.reader_is_current = false;
   EXPECT_EQ(next_restart_step(facts), Step::kNone);
 }
 
