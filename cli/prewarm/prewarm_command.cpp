@@ -81,9 +81,8 @@ class Prewarm {
       : options_(options), client_(std::move(client)), signals_(signals), errors_(errors) {}
 
   Result<api::NodeLabels> labels() const {
-    auto settings = options_.settings.empty()
-                        ? read_settings(client_, options_.operator_namespace)
-                        : controller::load_settings(options_.settings);
+    auto settings = options_.settings.empty() ? read_settings(client_, options_.operator_namespace)
+                                              : controller::load_settings(options_.settings);
     if (!settings) return unexpected(settings.error());
     return settings->node_labels;
   }

@@ -98,6 +98,9 @@ TEST_F(Save, SixteenPodsOfTwoGroupsMakeAnArchiveOfEightRanksInEightSaves) {
     fs::create_directories(folder);
     std::ofstream(folder + "/model") << "of rank " << pod % kRanks;
     savers.push_back(start("save"));
+    // A signal before that ends a process that has not begun.
+    ASSERT_TRUE(
+        eventually([&] { return savers.back().log().find(" watching ") != std::string::npos; }));
   }
   std::vector<std::string> all{"torch/AB/base"};
   for (int rank = 0; rank < kRanks; ++rank) {
