@@ -8,7 +8,7 @@ namespace {
 
 size_t memory_of(const std::vector<std::string>& texts) {
   size_t size = 0;
-  for (const std::string& text : texts) size += sizeof text + text.size();
+  for (const std::string& text : texts) size += sizeof(std::string) + text.size();
   return size;
 }
 

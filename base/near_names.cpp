@@ -41,6 +41,7 @@ std::vector<std::string> near_names(std::string_view text, const std::vector<std
   std::stable_sort(near.begin(), near.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> found;
+  found.reserve(near.size());
   for (auto& [edits, name] : near) found.push_back(std::move(name));
   return found;
 }

@@ -30,9 +30,10 @@ std::string some_of(const std::vector<std::string>& names) {
 bool has_gpu(const json& node, const std::vector<std::string>& resources) {
   const json& allocatable = at(node, "/status/allocatable");
   if (!allocatable.is_object()) return false;
-  for (const auto& [name, amount] : allocatable.items()) {
+  for (const auto& item : allocatable.items()) {
+    const json& amount = item.value();
     const bool gpu = std::any_of(resources.begin(), resources.end(), [&](const auto& pattern) {
-      return frameworks::name_matches(pattern, name);
+      return frameworks::name_matches(pattern, item.key());
     });
     if (gpu && amount.is_string() &&
         parse_quantity_milli(amount.get<std::string>()).value_or(0) > 0) {

@@ -38,6 +38,10 @@ json dry_run(json object, const std::string& ns) {
 TEST_F(Injection, AppliedWithItsCompileCacheTheFirstPodIsSaved) {
   const std::vector<std::pair<std::string, json>> storages{{"claim", {{"claimName", "caches"}}},
                                                            {"registry", json::object()}};
+  // Of a claim that is not bound yet pods are left alone.
+  ASSERT_TRUE(eventually(seconds(60), [&] {
+    return at(get_json({"pvc", "caches", "-n", ns()}), "/status/phase") == "Bound";
+  }));
   for (const auto& [storage, spec] : storages) {
     for (const bool cache_first : {true, false}) {
       const std::string name = storage + (cache_first ? "-cache-first" : "-pod-first");

@@ -147,7 +147,7 @@ TEST_F(Registry, ServesLoadsWhileItIsCollected) {
   std::strftime(asked, sizeof(asked), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   const auto annotated =
       kubectl({"annotate", "deployment", reader, "-n", kOperatorNamespace, "--overwrite",
-               std::string("compilecache.dev/restart-asked=") + asked});
+               std::string("compilecache.dev/restart-requested=") + asked});
   ASSERT_EQ(annotated.exit_code, 0) << annotated.err;
   ASSERT_TRUE(
       eventually(seconds(90), [&] { return of_reader()["status"].value("readyReplicas", 0) == 1; }))

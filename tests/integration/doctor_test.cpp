@@ -10,23 +10,29 @@ namespace {
 class Doctor : public ReviewedPods {
  protected:
   ProcessResult doctor() const {
-    return run_process({testing::in_build("cli/kubectl-compilecache"), "doctor", "-n", ns});
+    return run_process(
+        {testing::in_build("cli/kubectl-compilecache"), "doctor", "-n", ns, "-o", "json"});
   }
-  // Whether a line of its output is to be seen in time: the API server takes a moment to see a
-  // configuration.
-  bool says(const std::string& line) const {
-    return eventually(seconds(30), [&] { return doctor().out.find(line) != std::string::npos; });
+  static bool has(const ProcessResult& result, const std::string& level, const std::string& text) {
+    const json found = json::parse(result.out, nullptr, false);
+    if (!found.is_object()) return false;
+    for (const json& finding : found["findings"]) {
+      if (finding["level"] == level && finding["text"] == text) return true;
+    }
+    return false;
+  }
+  // In time: the API server takes a moment to see a configuration.
+  bool says(const std::string& level, const std::string& text) const {
+    return eventually(seconds(30), [&] { return has(doctor(), level, text); });
   }
 };
 
 TEST_F(Doctor, TriesAPodOfTheNamespaceWithAndWithoutACompileCache) {
   send_pods_to_the_webhook();
-  EXPECT_TRUE(says("ok    injection     the webhook answers (dry run); no CompileCache in " + ns +
-                   " is Ready\n"))
+  EXPECT_TRUE(says("ok", "the webhook answers (dry run); no CompileCache in " + ns + " is Ready"))
       << doctor().out;
   make_ready_cache("transformer");
-  EXPECT_TRUE(says("ok    injection     an annotated pod in " + ns + " is injected (dry run)\n"))
-      << doctor().out;
+  EXPECT_TRUE(says("ok", "an annotated pod in " + ns + " is injected (dry run)")) << doctor().out;
   EXPECT_TRUE(read_list({"pods", "-n", ns, "-l", "!compilecache.dev/sweep"}).empty())
       << "a dry run creates none";
 }
@@ -34,13 +40,11 @@ TEST_F(Doctor, TriesAPodOfTheNamespaceWithAndWithoutACompileCache) {
 TEST_F(Doctor, FailsWhereTheWebhookIsNotReached) {
   send_pods_to_the_webhook();
   make_ready_cache("transformer");
-  ASSERT_TRUE(says("is injected (dry run)")) << doctor().out;
+  ASSERT_TRUE(says("ok", "an annotated pod in " + ns + " is injected (dry run)")) << doctor().out;
   process->end();
   const ProcessResult result = doctor();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.out.find("FAIL  injection     an annotated pod in " + ns +
-                            " is not injected (dry run); "),
-            std::string::npos)
+  EXPECT_TRUE(has(result, "fail", "an annotated pod in " + ns + " is not injected (dry run)"))
       << result.out << result.err;
   process->start_again();
   ASSERT_TRUE(eventually(seconds(60), [] { return process->ready() && leads(); }));

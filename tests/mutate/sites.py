@@ -108,7 +108,7 @@ class _Finder:
             self._add(cursor, "truth", new, f"(CC_MUTANT({{n}}) ? {new} : {old})")
         elif kind == Kind.INTEGER_LITERAL and cursor.type.kind in INTEGERS:
             old = self.source(cursor)
-            if not old[0].isdigit():  # the zero of a comparison that the compiler wrote
+            if not old[:1].isdigit():  # the zero of a comparison that the compiler wrote, or of a macro
                 return
             self._add(cursor, "number", f"{old} + 1", f"(CC_MUTANT({{n}}) ? {old} + 1 : {old})")
         elif kind == Kind.RETURN_STMT:
