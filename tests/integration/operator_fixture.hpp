@@ -36,6 +36,7 @@ frameworks:
   torch:
     env: {TORCHINDUCTOR_CACHE_DIR: "{directory}"}
     directoryVariable: TORCHINDUCTOR_CACHE_DIR
+    coldEnv: {TORCHINDUCTOR_FORCE_DISABLE_CACHES: "1"}
 )";
 
 // One operator for all tests; each test has a namespace of its own.
@@ -50,6 +51,7 @@ class OperatorTest : public ::testing::Test {
         << process->log();
   }
   static void TearDownTestSuite() {
+    if (process == nullptr) return;  // it was not even started
     if (HasFailure()) std::cerr << process->log();
     process->end();  // the next to lead need not wait for the lease to expire
     process.reset();
