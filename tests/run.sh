@@ -30,7 +30,7 @@
 #   tests/run.sh --anew             also what an interrupted run of the same tree had finished
 #
 # All of it is what CI runs: there a test that is skipped fails (CC_NO_SKIPS=1, which is the default; CC_NO_SKIPS= lets it pass).
-# Parts that only compute run beside the rest. After 50 minutes (COMPILECACHE_MINUTES) no further one begins; it is listed as left out.
+# Parts that only compute run beside the rest. After 40 minutes (COMPILECACHE_MINUTES) no further one begins; it is listed as left out.
 # Each step says how long it will take; all output is in a log below ${COMPILECACHE_CACHE:-~/.cache/compilecache}, where also
 # is kept what is built once. Needs Debian 12; root for installing packages, and for fresh and e2e.
 set -Eeuo pipefail
@@ -467,11 +467,11 @@ start_beside() {
 }
 
 # run_lane PARTS FILE: whether all passed is in the file; 3 is where steps are reported. Where little was compiled before, the lanes
-# would end long after everything else: what would begin after ${COMPILECACHE_MINUTES:-50} minutes is left out, and listed.
+# would end long after everything else: what would begin after ${COMPILECACHE_MINUTES:-40} minutes is left out, and listed.
 run_lane() {
   local part began code=0 how
   for part in $1; do
-    if [ "$SECONDS" -gt $((${COMPILECACHE_MINUTES:-50} * 60)) ]; then
+    if [ "$SECONDS" -gt $((${COMPILECACHE_MINUTES:-40} * 60)) ]; then
       printf '%s: not in this run\n  left out: %s: the run had taken %s; COMPILECACHE_MINUTES=600 waits for it, as does tests/run.sh %s\n' \
         "${part%%+*}" "${part%%+*}" "$(in_words "$SECONDS")" "${part//+/ }" >"$results/${part%%+*}"
       say "    beside: ${part%%+*}: left out" >&3
