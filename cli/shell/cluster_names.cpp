@@ -54,6 +54,7 @@ std::vector<Candidate> products_of(const Cluster& cluster) {
   }
   products.erase("");
   std::vector<Candidate> names;
+  names.reserve(products.size());
   for (const std::string& product : products) names.push_back({product, ""});
   return names;
 }
