@@ -38,7 +38,7 @@ json dry_run(json object, const std::string& ns) {
 TEST_F(Injection, AppliedWithItsCompileCacheTheFirstPodIsSaved) {
   const std::vector<std::pair<std::string, json>> storages{{"claim", {{"claimName", "caches"}}},
                                                            {"registry", json::object()}};
-  // Of a claim that is not bound yet pods are left alone.
+  // The webhook leaves pods alone while their claim is not bound.
   ASSERT_TRUE(eventually(seconds(60), [&] {
     return at(get_json({"pvc", "caches", "-n", ns()}), "/status/phase") == "Bound";
   }));
