@@ -129,7 +129,7 @@ class Saver {
       const saver::View seen = view(quiet);
       const auto quiet_for =
           std::chrono::duration_cast<milliseconds>(watched_.looked_at() - seen.last_activity);
-      // A change in the future (the clock was set back) is none.
+      // A change in the future (the clock was set back) does not count.
       const bool still = quiet_for >= quiet || quiet_for < -quiet;
       if (!seen.anything_new || (still && !seen.busy)) return;
       const milliseconds left = still ? saver::kFirstPause : quiet - quiet_for;

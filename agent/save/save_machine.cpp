@@ -175,7 +175,7 @@ class Stepper {
   [[nodiscard]] milliseconds quiet_for() const {
     return std::chrono::duration_cast<milliseconds>(state_.looked_at - state_.seen.last_activity);
   }
-  // A change in the future (the clock was set back) is none.
+  // A change in the future (the clock was set back) does not count.
   [[nodiscard]] bool still() const {
     return quiet_for() >= quiet_period() || quiet_for() < -quiet_period();
   }

@@ -28,7 +28,7 @@ void log_copied(const store::IndexEntry& entry, const store::CopyReport& copied)
 
 enum class Copied { kHere, kLeftOut, kNoMore };
 
-// Copies one archive and tells of it. kNoMore: the operator takes no others either; `why` says why.
+// Copies one archive and reports it. kNoMore: the operator takes no others either; `why` says why.
 Result<Copied> copy_one(store::Store& from, store::Store& to, const TrustGate::LetIn& let_in,
                         const CopyRules& rules, std::string& why) {
   const store::IndexEntry& entry = *let_in.save;

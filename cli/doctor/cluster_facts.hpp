@@ -11,7 +11,7 @@
 #include "operator/settings/settings.hpp"
 
 // What `doctor` has read of a cluster. An error says why something could not be read; that is never
-// taken for "there is none".
+// taken for an absent object.
 
 namespace compilecache::cli {
 
@@ -44,7 +44,7 @@ struct ClusterFacts {
   Result<nlohmann::json> nodes, storage_classes;
   Result<nlohmann::json> claims, caches, network_policies, limit_ranges, quotas;  // of `ns`
   Result<nlohmann::json> ns_object, operator_ns_object;
-  // The operator's Secret with its certificates, and its registry; kNotFound: there is none.
+  // The operator's Secret with its certificates, and its registry; kNotFound: not installed.
   Result<nlohmann::json> certificates, registry_service, registry_deployment;
   std::optional<TriedPod> tried;  // nothing: it was not tried
   std::vector<Right> rights;      // of a preflight

@@ -63,7 +63,7 @@ json small_pod(const std::string& ns, const json& annotations) {
                 {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}}}}}}};
 }
 
-// The name of a CompileCache that is Ready; empty: there is none.
+// The name of a CompileCache that is Ready; empty if none is.
 std::string ready_cache(const Result<json>& caches) {
   if (!caches) return "";
   for (const json& cache : *caches) {
