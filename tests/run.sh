@@ -218,11 +218,12 @@ run_sanitized() {
   run_tests sanitized "$build/sanitized" unit
 }
 
-# Archives are read and written on several threads; clients, servers, agents and the operator have some.
+# Archives are read and written on several threads; clients, servers, agents and the operator have some. Sweeps, and what a power
+# failure leaves, are one thread's.
 run_threads() {
   local programs=() program
-  for program in archive_test archive_property_test store_test store_property_test store_faults_test store_power_loss_test \
-    store_crowd_test store_sweep_property_test kube_test http_test webhook_pool_test agent_test operator_saves_test operator_breaker_test \
+  for program in archive_test archive_property_test store_test store_property_test store_faults_test \
+    store_crowd_test kube_test http_test webhook_pool_test agent_test operator_saves_test operator_breaker_test \
     operator_control_test operator_reasons_test operator_webhook_test; do
     if [[ $program =~ $pattern ]]; then programs+=("$program"); fi
   done

@@ -22,7 +22,7 @@ json key_for(const Call& call) {
 
 std::chrono::seconds patience() {
   const char* seconds = std::getenv("CC_TEST_PATIENCE");
-  return std::chrono::seconds(seconds == nullptr ? 60 : std::atoi(seconds));
+  return std::chrono::seconds(seconds == nullptr ? 300 : std::atoi(seconds));
 }
 
 http::Response json_response(const json& body, int status) {

@@ -39,7 +39,7 @@ std::unique_ptr<Server> start(Handler handler, Limits limits = {}) {
 }
 
 void wait_for(const std::function<bool()>& condition) {
-  ASSERT_TRUE(soon(condition)) << "it did not happen within a minute";
+  ASSERT_TRUE(soon(condition)) << "it did not happen within five minutes";
 }
 
 constexpr char kGet[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";

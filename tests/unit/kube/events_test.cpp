@@ -84,7 +84,7 @@ TEST_F(EventsTest, AnEventIsTriedTwelveTimesTenSecondsApart) {
   EventRecorder patient(Client(transport, options), "compilecache-operator");
   patient.normal(web, "Lost", "m");
   patient.normal(web, "Written", "m");
-  EXPECT_TRUE(eventually([&] { return !written().empty(); }));
+  EXPECT_TRUE(soon([&] { return !written().empty(); }));
   patient.stop();
   EXPECT_EQ(waits, std::vector<Duration>(11, std::chrono::seconds(10)));
   EXPECT_EQ(patient.dropped(), 1U);

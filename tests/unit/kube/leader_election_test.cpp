@@ -39,24 +39,24 @@ class LeaderElectionTest : public ServerTest {
 TEST_F(LeaderElectionTest, TheFirstCreatesTheLeaseAndLeads) {
   Runner one(client, "one");
   ASSERT_TRUE(one.elector.start());
-  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return one.elector.is_leader(); }));
   EXPECT_EQ(lease()["spec"]["holderIdentity"], "one");
   EXPECT_EQ(lease()["spec"]["leaseDurationSeconds"], 15);
   EXPECT_EQ(one.elector.leader(), "one");
-  EXPECT_TRUE(eventually([&] { return one.started == 1; }));
+  EXPECT_TRUE(soon([&] { return one.started == 1; }));
 }
 
 TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenOverWithoutWaitingForItsEnd) {
   Runner one(client, "one");
   Runner two(client, "two");
   one.elector.start();
-  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return one.elector.is_leader(); }));
   two.elector.start();
-  ASSERT_TRUE(eventually([&] { return two.elector.leader() == "one"; }));
+  ASSERT_TRUE(soon([&] { return two.elector.leader() == "one"; }));
   EXPECT_FALSE(two.elector.is_leader());
   one.elector.stop();
   EXPECT_EQ(lease()["spec"]["holderIdentity"], "");
-  ASSERT_TRUE(eventually([&] { return two.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return two.elector.is_leader(); }));
   EXPECT_EQ(two.elector.transitions(), 1);
   EXPECT_EQ(one.lost, 0) << "who stops by itself has lost nothing";
 }
@@ -64,11 +64,11 @@ TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenOverWithoutWaitingForItsEnd) {
 TEST_F(LeaderElectionTest, WhoFindsAnotherHolderStopsLeading) {
   Runner one(client, "one");
   one.elector.start();
-  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return one.elector.is_leader(); }));
   Json taken = lease();
   taken["spec"]["holderIdentity"] = "thief";
   server.put(kLeases, taken);
-  EXPECT_TRUE(eventually([&] { return one.lost == 1; }));
+  EXPECT_TRUE(soon([&] { return one.lost == 1; }));
   EXPECT_FALSE(one.elector.is_leader());
   one.elector.stop();
   EXPECT_EQ(lease()["spec"]["holderIdentity"], "thief")
@@ -80,9 +80,9 @@ TEST_F(LeaderElectionTest, WhoCannotRenewForTheDeadlineLosesAndAnotherLeadsLater
       .lease_duration = seconds(4), .renew_deadline = seconds(3), .retry_period = seconds(1)};
   Runner one(client, "one", quick);
   one.elector.start();
-  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return one.elector.is_leader(); }));
   for (int i = 0; i < 100; ++i) reply_once(500, fake_status(500, "InternalError", "etcd is away"));
-  EXPECT_TRUE(eventually([&] { return one.lost == 1; }));
+  EXPECT_TRUE(soon([&] { return one.lost == 1; }));
   EXPECT_FALSE(one.elector.is_leader());
 }
 
@@ -91,9 +91,9 @@ TEST_F(LeaderElectionTest, AServerThatHangsDoesNotMakeTheLossLate) {
       .lease_duration = seconds(30), .renew_deadline = seconds(3), .retry_period = seconds(1)};
   Runner one(client, "one", quick);
   one.elector.start();
-  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return one.elector.is_leader(); }));
   for (int i = 0; i < 10; ++i) hang_once();
-  ASSERT_TRUE(eventually([&] { return one.lost == 1; }));
+  ASSERT_TRUE(soon([&] { return one.lost == 1; }));
   EXPECT_EQ(server.objects(kLeases).size(), 1U);
   EXPECT_FALSE(one.elector.is_leader());
 }
@@ -108,7 +108,7 @@ TEST_F(LeaderElectionTest, ARenewalCountsFromWhenItWasBegun) {
   LeaderElector elector(client, {.ns = "sys", .name = "operator", .lease = {.identity = "one"}}, {},
                         clock);
   ASSERT_TRUE(elector.start());
-  ASSERT_TRUE(eventually([&] { return elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return elector.is_leader(); }));
   clock.advance(seconds(3));
   EXPECT_FALSE(elector.is_leader()) << "11 s after its last renewal was begun";
 }
@@ -152,10 +152,10 @@ TEST_F(LeaderElectionTest, NoRequestMayTakeLongerThanTheLeaseAllows) {
                                    .retry_period = seconds(1)}},
                         {}, clock);
   ASSERT_TRUE(elector.start());
-  ASSERT_TRUE(eventually([&] { return elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return elector.is_leader(); }));
   for (const auto timeout : noting->timeouts()) EXPECT_EQ(timeout, seconds(10)) << "half of it";
   clock.advance(seconds(19));
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(soon([&] {
     const auto all = noting->timeouts();
     return std::any_of(all.begin(), all.end(), [](auto timeout) { return timeout <= seconds(1); });
   })) << "no longer than what is left of it";
@@ -167,7 +167,7 @@ TEST_F(LeaderElectionTest, OtherFieldsOfTheLeaseAreKept) {
               {"spec", {{"holderIdentity", ""}}}});
   Runner one(client, "one");
   one.elector.start();
-  ASSERT_TRUE(eventually([&] { return one.elector.is_leader(); }));
+  ASSERT_TRUE(soon([&] { return one.elector.is_leader(); }));
   EXPECT_EQ(lease()["metadata"]["labels"]["a"], "b");
 }
 

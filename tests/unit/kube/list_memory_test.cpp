@@ -60,7 +60,7 @@ class ListMemoryTest : public ServerTest {
         [](const Json& pod) -> Result<std::string> { return pod["status"].value("phase", ""); },
         store);
     reflector.start();
-    ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
+    ASSERT_TRUE(soon([&] { return store.has_synced(); }));
     reflector.stop();
     EXPECT_EQ(store.size(), size_t(kObjects));
     EXPECT_GT(sent, 100 * kMiB);

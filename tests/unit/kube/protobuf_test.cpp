@@ -196,7 +196,7 @@ TEST_F(ProtobufTest, AReflectorReadsEitherEncoding) {
   });
   auto reflector = start();
   reflector->start();
-  ASSERT_TRUE(eventually([&] { return store.has_synced(); })) << reflector->health().last_error;
+  ASSERT_TRUE(soon([&] { return store.has_synced(); })) << reflector->health().last_error;
   ASSERT_EQ(store.size(), 1U);
   EXPECT_EQ(*store.list()[0], "fd837e71-c95d-4e20-a4b3-3379bb547323");
   reflector.reset();
@@ -205,7 +205,7 @@ TEST_F(ProtobufTest, AReflectorReadsEitherEncoding) {
   server.put("/api/v1/pods", {{"metadata", {{"namespace", "ml"}, {"name", "web"}}}});
   reflector = start();
   reflector->start();
-  EXPECT_TRUE(eventually([&] { return store.get("ml/web") != nullptr && store.size() == 1; }));
+  EXPECT_TRUE(soon([&] { return store.get("ml/web") != nullptr && store.size() == 1; }));
 }
 
 TEST(Protobuf, WhatIsRefusedIsSaidInWords) {

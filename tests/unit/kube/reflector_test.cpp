@@ -79,10 +79,10 @@ class ReflectorTest : public ServerTest, public ::testing::WithParamInterface<bo
     return told;
   }
   void expect_equal() {
-    EXPECT_TRUE(eventually([&] { return store.has_synced() && in_store() == on_server(); }))
+    EXPECT_TRUE(soon([&] { return store.has_synced() && in_store() == on_server(); }))
         << reflector->health().last_error;
     // The store has a change a moment before its handlers.
-    EXPECT_TRUE(eventually([&] { return what_was_told() == on_server(); }));
+    EXPECT_TRUE(soon([&] { return what_was_told() == on_server(); }));
     EXPECT_EQ(what_was_told(), on_server()) << "the state that the handlers saw";
   }
 
@@ -104,7 +104,7 @@ TEST_P(ReflectorTest, ListsAndFollows) {
   expect_equal();
   server.erase(kWatchedPath, "ml", "a");
   expect_equal();
-  EXPECT_TRUE(eventually([&] { return reflector->health().syncs == 1; }));
+  EXPECT_TRUE(soon([&] { return reflector->health().syncs == 1; }));
   EXPECT_EQ(reflector->health().lists, GetParam() ? 0U : 1U);
 }
 
@@ -114,10 +114,10 @@ TEST_P(ReflectorTest, ItSaysWhenItsWatchWasHeardLast) {
   EXPECT_FALSE(reflector->heard());
   reflector->start();
   expect_equal();
-  ASSERT_TRUE(eventually([&] { return reflector->heard().has_value(); }));
+  ASSERT_TRUE(soon([&] { return reflector->heard().has_value(); }));
   const Monotonic first = *reflector->heard();
   server.put(kWatchedPath, pod("b", 2));
-  EXPECT_TRUE(eventually([&] { return *reflector->heard() > first; }));
+  EXPECT_TRUE(soon([&] { return *reflector->heard() > first; }));
 }
 
 TEST_P(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
@@ -128,7 +128,7 @@ TEST_P(ReflectorTest, GoneInMidWatchListsAgainAndLosesNothing) {
   server.erase(kWatchedPath, "ml", "a");
   server.put(kWatchedPath, pod("b", 2));
   expect_equal();
-  EXPECT_TRUE(eventually([&] { return reflector->health().syncs >= 2; }));
+  EXPECT_TRUE(soon([&] { return reflector->health().syncs >= 2; }));
 }
 
 TEST_P(ReflectorTest, GoneOnPageTwoListsAllAtOnce) {
@@ -173,10 +173,10 @@ TEST_P(ReflectorTest, HalfAChunkThenCutLosesNothing) {
     return true;
   });
   start();
-  ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
+  ASSERT_TRUE(soon([&] { return store.has_synced(); }));
   server.end_watches(FakeApiServer::End::kClosed);
   // Only then there is something to lose.
-  ASSERT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+  ASSERT_TRUE(soon([&] { return server.scripts_left() == 0; }));
   expect_equal();
   EXPECT_EQ(*store.get("ml/a"), 2);
 }
@@ -188,9 +188,9 @@ TEST_P(ReflectorTest, ABookmarkMovesTheVersionOfTheNextWatch) {
   server.bookmark(kWatchedPath);
   const std::string version = std::to_string(server.version());
   server.put("/api/v1/nodes", {{"metadata", {{"name", "n"}}}});
-  ASSERT_TRUE(eventually([&] { return reflector->health().resource_version == version; }));
+  ASSERT_TRUE(soon([&] { return reflector->health().resource_version == version; }));
   server.end_watches(FakeApiServer::End::kClosed);
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(soon([&] {
     const FakeRequest last = server.requests().back();
     return last.is_watch() && last.parameter("resourceVersion") == version;
   }));
@@ -200,12 +200,12 @@ TEST_P(ReflectorTest, ObjectsThatCannotBeReadAreLeftOutAndTheOldStateStays) {
   server.put(kWatchedPath, pod("a", 1));
   server.put(kWatchedPath, {{"metadata", {{"namespace", "ml"}, {"name", "broken"}}}, {"spec", 1}});
   start();
-  ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
+  ASSERT_TRUE(soon([&] { return store.has_synced(); }));
   Json bad = pod("a", 2);
   bad["spec"]["value"] = "two";
   server.put(kWatchedPath, bad);
   server.put(kWatchedPath, pod("c", 3));
-  EXPECT_TRUE(eventually([&] { return store.get("ml/c") != nullptr; }));
+  EXPECT_TRUE(soon([&] { return store.get("ml/c") != nullptr; }));
   EXPECT_EQ(*store.get("ml/a"), 1);
   EXPECT_EQ(store.get("ml/broken"), nullptr);
 }
@@ -224,7 +224,7 @@ TEST_P(ReflectorTest, LinesThatAreNoEventsAreSkipped) {
   expect_equal();
   server.put(kWatchedPath, pod("b", 2));
   server.end_watches(FakeApiServer::End::kClosed);
-  ASSERT_TRUE(eventually([&] { return server.scripts_left() == 0; })) << "they were not sent";
+  ASSERT_TRUE(soon([&] { return server.scripts_left() == 0; })) << "they were not sent";
   expect_equal();
 }
 
@@ -232,12 +232,12 @@ TEST_P(ReflectorTest, AServerThatIsNotThereIsFoundWhenItComes) {
   const uint16_t port = compilecache::testing::free_port();
   client = Client(transport_to("http://127.0.0.1:" + std::to_string(port)));
   start();
-  ASSERT_TRUE(eventually([&] { return !reflector->health().last_error.empty(); }));
+  ASSERT_TRUE(soon([&] { return !reflector->health().last_error.empty(); }));
   EXPECT_FALSE(store.has_synced());
   FakeApiServer late(port);
   late.allow_initial_events(GetParam());
   late.put(kWatchedPath, pod("a", 1));
-  EXPECT_TRUE(eventually([&] { return store.has_synced() && store.get("ml/a") != nullptr; }))
+  EXPECT_TRUE(soon([&] { return store.has_synced() && store.get("ml/a") != nullptr; }))
       << reflector->health().last_error;
   reflector->stop();
 }
@@ -250,7 +250,7 @@ TEST_P(ReflectorTest, StopsWhileWatchingAndWhileAListHangs) {
   Store<int> other;
   Reflector<int> hanging(client, options(), parse, other);
   hanging.start();
-  EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+  EXPECT_TRUE(soon([&] { return server.scripts_left() == 0; }));
   hanging.stop();
 }
 
@@ -292,9 +292,9 @@ TEST_P(ReflectorTest, ASilentWatchIsNoticedAndHealed) {
       return true;
     });
     start(impatient(options()));
-    ASSERT_TRUE(eventually([&] { return reflector->health().synced; }));
+    ASSERT_TRUE(soon([&] { return reflector->health().synced; }));
     server.end_watches(FakeApiServer::End::kClosed);
-    EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+    EXPECT_TRUE(soon([&] { return server.scripts_left() == 0; }));
     expect_equal();
   }
 }
@@ -311,7 +311,7 @@ TEST_P(ReflectorTest, SilenceWhileThePresentObjectsComeIsNoticedAndHealed) {
       return true;
     });
     start(impatient(options()));
-    EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+    EXPECT_TRUE(soon([&] { return server.scripts_left() == 0; }));
     expect_equal();
   }
 }
@@ -368,9 +368,9 @@ TEST_P(ReflectorTest, EventsOfAnotherKindAreSkipped) {
     return true;
   });
   start();
-  ASSERT_TRUE(eventually([&] { return store.has_synced(); }));
+  ASSERT_TRUE(soon([&] { return store.has_synced(); }));
   server.end_watches(FakeApiServer::End::kClosed);
-  EXPECT_TRUE(eventually([&] { return server.scripts_left() == 0; }));
+  EXPECT_TRUE(soon([&] { return server.scripts_left() == 0; }));
   server.put(kWatchedPath, pod("c", 1));
   expect_equal();
 }

@@ -3,16 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "kube/client.hpp"
 #include "kube/cpprest_transport.hpp"
 #include "tests/support/fake_apiserver.hpp"
+#include "tests/support/soon.hpp"
 
 // Shared by the tests against the scripted API server.
 
@@ -23,15 +22,7 @@ using compilecache::testing::fake_status;
 using compilecache::testing::FakeApiServer;
 using compilecache::testing::FakeConnection;
 using compilecache::testing::FakeRequest;
-
-// For at most a minute.
-inline bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 6000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
+using compilecache::testing::soon;
 
 inline std::shared_ptr<HttpTransport> transport_to(const std::string& url) {
   Config config;
