@@ -22,10 +22,11 @@ namespace compilecache::controller {
 // As the registry's configuration says them (config/components/registry).
 inline constexpr char kTokenIssuer[] = "compilecache";
 inline constexpr char kTokenService[] = "registry";
-// The registry looks at the end of a token's life when a request begins, and no more.
+// The registry looks at the end of a token's life when a request begins, and no more. So a clock
+// of ours may be behind its clock by this, and the 60 s that it allows.
 inline constexpr std::chrono::seconds kTokenLife{300};
-// For a registry whose clock is behind ours.
-inline constexpr std::chrono::seconds kTokenBackdate{30};
+// For a registry whose clock is behind ours, by as much as our certificates allow.
+inline constexpr std::chrono::hours kTokenBackdate{1};
 
 struct TokenAccess {
   std::string repository;            // "ml/transformer"

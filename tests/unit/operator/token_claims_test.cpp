@@ -26,11 +26,11 @@ TEST(TokenClaims, AreTheseBytes) {
   EXPECT_EQ(
       token_payload(claims),
       R"({"iss":"compilecache","aud":"registry","sub":"ml/web-1","jti":"7f","iat":1800000000,)"
-      R"("nbf":1799999970,"exp":1800000300,"access":[{"type":"repository","name":"ml/transformer",)"
+      R"("nbf":1799996400,"exp":1800000300,"access":[{"type":"repository","name":"ml/transformer",)"
       R"("actions":["pull","push"]}]})");
   EXPECT_EQ(token_payload({.issued = kMinted}),
             R"({"iss":"compilecache","aud":"registry","sub":"","jti":"","iat":1800000000,)"
-            R"("nbf":1799999970,"exp":1800000300,"access":[]})");
+            R"("nbf":1799996400,"exp":1800000300,"access":[]})");
 }
 
 TEST(TokenClaims, Base64UrlHasNoPaddingAndNoSlash) {
