@@ -72,6 +72,14 @@ class Upgrade : public Sandbox {
       return false;
     }));
   }
+  void expect_saved_by(const std::string& pod) {
+    EXPECT_TRUE(eventually(seconds(120), [&] {
+      const std::vector<json> all = archives();
+      return std::any_of(all.begin(), all.end(), [&](const json& archive) {
+        return at(archive, "/status/head/savedBy") == pod;
+      });
+    })) << explain(pod);
+  }
   void expect_cache_ready() const {
     EXPECT_TRUE(eventually(seconds(60), [&] {
       std::set<std::string> is_true;
@@ -134,9 +142,15 @@ TEST_F(Upgrade, FromTheReleaseBeforeAndBackNothingIsLost) {
   EXPECT_EQ(at(story, "/injection/version"), kOldVersion) << story;
   EXPECT_EQ(at(story, "/load/outcome"), "exact") << story;
   EXPECT_EQ(at(run_to_ready({"more", {"--shapes", "8,24"}}), "/misses"), 1);
+  // Its cache is saved after the operator is the release before again.
+  run_to_ready({.name = "saving-new",
+                .arguments = {"--shapes", "8,32"},
+                .annotations = {{"compilecache.dev/quiet-period", "60s"}}});
+  EXPECT_EQ(injected_by("saving-new"), kNewVersion);
 
   install(previous_);
   wait_for_injection_by(kOldVersion);
+  expect_saved_by("saving-new");
   const json back = run_to_ready({"back", {}});
   EXPECT_GE(at(back, "/hits").get<int>(), 1) << back;
   EXPECT_EQ(injected_by("back"), kOldVersion);
