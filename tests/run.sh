@@ -528,10 +528,12 @@ run_faults() {
   "$cluster" load-image "$1" "$(cat "$build/image")" "$("$cluster" registry-image)" "$("$cluster" base-archive)"
   use_cluster "$1"
   registry_volume "$2/registry" | "$KUBECTL" apply -f -
+  mount -t tmpfs -o size=256m,mode=777 faults "$2/registry"   # so that it can be full
   "$KUBECTL" apply -f "$project/config/install-with-registry.yaml"
   "$KUBECTL" rollout status deployment/compilecache-operator -n compilecache-system --timeout=180s
   "$KUBECTL" rollout status deployment/compilecache-registry -n compilecache-system --timeout=180s
-  "$project/tests/faults/run" "$1" "$2" 2>&1 | tee "$log" || code=1
+  # shellcheck disable=SC2086
+  "$project/tests/faults/run" "$1" "$2" ${pattern//|/ } 2>&1 | tee "$log" || code=1
   {
     echo "faults"
     sed -n 's/^\([a-z-]*: .*\(MISSED\|FAILED\).*\)/  \1/p' "$log"
@@ -829,6 +831,7 @@ main() {
     name=faults-$$ volumes=$(mktemp -d)
     chmod 755 "$volumes"
     steps_undo rm -rf "$volumes"
+    steps_undo bash -c "! mountpoint -q '$volumes/registry' || umount '$volumes/registry'"
     steps_undo "$cluster" down "$name"
     part_step faults run_faults "$name" "$volumes"
   fi
