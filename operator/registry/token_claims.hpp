@@ -22,10 +22,10 @@ namespace compilecache::controller {
 // As the registry's configuration says them (config/components/registry).
 inline constexpr char kTokenIssuer[] = "compilecache";
 inline constexpr char kTokenService[] = "registry";
-// The registry looks at the end of a token's life when a request begins, and no more. So a clock
-// of ours may be behind its clock by this, and the 60 s that it allows.
+// The registry checks that a token has not expired only when a request begins. It tolerates a clock
+// skew of 60 s, so a replica's clock may be up to 6 minutes behind the registry's.
 inline constexpr std::chrono::seconds kTokenLife{300};
-// For a registry whose clock is behind ours, by as much as our certificates allow.
+// A replica's clock may be this far ahead of the registry's; as for AuthorityPolicy::backdate.
 inline constexpr std::chrono::hours kTokenBackdate{1};
 
 struct TokenAccess {
