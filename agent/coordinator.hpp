@@ -49,8 +49,10 @@ using Sleep = std::function<bool(std::chrono::milliseconds)>;
 // Calls the operator's agent API over HTTPS. Retries calls that no leader answered (no connection,
 // 429, 502, 503, 504), with growing pauses, until the patience is used up: so agents survive a
 // change of leader. Where the configuration has a load_address, loads and tokens to read are asked
-// there too while the leader does not answer (agent/load_race.hpp). The token is read from its file
-// for each call, since the kubelet renews it. The clock must outlive every coordinator.
+// there too while the leader does not answer (agent/load_race.hpp). A leader that did not answer is
+// waited for once: the next call asks both at once, and the report of a load is tried for 300 ms.
+// The token is read from its file for each call, since the kubelet renews it. The clock must
+// outlive every coordinator.
 std::unique_ptr<Coordinator> make_operator_client(const api::AgentConfig& config,
                                                   const Clock& clock, Random random, Sleep sleep);
 

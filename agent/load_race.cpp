@@ -15,7 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestPause{2000};
-constexpr milliseconds kLeaderAlone{1000};
 constexpr milliseconds kNextReplica{300};
 // How long the wait for an answer may hide that the process has to end.
 constexpr milliseconds kLook{100};
@@ -28,7 +27,7 @@ class Race {
         pause_(parts.random),
         end_(parts.clock.monotonic() + patience),
         next_leader_(parts.clock.monotonic()),
-        next_replica_(parts.clock.monotonic() + kLeaderAlone) {}
+        next_replica_(parts.clock.monotonic() + parts.head_start) {}
 
   Result<std::string> run() {
     while (!is_decided() && parts_.clock.monotonic() < end_ && parts_.sleep(milliseconds(0))) {

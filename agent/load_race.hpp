@@ -11,8 +11,8 @@
 #include "base/random.hpp"
 
 // Asks the leader, and other replicas where it does not answer: at once after it refused, or after
-// a second of silence. A replica that was stopped stays in its Service for some seconds, so there a
-// new connection is begun every 300 ms, and the first answer counts.
+// a second (`head_start`) of silence. A replica that was stopped stays in its Service for some
+// seconds, so there a new connection is begun every 300 ms, and the first answer counts.
 //
 //   const Result<std::string> answer = race({ask_leader, ask_any_replica}, patience, parts);
 //
@@ -46,6 +46,8 @@ struct RaceParts {
   const Clock& clock;
   Random random;
   Sleep sleep;  // false: the process has to end
+  // How long the leader is asked alone.
+  std::chrono::milliseconds head_start{1000};
 };
 
 // The error is the leader's.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectTimeout{2000};
+// How long the report of a load takes at most while no leader answers: the saver repeats it.
+constexpr milliseconds kReportWithoutLeader{300};
 
 // An answer that a proxy or a replica that is not the leader gives.
 bool nobody_there(int status) {
@@ -45,7 +48,8 @@ class OperatorClient : public Coordinator {
     return parsed<api::LoadAnswer>(ask_any("/v1/load", api::dump(request), patience));
   }
   Status loaded(const api::LoadedReport& report, Patience patience) override {
-    return tell("POST", "/v1/loaded", api::dump(report), patience);
+    const Patience longest = leader_answers_ ? patience : std::min(patience, kReportWithoutLeader);
+    return tell("POST", "/v1/loaded", api::dump(report), longest);
   }
   Result<api::SaveAnswer> begin_save(const api::SaveRequest& request, Patience patience) override {
     return call<api::SaveAnswer>("POST", "/v1/saves", api::dump(request), patience);
@@ -113,17 +117,27 @@ class OperatorClient : public Coordinator {
   Result<std::string> ask_any(const std::string& target, const std::string& body,
                               Patience patience) const {
     if (!any_replica_) return send("POST", target, body, patience);
-    const auto ask = [&](const http::Client& client) -> RaceCalls::Ask {
-      return [this, &target, &body, client = &client](milliseconds timeout, std::stop_token stop) {
-        return send_once(*client, {.method = "POST",
-                                   .target = target,
-                                   .body = body,
-                                   .timeout = timeout,
-                                   .stop = std::move(stop)});
-      };
+    const auto ask = [&](const http::Client& client, milliseconds timeout, std::stop_token stop) {
+      return send_once(client, {.method = "POST",
+                                .target = target,
+                                .body = body,
+                                .timeout = timeout,
+                                .stop = std::move(stop)});
     };
-    const RaceCalls calls{ask(leader_), ask(*any_replica_)};
-    auto answer = race(calls, patience, {clock_, random_, sleep_});
+    std::atomic<bool> leader_answered = false;
+    const RaceCalls calls{[&](milliseconds timeout, std::stop_token stop) {
+                            auto answer = ask(leader_, timeout, std::move(stop));
+                            if (answer || !worth_repeating(answer.error().code))
+                              leader_answered = true;
+                            return answer;
+                          },
+                          [&](milliseconds timeout, std::stop_token stop) {
+                            return ask(*any_replica_, timeout, std::move(stop));
+                          }};
+    RaceParts parts{clock_, random_, sleep_};
+    if (!leader_answers_) parts.head_start = milliseconds(0);
+    auto answer = race(calls, patience, parts);
+    leader_answers_ = leader_answered.load();
     if (answer || !worth_repeating(answer.error().code)) return answer;
     return unexpected(asked(answer.error(), "POST", target));
   }
@@ -153,6 +167,8 @@ class OperatorClient : public Coordinator {
 
   http::Client leader_;
   std::optional<http::Client> any_replica_;
+  // Whether the leader answered when both were asked last.
+  mutable std::atomic<bool> leader_answers_ = true;
   std::string token_file_;
   const Clock& clock_;
   Random random_;

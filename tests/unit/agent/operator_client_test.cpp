@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "agent/coordinator.hpp"
@@ -132,6 +133,48 @@ TEST_F(OperatorClientTest, ReportsGoToTheLeaderAlone) {
   EXPECT_FALSE(coordinator()->begin_save({.cache = "demo"}, milliseconds(300)));
   EXPECT_FALSE(coordinator()->effect({.cache = "demo"}, milliseconds(300)));
   EXPECT_TRUE(other_.calls("POST", "/").empty());
+}
+
+// A pod does not wait for the same silent leader at each of its calls.
+TEST_F(OperatorClientTest, StoppedLeaderIsWaitedForOnce) {
+  other_.script([](const Call& call) -> std::optional<http::Response> {
+    if (call.path != "/v1/registry-token") return std::nullopt;
+    return json_response({{"token", "t"}, {"expires_seconds", 60}});
+  });
+  std::promise<void> over;
+  leader().script([until = over.get_future().share()](const Call&) {
+    until.wait();
+    return error_response(503, "unavailable");
+  });
+  FakeClock clock;
+  milliseconds step{200};
+  int sleeps = 0;
+  const auto client = make_operator_client(config_, clock, seeded_random(1), [&](milliseconds) {
+    clock.advance(step);
+    return ++sleeps < 200;
+  });
+  EXPECT_TRUE(client->load({.cache = "demo"}, seconds(60)));
+  step = milliseconds(0);  // no time passes any more
+  sleeps = 0;
+  const auto pull = client->registry_token({.push = false}, seconds(60));
+  over.set_value();
+  ASSERT_TRUE(pull) << pull.error().message;
+  EXPECT_EQ(pull->token, "t");
+}
+
+TEST_F(OperatorClientTest, ReportOfALoadThatAnotherReplicaAnsweredIsTriedForAMoment) {
+  int sleeps = 0;
+  const auto client = make_operator_client(config_, SystemClock::instance(), seeded_random(1),
+                                           [&](milliseconds time) {
+                                             std::this_thread::sleep_for(time);
+                                             sleeps += time.count() > 0 ? 1 : 0;
+                                             return true;
+                                           });
+  ASSERT_TRUE(client->load({.cache = "demo"}, kLoadPatience));
+  sleeps = 0;
+  EXPECT_FALSE(client->loaded({.cache = "demo"}, kLoadPatience));
+  EXPECT_LE(sleeps, 2) << "the saver repeats it";
+  EXPECT_TRUE(other_.calls("POST", "/v1/loaded").empty());
 }
 
 // As an operator of an earlier release injects it.
